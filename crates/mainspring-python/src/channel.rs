@@ -1,0 +1,177 @@
+//! What a transport owns: its descriptor, and the bytes it still has to send.
+
+use crate::host::os_error;
+use crate::obj::Obj;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+
+/// The owner of a transport's descriptor: one of two, never both.
+pub enum PyChannel {
+    /// The descriptor itself: an accepted connection nobody has asked the socket of.
+    Owned(OwnedFd),
+    /// A `socket.socket` that owns the descriptor.
+    Socket(SocketHold),
+}
+
+/// A `socket.socket` whose descriptor is kept open by us.
+///
+/// The socket's own `close()` would close the descriptor under the transport, its number would be given to the next
+/// connection, and the transport would read that one's data. So it is held as a file object made by
+/// `socket.makefile()` holds it: `_io_refs` counts those, and a closed socket closes its descriptor when the last one
+/// has let go.
+pub struct SocketHold {
+    socket: Obj,
+    fd: RawFd,
+    is_counted: bool,
+}
+
+impl SocketHold {
+    pub fn new(socket: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let fd: RawFd = socket.call_method0("fileno")?.extract()?;
+        if fd < 0 {
+            return Err(os_error(socket.py(), std::io::Error::from_raw_os_error(libc::EBADF)));
+        }
+        let is_counted = match socket.getattr("_io_refs").and_then(|count| count.extract::<i64>()) {
+            Ok(count) => socket.setattr("_io_refs", count + 1).is_ok(),
+            Err(_) => false,
+        };
+        Ok(SocketHold { socket: socket.clone().into(), fd, is_counted })
+    }
+
+    pub fn socket(&self) -> &Obj {
+        &self.socket
+    }
+}
+
+impl Drop for SocketHold {
+    fn drop(&mut self) {
+        // SAFETY: an `Obj` is dropped only by an attached thread, and so is what holds it.
+        let py = unsafe { Python::assume_attached() };
+        let socket = self.socket.bind(py);
+        let mut result = socket.call_method0("close");
+        if self.is_counted {
+            result = result.and(socket.call_method0("_decref_socketios"));
+        }
+        if let Err(error) = result {
+            // Nobody is left to raise it to; the interpreter shows it.
+            error.write_unraisable(py, Some(&socket));
+        }
+    }
+}
+
+impl AsFd for PyChannel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            PyChannel::Owned(fd) => fd.as_fd(),
+            // SAFETY: the hold keeps the descriptor open for as long as it lives.
+            PyChannel::Socket(hold) => unsafe { BorrowedFd::borrow_raw(hold.fd) },
+        }
+    }
+}
+
+impl PyChannel {
+    /// The socket object of this channel. An owned descriptor is handed to a new socket object first.
+    pub fn into_socket(self, py: Python<'_>) -> PyResult<SocketHold> {
+        match self {
+            PyChannel::Socket(hold) => Ok(hold),
+            PyChannel::Owned(fd) => SocketHold::new(&socket_object(py, fd)?),
+        }
+    }
+}
+
+/// A new `socket.socket` that owns the descriptor.
+pub fn socket_object(py: Python<'_>, fd: OwnedFd) -> PyResult<Bound<'_, PyAny>> {
+    let arguments = PyDict::new(py);
+    arguments.set_item("fileno", fd.as_raw_fd())?;
+    let socket = py.import("socket")?.getattr("socket")?.call((), Some(&arguments))?;
+    // The object closes it from here on.
+    let _ = fd.into_raw_fd();
+    Ok(socket)
+}
+
+/// Bytes that wait to be sent: the user's own object where it cannot change, else a copy.
+pub enum PyChunk {
+    Bytes(Obj),
+    Copy(Vec<u8>),
+}
+
+impl AsRef<[u8]> for PyChunk {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            PyChunk::Copy(copy) => copy,
+            // SAFETY: made only of `bytes` objects, which never change, and are kept alive by this reference.
+            PyChunk::Bytes(bytes) => unsafe {
+                let data = ffi::PyBytes_AS_STRING(bytes.as_ptr()).cast::<u8>();
+                std::slice::from_raw_parts(data, ffi::PyBytes_Size(bytes.as_ptr()) as usize)
+            },
+        }
+    }
+}
+
+/// A view of a bytes-like argument, for the length of one call.
+pub struct Data {
+    object: *mut ffi::PyObject,
+    /// None for exact `bytes`, which need none.
+    buffer: Option<Box<ffi::Py_buffer>>,
+}
+
+impl Data {
+    /// Looks at what a user wants to send; asyncio's `TypeError` if it is not bytes-like.
+    ///
+    /// # Safety
+    /// `object` is a live object that outlives the view.
+    pub unsafe fn new(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<Self> {
+        // SAFETY: the buffer is filled by the interpreter, or an exception is set. It is released when dropped.
+        unsafe {
+            if ffi::PyBytes_CheckExact(object) != 0 {
+                return Ok(Data { object, buffer: None });
+            }
+            let accepted = ffi::PyBytes_Check(object) != 0
+                || ffi::PyByteArray_Check(object) != 0
+                || ffi::Py_TYPE(object) == &raw mut ffi::PyMemoryView_Type;
+            if !accepted {
+                let name = Bound::from_borrowed_ptr(py, object).get_type().name()?;
+                return Err(PyTypeError::new_err(format!(
+                    "data argument must be a bytes-like object, not '{name}'"
+                )));
+            }
+            let mut buffer = Box::new(ffi::Py_buffer::new());
+            if ffi::PyObject_GetBuffer(object, &mut *buffer, ffi::PyBUF_SIMPLE) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+            Ok(Data { object, buffer: Some(buffer) })
+        }
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the object is alive and, where it could change, locked against it by the buffer.
+        unsafe {
+            let (data, length) = match &self.buffer {
+                None => (ffi::PyBytes_AS_STRING(self.object).cast::<u8>(), ffi::PyBytes_Size(self.object)),
+                Some(buffer) => (buffer.buf.cast_const().cast::<u8>(), buffer.len),
+            };
+            if length == 0 { &[] } else { std::slice::from_raw_parts(data, length as usize) }
+        }
+    }
+
+    /// What the write queue keeps.
+    pub fn to_chunk(&self) -> PyChunk {
+        if self.buffer.is_some() {
+            return PyChunk::Copy(self.as_slice().to_vec());
+        }
+        // SAFETY: the object is alive.
+        PyChunk::Bytes(unsafe { Obj::from_borrowed(self.object) })
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        if let Some(buffer) = &mut self.buffer {
+            // SAFETY: filled by the interpreter, and released once.
+            unsafe { ffi::PyBuffer_Release(&mut **buffer) }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How the interpreter shows handles to its garbage collector, and ends them.
+
+use super::{HandleTypes, TYPES};
+use crate::free_list::FreeList;
+use crate::native_type::Slot;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::ffi::{c_int, c_void};
+
+pub(super) unsafe extern "C" fn dealloc_handle(this: *mut ffi::PyObject) {
+    // SAFETY: called once, by the interpreter, for an object of the handle type that nobody refers to any more.
+    unsafe {
+        if let Some(types) = TYPES.get(Python::assume_attached()) {
+            end(types, this, &[]);
+            bury(&types.free_handles, this);
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn dealloc_timer(this: *mut ffi::PyObject) {
+    // SAFETY: as above, for the timer type.
+    unsafe {
+        if let Some(types) = TYPES.get(Python::assume_attached()) {
+            end(types, this, &[types.when, types.scheduled]);
+            bury(&types.free_timers, this);
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn dealloc_shared(this: *mut ffi::PyObject) {
+    // SAFETY: as above, for the type that other threads share.
+    unsafe {
+        if let Some(types) = TYPES.get(Python::assume_attached())
+            && let Some(shared) = &types.shared
+        {
+            end(types, this, &[shared.lock]);
+            bury(&shared.free, this);
+        }
+    }
+}
+
+/// Empties an object that is about to go.
+unsafe fn end(types: &HandleTypes, this: *mut ffi::PyObject, more: &[Slot]) {
+    // SAFETY: the object is one of ours, and `more` are slots of its type.
+    unsafe {
+        ffi::PyObject_GC_UnTrack(this.cast());
+        ffi::PyObject_ClearWeakRefs(this);
+        for slot in types.slots().iter().chain(more) {
+            slot.set(this, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Gives up the memory, and the reference to the type that every instance of a heap type has.
+unsafe fn bury(free: &FreeList, this: *mut ffi::PyObject) {
+    // SAFETY: the object was emptied before.
+    unsafe {
+        let class = ffi::Py_TYPE(this);
+        free.put(this);
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+/// Shows the garbage collector what a handle holds: the time of a timer is a number, and of no interest to it.
+pub(super) unsafe extern "C" fn traverse(
+    this: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the collector passes an instance of one of our types; nothing is counted up or down.
+    unsafe {
+        let Some(types) = TYPES.get(Python::assume_attached()) else { return 0 };
+        let class: *mut ffi::PyObject = ffi::Py_TYPE(this).cast();
+        let held = types.slots().map(|slot| slot.get(this));
+        for object in held.into_iter().chain([class]) {
+            if !object.is_null() {
+                let result = visit(object, argument);
+                if result != 0 {
+                    return result;
+                }
+            }
+        }
+        0
+    }
+}
+
+/// Breaks the cycles a handle is part of.
+pub(super) unsafe extern "C" fn clear(this: *mut ffi::PyObject) -> c_int {
+    // SAFETY: the collector passes an instance of one of our types.
+    unsafe {
+        let Some(types) = TYPES.get(Python::assume_attached()) else { return 0 };
+        for slot in [types.callback, types.args, types.context, types.event_loop, types.source_traceback] {
+            slot.set(this, std::ptr::null_mut());
+        }
+        0
+    }
+}

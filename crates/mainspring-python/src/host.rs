@@ -1,0 +1,227 @@
+//! `PyHost`: the engine's view of Python.
+//!
+//! Calls are handle objects, sources are transport and listener objects. Everything user code raises is put into
+//! asyncio's words by `mainspring._reports` and given to the loop's exception handler; only what asyncio lets through
+//! (`KeyboardInterrupt`, `SystemExit`) ends the run.
+
+use crate::channel::{PyChannel, PyChunk};
+use crate::handle::{self, CallParts, HandleTypes};
+use crate::listener;
+use crate::loop_object::NativeLoop;
+use crate::names::names;
+use crate::obj::Obj;
+use crate::transport;
+use mainspring::engine::{Host, Readiness};
+use mainspring::transport::{Notice, TransportHost};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PySystemExit};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::cell::Cell;
+use std::io;
+use std::time::Instant;
+
+/// The face as the engine sees it. It lives inside the loop object.
+pub struct PyHost {
+    /// The loop object around this host: borrowed, since it cannot outlive that. Null before the loop is bound.
+    event_loop: Cell<*mut ffi::PyObject>,
+    debug: Cell<bool>,
+    types: &'static HandleTypes,
+}
+
+impl PyHost {
+    pub fn new(py: Python<'_>) -> PyResult<Self> {
+        Ok(PyHost {
+            event_loop: Cell::new(std::ptr::null_mut()),
+            debug: Cell::new(false),
+            types: HandleTypes::get(py)?,
+        })
+    }
+
+    /// Tells the host which object it lives in.
+    pub fn bind(&self, event_loop: &Bound<'_, PyAny>) {
+        self.event_loop.set(event_loop.as_ptr());
+    }
+
+    pub fn is_debug(&self) -> bool {
+        self.debug.get()
+    }
+
+    pub fn set_debug(&self, enabled: bool) {
+        self.debug.set(enabled);
+    }
+
+    /// The loop object.
+    pub fn event_loop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: the pointer was set by the object this host lives in, and that object is alive.
+        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.event_loop.get()) }.ok_or_else(unbound)
+    }
+
+    /// Says what a callback raised, in asyncio's words, to the exception handler. `Err` for what ends the loop.
+    fn callback_failed(&self, py: Python<'_>, handle: &Obj, error: PyErr) -> PyResult<()> {
+        let error = let_through(py, error)?;
+        let names = names(py)?;
+        let arguments = (self.event_loop(py)?, handle.bind(py), error.into_value(py));
+        names.reports.bind(py).call_method1(&names.callback_failed, arguments).map(drop)
+    }
+
+    fn run_in_debug_mode(&self, py: Python<'_>, handle: &Obj) -> PyResult<()> {
+        let event_loop = self.event_loop(py)?;
+        let names = names(py)?;
+        event_loop.setattr(&names._current_handle, handle.bind(py))?;
+        let started = Instant::now();
+        let result = handle::run(py, self.types, handle);
+        let seconds = started.elapsed().as_secs_f64();
+        let result = match result {
+            Ok(()) => Ok(()),
+            Err(error) => self.callback_failed(py, handle, error),
+        };
+        event_loop.setattr(&names._current_handle, py.None())?;
+        result?;
+        let limit: f64 = event_loop.getattr(&names.slow_callback_duration)?.extract()?;
+        if seconds >= limit {
+            names.reports.bind(py).call_method1(&names.slow_callback, (handle.bind(py), seconds))?;
+        }
+        Ok(())
+    }
+}
+
+fn unbound() -> PyErr {
+    pyo3::exceptions::PyRuntimeError::new_err("the event loop's __init__() was not called")
+}
+
+/// The failures that asyncio lets through the loop come back as `Err`.
+fn let_through(py: Python<'_>, error: PyErr) -> PyResult<PyErr> {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py) {
+        Err(error)
+    } else {
+        Ok(error)
+    }
+}
+
+/// A failure of the system's as Python raises it: the subclass of `OSError` that belongs to its number, with the
+/// number in `errno`, which PyO3's own conversion leaves out.
+pub fn os_error(py: Python<'_>, error: io::Error) -> PyErr {
+    let Some(number) = error.raw_os_error() else { return error.into() };
+    match py.import("os").and_then(|os| os.call_method1("strerror", (number,))) {
+        Ok(text) => PyOSError::new_err((number, text.unbind())),
+        Err(failure) => failure,
+    }
+}
+
+/// The engine calls the host only on a thread that is attached: everything that runs the engine is called by the
+/// interpreter.
+fn attached<'py>() -> Python<'py> {
+    // SAFETY: see above.
+    unsafe { Python::assume_attached() }
+}
+
+impl Host for PyHost {
+    type Call = Obj;
+    type Watch = Obj;
+    type Source = Obj;
+    type Inbound = Obj;
+    type Error = PyErr;
+
+    fn run_call(&self, call: Obj) -> PyResult<()> {
+        let py = attached();
+        handle::unschedule(self.types, &call);
+        if self.debug.get() {
+            return self.run_in_debug_mode(py, &call);
+        }
+        match handle::run(py, self.types, &call) {
+            Ok(()) => Ok(()),
+            Err(error) => self.callback_failed(py, &call, error),
+        }
+    }
+
+    fn io_ready(&self, source: Obj, readiness: Readiness) -> PyResult<()> {
+        let py = attached();
+        let result = match transport::from_source(py, &source)? {
+            Some(transport) => transport::io_ready(py, transport, &source, readiness),
+            None => listener::io_ready(py, &source),
+        };
+        match result {
+            Ok(()) => Ok(()),
+            // As for any callback of asyncio's: one source's failure is no reason to stop serving the others.
+            Err(error) => self.report(&source, error, "Exception while handling I/O"),
+        }
+    }
+
+    fn receive(&self, inbound: Obj) -> Obj {
+        inbound
+    }
+
+    fn blocking(&self, wait: &mut dyn FnMut()) {
+        // SAFETY: the thread is attached, and is again when this returns; `wait` touches no Python object. It
+        // does not unwind: it is the engine's park, a system call.
+        unsafe {
+            let state = ffi::PyEval_SaveThread();
+            wait();
+            ffi::PyEval_RestoreThread(state);
+        }
+    }
+
+    fn interrupted(&self) -> PyResult<()> {
+        attached().check_signals()
+    }
+
+    fn os_error(&self, error: io::Error) -> PyErr {
+        os_error(attached(), error)
+    }
+}
+
+impl TransportHost for PyHost {
+    type Channel = PyChannel;
+    type Chunk = PyChunk;
+
+    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Obj> {
+        let py = attached();
+        // SAFETY: the loop object this host lives in is alive.
+        if let Some(native) = unsafe { NativeLoop::from_ptr(py, self.event_loop.get()) } {
+            // asyncio's call_soon() refuses: nobody would ever run it.
+            native.check_closed()?;
+        }
+        let transport = transport::from_source(py, source)?;
+        let (callback, args) = if notice == Notice::ConnectionMade
+            && let Some(transport) = transport
+        {
+            // As asyncio schedules it, so that a failure is reported with the protocol's own method.
+            (transport::connection_made_callback(py, transport)?, source.bind(py))
+        } else {
+            let callback = source.bind(py).getattr(&names(py)?._notified)?;
+            (callback, transport::notice_number(py, notice)?)
+        };
+        let call = CallParts {
+            event_loop: self.event_loop(py)?.as_ptr(),
+            callback: callback.as_ptr(),
+            args: &[args.as_ptr()],
+            context: transport.map_or(std::ptr::null_mut(), transport::context_for_steps),
+            source_traceback: std::ptr::null_mut(),
+        };
+        // SAFETY: all are live objects, held by the bindings above.
+        unsafe { handle::new_handle(py, call) }
+    }
+
+    fn report(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<()> {
+        let py = attached();
+        let error = let_through(py, error)?;
+        let names = names(py)?;
+        let arguments = (self.event_loop(py)?, source.bind(py), error.into_value(py), message);
+        names.reports.bind(py).call_method1(&names.transport_failed, arguments).map(drop)
+    }
+
+    fn report_fatal(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<PyErr> {
+        let py = attached();
+        let error = let_through(py, error)?;
+        let names = names(py)?;
+        let arguments = (self.event_loop(py)?, source.bind(py), error.value(py), message);
+        names.reports.bind(py).call_method1(&names.fatal_transport_error, arguments)?;
+        Ok(error)
+    }
+
+    fn warn_write_after_loss(&self, _: &Obj) -> PyResult<()> {
+        let py = attached();
+        let names = names(py)?;
+        names.reports.bind(py).call_method0(&names.warn_write_after_loss).map(drop)
+    }
+}

@@ -1,0 +1,53 @@
+//! The Python face of mainspring: an adapter over the engine in `crates/mainspring`.
+//!
+//! It translates and decides nothing: what a pass of the loop is, when a timer is due, what a transport does with what
+//! it cannot send, is the engine's. Here are the objects Python sees, and the words it uses.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `obj.rs`, `fastcall.rs`, `native_type.rs` | references, entry points and heap types: the ground, and most of the `unsafe` |
+//! | `free_list.rs` | memory of handles that goes round |
+//! | `call_out.rs` | calls into user code, and what becomes of a thread when the interpreter ends during one |
+//! | `names.rs` | interned strings, asyncio's objects |
+//! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
+//! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
+//! | `channel.rs`, `protocol.rs`, `transport.rs`, `listener.rs` | streams and servers |
+
+mod call_out;
+mod channel;
+mod context;
+mod fastcall;
+mod free_list;
+mod handle;
+mod host;
+mod listener;
+mod loop_object;
+mod names;
+mod native_type;
+mod obj;
+mod protocol;
+mod scheduling;
+mod transport;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _mainspring {
+    use super::*;
+
+    #[pymodule_export]
+    use super::listener::PyListener;
+    #[pymodule_export]
+    use super::loop_object::NativeLoop;
+    #[pymodule_export]
+    use super::transport::open_stream;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        scheduling::add_methods(&py.get_type::<NativeLoop>())?;
+        module.add("StreamTransport", transport::class(py)?)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        loop_object::register(module)
+    }
+}

@@ -1,0 +1,239 @@
+//! `Listener`: a listening socket of a Python server.
+//!
+//! A plain connection becomes a transport here, without a task or a socket object of its own; one that begins with TLS
+//! goes through `Loop._accept_secure`, a coroutine.
+
+use crate::channel::{PyChannel, SocketHold, socket_object};
+use crate::context;
+use crate::host::{PyHost, os_error};
+use crate::loop_object::NativeLoop;
+use crate::names::names;
+use crate::obj::Obj;
+use crate::transport;
+use mainspring::poller::PeerAddress;
+use mainspring::transport::{Acceptor, Cx, Listener};
+use pyo3::PyTraverseError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use std::cell::RefCell;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What becomes of an accepted connection.
+struct PyAcceptor {
+    event_loop: Obj,
+    /// The listening socket, for reports.
+    socket: Obj,
+    /// Called for each connection's protocol.
+    protocol_factory: Obj,
+    server: Option<Obj>,
+    /// The class of the transports.
+    transport_class: Obj,
+    /// Takes connections that begin with TLS; `None` for a plain server.
+    accept_secure: Option<Obj>,
+    /// Connections are taken in copies of this context.
+    context: Obj,
+    /// Whether that copy is the context of the transport too, for all its life (from Python 3.15 on).
+    gives_context: bool,
+    /// Whether small writes should leave at once (TCP), or there is nothing to say about it (Unix).
+    is_tcp: bool,
+}
+
+// SAFETY: the interpreter lock orders all uses, as for the loop's own state (`loop_object.rs`).
+unsafe impl Send for ListenerState {}
+// SAFETY: as above.
+unsafe impl Sync for ListenerState {}
+
+struct ListenerState(RefCell<Option<std::rc::Rc<Listener<PyHost, PyAcceptor>>>>);
+
+/// See the module's text.
+#[pyclass(name = "Listener", module = "mainspring._mainspring", frozen)]
+pub struct PyListener {
+    state: ListenerState,
+}
+
+impl PyListener {
+    /// The listener, unless the garbage collector has taken it apart. A clone, so that nothing is borrowed while
+    /// it calls out.
+    fn inner(&self) -> PyResult<std::rc::Rc<Listener<PyHost, PyAcceptor>>> {
+        let inner = self.state.0.borrow().clone();
+        inner.ok_or_else(|| PyRuntimeError::new_err("the listener is gone"))
+    }
+
+    fn with<R>(
+        slf: &Bound<'_, Self>,
+        body: impl FnOnce(&Listener<PyHost, PyAcceptor>, Cx<'_, PyHost>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let inner = slf.get().inner()?;
+        let this: Obj = slf.clone().into();
+        // SAFETY: the listener holds its loop.
+        let native = unsafe { NativeLoop::from_ptr(slf.py(), inner.acceptor().event_loop.as_ptr()) };
+        match native {
+            Some(native) => body(&inner, Cx { engine: native.engine(), this: &this }),
+            None => Err(PyTypeError::new_err("the listener's loop is not a mainspring.Loop")),
+        }
+    }
+}
+
+#[pymethods]
+impl PyListener {
+    /// A listener on a socket that is bound and listens. Begins to accept at once.
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "what asyncio's own _start_serving takes")]
+    #[pyo3(signature = (event_loop, sock, protocol_factory, transport_class, server, backlog, accept_secure=None, context=None))]
+    fn new(
+        event_loop: &Bound<'_, PyAny>,
+        sock: &Bound<'_, PyAny>,
+        protocol_factory: &Bound<'_, PyAny>,
+        transport_class: &Bound<'_, PyAny>,
+        server: Option<&Bound<'_, PyAny>>,
+        backlog: usize,
+        accept_secure: Option<&Bound<'_, PyAny>>,
+        context: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let py = event_loop.py();
+        let family: i32 = sock.getattr("family")?.extract()?;
+        let acceptor = PyAcceptor {
+            event_loop: event_loop.clone().into(),
+            socket: sock.clone().into(),
+            protocol_factory: protocol_factory.clone().into(),
+            server: server.map(|server| server.clone().into()),
+            transport_class: transport_class.clone().into(),
+            accept_secure: accept_secure.map(|function| function.clone().into()),
+            gives_context: context.is_some(),
+            context: match context {
+                Some(context) => context.clone().into(),
+                None => context::copy_current(py)?,
+            },
+            is_tcp: matches!(family, libc::AF_INET | libc::AF_INET6),
+        };
+        let channel = PyChannel::Socket(SocketHold::new(sock)?);
+        let listener = std::rc::Rc::new(Listener::new(channel, acceptor, backlog));
+        Ok(PyListener { state: ListenerState(RefCell::new(Some(listener))) })
+    }
+
+    /// The listening socket.
+    #[getter]
+    fn _sock(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.inner()?.acceptor().socket.bind(py).unbind())
+    }
+
+    /// Begins to accept.
+    fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Self::with(slf, |listener, cx| listener.start(cx).map_err(|error| os_error(slf.py(), error)))
+    }
+
+    /// Accepts no more, and closes the socket.
+    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Self::with(slf, |listener, cx| {
+            let channel = listener.close(cx);
+            drop(channel);
+            Ok(())
+        })
+    }
+
+    /// Runs a deferred step; scheduled by the engine.
+    fn _notified(slf: &Bound<'_, Self>, notice: &Bound<'_, PyAny>) -> PyResult<()> {
+        let notice = transport::notice_from_number(notice)?;
+        Self::with(slf, |listener, cx| listener.notified(cx, notice))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(inner) = self.state.0.try_borrow() else { return Ok(()) };
+        let Some(inner) = &*inner else { return Ok(()) };
+        let acceptor = inner.acceptor();
+        for held in [
+            &acceptor.event_loop,
+            &acceptor.socket,
+            &acceptor.protocol_factory,
+            &acceptor.transport_class,
+            &acceptor.context,
+        ]
+        .into_iter()
+        .chain(&acceptor.server)
+        .chain(&acceptor.accept_secure)
+        {
+            crate::loop_object::visit_obj(&visit, held)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        let inner = self.state.0.borrow_mut().take();
+        drop(inner);
+    }
+}
+
+/// Connections wait at a source that is a listener.
+pub fn io_ready(py: Python<'_>, source: &Obj) -> PyResult<()> {
+    let listener = source.bind(py).cast_into::<PyListener>()?;
+    PyListener::with(&listener, |listener, cx| listener.io_ready(cx))
+}
+
+impl PyAcceptor {
+    fn accept(&self, py: Python<'_>, context: &Obj, connection: OwnedFd, peer: PeerAddress) -> PyResult<()> {
+        let peername = peer_name(py, peer)?;
+        if let Some(accept_secure) = &self.accept_secure {
+            let socket = socket_object(py, connection)?;
+            return accept_secure.bind(py).call1((socket, peername)).map(drop);
+        }
+        if self.is_tcp {
+            set_nodelay(&connection);
+        }
+        let protocol = self.protocol_factory.bind(py).call0()?;
+        let extra = PyDict::new(py);
+        extra.set_item("peername", peername)?;
+        let transport = self.transport_class.bind(py).call1((extra,))?;
+        let server = self.server.as_ref().map(|server| server.bind(py));
+        let event_loop = self.event_loop.bind(py);
+        let channel = PyChannel::Owned(connection);
+        let context = self.gives_context.then(|| context.clone());
+        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)
+    }
+}
+
+impl Acceptor<PyHost> for PyAcceptor {
+    fn accepted(&self, _: Cx<'_, PyHost>, connection: OwnedFd, peer: PeerAddress) -> PyResult<()> {
+        // SAFETY: the engine runs only on threads that are attached.
+        let py = unsafe { Python::assume_attached() };
+        // A copy for each connection, as for a task: what the protocol's factory sets there is its own.
+        let result = context::copy(py, &self.context)
+            .and_then(|own| context::run_in(py, &own, || self.accept(py, &own, connection, peer)));
+        let Err(error) = result else { return Ok(()) };
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py) {
+            return Err(error);
+        }
+        let names = names(py)?;
+        let arguments = (self.event_loop.bind(py), error.into_value(py));
+        names.reports.bind(py).call_method1(&names.accept_failed, arguments).map(drop)
+    }
+}
+
+/// Small writes leave at once, without waiting for the peer's acknowledgement (Nagle's algorithm off).
+pub fn set_nodelay(connection: &impl AsFd) {
+    // A socket that is gone already says so at its first read.
+    let _ = rustix::net::sockopt::set_tcp_nodelay(connection, true);
+}
+
+/// An address as Python's `socket.accept()` tells it.
+fn peer_name<'py>(py: Python<'py>, peer: PeerAddress) -> PyResult<Bound<'py, PyAny>> {
+    match peer {
+        PeerAddress::Inet(std::net::SocketAddr::V4(address)) => {
+            Ok((address.ip().to_string(), address.port()).into_pyobject(py)?.into_any())
+        }
+        PeerAddress::Inet(std::net::SocketAddr::V6(address)) => {
+            let host = address.ip().to_string();
+            let name = (host, address.port(), address.flowinfo(), address.scope_id());
+            Ok(name.into_pyobject(py)?.into_any())
+        }
+        // Paths are strings to Python, abstract names are bytes.
+        PeerAddress::Unix(name) if name.first() == Some(&0) => Ok(PyBytes::new(py, &name).into_any()),
+        PeerAddress::Unix(path) => {
+            let os = py.import("os")?;
+            let path = os.call_method1("fsdecode", (PyBytes::new(py, &path),))?;
+            Ok(path.cast_into::<PyString>()?.into_any())
+        }
+        PeerAddress::Other => Ok(py.None().into_bound(py)),
+    }
+}

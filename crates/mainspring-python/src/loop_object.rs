@@ -1,0 +1,332 @@
+//! `NativeLoop`: the object that holds the engine, base of the Python class `mainspring.Loop`.
+//!
+//! Scheduling is in `scheduling.rs`, called by hand-made entry points; what is here runs rarely enough for PyO3's
+//! own. `mainspring.Loop` derives from this class and from `asyncio.BaseEventLoop`, in that order.
+
+use crate::fastcall::panic_as_exception;
+use crate::handle::{self, CallParts, HandleTypes};
+use crate::host::{PyHost, os_error};
+use crate::names::names;
+use crate::obj::Obj;
+use mainspring::clock::MonotonicClock;
+use mainspring::engine::{Direction, Engine, Held};
+use pyo3::PyTraverseError;
+use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyTuple};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The engine and what the face remembers beside it.
+struct LoopState {
+    engine: Engine<PyHost>,
+    /// The thread that runs the loop at this moment, as the interpreter numbers them.
+    running_in: Cell<Option<u64>>,
+}
+
+// SAFETY: the interpreter lock is held by every thread that gets here, and is let go of only in `PyHost::blocking`,
+// while no part of the engine is borrowed (the engine's own rule). So the cells are used by one thread at a time, and
+// the lock orders their uses.
+unsafe impl Send for LoopState {}
+// SAFETY: as above.
+unsafe impl Sync for LoopState {}
+
+/// See the module's text.
+#[pyclass(module = "mainspring._mainspring", subclass, frozen)]
+pub struct NativeLoop {
+    state: LoopState,
+}
+
+impl NativeLoop {
+    pub fn engine(&self) -> &Engine<PyHost> {
+        &self.state.engine
+    }
+
+    pub fn is_debug(&self) -> bool {
+        self.engine().host().is_debug()
+    }
+
+    /// Whether another thread than this one runs the loop.
+    pub fn runs_elsewhere(&self) -> bool {
+        self.state.running_in.get().is_some_and(|thread| thread != current_thread())
+    }
+
+    pub fn check_closed(&self) -> PyResult<()> {
+        if self.engine().is_closed() {
+            return Err(PyRuntimeError::new_err("Event loop is closed"));
+        }
+        Ok(())
+    }
+
+    /// The native part of a loop object; `None` for an object of another kind.
+    ///
+    /// # Safety
+    /// `event_loop` is null or a live object that outlives `'a`.
+    pub unsafe fn from_ptr<'a>(py: Python<'a>, event_loop: *mut ffi::PyObject) -> Option<&'a NativeLoop> {
+        // SAFETY: the caller's promise. The class is frozen, so a shared reference is all there ever is.
+        unsafe {
+            let object = Borrowed::from_ptr_or_opt(py, event_loop)?;
+            let native = object.cast::<NativeLoop>().ok()?.get();
+            Some(&*std::ptr::from_ref(native))
+        }
+    }
+
+    /// A handle for a call that I/O or a signal makes ready, again and again.
+    fn new_call(
+        slf: &Bound<'_, Self>,
+        callback: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+    ) -> PyResult<Obj> {
+        let py = slf.py();
+        let args: Vec<_> = args.iter_borrowed().map(|argument| argument.as_ptr()).collect();
+        let traceback = if slf.get().is_debug() {
+            let names = names(py)?;
+            Some(names.reports.bind(py).call_method0(&names.source_traceback)?)
+        } else {
+            None
+        };
+        let call = CallParts {
+            event_loop: slf.as_ptr(),
+            callback: callback.as_ptr(),
+            args: &args,
+            context: std::ptr::null_mut(),
+            source_traceback: traceback.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr),
+        };
+        // SAFETY: live objects, borrowed from the arguments of this call, and a traceback that is held above.
+        unsafe { handle::new_handle(py, call) }
+    }
+
+    fn watch(
+        slf: &Bound<'_, Self>,
+        fd: &Bound<'_, PyAny>,
+        direction: Direction,
+        callback: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+    ) -> PyResult<Obj> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check_closed()?;
+        let fd = file_descriptor(fd)?;
+        let handle = Self::new_call(slf, callback, args)?;
+        let replaced = match this.engine().watch(fd, direction, handle.clone()) {
+            Ok(replaced) => replaced,
+            Err(error) => return Err(watch_error(py, this.engine(), fd, error)?),
+        };
+        if let Some(replaced) = replaced {
+            replaced.bind(py).call_method0("cancel")?;
+        }
+        Ok(handle)
+    }
+
+    fn unwatch(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>, direction: Direction) -> PyResult<bool> {
+        let this = slf.get();
+        if this.engine().is_closed() {
+            return Ok(false);
+        }
+        let fd = match file_descriptor(fd) {
+            // Too large to be open, so nobody watches it.
+            Err(error) if error.is_instance_of::<PyOverflowError>(slf.py()) => return Ok(false),
+            fd => fd?,
+        };
+        match this.engine().unwatch(fd, direction) {
+            Ok(Some(handle)) => handle.bind(slf.py()).call_method0("cancel").map(|_| true),
+            Ok(None) => Ok(false),
+            Err(error) => Err(watch_error(slf.py(), this.engine(), fd, error)?),
+        }
+    }
+}
+
+#[pymethods]
+impl NativeLoop {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(
+        py: Python<'_>,
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let backend = mainspring::poller::open_epoll().map_err(|error| os_error(py, error))?;
+        let engine = Engine::new(PyHost::new(py)?, backend, Box::new(MonotonicClock));
+        let engine = engine.map_err(|error| os_error(py, error))?;
+        Ok(NativeLoop { state: LoopState { engine, running_in: Cell::new(None) } })
+    }
+
+    /// Ties the engine to this object. Called once, by `Loop.__init__`.
+    fn _bind(slf: &Bound<'_, Self>) {
+        slf.get().engine().host().bind(slf.as_any());
+    }
+
+    /// Runs passes until `stop()`; `run_forever()` without what asyncio does around it.
+    fn _run_native(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let this = slf.get();
+        this.check_closed()?;
+        let outer = this.state.running_in.replace(Some(current_thread()));
+        let result = catch_unwind(AssertUnwindSafe(|| this.engine().run_forever()));
+        this.state.running_in.set(outer);
+        result.unwrap_or_else(|payload| Err(panic_as_exception(&*payload)))
+    }
+
+    /// One pass of the loop, for those who drive it by hand.
+    fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
+        slf.get().engine().run_once()
+    }
+
+    /// Lets go of everything the engine holds; the loop is closed from here on.
+    fn _close_native(&self) {
+        drop(self.engine().close());
+    }
+
+    /// Stop run_forever() after the pass that is under way.
+    fn stop(&self) {
+        self.engine().stop();
+    }
+
+    /// Tells the engine whether debug mode is on.
+    fn _set_debug_native(&self, enabled: bool) {
+        self.engine().host().set_debug(enabled);
+    }
+
+    /// The descriptor that signal.set_wakeup_fd() is given.
+    fn _signal_fd(&self) -> PyResult<RawFd> {
+        self.check_closed()?;
+        let pipe = self.engine().signal_pipe();
+        pipe.map(|pipe| pipe.write_fd()).ok_or_else(|| PyRuntimeError::new_err("Event loop is closed"))
+    }
+
+    /// Calls `callback(*args)` in the loop for each `signal` that comes through the descriptor.
+    #[pyo3(signature = (signal, callback, *args))]
+    fn _set_signal(
+        slf: &Bound<'_, Self>,
+        signal: i32,
+        callback: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let handle = Self::new_call(slf, callback, args)?;
+        drop(slf.get().engine().set_signal(signal, handle));
+        Ok(())
+    }
+
+    /// Forgets the callback for a signal; whether there was one.
+    fn _remove_signal(&self, signal: i32) -> bool {
+        self.engine().remove_signal(signal).is_some()
+    }
+
+    /// Whether any signal has a callback.
+    fn _has_signals(&self) -> bool {
+        self.engine().has_signals()
+    }
+
+    /// Start watching the file descriptor for read availability and call the callback then.
+    #[pyo3(signature = (fd, callback, *args))]
+    fn _add_reader(
+        slf: &Bound<'_, Self>,
+        fd: &Bound<'_, PyAny>,
+        callback: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+    ) -> PyResult<Py<PyAny>> {
+        Self::watch(slf, fd, Direction::Inbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
+    }
+
+    /// Start watching the file descriptor for write availability and call the callback then.
+    #[pyo3(signature = (fd, callback, *args))]
+    fn _add_writer(
+        slf: &Bound<'_, Self>,
+        fd: &Bound<'_, PyAny>,
+        callback: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+    ) -> PyResult<Py<PyAny>> {
+        Self::watch(slf, fd, Direction::Outbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
+    }
+
+    /// Stop watching the file descriptor for read availability; whether it was watched.
+    fn _remove_reader(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Self::unwatch(slf, fd, Direction::Inbound)
+    }
+
+    /// Stop watching the file descriptor for write availability; whether it was watched.
+    fn _remove_writer(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Self::unwatch(slf, fd, Direction::Outbound)
+    }
+
+    /// How many calls are ready, timers wait, and descriptors are registered.
+    fn _counts(&self) -> (usize, usize, usize) {
+        let engine = self.engine();
+        (engine.ready_len(), engine.timers_len(), engine.registered_len())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let mut result = Ok(());
+        self.engine().for_each_held(&mut |held| {
+            let object = match held {
+                Held::Call(object) | Held::Watch(object) | Held::Source(object) | Held::Inbound(object) => {
+                    object
+                }
+            };
+            if result.is_ok() {
+                result = visit_obj(&visit, object);
+            }
+        });
+        result
+    }
+
+    fn __clear__(&self) {
+        drop(self.engine().close());
+    }
+}
+
+/// Why a descriptor cannot be watched: it is a transport's own, or what the system says.
+fn watch_error(py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd, error: io::Error) -> PyResult<PyErr> {
+    let owner = if error.kind() == io::ErrorKind::ResourceBusy { engine.source_of(fd) } else { None };
+    let Some(owner) = owner else { return Ok(os_error(py, error)) };
+    let owner = owner.bind(py).repr()?;
+    Ok(PyRuntimeError::new_err(format!("File descriptor {fd} is used by transport {owner}")))
+}
+
+/// Shows an `Obj` to the garbage collector.
+pub fn visit_obj(visit: &PyVisit<'_>, object: &Obj) -> Result<(), PyTraverseError> {
+    // SAFETY: `Py<PyAny>` is a transparent pointer to an object that is not null, as is `Obj`; the borrow ends
+    // with this call, and the visitor takes no reference.
+    let object = unsafe { &*std::ptr::from_ref(object).cast::<Py<PyAny>>() };
+    visit.call(object)
+}
+
+fn current_thread() -> u64 {
+    // SAFETY: always allowed.
+    unsafe { ffi::PyThread_get_thread_ident() as u64 }
+}
+
+/// The descriptor that a number or an object with `fileno()` stands for; asyncio's errors for everything else.
+pub fn file_descriptor(object: &Bound<'_, PyAny>) -> PyResult<RawFd> {
+    let py = object.py();
+    let number = if object.is_instance_of::<PyInt>() {
+        object.clone()
+    } else {
+        let number = object.call_method0("fileno").and_then(|number| py.get_type::<PyInt>().call1((number,)));
+        number.or_else(|error| {
+            if error.is_instance_of::<PyAttributeError>(py)
+                || error.is_instance_of::<PyTypeError>(py)
+                || error.is_instance_of::<PyValueError>(py)
+            {
+                let invalid = PyValueError::new_err(format!("Invalid file object: {}", object.repr()?));
+                return Err(invalid);
+            }
+            Err(error)
+        })?
+    };
+    if number.lt(0)? {
+        return Err(PyValueError::new_err(format!("Invalid file descriptor: {number}")));
+    }
+    number.extract()
+}
+
+/// Makes the handle types known to the module, by name.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let types = HandleTypes::get(module.py())?;
+    module.add("Handle", types.handle_class())?;
+    module.add("TimerHandle", types.timer_class())?;
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! A Python protocol object, as the engine's stream transport sees it.
+//!
+//! Methods are looked up by name at each call, as asyncio does, so a method that is replaced on the protocol is seen.
+
+use crate::call_out;
+use crate::host::PyHost;
+use crate::names::{Names, names};
+use crate::obj::Obj;
+use mainspring::transport::{Claim, Cx, Upper};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::cell::{Cell, RefCell};
+use std::io;
+
+/// A protocol and what belongs to its connection.
+pub struct PyUpper {
+    names: &'static Names,
+    protocol: RefCell<Option<Obj>>,
+    is_buffered: Cell<bool>,
+    /// The `asyncio.Server` that accepted the connection, until the connection is gone.
+    server: RefCell<Option<Obj>>,
+}
+
+fn attached<'py>() -> Python<'py> {
+    // SAFETY: the engine runs only on threads that are attached.
+    unsafe { Python::assume_attached() }
+}
+
+impl PyUpper {
+    pub fn new(py: Python<'_>, server: Option<Obj>) -> PyResult<Self> {
+        Ok(PyUpper {
+            names: names(py)?,
+            protocol: RefCell::new(None),
+            is_buffered: Cell::new(false),
+            server: RefCell::new(server),
+        })
+    }
+
+    pub fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = protocol.py();
+        let buffered = py.import("asyncio.protocols")?.getattr("BufferedProtocol")?;
+        self.is_buffered.set(protocol.is_instance(&buffered)?);
+        let former = self.protocol.borrow_mut().replace(protocol.clone().into());
+        drop(former);
+        Ok(())
+    }
+
+    pub fn protocol(&self) -> Option<Obj> {
+        self.protocol.borrow().clone()
+    }
+
+    /// Shows what is held to the garbage collector.
+    pub fn for_each_held(&self, show: &mut dyn FnMut(&Obj)) {
+        for held in [&self.protocol, &self.server] {
+            if let Ok(held) = held.try_borrow()
+                && let Some(object) = &*held
+            {
+                show(object);
+            }
+        }
+    }
+
+    /// Lets go of what the collector was shown.
+    pub fn clear(&self) {
+        let protocol = self.protocol.borrow_mut().take();
+        let server = self.server.borrow_mut().take();
+        drop((protocol, server));
+    }
+
+    fn call<const N: usize>(&self, name: &Py<PyString>, arguments: [*mut ffi::PyObject; N]) -> PyResult<Obj> {
+        let py = attached();
+        let Some(protocol) = self.protocol() else {
+            return Err(PyRuntimeError::new_err("the transport has no protocol"));
+        };
+        let mut all = [protocol.as_ptr(); 3];
+        for (place, argument) in all.iter_mut().skip(1).zip(arguments) {
+            *place = argument;
+        }
+        // SAFETY: the receiver and at most two arguments, all live objects for the length of the call.
+        unsafe {
+            let arguments = all.get(..=N).unwrap_or(&all);
+            Obj::from_call(py, call_out::call_method(name.as_ptr(), arguments))
+        }
+    }
+}
+
+impl Upper<PyHost> for PyUpper {
+    fn connection_made(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
+        self.call(&self.names.connection_made, [cx.this.as_ptr()]).map(drop)
+    }
+
+    fn is_buffered(&self) -> bool {
+        self.is_buffered.get()
+    }
+
+    fn data_received(&self, _: Cx<'_, PyHost>, data: &[u8]) -> PyResult<()> {
+        let py = attached();
+        // SAFETY: copies the slice into a new bytes object.
+        let bytes = unsafe {
+            let start = data.as_ptr().cast();
+            Obj::from_call(py, ffi::PyBytes_FromStringAndSize(start, data.len() as ffi::Py_ssize_t))?
+        };
+        self.call(&self.names.data_received, [bytes.as_ptr()]).map(drop)
+    }
+
+    fn receive_into(&self, _: Cx<'_, PyHost>, claim: Claim<'_>) -> PyResult<io::Result<usize>> {
+        let py = attached();
+        // SAFETY: always allowed.
+        let hint = unsafe { Obj::from_call(py, ffi::PyLong_FromLong(-1))? };
+        let target = self.call(&self.names.get_buffer, [hint.as_ptr()])?;
+        let mut view = ffi::Py_buffer::new();
+        // SAFETY: the view is filled by the interpreter, or an exception is set; it is released below, and keeps
+        // the memory in place until then. A length of zero may come with a null pointer, hence the check before
+        // the slice is made. `claim` is the engine's recv: it runs no Python.
+        unsafe {
+            if ffi::PyObject_GetBuffer(target.as_ptr(), &mut view, ffi::PyBUF_WRITABLE) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+            if view.len <= 0 {
+                ffi::PyBuffer_Release(&mut view);
+                return Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer"));
+            }
+            let received = claim(std::slice::from_raw_parts_mut(view.buf.cast::<u8>(), view.len as usize));
+            ffi::PyBuffer_Release(&mut view);
+            Ok(received)
+        }
+    }
+
+    fn buffer_updated(&self, _: Cx<'_, PyHost>, filled: usize) -> PyResult<()> {
+        let py = attached();
+        // SAFETY: always allowed.
+        let filled = unsafe { Obj::from_call(py, ffi::PyLong_FromSize_t(filled))? };
+        self.call(&self.names.buffer_updated, [filled.as_ptr()]).map(drop)
+    }
+
+    fn eof_received(&self, _: Cx<'_, PyHost>) -> PyResult<bool> {
+        self.call(&self.names.eof_received, [])?.bind(attached()).is_truthy()
+    }
+
+    fn connection_lost(&self, _: Cx<'_, PyHost>, error: Option<PyErr>) -> PyResult<()> {
+        let py = attached();
+        let error = error
+            .map_or_else(|| py.None().into_bound(py), |error| error.into_value(py).into_bound(py).into_any());
+        self.call(&self.names.connection_lost, [error.as_ptr()]).map(drop)
+    }
+
+    fn pause_writing(&self, _: Cx<'_, PyHost>) -> PyResult<()> {
+        self.call(&self.names.pause_writing, []).map(drop)
+    }
+
+    fn resume_writing(&self, _: Cx<'_, PyHost>) -> PyResult<()> {
+        self.call(&self.names.resume_writing, []).map(drop)
+    }
+
+    fn detach(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
+        let py = attached();
+        let protocol = self.protocol.borrow_mut().take();
+        let server = self.server.borrow_mut().take();
+        drop(protocol);
+        match server {
+            Some(server) => crate::transport::leave_server(py, &server, cx.this),
+            None => Ok(()),
+        }
+    }
+}

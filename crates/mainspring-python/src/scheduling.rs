@@ -1,0 +1,281 @@
+//! `call_soon`, `call_later`, `call_at`, `call_soon_threadsafe`, `time`, `create_future`, `get_debug`: what every
+//! asyncio program calls all the time, without anything between the interpreter and the engine.
+
+use crate::fastcall::{self, Args, enter};
+use crate::handle::{self, CallParts};
+use crate::loop_object::NativeLoop;
+use crate::names::names;
+use crate::obj::Obj;
+use mainspring::clock::Time;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// Adds the methods of this file to the class.
+pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
+    fastcall::add_methods(
+        class,
+        vec![
+            fastcall::method(
+                c"call_soon",
+                call_soon,
+                c"Arrange for a callback to be called as soon as possible.",
+            ),
+            fastcall::method(
+                c"call_soon_threadsafe",
+                call_soon_threadsafe,
+                c"Like call_soon(), but thread-safe: wakes the loop if it sleeps.",
+            ),
+            fastcall::method(
+                c"call_later",
+                call_later,
+                c"Arrange for a callback to be called after a delay, in seconds.",
+            ),
+            fastcall::method(
+                c"call_at",
+                call_at,
+                c"Like call_later(), but with an absolute time, as the loop's time() tells it.",
+            ),
+            fastcall::method_noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
+            fastcall::method_noargs(c"create_future", create_future, c"A Future that belongs to the loop."),
+            fastcall::method_noargs(c"get_debug", get_debug, c"Whether debug mode is on."),
+            fastcall::method_noargs(c"_panic", panic, c"Fail as a fault of our own would; for the tests."),
+        ],
+    )
+}
+
+/// The native part of the `self` that the interpreter passes to a method of the class.
+///
+/// # Safety
+/// `this` is such a `self`: the method descriptor has checked its type.
+unsafe fn native<'a>(py: Python<'a>, this: *mut ffi::PyObject) -> &'a NativeLoop {
+    // SAFETY: the caller's promise; the class is frozen, and the caller of the method keeps `this` alive.
+    unsafe {
+        let object = Borrowed::from_ptr(py, this);
+        &*std::ptr::from_ref(object.cast_unchecked::<NativeLoop>().get())
+    }
+}
+
+/// One call of a method below, as the interpreter made it.
+struct Request<'a> {
+    method: &'static str,
+    native: &'a NativeLoop,
+    this: *mut ffi::PyObject,
+    args: Args<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// # Safety
+    /// The arguments are those that the interpreter called a method of the class with, and live until it returns.
+    unsafe fn new(
+        py: Python<'a>,
+        method: &'static str,
+        this: *mut ffi::PyObject,
+        args: *const *mut ffi::PyObject,
+        count: ffi::Py_ssize_t,
+        kwnames: *mut ffi::PyObject,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Request { method, native: native(py, this), this, args: Args::new(method, args, count, kwnames) }
+        }
+    }
+
+    /// The handle of the call that is asked for, made by `make`; in debug mode, after asyncio's checks.
+    fn handle(
+        &self,
+        py: Python<'_>,
+        callback: *mut ffi::PyObject,
+        args: &[*mut ffi::PyObject],
+        is_from_the_loop: bool,
+        make: impl FnOnce(CallParts<'_>) -> PyResult<Obj>,
+    ) -> PyResult<Obj> {
+        let context = self.args.keyword(py, names(py)?.context.as_ptr())?;
+        self.native.check_closed()?;
+        let traceback =
+            if self.native.is_debug() { Some(self.check(py, callback, is_from_the_loop)?) } else { None };
+        let source_traceback = traceback.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
+        make(CallParts { event_loop: self.this, callback, args, context, source_traceback })
+    }
+
+    /// What debug mode checks before a call is scheduled: the thread, unless any may do it, and that the callback can
+    /// be called. Gives the traceback that the handle remembers.
+    fn check(&self, py: Python<'_>, callback: *mut ffi::PyObject, is_from_the_loop: bool) -> PyResult<Obj> {
+        let names = names(py)?;
+        // SAFETY: live objects: the `self` and an argument of the method that was called.
+        let (event_loop, callback) =
+            unsafe { (Bound::from_borrowed_ptr(py, self.this), Bound::from_borrowed_ptr(py, callback)) };
+        if is_from_the_loop {
+            event_loop.call_method0(&names._check_thread)?;
+        }
+        event_loop.call_method1(&names._check_callback, (callback, self.method))?;
+        Ok(names.reports.bind(py).call_method0(&names.source_traceback)?.into())
+    }
+
+    /// Schedules a call for `when`, which has to be a number.
+    fn schedule(
+        &self,
+        py: Python<'_>,
+        when: &Obj,
+        callback: *mut ffi::PyObject,
+        args: &[*mut ffi::PyObject],
+    ) -> PyResult<*mut ffi::PyObject> {
+        // SAFETY: a live object.
+        let deadline = unsafe { ffi::PyFloat_AsDouble(when.as_ptr()) };
+        if deadline == -1.0
+            && let Some(error) = PyErr::take(py)
+        {
+            return Err(error);
+        }
+        // SAFETY: the pointers are arguments of this call, alive until it returns.
+        let timer = self
+            .handle(py, callback, args, true, |call| unsafe { handle::new_timer(py, when.as_ptr(), call) })?;
+        let key = self.native.engine().call_at(point_in_time(deadline), timer.clone());
+        // SAFETY: the timer was made above.
+        unsafe { handle::set_timer_key(py, &timer, key)? };
+        Ok(timer.into_ptr())
+    }
+}
+
+extern "C" fn call_soon(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method of the class.
+        let request = unsafe { Request::new(py, "call_soon", this, args, count, kwnames) };
+        let ([callback], rest) = request.args.split(["callback"])?;
+        // SAFETY: the pointers are arguments of this call, alive until it returns.
+        let handle =
+            request.handle(py, callback, rest, true, |call| unsafe { handle::new_handle(py, call) })?;
+        request.native.engine().call_soon(handle.clone());
+        Ok(handle.into_ptr())
+    })
+}
+
+extern "C" fn call_soon_threadsafe(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method of the class.
+        let request = unsafe { Request::new(py, "call_soon_threadsafe", this, args, count, kwnames) };
+        let ([callback], rest) = request.args.split(["callback"])?;
+        // SAFETY: the pointers are arguments of this call, alive until it returns.
+        let handle = request
+            .handle(py, callback, rest, false, |call| unsafe { handle::new_shared_handle(py, call) })?;
+        let native = request.native;
+        if native.runs_elsewhere() {
+            let pushed = native.engine().inbox().push(handle.clone());
+            pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
+        } else {
+            // The loop's own thread, or nobody runs it: its order is call_soon()'s.
+            native.engine().call_soon(handle.clone());
+        }
+        Ok(handle.into_ptr())
+    })
+}
+
+extern "C" fn call_later(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method of the class.
+        let request = unsafe { Request::new(py, "call_later", this, args, count, kwnames) };
+        let ([delay, callback], rest) = request.args.split(["delay", "callback"])?;
+        // SAFETY: `delay` is a live argument; the results are new references.
+        let when = unsafe {
+            if delay == ffi::Py_None() {
+                return Err(PyTypeError::new_err("delay must not be None"));
+            }
+            let now = seconds(request.native.engine().now());
+            let now = Obj::from_call(py, ffi::PyFloat_FromDouble(now))?;
+            // Whatever may be added to a float is a delay, as in asyncio.
+            Obj::from_call(py, ffi::PyNumber_Add(now.as_ptr(), delay))?
+        };
+        request.schedule(py, &when, callback, rest)
+    })
+}
+
+extern "C" fn call_at(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method of the class.
+        let request = unsafe { Request::new(py, "call_at", this, args, count, kwnames) };
+        let ([when, callback], rest) = request.args.split(["when", "callback"])?;
+        // SAFETY: `when` is a live argument.
+        let when = unsafe {
+            if when == ffi::Py_None() {
+                return Err(PyTypeError::new_err("when cannot be None"));
+            }
+            Obj::from_borrowed(when)
+        };
+        request.schedule(py, &when, callback, rest)
+    })
+}
+
+extern "C" fn time(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method of the class.
+        let now = unsafe { native(py, this) }.engine().now();
+        // SAFETY: always allowed.
+        let now = unsafe { Obj::from_call(py, ffi::PyFloat_FromDouble(seconds(now)))? };
+        Ok(now.into_ptr())
+    })
+}
+
+extern "C" fn get_debug(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method of the class; the booleans live for ever.
+        unsafe {
+            let debug = native(py, this).is_debug();
+            Ok(Obj::from_borrowed(if debug { ffi::Py_True() } else { ffi::Py_False() }).into_ptr())
+        }
+    })
+}
+
+extern "C" fn panic(_: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    enter(|_| panic!("asked for"))
+}
+
+extern "C" fn create_future(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    enter(|py| {
+        let names = names(py)?;
+        let arguments = [this];
+        // SAFETY: one keyword argument, `loop`, and its value.
+        let future = unsafe {
+            let future_class = names.future_class.as_ptr();
+            ffi::PyObject_Vectorcall(future_class, arguments.as_ptr(), 0, names.loop_keyword.as_ptr())
+        };
+        // SAFETY: a new reference, or null and an exception.
+        unsafe { Obj::from_call(py, future) }.map(Obj::into_ptr)
+    })
+}
+
+/// A point on the engine's clock as Python tells time.
+pub fn seconds(time: Time) -> f64 {
+    time.as_nanos() as f64 / 1e9
+}
+
+/// A deadline as the engine counts: never earlier than the number by [`seconds`]. The past is now, infinity is never;
+/// what is not a number is due at once, as it is for asyncio.
+fn point_in_time(deadline: f64) -> Time {
+    if deadline.is_nan() || deadline <= 0.0 {
+        return Time::ZERO;
+    }
+    // The cast saturates: what is too far for the clock never comes.
+    let time = Time::from_nanos((deadline * 1e9).ceil() as u64);
+    if seconds(time) < deadline { Time::from_nanos(time.as_nanos().saturating_add(1)) } else { time }
+}

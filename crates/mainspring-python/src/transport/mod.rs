@@ -1,0 +1,220 @@
+//! `StreamTransport`: the engine's stream as a Python object that is an `asyncio.Transport`.
+//!
+//! The native type holds the state and the methods that run per packet; `mainspring._transports.StreamTransport`
+//! derives from it and adds what is rarely asked (`repr`, the rest of `get_extra_info`, the warning when it is lost).
+
+mod contexts;
+mod lifecycle;
+mod methods;
+
+use crate::channel::{PyChannel, SocketHold};
+use crate::host::PyHost;
+use crate::loop_object::NativeLoop;
+use crate::names::names;
+use crate::native_type::{NativeType, Slot, Spec, all_slots};
+use crate::obj::Obj;
+use crate::protocol::PyUpper;
+use contexts::Contexts;
+use mainspring::engine::Readiness;
+use mainspring::transport::{Cx, Notice, Stream};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use std::cell::OnceCell;
+use std::ffi::c_void;
+
+/// Our data in a transport object. Empty until [`open`].
+pub struct TransportData {
+    open: OnceCell<Open>,
+}
+
+struct Open {
+    stream: Stream<PyHost, PyUpper>,
+    event_loop: Obj,
+    contexts: Contexts,
+}
+
+struct TransportType {
+    native: NativeType,
+    /// The base's slot `_loop`.
+    event_loop: Slot,
+    /// Every slot of the base, that one included.
+    base_slots: Vec<Slot>,
+}
+
+static TYPE: PyOnceLock<TransportType> = PyOnceLock::new();
+
+fn transport_type(py: Python<'_>) -> PyResult<&'static TransportType> {
+    TYPE.get_or_try_init(py, || {
+        // The mixin is an asyncio.Transport, and asyncio's own fallback for sendfile asks for it by name.
+        let base = py.import("asyncio.transports")?.getattr("_FlowControlMixin")?.cast_into::<PyType>()?;
+        let native = Spec {
+            name: c"mainspring._mainspring.StreamTransport",
+            base: &base,
+            extra: size_of::<TransportData>(),
+            methods: methods::table(),
+            slots: vec![
+                (ffi::Py_tp_new, lifecycle::new as *mut c_void),
+                (ffi::Py_tp_dealloc, lifecycle::dealloc as *mut c_void),
+                (ffi::Py_tp_traverse, lifecycle::traverse as *mut c_void),
+                (ffi::Py_tp_clear, lifecycle::clear as *mut c_void),
+            ],
+            is_base: true,
+        }
+        .create()?;
+        Ok(TransportType { native, event_loop: Slot::find(&base, "_loop")?, base_slots: all_slots(&base)? })
+    })
+}
+
+/// The class, for the module.
+pub fn class(py: Python<'_>) -> PyResult<&'static Py<PyType>> {
+    Ok(&transport_type(py)?.native.class)
+}
+
+/// The data of an instance of the type or of a class derived from it.
+///
+/// # Safety
+/// `object` is such an instance, and outlives `'a`.
+unsafe fn data<'a>(types: &TransportType, object: *mut ffi::PyObject) -> &'a TransportData {
+    // SAFETY: our data lies at the offset in every instance, and was written by `new`.
+    unsafe { &*object.byte_add(types.native.offset).cast() }
+}
+
+/// Makes `object`, a new instance, the transport of a connection, and schedules `connection_made`.
+pub fn open(
+    object: &Bound<'_, PyAny>,
+    event_loop: &Bound<'_, PyAny>,
+    channel: PyChannel,
+    protocol: &Bound<'_, PyAny>,
+    server: Option<&Bound<'_, PyAny>>,
+    context: Option<Obj>,
+) -> PyResult<()> {
+    let py = object.py();
+    let types = transport_type(py)?;
+    if !object.is_instance(types.native.class.bind(py))? {
+        return Err(PyTypeError::new_err("not a StreamTransport"));
+    }
+    let upper = PyUpper::new(py, server.map(|server| server.clone().into()))?;
+    upper.set_protocol(protocol)?;
+    let opened = Open {
+        stream: Stream::new(channel, upper),
+        event_loop: event_loop.clone().into(),
+        contexts: Contexts::new(context),
+    };
+    // SAFETY: the type was checked.
+    let data = unsafe { data(types, object.as_ptr()) };
+    if data.open.set(opened).is_err() {
+        return Err(PyRuntimeError::new_err("the transport is open already"));
+    }
+    // SAFETY: the type was checked; the slot gets a reference of its own.
+    unsafe { types.event_loop.set(object.as_ptr(), event_loop.clone().into_ptr()) };
+    if let Some(server) = server
+        && let Err(error) = join_server(py, server, object)
+    {
+        // It never began, and nobody else will end it: the connection closes with the failure.
+        if let Some(open) = data.open.get() {
+            open.stream.upper().clear();
+            drop(open.stream.take_channel());
+        }
+        return Err(error);
+    }
+    let this: Obj = object.clone().into();
+    with_open(py, data, |open, native| open.stream.open(Cx { engine: native.engine(), this: &this }))
+}
+
+/// `Server._attach` takes the transport from Python 3.13 on, and nothing before.
+fn join_server(py: Python<'_>, server: &Bound<'_, PyAny>, transport: &Bound<'_, PyAny>) -> PyResult<()> {
+    names(py)?.reports.bind(py).call_method1(&names(py)?._attach, (server, transport)).map(drop)
+}
+
+/// `Server._detach`, likewise.
+pub fn leave_server(py: Python<'_>, server: &Obj, transport: &Obj) -> PyResult<()> {
+    let arguments = (server.bind(py), transport.bind(py));
+    names(py)?.reports.bind(py).call_method1(&names(py)?._detach, arguments).map(drop)
+}
+
+fn with_open<R>(
+    py: Python<'_>,
+    data: &TransportData,
+    body: impl FnOnce(&Open, &NativeLoop) -> PyResult<R>,
+) -> PyResult<R> {
+    let Some(open) = data.open.get() else {
+        return Err(PyRuntimeError::new_err("the transport was not opened by a loop"));
+    };
+    // SAFETY: the loop is held by the transport.
+    match unsafe { NativeLoop::from_ptr(py, open.event_loop.as_ptr()) } {
+        Some(native) => body(open, native),
+        None => Err(PyTypeError::new_err("the transport's loop is not a mainspring.Loop")),
+    }
+}
+
+/// The data of a source that is a transport.
+pub fn from_source<'a>(py: Python<'_>, source: &'a Obj) -> PyResult<Option<&'a TransportData>> {
+    let types = transport_type(py)?;
+    // SAFETY: a live object; the type is checked before the data is looked at.
+    unsafe {
+        if ffi::PyObject_TypeCheck(source.as_ptr(), types.native.as_type_ptr()) == 0 {
+            return Ok(None);
+        }
+        Ok(Some(data(types, source.as_ptr())))
+    }
+}
+
+/// Something happened on a transport's descriptor: the protocol hears of it in the transport's contexts.
+pub fn io_ready(py: Python<'_>, data: &TransportData, source: &Obj, readiness: Readiness) -> PyResult<()> {
+    with_open(py, data, |open, native| {
+        let cx = Cx { engine: native.engine(), this: source };
+        if readiness.inbound {
+            open.contexts.reading.run(py, || open.stream.io_ready(cx, Readiness::INBOUND))?;
+        }
+        if readiness.outbound {
+            open.contexts.writing.run(py, || open.stream.io_ready(cx, Readiness::OUTBOUND))?;
+        }
+        Ok(())
+    })
+}
+
+/// The context that a transport's deferred steps are called in; null for a copy of the current one.
+pub fn context_for_steps(data: &TransportData) -> *mut ffi::PyObject {
+    data.open.get().map_or(std::ptr::null_mut(), |open| open.contexts.for_steps())
+}
+
+/// The protocol's `connection_made`, bound.
+pub fn connection_made_callback<'py>(py: Python<'py>, data: &TransportData) -> PyResult<Bound<'py, PyAny>> {
+    with_open(py, data, |open, _| match open.stream.upper().protocol() {
+        Some(protocol) => protocol.bind(py).getattr(&names(py)?.connection_made),
+        None => Err(PyRuntimeError::new_err("the transport has no protocol")),
+    })
+}
+
+const NOTICES: [Notice; 4] =
+    [Notice::ConnectionMade, Notice::StartReading, Notice::ConnectionLost, Notice::ResumeAccepting];
+
+/// A notice as the argument of `_notified`.
+pub fn notice_number<'py>(py: Python<'py>, notice: Notice) -> PyResult<Bound<'py, PyAny>> {
+    let number = NOTICES.iter().position(|known| *known == notice).unwrap_or_default();
+    Ok(number.into_pyobject(py)?.into_any())
+}
+
+/// The notice of a `_notified` argument.
+pub fn notice_from_number(number: &Bound<'_, PyAny>) -> PyResult<Notice> {
+    let number: usize = number.extract()?;
+    NOTICES.get(number).copied().ok_or_else(|| PyValueError::new_err("unknown notice"))
+}
+
+/// `open_stream(transport, loop, sock, protocol, server, context)`: ties a new transport object to a connected socket.
+#[pyfunction]
+#[pyo3(signature = (transport, event_loop, sock, protocol, server=None, context=None))]
+pub fn open_stream(
+    transport: &Bound<'_, PyAny>,
+    event_loop: &Bound<'_, PyAny>,
+    sock: &Bound<'_, PyAny>,
+    protocol: &Bound<'_, PyAny>,
+    server: Option<&Bound<'_, PyAny>>,
+    context: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let channel = PyChannel::Socket(SocketHold::new(sock)?);
+    open(transport, event_loop, channel, protocol, server, context.map(|context| context.clone().into()))
+}

@@ -1,0 +1,50 @@
+//! `Host`: what the engine asks of the face it runs under.
+//!
+//! The engine schedules, waits and keeps the books; it does not know what a call *is*. Python's host stores its
+//! handle objects and runs them inside a `contextvars.Context`; Rust's stores closures and tasks. Nothing is
+//! boxed on the way from one to the other.
+
+use super::Readiness;
+use std::io;
+
+/// A face of the engine. See the module's text.
+///
+/// Every method may run user code, and user code may call back into the engine; the engine holds no borrow while
+/// it is inside one of these.
+pub trait Host: Sized + 'static {
+    /// One scheduled call, run at most once by the engine.
+    type Call;
+
+    /// What `add_reader`, `add_writer` and `add_signal_handler` leave with the loop: it makes a call each time
+    /// something happens. A clone is the same watch: cancelled together.
+    type Watch: Clone + Into<Self::Call>;
+
+    /// An owner of a descriptor that takes its I/O events itself: a transport, a listener. A clone is the
+    /// same source. The engine holds one while it is registered, which keeps it alive.
+    type Source: Clone;
+
+    /// What other threads send to the loop.
+    type Inbound: Send;
+
+    /// A failure: of user code or of the system, in the face's own words.
+    type Error;
+
+    /// Runs a call, unless it was cancelled. A failure of the user's code is reported from here; only one
+    /// that has to end the loop (Python's `KeyboardInterrupt` and `SystemExit`) comes back.
+    fn run_call(&self, call: Self::Call) -> Result<(), Self::Error>;
+
+    /// Something happened on a source's descriptor. Failures as in [`Host::run_call`].
+    fn io_ready(&self, source: Self::Source, readiness: Readiness) -> Result<(), Self::Error>;
+
+    /// Turns what another thread sent into a call of this one.
+    fn receive(&self, inbound: Self::Inbound) -> Self::Call;
+
+    /// Calls `wait`, which may block, exactly once. Python gives up the interpreter lock around it.
+    fn blocking(&self, wait: &mut dyn FnMut());
+
+    /// A signal ended the wait. Python runs its signal handlers here, one of which may raise.
+    fn interrupted(&self) -> Result<(), Self::Error>;
+
+    /// A failure of the system in the face's words.
+    fn os_error(&self, error: io::Error) -> Self::Error;
+}

@@ -1,0 +1,259 @@
+//! One pass of the loop.
+
+use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
+use crate::clock::Time;
+use crate::poller::Event;
+use std::cell::Cell;
+use std::io;
+use std::time::Duration;
+
+/// A busy loop looks at the kernel again after this long at the latest...
+const MAX_TIME_WITHOUT_POLL: Duration = Duration::from_micros(100);
+/// ...and after this many passes.
+const MAX_PASSES_WITHOUT_POLL: u32 = 64;
+/// No wait is longer than asyncio's (a day): some kernels misjudge larger numbers.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// What a busy loop remembers of the polls it has left out.
+pub(super) struct Skipped {
+    passes: Cell<u32>,
+    since: Cell<Time>,
+}
+
+impl Default for Skipped {
+    /// Begins as if all were used up: the first pass polls.
+    fn default() -> Self {
+        Skipped { passes: Cell::new(MAX_PASSES_WITHOUT_POLL), since: Cell::new(Time::ZERO) }
+    }
+}
+
+impl Skipped {
+    /// Whether a busy loop may leave out this poll too, counting it as left out.
+    fn one_more(&self, now: Time) -> bool {
+        let passes = self.passes.get();
+        if passes >= MAX_PASSES_WITHOUT_POLL
+            || now.saturating_duration_since(self.since.get()) >= MAX_TIME_WITHOUT_POLL
+        {
+            return false;
+        }
+        self.passes.set(passes + 1);
+        true
+    }
+
+    fn polled_at(&self, now: Time) {
+        self.passes.set(0);
+        self.since.set(now);
+    }
+
+    fn poll_next(&self) {
+        self.passes.set(MAX_PASSES_WITHOUT_POLL);
+    }
+}
+
+impl<H: Host> Engine<H> {
+    /// Runs passes until [`Engine::stop`], or until a failure that ends the loop; what was ready and has not
+    /// run then stays ready.
+    pub fn run_forever(&self) -> Result<(), H::Error> {
+        // Whatever happened between two runs, the kernel is asked before anything else runs.
+        self.skipped.poll_next();
+        let result = loop {
+            if let Err(error) = self.run_once() {
+                break Err(error);
+            }
+            if self.stopping.get() {
+                break Ok(());
+            }
+        };
+        self.stopping.set(false);
+        result
+    }
+
+    /// One pass: see the text of the module `engine`.
+    pub fn run_once(&self) -> Result<(), H::Error> {
+        if self.closed.get() {
+            let error = io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed");
+            return Err(self.host.os_error(error));
+        }
+        self.poll()?;
+        if self.inbox.has_pending() {
+            self.take_inbox();
+        }
+        if !self.timers.borrow().is_empty() {
+            self.ready_due_timers();
+        }
+        self.promote_overdue_background();
+        self.run_ready()
+    }
+
+    fn poll(&self) -> Result<(), H::Error> {
+        let now = self.clock.now();
+        if self.is_busy() {
+            if self.stopping.get() || !self.skipped.one_more(now) {
+                self.skipped.polled_at(now);
+                self.wait(Some(Duration::ZERO))?;
+            }
+            return Ok(());
+        }
+        if self.clock.is_virtual() {
+            self.wait(Some(Duration::ZERO))?;
+            if self.is_busy() {
+                self.skipped.polled_at(now);
+                return Ok(());
+            }
+        }
+        let deadline = self.timers.borrow_mut().next_wakeup();
+        let timeout = match deadline {
+            _ if self.clock.skip_to(deadline) => Some(Duration::ZERO),
+            Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
+            _ => None,
+        };
+        let result = self.wait(timeout);
+        self.skipped.polled_at(self.clock.now());
+        result
+    }
+
+    /// Whether there is something to do without waiting for it.
+    fn is_busy(&self) -> bool {
+        !self.lanes.borrow().is_empty() || self.stopping.get() || self.inbox.has_pending()
+    }
+
+    /// Asks the kernel, and makes what it answers ready.
+    fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
+        let Some(mut parking) = self.parking.take() else {
+            // Another thread sleeps in this loop at this moment, or a callback runs the loop from inside it.
+            let error = io::Error::new(io::ErrorKind::ResourceBusy, "the event loop is already waiting");
+            return Err(self.host.os_error(error));
+        };
+        let sleeps = timeout != Some(Duration::ZERO);
+        if sleeps && !self.inbox.prepare_sleep() {
+            timeout = Some(Duration::ZERO);
+        }
+        let outcome = self.park(&mut parking, timeout);
+        if sleeps {
+            self.inbox.awake();
+        }
+        let signalled = self.ready_events(&mut parking.events);
+        self.parking.set(Some(parking));
+        match outcome {
+            // The number of the signal came through the pipe; the face may have handlers of its own to run.
+            Ok(()) if signalled => self.host.interrupted(),
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.host.interrupted(),
+            Err(error) => Err(self.host.os_error(error)),
+        }
+    }
+
+    fn park(&self, parking: &mut Parking, timeout: Option<Duration>) -> io::Result<()> {
+        self.poller.borrow_mut().prepare()?;
+        let Parking { parker, events } = parking;
+        if timeout == Some(Duration::ZERO) {
+            parker.park(timeout, events)?;
+        } else {
+            let mut outcome = Ok(());
+            self.host.blocking(&mut || outcome = parker.park(timeout, events));
+            outcome?;
+        }
+        self.poller.borrow_mut().collect(events)
+    }
+
+    /// Whether a signal was among the events.
+    fn ready_events(&self, events: &mut Vec<Event>) -> bool {
+        let lane = self.io_lane.get();
+        let mut signalled = false;
+        for Event { key, readiness } in events.drain(..) {
+            if key == WAKE_KEY {
+                // If this fails the event comes again, which costs a pass and nothing else.
+                if let Some(wake) = &*self.wake.borrow() {
+                    let _ = wake.drain();
+                }
+                continue;
+            }
+            if key == SIGNAL_KEY {
+                self.ready_signals();
+                signalled = true;
+                continue;
+            }
+            let table = self.table.borrow();
+            let Some(entry) = table.get(key) else { continue };
+            let inbound = readiness.inbound && entry.interest.is_inbound();
+            let outbound = readiness.outbound && entry.interest.is_outbound();
+            let mut lanes = self.lanes.borrow_mut();
+            match &entry.occupant {
+                Occupant::Source(_) => {
+                    lanes.push(lane, Ready::Io(key, super::Readiness { inbound, outbound }));
+                }
+                Occupant::Watch { reader, writer } => {
+                    // asyncio: the reader's call before the writer's.
+                    let reader = reader.as_ref().filter(|_| inbound);
+                    let writer = writer.as_ref().filter(|_| outbound);
+                    for watch in reader.into_iter().chain(writer) {
+                        lanes.push(lane, Ready::Call(watch.clone().into()));
+                    }
+                }
+            }
+        }
+        signalled
+    }
+
+    fn ready_signals(&self) {
+        let mut signals = Vec::new();
+        if let Some(pipe) = self.signal_pipe() {
+            // What could not be read is announced again.
+            let _ = pipe.read_pending(&mut signals);
+        }
+        for signal in signals {
+            let watch = self.signals.borrow().get(i32::from(signal));
+            if let Some(watch) = watch {
+                self.call_soon(watch.into());
+            }
+        }
+    }
+
+    fn take_inbox(&self) {
+        // Kept from one time to the next, and out of the engine while the face looks at the items.
+        let mut arrived = self.arrived.take();
+        self.inbox.drain_into(&mut arrived);
+        for inbound in arrived.drain(..) {
+            let call = self.host.receive(inbound);
+            self.call_soon(call);
+        }
+        self.arrived.set(arrived);
+    }
+
+    fn ready_due_timers(&self) {
+        let now = self.clock.now();
+        let mut timers = self.timers.borrow_mut();
+        let mut lanes = self.lanes.borrow_mut();
+        while let Some(call) = timers.pop_due(now) {
+            lanes.push(crate::ready::Lane::Normal, Ready::Call(call));
+        }
+    }
+
+    /// Background work that has waited too long takes its place among the rest.
+    fn promote_overdue_background(&self) {
+        if let Some(limit) = self.max_overdue.get()
+            && self.lanes.borrow().has_background()
+        {
+            let now = self.clock.now();
+            self.lanes.borrow_mut().promote_overdue(now, limit);
+        }
+    }
+
+    fn run_ready(&self) -> Result<(), H::Error> {
+        let mut pass = self.lanes.borrow_mut().begin_pass();
+        loop {
+            let next = self.lanes.borrow_mut().next(&mut pass);
+            match next {
+                None => return Ok(()),
+                Some(Ready::Call(call)) => self.host.run_call(call)?,
+                Some(Ready::Io(key, readiness)) => {
+                    let source = match self.table.borrow().get(key).map(|entry| &entry.occupant) {
+                        Some(Occupant::Source(source)) => source.clone(),
+                        _ => continue,
+                    };
+                    self.host.io_ready(source, readiness)?;
+                }
+            }
+        }
+    }
+}

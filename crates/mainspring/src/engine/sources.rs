@@ -1,0 +1,104 @@
+//! The table of registered descriptors: who wants what of which descriptor, by slot and generation.
+//!
+//! A descriptor is here exactly while the kernel is asked something about it. It belongs either to a watch
+//! (`add_reader`/`add_writer`, found again by descriptor number, as asyncio's API demands) or to a source (a
+//! transport, found by its key only). Nothing here calls out: what is removed is handed to the caller, who drops
+//! it when no borrow is left.
+
+use super::host::Host;
+use crate::poller::{Interest, Key};
+use slab::Slab;
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+
+/// Who gets the events of a descriptor.
+pub(crate) enum Occupant<H: Host> {
+    /// Calls of `add_reader` and `add_writer`.
+    Watch { reader: Option<H::Watch>, writer: Option<H::Watch> },
+    /// A transport or listener.
+    Source(H::Source),
+}
+
+pub(crate) struct Entry<H: Host> {
+    pub fd: RawFd,
+    pub interest: Interest,
+    pub occupant: Occupant<H>,
+    generation: u32,
+}
+
+pub(crate) struct SourceTable<H: Host> {
+    entries: Slab<Entry<H>>,
+    /// Never goes back, so that no two registrations share a key until it wraps after four billion.
+    next_generation: u32,
+    by_fd: HashMap<RawFd, Key>,
+}
+
+impl<H: Host> SourceTable<H> {
+    pub fn new() -> Self {
+        SourceTable { entries: Slab::new(), next_generation: 1, by_fd: HashMap::new() }
+    }
+
+    /// The key that the next [`SourceTable::insert`] will give.
+    pub fn next_key(&self) -> Option<Key> {
+        let slot = u32::try_from(self.entries.vacant_key()).ok()?;
+        Some(Key { slot, generation: self.next_generation })
+    }
+
+    /// Enters a registration. A watch under the same descriptor number is stale (its descriptor was closed without a
+    /// word to the loop) and comes back: nobody could remove it any more.
+    #[must_use = "dropping an entry may run user code: do it outside of the borrow"]
+    pub fn insert(
+        &mut self,
+        fd: RawFd,
+        interest: Interest,
+        occupant: Occupant<H>,
+    ) -> (Key, Option<Entry<H>>) {
+        let generation = self.next_generation;
+        // Zero is left out: the keys of the loop's own descriptors have it.
+        self.next_generation = self.next_generation.checked_add(1).unwrap_or(1);
+        let slot = self.entries.insert(Entry { fd, interest, occupant, generation });
+        let key = Key { slot: slot as u32, generation };
+        let former = self.by_fd.insert(fd, key).filter(|&former| {
+            self.get(former).is_some_and(|entry| matches!(entry.occupant, Occupant::Watch { .. }))
+        });
+        (key, former.and_then(|former| self.remove(former)))
+    }
+
+    pub fn get(&self, key: Key) -> Option<&Entry<H>> {
+        self.entries.get(key.slot as usize).filter(|entry| entry.generation == key.generation)
+    }
+
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut Entry<H>> {
+        self.entries.get_mut(key.slot as usize).filter(|entry| entry.generation == key.generation)
+    }
+
+    pub fn remove(&mut self, key: Key) -> Option<Entry<H>> {
+        self.get(key)?;
+        let entry = self.entries.remove(key.slot as usize);
+        if self.by_fd.get(&entry.fd) == Some(&key) {
+            self.by_fd.remove(&entry.fd);
+        }
+        Some(entry)
+    }
+
+    /// The registration that stands for this descriptor number now.
+    pub fn key_of(&self, fd: RawFd) -> Option<Key> {
+        self.by_fd.get(&fd).copied()
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
+        self.entries.iter().map(|(_, entry)| entry)
+    }
+
+    pub fn take_all(&mut self) -> Vec<(Key, Entry<H>)> {
+        self.by_fd.clear();
+        let entries = std::mem::take(&mut self.entries).into_iter();
+        entries
+            .map(|(slot, entry)| (Key { slot: slot as u32, generation: entry.generation }, entry))
+            .collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! `add_reader` and `add_writer`: calls on a descriptor that the program reads and writes itself.
+
+use super::{Direction, Engine, Host, Occupant};
+use crate::poller::Interest;
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+
+impl<H: Host> Engine<H> {
+    /// Calls `watch` whenever `fd` is ready in `direction`, until it is unwatched. The one it replaces comes
+    /// back, to be cancelled and dropped by the face.
+    ///
+    /// Fails as the kernel does, and with `ResourceBusy` where the descriptor belongs to a transport.
+    pub fn watch(&self, fd: RawFd, direction: Direction, watch: H::Watch) -> io::Result<Option<H::Watch>> {
+        let borrowed = borrow(fd)?;
+        let mut table = self.table.borrow_mut();
+        let key = table.key_of(fd);
+        match key.and_then(|key| table.get_mut(key).map(|entry| (key, entry))) {
+            Some((key, entry)) => {
+                let Occupant::Watch { reader, writer } = &mut entry.occupant else {
+                    return Err(io::ErrorKind::ResourceBusy.into());
+                };
+                let wanted = entry.interest.with(direction.interest());
+                // A call that replaces another changes nothing the kernel was told. But the descriptor may have
+                // been closed and its number given out again, and then the kernel knows nothing: tell it anew.
+                let told = if wanted == entry.interest { Interest::NONE } else { entry.interest };
+                self.poller.borrow_mut().update(borrowed, key, told, wanted)?;
+                entry.interest = wanted;
+                Ok(direction.of(reader, writer).replace(watch))
+            }
+            None => {
+                let Some(key) = table.next_key() else {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                };
+                self.poller.borrow_mut().update(borrowed, key, Interest::NONE, direction.interest())?;
+                let (reader, writer) = match direction {
+                    Direction::Inbound => (Some(watch), None),
+                    Direction::Outbound => (None, Some(watch)),
+                };
+                let inserted = table.insert(fd, direction.interest(), Occupant::Watch { reader, writer });
+                drop(table);
+                drop(inserted);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Stops watching; the watch that was there comes back, to be cancelled and dropped by the face. `None` if none
+    /// was.
+    ///
+    /// Fails only with `ResourceBusy`, as [`Engine::watch`] does: whatever the kernel says, the watch is let go.
+    pub fn unwatch(&self, fd: RawFd, direction: Direction) -> io::Result<Option<H::Watch>> {
+        let mut table = self.table.borrow_mut();
+        let Some(key) = table.key_of(fd) else { return Ok(None) };
+        let Some(entry) = table.get_mut(key) else { return Ok(None) };
+        let Occupant::Watch { reader, writer } = &mut entry.occupant else {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        };
+        let Some(watch) = direction.of(reader, writer).take() else { return Ok(None) };
+        let (old, new) = (entry.interest, entry.interest.without(direction.interest()));
+        entry.interest = new;
+        let gone = if new.is_none() { table.remove(key) } else { None };
+        drop(table);
+        drop(gone);
+        // The descriptor may be closed already, which is no reason to keep the watch from its owner, who has to
+        // cancel it.
+        if let Ok(fd) = borrow(fd) {
+            let _ = self.poller.borrow_mut().update(fd, key, old, new);
+        }
+        Ok(Some(watch))
+    }
+
+    /// The transport or listener of this loop that has this descriptor registered.
+    pub fn source_of(&self, fd: RawFd) -> Option<H::Source> {
+        let table = self.table.borrow();
+        match &table.get(table.key_of(fd)?)?.occupant {
+            Occupant::Source(source) => Some(source.clone()),
+            Occupant::Watch { .. } => None,
+        }
+    }
+}
+
+impl Direction {
+    fn interest(self) -> Interest {
+        match self {
+            Direction::Inbound => Interest::READ,
+            Direction::Outbound => Interest::WRITE,
+        }
+    }
+
+    fn of<'a, C>(self, reader: &'a mut Option<C>, writer: &'a mut Option<C>) -> &'a mut Option<C> {
+        match self {
+            Direction::Inbound => reader,
+            Direction::Outbound => writer,
+        }
+    }
+}
+
+fn borrow<'fd>(fd: RawFd) -> io::Result<BorrowedFd<'fd>> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: the number is only handed to epoll_ctl (or its like), which answers EBADF for a descriptor that
+    // is not open; nothing is read, written or closed through this borrow.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+}

@@ -1,0 +1,65 @@
+//! `Error`: why the loop refused a call.
+
+use std::fmt;
+use std::io;
+
+/// Why the loop, or something on it, refused what it was asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// This loop runs already, or another one does on this thread. Also the answer of
+    /// [`EventLoop::close`](crate::EventLoop::close) while the loop runs.
+    AlreadyRunning,
+    /// The loop is closed.
+    Closed,
+    /// [`EventLoop::stop`](crate::EventLoop::stop) was called before the future was done.
+    Stopped,
+    /// The future has its result already, or was cancelled.
+    AlreadyDone,
+    /// A low-water mark above its high-water mark.
+    InvalidLimits {
+        /// The high mark.
+        high: usize,
+        /// The low mark.
+        low: usize,
+    },
+    /// The system refused.
+    Io(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::AlreadyRunning => f.write_str("an event loop is already running on this thread"),
+            Error::Closed => f.write_str("the event loop is closed"),
+            Error::Stopped => f.write_str("the event loop was stopped before the future was done"),
+            Error::AlreadyDone => f.write_str("the future is already done"),
+            Error::InvalidLimits { high, low } => {
+                write!(f, "the high-water mark ({high}) must not be below the low one ({low})")
+            }
+            Error::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Error::Io(error) = self { error.source() } else { None }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Error::Io(error)
+    }
+}
+
+/// For functions that do I/O and meet a loop that refuses.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Io(error) => error,
+            refusal => io::Error::other(refusal),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `Builder`: a loop with something of its own.
+
+use super::{Core, EventLoop, Owner};
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::executor::ExecutorConfig;
+use crate::host::RustHost;
+use crate::poller::{Backend, open_epoll};
+use std::rc::Rc;
+
+/// Makes a loop with another clock, back end, executor or name than the usual.
+///
+/// ```
+/// use mainspring::testing::VirtualClock;
+/// use mainspring::{Builder, sleep};
+/// use std::time::Duration;
+///
+/// // An hour passes in no time.
+/// let event_loop = Builder::new().clock(VirtualClock::default()).build()?;
+/// event_loop.run_until_complete(sleep(Duration::from_secs(3600)))?;
+/// assert_eq!(event_loop.time().as_nanos(), 3600 * 1_000_000_000);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "a builder makes nothing before `build`"]
+pub struct Builder {
+    clock: Option<Box<dyn Clock>>,
+    backend: Option<Backend>,
+    executor: ExecutorConfig,
+    name: String,
+}
+
+impl Builder {
+    /// Everything as usual.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What tells the loop the time; usually the system's monotonic clock.
+    pub fn clock(self, clock: impl Clock + 'static) -> Self {
+        Builder { clock: Some(Box::new(clock)), ..self }
+    }
+
+    /// How the loop asks the kernel for I/O; usually epoll.
+    pub fn backend(self, backend: Backend) -> Self {
+        Builder { backend: Some(backend), ..self }
+    }
+
+    /// How large the pool of threads for blocking calls grows.
+    pub fn executor(self, config: ExecutorConfig) -> Self {
+        Builder { executor: config, ..self }
+    }
+
+    /// A name for messages.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Builder { name: name.into(), ..self }
+    }
+
+    /// Makes the loop.
+    pub fn build(self) -> Result<EventLoop, Error> {
+        let backend = match self.backend {
+            Some(backend) => backend,
+            None => open_epoll()?,
+        };
+        let clock = self.clock.unwrap_or_else(|| Box::new(MonotonicClock));
+        let engine = Engine::new(RustHost::default(), backend, clock)?;
+        let core = Core::new(engine, self.name, self.executor);
+        Ok(EventLoop { owner: Rc::new(Owner { core }) })
+    }
+}

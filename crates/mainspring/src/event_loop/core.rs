@@ -1,0 +1,185 @@
+//! `Core`: what a loop of this face is made of, and how it is taken apart.
+//!
+//! # Who holds whom
+//!
+//! User's `EventLoop`s share one `Owner`, which holds the core and closes it when the last of them is dropped.
+//! Everything that lives *on* the loop (handles, tasks, transports) holds the core weakly, so a program that
+//! forgets such a thing somewhere does not keep a loop alive with it.
+//!
+//! # Threads
+//!
+//! The core never leaves its thread. What other threads hold is the inbox, whose address also tells which loop
+//! is meant: [`wake_call`] finds the core of an inbox if it belongs to the thread that asks.
+
+use super::current;
+use super::exceptions::{ExceptionContext, Exceptions};
+use super::main_future::MainSlot;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::executor::{Executor, ExecutorConfig};
+use crate::host::{Call, Inbound, RustHost};
+use crate::panics::catch;
+use crate::wakeup::Inbox;
+use slab::Slab;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long closing waits for another thread that is in the middle of waking a task: a few instructions, unless
+/// that thread is gone (after a `fork`).
+const MAX_WAIT_FOR_WAKERS: Duration = Duration::from_secs(1);
+
+pub(crate) struct Core {
+    pub(crate) engine: Engine<RustHost>,
+    pub(crate) main: MainSlot,
+    pub(super) exceptions: Exceptions,
+    pub(super) name: String,
+    pub(super) is_running: Cell<bool>,
+    pub(super) is_closed: Cell<bool>,
+    pub(super) timers_made: Cell<u64>,
+    /// What cancels each task that is not done, with the task's number: a place is used again.
+    tasks: RefCell<Slab<(u64, async_task::Task<()>)>>,
+    /// How many futures of tasks exist.
+    pub(crate) live_futures: Cell<usize>,
+    pub(crate) tasks_made: Cell<u64>,
+    pub(super) executor_config: ExecutorConfig,
+    pub(super) executor: OnceCell<Executor>,
+    #[cfg(not(loom))]
+    pub(super) signals: super::watching::CaughtSignals,
+}
+
+impl Core {
+    pub(super) fn new(engine: Engine<RustHost>, name: String, executor_config: ExecutorConfig) -> Rc<Self> {
+        let core = Rc::new(Core {
+            engine,
+            main: MainSlot::default(),
+            exceptions: Exceptions::default(),
+            name,
+            is_running: Cell::new(false),
+            is_closed: Cell::new(false),
+            timers_made: Cell::new(0),
+            tasks: RefCell::default(),
+            live_futures: Cell::new(0),
+            tasks_made: Cell::new(0),
+            executor_config,
+            executor: OnceCell::new(),
+            #[cfg(not(loom))]
+            signals: super::watching::CaughtSignals::default(),
+        });
+        core.engine.host().bind(&core);
+        current::enter_loop(&core);
+        core
+    }
+
+    pub(crate) fn inbox(&self) -> &Arc<Inbox<Inbound>> {
+        self.engine.inbox()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.is_closed.get() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Makes a call ready; a closed loop drops it.
+    pub(crate) fn call_soon(&self, call: Call) {
+        if self.is_closed.get() {
+            drop(call);
+        } else {
+            self.engine.call_soon(call);
+        }
+    }
+
+    pub(crate) fn call_exception_handler(&self, context: &ExceptionContext) {
+        self.exceptions.call_handler(context);
+    }
+
+    pub(crate) fn executor(&self) -> &Executor {
+        self.executor.get_or_init(|| Executor::new(self.executor_config.clone()))
+    }
+
+    /// Drops what is the user's; a destructor that panics is reported. One by one: two that panic in one drop would end
+    /// the process.
+    fn let_go_each<T>(&self, values: Vec<T>) {
+        for value in values {
+            if let Err(text) = catch(|| drop(value)) {
+                self.call_exception_handler(&ExceptionContext::of_panic("A destructor panicked", text));
+            }
+        }
+    }
+
+    /// Closes the loop: nothing new is taken, and what is there is dropped here, on the loop's own thread.
+    pub(super) fn close(&self) {
+        if self.is_closed.replace(true) {
+            return;
+        }
+        if let Some(executor) = self.executor.get() {
+            executor.shutdown(false);
+        }
+        #[cfg(not(loom))]
+        self.signals.clear();
+        self.cancel_every_task();
+        self.let_go_each(self.engine.take_ready());
+        self.drop_futures_in_flight();
+        self.let_go_each(self.engine.close());
+    }
+
+    /// Cancels all tasks. On a loop that is open, their futures are dropped in the next pass.
+    pub(super) fn cancel_every_task(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
+        for (_, (_, task)) in tasks {
+            drop(task);
+        }
+    }
+
+    /// Keeps what cancels the task `number`, and gives the place where.
+    pub(crate) fn keep_task(&self, number: u64, task: async_task::Task<()>) -> usize {
+        self.tasks.borrow_mut().insert((number, task))
+    }
+
+    /// What cancels the task `number`; dropping it does.
+    pub(crate) fn take_task(&self, slot: usize, number: u64) -> Option<async_task::Task<()>> {
+        let mut tasks = self.tasks.borrow_mut();
+        if tasks.get(slot).is_some_and(|(kept, _)| *kept == number) {
+            tasks.try_remove(slot).map(|(_, task)| task)
+        } else {
+            None
+        }
+    }
+
+    /// A future is dropped by whoever takes the step that its task has coming. Such a step may be in the inbox,
+    /// or on its way there in another thread; it must not be refused there, because the future has to be
+    /// dropped here.
+    fn drop_futures_in_flight(&self) {
+        let deadline = Instant::now() + MAX_WAIT_FOR_WAKERS;
+        loop {
+            let mut arrived = Vec::new();
+            self.inbox().drain_into(&mut arrived);
+            self.let_go_each(arrived);
+            if self.live_futures.get() == 0 || Instant::now() >= deadline {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Makes a step ready from any thread: on the loop's own thread behind what is ready there (asyncio: in the
+/// order of `call_soon`), from any other through the inbox. `Err` if the loop is closed.
+pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
+    if let Some(core) = current::find_loop(inbox) {
+        core.check_open()?;
+        core.engine.call_soon(call.into());
+        return Ok(());
+    }
+    match inbox.push(call) {
+        Ok(()) => Ok(()),
+        Err(refused) => {
+            if let Inbound::Task(step) = refused.0 {
+                // Its future belongs to the loop's thread. Closing has waited for it and given up: leaking it
+                // is what is left.
+                std::mem::forget(step);
+            }
+            Err(Error::Closed)
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which loop runs on this thread, and which loops live on it.
+
+use super::core::Core;
+use super::{EventLoop, Owner};
+use crate::host::Inbound;
+use crate::wakeup::Inbox;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+thread_local! {
+    static RUNNING: RefCell<Option<Rc<Owner>>> = const { RefCell::new(None) };
+    static LIVING: RefCell<Vec<Weak<Core>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Marks a loop as the one that runs on this thread, until it is dropped.
+pub(super) struct Running(());
+
+impl Running {
+    /// `None` if a loop runs here already.
+    pub(super) fn enter(owner: &Rc<Owner>) -> Option<Self> {
+        RUNNING.with_borrow_mut(|running| {
+            if running.is_some() {
+                return None;
+            }
+            *running = Some(Rc::clone(owner));
+            Some(Running(()))
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let owner = RUNNING.with_borrow_mut(Option::take);
+        drop(owner);
+    }
+}
+
+/// The loop that runs on this thread.
+pub(super) fn running_loop() -> Option<EventLoop> {
+    // A thread that is ending runs no loop.
+    let owner = RUNNING.try_with(|running| running.borrow().clone()).ok().flatten()?;
+    Some(EventLoop { owner })
+}
+
+/// The core of the loop that runs on this thread.
+pub(crate) fn running_core() -> Option<Rc<Core>> {
+    RUNNING.try_with(|running| running.borrow().as_ref().map(|owner| Rc::clone(&owner.core))).ok().flatten()
+}
+
+/// Enters a new loop into the list of this thread.
+pub(super) fn enter_loop(core: &Rc<Core>) {
+    LIVING.with_borrow_mut(|living| {
+        living.retain(|core| core.strong_count() > 0);
+        living.push(Rc::downgrade(core));
+    });
+}
+
+/// The loop with this inbox, if it lives on this thread, running or not.
+pub(super) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
+    let is_it = |core: &Rc<Core>| Arc::ptr_eq(core.inbox(), inbox);
+    running_core().filter(is_it).or_else(|| {
+        let find =
+            |living: &RefCell<Vec<Weak<Core>>>| living.borrow().iter().filter_map(Weak::upgrade).find(is_it);
+        LIVING.try_with(find).ok().flatten()
+    })
+}

@@ -1,0 +1,365 @@
+//! `EventLoop`: asyncio's loop for a Rust program.
+//!
+//! The loop itself is the [engine](crate::engine); here it gets the face of asyncio's `AbstractEventLoop`. The
+//! rules are asyncio's: first in, first out; a pass runs what was ready when it began; what a callback
+//! schedules waits for the next pass; nothing runs early; a callback that fails does not stop the others.
+
+mod builder;
+mod core;
+mod current;
+mod exceptions;
+mod main_future;
+#[cfg(not(loom))]
+mod watching;
+
+pub use builder::Builder;
+pub use exceptions::ExceptionContext;
+
+pub(crate) use self::core::{Core, wake_call};
+pub(crate) use current::running_core;
+
+use crate::clock::Time;
+use crate::concurrent::{self, ConcurrentFuture};
+use crate::error::Error;
+use crate::executor::SubmitError;
+use crate::future::Future;
+use crate::handle::{Handle, Once, TimerHandle};
+use crate::host::{Call, Failure};
+use crate::remote::Remote;
+use crate::task::Task;
+use current::Running;
+use main_future::MainWaker;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// An event loop. A clone is the same loop; it stays on its thread, and other threads reach it by its
+/// [`Remote`].
+///
+/// When the last clone is dropped the loop is closed. A task that holds a clone of its own loop keeps it from
+/// that: better to ask for [`EventLoop::current`], or to [`close`](EventLoop::close).
+///
+/// ```
+/// use mainspring::EventLoop;
+/// use std::time::Duration;
+///
+/// let event_loop = EventLoop::new()?;
+/// let stopper = event_loop.clone();
+/// event_loop.call_soon(|| println!("first"))?;
+/// event_loop.call_later(Duration::from_millis(1), move || stopper.stop())?;
+/// event_loop.run_forever()?;
+/// event_loop.close()?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct EventLoop {
+    owner: Rc<Owner>,
+}
+
+/// See the text of the module `core`.
+struct Owner {
+    core: Rc<Core>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.core.close();
+    }
+}
+
+/// How much a loop has to do and to watch. See [`EventLoop::metrics`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Calls that are ready.
+    pub ready: usize,
+    /// Calls that wait for their time.
+    pub timers: usize,
+    /// Descriptors that are watched.
+    pub descriptors: usize,
+    /// Tasks that are not done.
+    pub tasks: usize,
+}
+
+impl EventLoop {
+    /// A loop with the system's clock and the default back end.
+    pub fn new() -> Result<Self, Error> {
+        Builder::new().build()
+    }
+
+    /// A loop with something of its own: see [`Builder`].
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The loop that runs on this thread.
+    ///
+    /// # Panics
+    ///
+    /// If none does. [`EventLoop::try_current`] asks.
+    #[track_caller]
+    pub fn current() -> EventLoop {
+        match Self::try_current() {
+            Some(current) => current,
+            None => panic!("no mainspring event loop is running on this thread"),
+        }
+    }
+
+    /// The loop that runs on this thread, if one does.
+    pub fn try_current() -> Option<EventLoop> {
+        current::running_loop()
+    }
+
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.owner.core
+    }
+
+    /// The name that [`Builder::name`] gave, or none.
+    pub fn name(&self) -> &str {
+        &self.core().name
+    }
+
+    /// Runs until [`EventLoop::stop`] is called.
+    ///
+    /// [`Error::AlreadyRunning`] if this or another loop runs on this thread.
+    pub fn run_forever(&self) -> Result<(), Error> {
+        let _running = self.enter()?;
+        self.run()
+    }
+
+    /// Runs until `future` is done, and gives its result. The future may borrow from the caller.
+    ///
+    /// Everything else on the loop runs meanwhile, and stays where it is afterwards. If the loop is stopped
+    /// before the future is done, the future is dropped and the answer is [`Error::Stopped`].
+    ///
+    /// # Panics
+    ///
+    /// With the future's own panic, if it panics.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let greeting = String::from("hello");
+    /// let length = event_loop.run_until_complete(async { greeting.len() })?;
+    /// assert_eq!(length, 5);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn run_until_complete<F: IntoFuture>(&self, future: F) -> Result<F::Output, Error> {
+        // Before the slot is touched: the one who runs may be using it.
+        let _running = self.enter()?;
+        let core = self.core();
+        let mut future = pin!(future.into_future());
+        let scheduling = Arc::new(MainWaker::new(Arc::clone(core.inbox())));
+        let waker = Waker::from(Arc::clone(&scheduling));
+        let mut outcome = None;
+        let mut step = || {
+            if outcome.is_some() {
+                return;
+            }
+            scheduling.begin_step();
+            let polled =
+                catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
+            outcome = match polled {
+                Ok(Poll::Pending) => return,
+                Ok(Poll::Ready(output)) => Some(Ok(output)),
+                Err(payload) => Some(Err(payload)),
+            };
+            // asyncio: the loop is stopped by a callback of the future, so one pass later.
+            core.engine.call_soon(Call::MainDone(core.main.run()));
+        };
+        core.engine.call_soon(Call::Main);
+        let ran = core.main.with_step(&mut step, || self.run());
+        match outcome {
+            Some(Ok(output)) => Ok(output),
+            Some(Err(payload)) => resume_unwind(payload),
+            None => Err(ran.err().unwrap_or(Error::Stopped)),
+        }
+    }
+
+    fn enter(&self) -> Result<impl Drop + use<>, Error> {
+        struct Flag(Rc<Core>, Option<Running>);
+        impl Drop for Flag {
+            fn drop(&mut self) {
+                self.0.is_running.set(false);
+                drop(self.1.take());
+            }
+        }
+        self.core().check_open()?;
+        let running = Running::enter(&self.owner).ok_or(Error::AlreadyRunning)?;
+        self.core().is_running.set(true);
+        Ok(Flag(Rc::clone(self.core()), Some(running)))
+    }
+
+    fn run(&self) -> Result<(), Error> {
+        self.core().engine.run_forever().map_err(|failure| match failure {
+            Failure::Io(error) => Error::Io(error),
+            failure @ Failure::Panic(_) => Error::Io(failure.into()),
+        })
+    }
+
+    /// Ends the run that is under way, or the next one, after the pass that is under way, or after one.
+    pub fn stop(&self) {
+        self.core().engine.stop();
+    }
+
+    /// Closes the loop for good: drops every call, cancels every task, forgets every descriptor. Repeating it
+    /// changes nothing.
+    ///
+    /// [`Error::AlreadyRunning`] while the loop runs.
+    pub fn close(&self) -> Result<(), Error> {
+        if self.is_running() {
+            return Err(Error::AlreadyRunning);
+        }
+        self.core().close();
+        Ok(())
+    }
+
+    /// Whether the loop runs at this moment.
+    pub fn is_running(&self) -> bool {
+        self.core().is_running.get()
+    }
+
+    /// Whether [`EventLoop::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.core().is_closed.get()
+    }
+
+    /// The time on the loop's clock.
+    pub fn time(&self) -> Time {
+        self.core().engine.now()
+    }
+
+    /// How much the loop has to do and to watch at this moment.
+    pub fn metrics(&self) -> Metrics {
+        let core = self.core();
+        Metrics {
+            ready: core.engine.ready_len(),
+            timers: core.engine.timers_len(),
+            descriptors: core.engine.registered_len(),
+            tasks: core.live_futures.get(),
+        }
+    }
+
+    /// Calls `callback` in the next pass, after what is ready already.
+    pub fn call_soon(&self, callback: impl FnOnce() + 'static) -> Result<Handle, Error> {
+        self.core().check_open()?;
+        let callback = Once::shared(callback);
+        self.core().engine.call_soon(Call::Handle(Rc::clone(&callback)));
+        Ok(Handle(callback))
+    }
+
+    /// Calls `callback` when `delay` has passed.
+    pub fn call_later(
+        &self,
+        delay: Duration,
+        callback: impl FnOnce() + 'static,
+    ) -> Result<TimerHandle, Error> {
+        self.call_at(self.time().saturating_add(delay), callback)
+    }
+
+    /// Calls `callback` when the loop's clock has reached `when`. Calls for the same time keep their order.
+    pub fn call_at(&self, when: Time, callback: impl FnOnce() + 'static) -> Result<TimerHandle, Error> {
+        let core = self.core();
+        core.check_open()?;
+        let callback = Once::shared(callback);
+        let key = core.engine.call_at(when, Call::Handle(Rc::clone(&callback)));
+        let sequence = core.timers_made.get();
+        core.timers_made.set(sequence + 1);
+        Ok(TimerHandle { callback, core: Rc::downgrade(core), key, when, sequence })
+    }
+
+    /// What other threads use to reach the loop.
+    pub fn remote(&self) -> Remote {
+        Remote::new(Arc::clone(self.core().inbox()))
+    }
+
+    /// Runs `future` as a task. See [`spawn`](crate::spawn).
+    pub fn spawn<F>(&self, future: F) -> Result<Task<F::Output>, Error>
+    where
+        F: IntoFuture<IntoFuture: 'static, Output: 'static>,
+    {
+        self.core().check_open()?;
+        Ok(Task::start(self.core(), future.into_future()))
+    }
+
+    /// A future of this loop, to be given its result by somebody.
+    pub fn create_future<T: 'static>(&self) -> Future<T> {
+        Future::new(self.core())
+    }
+
+    /// Runs `blocking` in a thread of the loop's executor, for calls that block by nature.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let lines = event_loop.run_in_executor(|| std::fs::read_to_string("Cargo.toml"))?.await?;
+    /// # let _ = lines;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run_in_executor<T, F>(&self, blocking: F) -> Result<ConcurrentFuture<T>, Error>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        run_in_executor(self.core(), blocking)
+    }
+
+    /// Waits until the executor's threads have done what they were given, and refuses more. Blocks the thread.
+    pub fn shutdown_executor(&self) {
+        if let Some(executor) = self.core().executor.get() {
+            executor.shutdown(true);
+        }
+    }
+
+    /// Tells `handler` of everything that goes wrong in callbacks, in place of writing it to stderr.
+    pub fn set_exception_handler(&self, handler: impl Fn(&ExceptionContext) + 'static) {
+        self.core().exceptions.set_handler(Some(Rc::new(handler)));
+    }
+
+    /// Writes what goes wrong to stderr, as a new loop does.
+    pub fn reset_exception_handler(&self) {
+        self.core().exceptions.set_handler(None);
+    }
+
+    /// Tells the exception handler of `context`.
+    pub fn call_exception_handler(&self, context: &ExceptionContext) {
+        self.core().call_exception_handler(context);
+    }
+
+    /// Cancels every task that is not done: their futures are dropped in the next pass.
+    pub(crate) fn cancel_every_task(&self) {
+        self.core().cancel_every_task();
+    }
+}
+
+pub(crate) fn run_in_executor<T, F>(core: &Core, blocking: F) -> Result<ConcurrentFuture<T>, Error>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    core.check_open()?;
+    let (outcome, future) = concurrent::pair();
+    match core.executor().submit(Box::new(move || outcome.settle_with(blocking))) {
+        Ok(()) => Ok(future),
+        Err(SubmitError::Closed(_)) => Err(Error::Closed),
+        Err(SubmitError::NoThread(_, error)) => Err(Error::Io(error)),
+    }
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop")
+            .field("name", &self.name())
+            .field("running", &self.is_running())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,235 @@
+//! `Future`: a result that somebody will set, as asyncio's.
+
+use crate::error::Error;
+use crate::event_loop::{Core, ExceptionContext};
+use crate::handle::Once;
+use crate::host::Call;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+
+/// A result that is not there yet. Made by [`EventLoop::create_future`](crate::EventLoop::create_future).
+///
+/// A clone is the same future: one side sets the result, any number of others await it, each getting a clone of
+/// it. Who waits runs in the pass after the one that set the result.
+///
+/// ```
+/// # mainspring::run(async {
+/// let event_loop = mainspring::EventLoop::current();
+/// let answer = event_loop.create_future();
+/// let sender = answer.clone();
+/// event_loop.call_soon(move || sender.set_result(42).unwrap()).unwrap();
+/// assert_eq!(answer.await.unwrap(), 42);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct Future<T> {
+    state: Rc<State<T>>,
+    /// Which of the waiting this one is.
+    waits_as: Cell<Option<u64>>,
+}
+
+/// Why a [`Future`] has no result.
+#[derive(Clone, Debug)]
+pub enum FutureError {
+    /// It was cancelled.
+    Cancelled,
+    /// It was given an error.
+    Failed(Rc<dyn std::error::Error>),
+}
+
+impl FutureError {
+    /// Whether the future was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, FutureError::Cancelled)
+    }
+}
+
+impl fmt::Display for FutureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FutureError::Cancelled => f.write_str("the future was cancelled"),
+            FutureError::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FutureError {}
+
+struct State<T> {
+    core: Weak<Core>,
+    result: RefCell<Option<Result<T, FutureError>>>,
+    /// In the order they came.
+    waiting: RefCell<Vec<(u64, Waiting<T>)>>,
+    came: Cell<u64>,
+}
+
+enum Waiting<T> {
+    Task(Waker),
+    Callback(DoneCallback<T>),
+}
+
+type DoneCallback<T> = Box<dyn FnOnce(&Future<T>)>;
+
+impl<T: 'static> Future<T> {
+    pub(crate) fn new(core: &Rc<Core>) -> Self {
+        Self::of(Rc::new(State {
+            core: Rc::downgrade(core),
+            result: RefCell::new(None),
+            waiting: RefCell::default(),
+            came: Cell::new(0),
+        }))
+    }
+
+    fn of(state: Rc<State<T>>) -> Self {
+        Future { state, waits_as: Cell::new(None) }
+    }
+
+    /// Sets the result. [`Error::AlreadyDone`] if there is one, or the future was cancelled.
+    pub fn set_result(&self, result: T) -> Result<(), Error> {
+        self.settle(Ok(result))
+    }
+
+    /// Sets an error in place of a result. [`Error::AlreadyDone`] as for [`Future::set_result`].
+    pub fn set_error(&self, error: impl Into<Box<dyn std::error::Error>>) -> Result<(), Error> {
+        self.settle(Err(FutureError::Failed(Rc::from(error.into()))))
+    }
+
+    /// Cancels the future. `false` if it is done already.
+    pub fn cancel(&self) -> bool {
+        self.settle(Err(FutureError::Cancelled)).is_ok()
+    }
+
+    /// Whether there is a result or an error, or the future was cancelled.
+    pub fn done(&self) -> bool {
+        self.state.result.borrow().is_some()
+    }
+
+    /// Whether the future was cancelled.
+    pub fn cancelled(&self) -> bool {
+        matches!(*self.state.result.borrow(), Some(Err(FutureError::Cancelled)))
+    }
+
+    /// Shows the result to `look`, if the future is done.
+    pub fn with_result<R>(&self, look: impl FnOnce(Result<&T, &FutureError>) -> R) -> Option<R> {
+        self.state.result.borrow().as_ref().map(|result| look(result.as_ref()))
+    }
+
+    /// The result, if the future is done.
+    pub fn result(&self) -> Option<Result<T, FutureError>>
+    where
+        T: Clone,
+    {
+        self.state.result.borrow().clone()
+    }
+
+    /// Has `callback` called in the pass after the one in which the future is done; in the next one if it is
+    /// already.
+    pub fn add_done_callback(&self, callback: impl FnOnce(&Future<T>) + 'static) {
+        if self.done() {
+            self.state.call_soon(Box::new(callback));
+            return;
+        }
+        self.state.join(Waiting::Callback(Box::new(callback)));
+    }
+
+    fn settle(&self, result: Result<T, FutureError>) -> Result<(), Error> {
+        if self.done() {
+            return Err(Error::AlreadyDone);
+        }
+        *self.state.result.borrow_mut() = Some(result);
+        let waiting = self.state.waiting.take();
+        for (_, waiting) in waiting {
+            match waiting {
+                Waiting::Task(waker) => waker.wake(),
+                Waiting::Callback(callback) => self.state.call_soon(callback),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: 'static> State<T> {
+    fn join(&self, waiting: Waiting<T>) -> u64 {
+        let place = self.came.get();
+        self.came.set(place + 1);
+        self.waiting.borrow_mut().push((place, waiting));
+        place
+    }
+
+    fn call_soon(self: &Rc<Self>, callback: DoneCallback<T>) {
+        let Some(core) = self.core.upgrade() else { return };
+        let future = Future::of(Rc::clone(self));
+        if core.check_open().is_ok() {
+            core.call_soon(Call::Handle(Once::shared(move || callback(&future))));
+        } else {
+            let message = "A future was done after its loop was closed: its callback is not called";
+            core.call_exception_handler(&ExceptionContext::new(message));
+        }
+    }
+}
+
+impl<T> State<T> {
+    /// Takes one of the waiting out.
+    fn leave(&self, place: u64) -> Option<Waiting<T>> {
+        let mut waiting = self.waiting.borrow_mut();
+        let index = waiting.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(waiting.remove(index).1)
+    }
+}
+
+impl<T: Clone + 'static> std::future::Future for Future<T> {
+    type Output = Result<T, FutureError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(result) = self.result() {
+            return Poll::Ready(result);
+        }
+        let waker = Waiting::Task(cx.waker().clone());
+        let former = match self.waits_as.get() {
+            None => {
+                self.waits_as.set(Some(self.state.join(waker)));
+                None
+            }
+            Some(place) => {
+                let mut waiting = self.state.waiting.borrow_mut();
+                let found = waiting.binary_search_by_key(&place, |(place, _)| *place);
+                found
+                    .ok()
+                    .and_then(|index| waiting.get_mut(index))
+                    .map(|entry| std::mem::replace(&mut entry.1, waker))
+            }
+        };
+        drop(former);
+        Poll::Pending
+    }
+}
+
+impl<T> Clone for Future<T> {
+    fn clone(&self) -> Self {
+        Future { state: Rc::clone(&self.state), waits_as: Cell::new(None) }
+    }
+}
+
+impl<T> Drop for Future<T> {
+    fn drop(&mut self) {
+        if let Some(place) = self.waits_as.get() {
+            let waiting = self.state.leave(place);
+            drop(waiting);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Future<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state.result.try_borrow().as_deref() {
+            Ok(Some(Ok(_))) => "finished",
+            Ok(Some(Err(FutureError::Cancelled))) => "cancelled",
+            Ok(Some(Err(FutureError::Failed(_)))) => "failed",
+            Ok(None) | Err(_) => "pending",
+        };
+        f.debug_tuple("Future").field(&format_args!("{state}")).finish()
+    }
+}

@@ -1,0 +1,142 @@
+//! Handles: a scheduled call that can be cancelled.
+//!
+//! The closure lives in the handle's own allocation, which the engine's queues and the user's handles share. It
+//! leaves that for good when it runs or is cancelled, whichever is first: so it runs at most once, and what it
+//! holds is let go at once.
+
+use crate::clock::Time;
+use crate::event_loop::Core;
+use crate::timers::TimerKey;
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::fmt;
+use std::rc::{Rc, Weak};
+
+/// A closure to be called once, or not at all.
+pub(crate) trait Callback {
+    /// Calls the closure, unless it was called or cancelled before.
+    fn run(&self);
+
+    /// Drops the closure.
+    fn cancel(&self);
+
+    fn is_cancelled(&self) -> bool;
+}
+
+pub(crate) struct Once<F> {
+    closure: Cell<Option<F>>,
+    cancelled: Cell<bool>,
+}
+
+impl<F: FnOnce() + 'static> Once<F> {
+    pub(crate) fn shared(closure: F) -> Rc<dyn Callback> {
+        Rc::new(Once { closure: Cell::new(Some(closure)), cancelled: Cell::new(false) })
+    }
+}
+
+impl<F: FnOnce()> Callback for Once<F> {
+    fn run(&self) {
+        if let Some(closure) = self.closure.take() {
+            closure();
+        }
+    }
+
+    fn cancel(&self) {
+        self.cancelled.set(true);
+        drop(self.closure.take());
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.get()
+    }
+}
+
+/// A call that was made ready by [`EventLoop::call_soon`](crate::EventLoop::call_soon).
+///
+/// Dropping the handle changes nothing; the call runs.
+#[derive(Clone)]
+pub struct Handle(pub(crate) Rc<dyn Callback>);
+
+impl Handle {
+    /// Keeps the call from running, and drops its closure now. Too late, it changes nothing but what
+    /// [`Handle::cancelled`] says.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether [`Handle::cancel`] was called.
+    pub fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("cancelled", &self.cancelled()).finish_non_exhaustive()
+    }
+}
+
+/// A call that waits for its time: of [`EventLoop::call_later`](crate::EventLoop::call_later) and
+/// [`EventLoop::call_at`](crate::EventLoop::call_at).
+///
+/// Handles of one loop compare as they will run: by time, and for the same time in the order they were made.
+/// Dropping the handle changes nothing; the call runs.
+#[derive(Clone)]
+pub struct TimerHandle {
+    pub(crate) callback: Rc<dyn Callback>,
+    pub(crate) core: Weak<Core>,
+    pub(crate) key: TimerKey,
+    pub(crate) when: Time,
+    pub(crate) sequence: u64,
+}
+
+impl TimerHandle {
+    /// When the call is due.
+    pub fn when(&self) -> Time {
+        self.when
+    }
+
+    /// Takes the call out of the loop, however many others wait there, and drops its closure now. Too late, it
+    /// changes nothing but what [`TimerHandle::cancelled`] says.
+    pub fn cancel(&self) {
+        if let Some(core) = self.core.upgrade() {
+            let call = core.engine.cancel_timer(self.key);
+            drop(call);
+        }
+        self.callback.cancel();
+    }
+
+    /// Whether [`TimerHandle::cancel`] was called.
+    pub fn cancelled(&self) -> bool {
+        self.callback.is_cancelled()
+    }
+}
+
+impl PartialEq for TimerHandle {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for TimerHandle {}
+
+impl PartialOrd for TimerHandle {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TimerHandle {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.when, self.sequence).cmp(&(other.when, other.sequence))
+    }
+}
+
+impl fmt::Debug for TimerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimerHandle")
+            .field("when", &self.when)
+            .field("cancelled", &self.cancelled())
+            .finish_non_exhaustive()
+    }
+}

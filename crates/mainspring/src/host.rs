@@ -1,0 +1,221 @@
+//! `RustHost`: the engine's view of a Rust program.
+//!
+//! What user code panics with is caught here, or below where a transport has to know of it, and given to the
+//! loop's exception handler: nothing a program does on the loop ends the loop.
+
+use crate::engine::{Host, Readiness};
+use crate::event_loop::{Core, ExceptionContext};
+use crate::handle::Callback;
+use crate::panics::catch;
+use crate::transport::{Notice, TransportHost};
+use async_task::Runnable;
+use std::cell::OnceCell;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+
+/// One scheduled call.
+pub(crate) enum Call {
+    /// A closure with a handle to cancel it.
+    Handle(Rc<dyn Callback>),
+    /// A closure nobody can cancel: it came from another thread.
+    Once(Box<dyn FnOnce()>),
+    /// One step of a task.
+    Task(Runnable),
+    /// Wakes whoever sleeps.
+    Wake(Waker),
+    /// One step of the future that [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete)
+    /// runs.
+    Main,
+    /// That future is done, in the run of this number: stops the loop if it is still that run.
+    MainDone(u64),
+    /// Something happened that is watched for.
+    Watch(Rc<dyn Watch>),
+    /// A step in a transport's life.
+    Notice(Rc<dyn Source>, Notice),
+    /// Stops the loop.
+    Stop,
+}
+
+/// What other threads send.
+pub(crate) enum Inbound {
+    Once(Box<dyn FnOnce() + Send>),
+    Task(Runnable),
+    Main,
+    Stop,
+}
+
+impl From<Inbound> for Call {
+    fn from(inbound: Inbound) -> Self {
+        match inbound {
+            Inbound::Once(call) => Call::Once(call),
+            Inbound::Task(runnable) => Call::Task(runnable),
+            Inbound::Main => Call::Main,
+            Inbound::Stop => Call::Stop,
+        }
+    }
+}
+
+/// What is called each time a descriptor is ready or a signal came.
+pub(crate) trait Watch {
+    /// It happened.
+    fn fire(&self);
+
+    /// Never again, also if it has happened and was not told yet.
+    fn cancel(&self);
+}
+
+impl From<Rc<dyn Watch>> for Call {
+    fn from(watch: Rc<dyn Watch>) -> Self {
+        Call::Watch(watch)
+    }
+}
+
+/// A transport or listener, as the engine holds it.
+pub(crate) trait Source {
+    /// Something happened on the descriptor.
+    fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
+
+    /// A deferred step is due.
+    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure>;
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The system refused.
+    Io(io::Error),
+    /// User code panicked, with this text.
+    Panic(String),
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Io(error) => error,
+            Failure::Panic(text) => io::Error::other(format!("the protocol panicked: {text}")),
+        }
+    }
+}
+
+/// The face as the engine sees it.
+#[derive(Default)]
+pub(crate) struct RustHost {
+    core: OnceCell<Weak<Core>>,
+}
+
+impl RustHost {
+    /// Tells the host what it lives in.
+    pub(crate) fn bind(&self, core: &Rc<Core>) {
+        // Bound once, by the builder.
+        let _ = self.core.set(Rc::downgrade(core));
+    }
+
+    /// `None` when the loop is being taken apart.
+    fn core(&self) -> Option<Rc<Core>> {
+        self.core.get()?.upgrade()
+    }
+
+    fn tell(&self, context: ExceptionContext) {
+        if let Some(core) = self.core() {
+            core.call_exception_handler(&context);
+        }
+    }
+
+    fn step(&self, step: impl FnOnce(&Core) -> Result<(), Failure>, message: &str) {
+        let Some(core) = self.core() else { return };
+        match catch(|| step(&core)) {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => self.tell(ExceptionContext::of_failure(message, failure)),
+            Err(text) => self.tell(ExceptionContext::of_panic(message, text)),
+        }
+    }
+}
+
+impl Host for RustHost {
+    type Call = Call;
+    type Watch = Rc<dyn Watch>;
+    type Source = Rc<dyn Source>;
+    type Inbound = Inbound;
+    type Error = Failure;
+
+    fn run_call(&self, call: Call) -> Result<(), Failure> {
+        let ran = match call {
+            Call::Handle(callback) => catch(|| callback.run()),
+            Call::Once(call) => catch(call),
+            Call::Task(runnable) => catch(|| runnable.run()).map(drop),
+            Call::Wake(waker) => catch(|| waker.wake()),
+            Call::Watch(watch) => catch(|| watch.fire()),
+            Call::Main => {
+                self.core().inspect(|core| core.main.poll());
+                Ok(())
+            }
+            Call::MainDone(run) => {
+                self.core().filter(|core| core.main.run() == run).inspect(|core| core.engine.stop());
+                Ok(())
+            }
+            Call::Stop => {
+                self.core().inspect(|core| core.engine.stop());
+                Ok(())
+            }
+            Call::Notice(source, notice) => {
+                self.step(|core| source.notified(core, notice), "A protocol's callback failed");
+                Ok(())
+            }
+        };
+        if let Err(text) = ran {
+            self.tell(ExceptionContext::of_panic("A callback panicked", text));
+        }
+        Ok(())
+    }
+
+    fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Result<(), Failure> {
+        self.step(|core| source.io_ready(core, readiness), "Serving a transport failed");
+        Ok(())
+    }
+
+    fn receive(&self, inbound: Inbound) -> Call {
+        inbound.into()
+    }
+
+    fn blocking(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
+
+    fn interrupted(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn os_error(&self, error: io::Error) -> Failure {
+        Failure::Io(error)
+    }
+}
+
+impl TransportHost for RustHost {
+    type Channel = OwnedFd;
+    type Chunk = Vec<u8>;
+
+    fn notice(&self, source: &Rc<dyn Source>, notice: Notice) -> Result<Call, Failure> {
+        Ok(Call::Notice(Rc::clone(source), notice))
+    }
+
+    fn report(&self, _: &Rc<dyn Source>, failure: Failure, message: &str) -> Result<(), Failure> {
+        self.tell(ExceptionContext::of_failure(message, failure));
+        Ok(())
+    }
+
+    /// The protocol hears of the system's failures in `connection_lost`; they are everyday to the exception
+    /// handler.
+    fn report_fatal(&self, _: &Rc<dyn Source>, failure: Failure, message: &str) -> Result<Failure, Failure> {
+        if let Failure::Panic(text) = &failure {
+            self.tell(ExceptionContext::of_panic(message, text.clone()));
+        }
+        Ok(failure)
+    }
+
+    fn warn_write_after_loss(&self, _: &Rc<dyn Source>) -> Result<(), Failure> {
+        self.tell(ExceptionContext::new("Data is written to a connection that is gone"));
+        Ok(())
+    }
+}

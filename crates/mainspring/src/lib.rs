@@ -1,0 +1,83 @@
+//! asyncio's event loop for Rust programs.
+//!
+//! One thread, one loop, asyncio's own vocabulary: handles and timers, futures and tasks, transports and
+//! protocols.
+//!
+//! ```
+//! use mainspring::{sleep, spawn};
+//! use std::time::Duration;
+//!
+//! let total = mainspring::run(async {
+//!     let tasks = [3, 1, 2].map(|number| {
+//!         spawn(async move {
+//!             sleep(Duration::from_millis(number)).await;
+//!             number
+//!         })
+//!     });
+//!     let mut total = 0;
+//!     for task in tasks {
+//!         total += task.await.unwrap_or(0);
+//!     }
+//!     total
+//! })?;
+//! assert_eq!(total, 6);
+//! # Ok::<(), mainspring::Error>(())
+//! ```
+//!
+//! - [`run`] is a program's way in, [`EventLoop`] what it runs on, [`Remote`] how other threads reach it.
+//! - [`spawn`] runs futures side by side. They need not be `Send`: none of them ever leaves its thread.
+//! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
+//! - [`Protocol`] and [`Transport`] are asyncio's for TCP, with [`EventLoop::create_connection`] and
+//!   [`EventLoop::create_server`]; [`net::TcpStream`] and [`net::TcpListener`] are the same with `await`.
+//! - [`testing`] has virtual time and a back end that fails on demand.
+//!
+//! # The layer below
+//!
+//! The same engine carries the Python package of the same name. Its parts ([`engine`], [`transport`],
+//! [`poller`], [`timers`], [`ready`], [`wakeup`]) are public for such faces, not for programs, and change as
+//! faces need.
+
+#![deny(missing_docs)]
+
+pub mod child;
+pub mod clock;
+mod concurrent;
+pub mod engine;
+mod error;
+mod event_loop;
+pub mod executor;
+pub mod future;
+mod handle;
+mod host;
+mod loom_shim;
+pub mod net;
+mod panics;
+pub mod poller;
+pub mod ready;
+mod remote;
+mod run;
+pub mod signals;
+mod task;
+pub mod testing;
+pub mod time;
+pub mod timers;
+pub mod transport;
+pub mod wakeup;
+
+pub use clock::Time;
+pub use concurrent::ConcurrentFuture;
+pub use error::Error;
+pub use event_loop::{Builder, EventLoop, ExceptionContext, Metrics};
+pub use executor::ExecutorConfig;
+pub use future::{Future, FutureError};
+pub use handle::{Handle, TimerHandle};
+pub use net::{Protocol, Server, Transport};
+pub use remote::Remote;
+pub use run::run;
+pub use task::{JoinError, Task, spawn};
+pub use time::{Elapsed, Sleep, sleep, sleep_until, timeout};
+
+/// The examples of the README are compiled with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

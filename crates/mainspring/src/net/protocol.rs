@@ -1,0 +1,129 @@
+//! `Protocol`: what is above a transport.
+
+use super::server::Connection;
+use super::transport::{Inner, Transport};
+use crate::host::{Failure, RustHost};
+use crate::panics::catch;
+use crate::transport::{Claim, Cx, Upper};
+use std::cell::RefCell;
+use std::io;
+use std::rc::{Rc, Weak};
+
+/// What a connection's events are told to, as asyncio's `Protocol`.
+///
+/// The methods are called on the loop, one after the other: `connection_made` first, then `data_received` any
+/// number of times, `eof_received` if the peer ends its side first, and `connection_lost` last, once. They take
+/// `&self` because they may be called again while they run (a `write` may call `pause_writing`); state goes
+/// into cells.
+///
+/// A method that panics harms nobody else, and the exception handler is told. As in asyncio, `data_received` and
+/// `eof_received` lose their connection by it, and the others do not.
+///
+/// ```
+/// use mainspring::{Protocol, Transport};
+///
+/// struct Echo;
+///
+/// impl Protocol for Echo {
+///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+///         transport.write(data);
+///     }
+/// }
+/// ```
+#[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
+pub trait Protocol: 'static {
+    /// The connection stands. The transport may be kept, for writing later.
+    fn connection_made(&self, transport: &Transport) {}
+
+    /// Bytes arrived: some of what the peer sent, not one of its writes.
+    fn data_received(&self, transport: &Transport, data: &[u8]) {}
+
+    /// The peer sends no more. `true` leaves the transport open for writing, as long as somebody keeps it;
+    /// `false` closes it.
+    fn eof_received(&self, transport: &Transport) -> bool {
+        false
+    }
+
+    /// The connection is gone: with an error, or in order.
+    fn connection_lost(&self, transport: &Transport, error: Option<io::Error>) {}
+
+    /// More waits to be sent than the high-water mark: better to write no more for now.
+    fn pause_writing(&self, transport: &Transport) {}
+
+    /// What waits to be sent is down to the low-water mark.
+    fn resume_writing(&self, transport: &Transport) {}
+}
+
+/// A protocol, as the engine's transport sees it.
+pub(super) struct Above {
+    transport: Weak<Inner>,
+    protocol: RefCell<Option<Rc<dyn Protocol>>>,
+    /// Counts the connection at the server that accepted it.
+    connection: RefCell<Option<Connection>>,
+}
+
+impl Above {
+    pub(super) fn new(
+        transport: Weak<Inner>,
+        protocol: Rc<dyn Protocol>,
+        connection: Option<Connection>,
+    ) -> Self {
+        Above { transport, protocol: RefCell::new(Some(protocol)), connection: RefCell::new(connection) }
+    }
+
+    /// Calls the protocol, unless it has been let go.
+    fn tell<R: Default>(&self, tell: impl FnOnce(&dyn Protocol, &Transport) -> R) -> Result<R, Failure> {
+        let protocol = self.protocol.borrow().clone();
+        let (Some(protocol), Some(transport)) = (protocol, self.transport.upgrade().map(Transport::of))
+        else {
+            return Ok(R::default());
+        };
+        catch(|| tell(&*protocol, &transport)).map_err(Failure::Panic)
+    }
+}
+
+impl Upper<RustHost> for Above {
+    fn connection_made(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.connection_made(transport))
+    }
+
+    fn is_buffered(&self) -> bool {
+        false
+    }
+
+    fn data_received(&self, _: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.data_received(transport, data))
+    }
+
+    fn receive_into(&self, _: Cx<'_, RustHost>, _: Claim<'_>) -> Result<io::Result<usize>, Failure> {
+        Ok(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn buffer_updated(&self, _: Cx<'_, RustHost>, _: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn eof_received(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.tell(|protocol, transport| protocol.eof_received(transport))
+    }
+
+    fn connection_lost(&self, _: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
+    }
+
+    fn pause_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.pause_writing(transport))
+    }
+
+    fn resume_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.resume_writing(transport))
+    }
+
+    fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        let protocol = self.protocol.borrow_mut().take();
+        let connection = self.connection.borrow_mut().take();
+        let dropped = catch(|| drop(protocol)).map_err(Failure::Panic);
+        drop(connection);
+        dropped
+    }
+}

@@ -1,0 +1,35 @@
+//! The back end of a loop that is closed: it holds no descriptor, knows nobody, and refuses everything.
+
+use super::{Interest, Key, PeerAddress, Poller};
+use std::io::{self, IoSlice};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// See the module's text.
+pub(crate) struct ClosedPoller;
+
+fn refuse<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed"))
+}
+
+impl Poller for ClosedPoller {
+    fn update(&mut self, _: BorrowedFd<'_>, _: Key, _: Interest, new: Interest) -> io::Result<()> {
+        // Taking out what is no longer there is a success.
+        if new.is_none() { Ok(()) } else { refuse() }
+    }
+
+    fn recv(&mut self, _: BorrowedFd<'_>, _: Key, _: &mut [u8]) -> io::Result<usize> {
+        refuse()
+    }
+
+    fn send(&mut self, _: BorrowedFd<'_>, _: Key, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        refuse()
+    }
+
+    fn accept(&mut self, _: BorrowedFd<'_>, _: Key) -> io::Result<(OwnedFd, PeerAddress)> {
+        refuse()
+    }
+
+    fn name(&self) -> &'static str {
+        "closed"
+    }
+}

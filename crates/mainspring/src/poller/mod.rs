@@ -1,0 +1,237 @@
+//! The poller contract: how the engine asks the kernel for I/O, and the back ends that answer.
+//!
+//! # The shape
+//!
+//! Stream operations are completion-shaped. The engine says what it wants to happen on a descriptor with an
+//! [`Interest`] (`RECV`, `ACCEPT`, `SEND`), the back end answers with an [`Event`] when some of it has happened
+//! or can happen at once, and the engine then *claims* the outcome with [`Poller::recv`], [`Poller::accept`] or
+//! [`Poller::send`]. What happens between is the back end's business:
+//!
+//! - epoll and kqueue arm readiness, and claiming is the system call;
+//! - io_uring keeps a multishot operation under way, and claiming takes what has arrived;
+//! - IOCP keeps an overlapped operation under way, likewise.
+//!
+//! So a claim may answer `WouldBlock` even after an event (somebody else took the data, or a back end was
+//! wrong): the engine then simply waits for the next event. `READ` and `WRITE` are the plain watch, readiness
+//! and nothing more, for descriptors that the program itself reads and writes (`add_reader`).
+//!
+//! # Rules
+//!
+//! - Events are level-triggered: what is not claimed is announced again by the next wait.
+//! - An event names a [`Key`], a slot and its generation. A descriptor number is reused by the kernel at once;
+//!   a key is never reused, so a late event for a closed descriptor finds nobody.
+//! - Errors and hang-ups are announced as every direction that was asked for: the claim tells what it was. They
+//!   may be announced in a direction that was not asked for, too, so the engine looks at an event through the
+//!   interest in its own table.
+//! - A descriptor is taken out before it is closed. The back ends put up with those that were not, as far as
+//!   the kernel lets them: see [`Poller::update`].
+//! - Blocking is a separate object, the [`Parker`], so that nothing of the poller is borrowed while a thread
+//!   sleeps in the kernel: other code may register descriptors meanwhile.
+
+mod closed;
+pub(crate) mod epoll;
+mod socket;
+mod sys;
+
+pub(crate) use closed::ClosedPoller;
+pub use epoll::open as open_epoll;
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Names one registration: a slot of the engine's table and the generation of its use.
+///
+/// ```
+/// use mainspring::poller::Key;
+///
+/// let key = Key { slot: 7, generation: 3 };
+/// assert_eq!(Key::from_bits(key.to_bits()), key);
+/// // The same slot in its next use is somebody else.
+/// assert_ne!(Key { slot: 7, generation: 4 }.to_bits(), key.to_bits());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Index into the engine's table of sources.
+    pub slot: u32,
+    /// Which use of that slot; an event of an earlier use is stale and dropped.
+    pub generation: u32,
+}
+
+impl Key {
+    /// The key as the kernel carries it.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.slot as u64
+    }
+
+    /// The key that [`Key::to_bits`] packed.
+    pub const fn from_bits(bits: u64) -> Self {
+        Key { slot: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+/// What is wanted of a descriptor: any union of the constants.
+///
+/// ```
+/// use mainspring::poller::Interest;
+///
+/// let both = Interest::RECV.with(Interest::SEND);
+/// assert!(both.is_inbound() && both.is_outbound());
+///
+/// // A transport that pauses reading keeps on sending.
+/// let paused = both.without(Interest::RECV);
+/// assert_eq!(paused, Interest::SEND);
+/// assert!(!paused.is_inbound());
+/// assert!(paused.without(Interest::SEND).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Interest(u8);
+
+impl Interest {
+    /// Nothing: the descriptor is not with the kernel at all.
+    pub const NONE: Interest = Interest(0);
+    /// Tell when it is readable; the program reads.
+    pub const READ: Interest = Interest(1);
+    /// Tell when it is writable; the program writes.
+    pub const WRITE: Interest = Interest(2);
+    /// Receive from the stream; claimed with [`Poller::recv`].
+    pub const RECV: Interest = Interest(4);
+    /// Accept connections; claimed with [`Poller::accept`].
+    pub const ACCEPT: Interest = Interest(8);
+    /// Tell when the stream takes more; then go on with [`Poller::send`].
+    pub const SEND: Interest = Interest(16);
+
+    /// Both together.
+    #[must_use]
+    pub const fn with(self, other: Interest) -> Interest {
+        Interest(self.0 | other.0)
+    }
+
+    /// This without the other.
+    #[must_use]
+    pub const fn without(self, other: Interest) -> Interest {
+        Interest(self.0 & !other.0)
+    }
+
+    /// Whether anything of `other` is in this.
+    pub const fn intersects(self, other: Interest) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether nothing is wanted.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether an inbound direction is wanted.
+    pub const fn is_inbound(self) -> bool {
+        self.intersects(Interest(1 | 4 | 8))
+    }
+
+    /// Whether an outbound direction is wanted.
+    pub const fn is_outbound(self) -> bool {
+        self.intersects(Interest(2 | 16))
+    }
+}
+
+/// Which directions an event announces.
+///
+/// ```
+/// use mainspring::poller::Readiness;
+///
+/// assert_eq!(Readiness::INBOUND, Readiness { inbound: true, outbound: false });
+/// assert_eq!(Readiness::BOTH, Readiness { inbound: true, outbound: true });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// There is something to read, receive or accept, or the attempt will tell an error.
+    pub inbound: bool,
+    /// It takes more to write, or the attempt will tell an error.
+    pub outbound: bool,
+}
+
+impl Readiness {
+    /// Inbound only.
+    pub const INBOUND: Readiness = Readiness { inbound: true, outbound: false };
+    /// Outbound only.
+    pub const OUTBOUND: Readiness = Readiness { inbound: false, outbound: true };
+    /// Both directions, as an error or a hang-up is announced.
+    pub const BOTH: Readiness = Readiness { inbound: true, outbound: true };
+}
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whose it is.
+    pub key: Key,
+    /// What happened.
+    pub readiness: Readiness,
+}
+
+/// Where a connection came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerAddress {
+    /// An IPv4 or IPv6 peer.
+    Inet(SocketAddr),
+    /// A Unix peer: its path or abstract name (which begins with a zero byte), empty when it has none.
+    Unix(Vec<u8>),
+    /// A family this engine has no words for.
+    Other,
+}
+
+/// A back end: registrations and claims. Never blocks, never calls out.
+pub trait Poller {
+    /// Changes what is wanted of `fd` under `key` from `old` to `new`. `old` is `NONE` for a descriptor that is
+    /// not registered, `new` is `NONE` to take it out.
+    ///
+    /// A descriptor that was closed behind the poller's back must not make this fail on the way out: taking
+    /// out what is no longer there is a success, and changing what is no longer there registers it anew. But a
+    /// change between interests that are one to the back end need not reach the kernel at all, and then notices
+    /// nothing: say `NONE` for `old` whenever the number may have come to mean another file.
+    ///
+    /// The key stays with the registration. To give a descriptor another one, take it out and put it in again.
+    fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()>;
+
+    /// Claims received bytes into `buffer`; `Ok(0)` for a non-empty buffer is the end of the stream. `fd` is a
+    /// stream socket, as it is for [`Poller::send`].
+    fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends as much of `chunks` as the kernel takes now, in order; `WouldBlock` if that is nothing. `Ok(0)` only
+    /// if there was nothing to send. A peer that is gone is an error (`BrokenPipe`), never a signal.
+    fn send(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Claims one connection, which comes non-blocking and close-on-exec. The listener must be non-blocking:
+    /// this is the one claim that the kernel would let block.
+    fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)>;
+
+    /// Called before the loop parks; a back end that batches hands its work to the kernel here.
+    fn prepare(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called after the loop parked; a back end whose parker does not see the events adds them here.
+    fn collect(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        let _ = events;
+        Ok(())
+    }
+
+    /// The back end's name, as `MAINSPRING_BACKEND` and diagnostics spell it.
+    fn name(&self) -> &'static str;
+}
+
+/// The part of a back end that blocks. Used by one thread at a time, while no other part of it is borrowed.
+pub trait Parker {
+    /// Waits until something happens or `timeout` has passed (`None`: for ever), and appends what happened to
+    /// `events`. A signal ends the wait with `Interrupted`. Never returns early with nothing, but for that;
+    /// late by as much as the system's timers are.
+    fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+}
+
+/// A back end in its two parts.
+pub struct Backend {
+    /// Registrations and claims.
+    pub poller: Box<dyn Poller>,
+    /// The blocking wait.
+    pub parker: Box<dyn Parker>,
+}

@@ -1,0 +1,61 @@
+//! The stream operations as plain system calls: what claiming means for every back end that learns of
+//! readiness only.
+//!
+//! None of them blocks, whatever mode the socket is in, but for `accept`, whose listener must be non-blocking:
+//! there is no flag for one call. All of them go on after a signal: a signal handler's work is done by the
+//! loop, not here.
+//!
+//! They are for sockets. A pipe or a terminal answers `ENOTSOCK`; those are watched with `READ` and `WRITE` and
+//! served with `read(2)` and `write(2)`, which cannot suppress `SIGPIPE` call by call as `MSG_NOSIGNAL` does.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with,
+};
+
+use super::{PeerAddress, sys};
+
+/// The most chunks one `sendmsg` takes (`UIO_MAXIOV`); it refuses more with `EMSGSIZE`.
+const MAX_CHUNKS: usize = 1024;
+
+/// One `recv`.
+pub(super) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (received, _) = retry_on_intr(|| rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT))?;
+    Ok(received)
+}
+
+/// One `send`, or one `sendmsg` when there are several chunks: the plain call is the cheaper one.
+pub(super) fn send(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let sent = match chunks {
+        [] => 0,
+        [chunk] => retry_on_intr(|| rustix::net::send(fd, chunk, flags))?,
+        _ => {
+            let chunks = &chunks[..chunks.len().min(MAX_CHUNKS)];
+            retry_on_intr(|| rustix::net::sendmsg(fd, chunks, &mut SendAncillaryBuffer::default(), flags))?
+        }
+    };
+    Ok(sent)
+}
+
+/// One `accept4`.
+pub(super) fn accept(fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (connection, address) = retry_on_intr(|| acceptfrom_with(fd, flags))?;
+    Ok((connection, address.map_or(PeerAddress::Other, peer_address)))
+}
+
+fn peer_address(address: SocketAddrAny) -> PeerAddress {
+    match address.address_family() {
+        AddressFamily::UNIX => PeerAddress::Unix(match sys::unix_name(&address) {
+            [] => Vec::new(),
+            abstract_name @ [0, ..] => abstract_name.to_vec(),
+            path => path.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
+        }),
+        _ => SocketAddr::try_from(address).map_or(PeerAddress::Other, PeerAddress::Inet),
+    }
+}

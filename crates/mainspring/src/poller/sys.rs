@@ -1,0 +1,101 @@
+//! The kernel's doors that rustix has no safe way through: all the `unsafe` of the readiness back ends.
+//!
+//! - Waiting on epoll. rustix chooses between `epoll_pwait` and `epoll_pwait2` when it is built, by a feature
+//!   that any other crate in a program may switch on; the choice here has to be made at run time, because the
+//!   same build meets old kernels and seccomp profiles that refuse the newer call.
+//! - The name in a Unix address. rustix asserts that a path ends in a zero byte inside `sun_path`, but a peer
+//!   may bind to a path that fills all 108 bytes, and no peer may bring the loop down.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::net::SocketAddrAny;
+
+/// A timeout as `epoll_pwait2` takes it: the kernel's own `timespec`, of 64-bit fields on every architecture.
+#[repr(C)]
+struct KernelTimespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// What the kernel writes events into. Only a wait changes its length.
+pub(super) struct EventBuffer(Vec<libc::epoll_event>);
+
+impl EventBuffer {
+    /// An empty buffer with room for `capacity` events.
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        EventBuffer(Vec::with_capacity(capacity))
+    }
+
+    /// How many events one wait can bring.
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    /// How many events the last wait brought.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The flags and data of each event that the last wait brought.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.0.iter().map(|event| (event.events, event.u64))
+    }
+
+    /// Waits with `epoll_wait`: `timeout` in milliseconds, negative for ever.
+    pub(super) fn wait_millis(&mut self, epoll: BorrowedFd<'_>, timeout: i32) -> io::Result<()> {
+        self.fill(|events, room| {
+            // SAFETY: `events` points at `room` writable events for the length of this call.
+            unsafe { libc::epoll_wait(epoll.as_raw_fd(), events, room, timeout) }
+        })
+    }
+
+    /// Waits with `epoll_pwait2`, to the nanosecond. `ENOSYS` before Linux 5.11.
+    pub(super) fn wait_nanos(&mut self, epoll: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+        let timeout = KernelTimespec {
+            seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            nanoseconds: i64::from(timeout.subsec_nanos()),
+        };
+        let no_signal_mask = std::ptr::null::<libc::sigset_t>();
+        self.fill(|events, room| {
+            // SAFETY: `events` points at `room` writable events and `timeout` at a valid timespec for the length
+            // of this call; a null mask leaves the signal mask alone, and its size is then not looked at.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    epoll.as_raw_fd(),
+                    events,
+                    room,
+                    &raw const timeout,
+                    no_signal_mask,
+                    0_usize,
+                ) as libc::c_int
+            }
+        })
+    }
+
+    /// Runs `wait`, which writes events from the pointer on, at most as many as it is told, and returns their
+    /// number or -1 with `errno` set.
+    fn fill(
+        &mut self,
+        wait: impl FnOnce(*mut libc::epoll_event, libc::c_int) -> libc::c_int,
+    ) -> io::Result<()> {
+        self.0.clear();
+        let room = libc::c_int::try_from(self.0.capacity()).unwrap_or(libc::c_int::MAX);
+        let count =
+            usize::try_from(wait(self.0.as_mut_ptr(), room)).map_err(|_| io::Error::last_os_error())?;
+        // SAFETY: both callers make the kernel write `count` events from the start of the vector's memory, and it
+        // never reports more than the `room` it was given, which is at most the capacity.
+        unsafe { self.0.set_len(count) };
+        Ok(())
+    }
+}
+
+/// The name bytes of a Unix address: everything after the family, as long as the kernel says it is.
+pub(super) fn unix_name(address: &SocketAddrAny) -> &[u8] {
+    let length = address.addr_len() as usize;
+    // SAFETY: rustix keeps `addr_len` bytes initialised from `as_ptr` on, for as long as the address lives.
+    let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr().cast::<u8>(), length) };
+    bytes.get(std::mem::offset_of!(libc::sockaddr_un, sun_path)..).unwrap_or_default()
+}

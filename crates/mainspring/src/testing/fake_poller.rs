@@ -1,0 +1,297 @@
+//! A back end that lies on demand: it makes the kernel's rare answers come when a test wants them.
+//!
+//! It stands on a real back end, and whatever no fault is planned for really happens on the real descriptors,
+//! so anything that runs on a back end runs on this one. The [`FakeControl`] in the test's hand plans faults,
+//! injects events that never happened, and keeps a log of every call.
+//!
+//! A fault is what the engine is shown, after whatever the real back end would have retried by itself: an
+//! `Interrupted` from `recv` tests more than epoll would ever answer.
+//!
+//! The state that poller, parker and control share is borrowed for one look at a time, never while the real
+//! back end works or waits.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::fault::{FaultPlan, Faults, Op};
+use crate::poller::{Backend, Event, Interest, Key, Parker, PeerAddress, Poller, Readiness, open_epoll};
+
+/// One call to the back end, with what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A registration changed.
+    Update {
+        /// The descriptor.
+        fd: RawFd,
+        /// Its key.
+        key: Key,
+        /// What was wanted of it.
+        old: Interest,
+        /// What is wanted from now on.
+        new: Interest,
+    },
+    /// Bytes were claimed.
+    Recv {
+        /// The descriptor.
+        fd: RawFd,
+        /// The size of the buffer.
+        room: usize,
+    },
+    /// Bytes were sent.
+    Send {
+        /// The descriptor.
+        fd: RawFd,
+        /// The length of each chunk.
+        chunks: Vec<usize>,
+    },
+    /// A connection was claimed.
+    Accept {
+        /// The listener.
+        fd: RawFd,
+    },
+    /// The loop waited.
+    Park {
+        /// For how long at most.
+        timeout: Option<Duration>,
+    },
+}
+
+impl Call {
+    /// Which operation this is.
+    pub const fn op(&self) -> Op {
+        match self {
+            Call::Update { .. } => Op::Update,
+            Call::Recv { .. } => Op::Recv,
+            Call::Send { .. } => Op::Send,
+            Call::Accept { .. } => Op::Accept,
+            Call::Park { .. } => Op::Park,
+        }
+    }
+
+    /// The descriptor it was about; a wait is about none.
+    pub const fn fd(&self) -> Option<RawFd> {
+        match self {
+            Call::Update { fd, .. } | Call::Recv { fd, .. } | Call::Send { fd, .. } | Call::Accept { fd } => {
+                Some(*fd)
+            }
+            Call::Park { .. } => None,
+        }
+    }
+}
+
+/// A call and its outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// What was asked.
+    pub call: Call,
+    /// The answer: bytes moved, the number of the accepted descriptor, or events brought (zero for an update);
+    /// or the error's number (zero if it was not the system's).
+    pub result: Result<usize, i32>,
+}
+
+#[derive(Default)]
+struct State {
+    faults: Faults,
+    injected: Vec<Event>,
+    keys: HashMap<RawFd, Key>,
+    log: Vec<LogEntry>,
+}
+
+/// The test's hand on a [`FakePoller`].
+#[derive(Clone, Default)]
+pub struct FakeControl(Rc<RefCell<State>>);
+
+impl FakeControl {
+    /// Plans a fault.
+    pub fn plan(&self, plan: FaultPlan) {
+        self.0.borrow_mut().faults.plan(plan);
+    }
+
+    /// The next `op` on any descriptor fails with the error number `errno`.
+    pub fn fail_next(&self, op: Op, errno: i32) {
+        self.plan(FaultPlan::fail(op, errno));
+    }
+
+    /// The next `recv` brings no more than `bytes`.
+    pub fn limit_next_recv(&self, bytes: usize) {
+        self.plan(FaultPlan::short_recv(bytes));
+    }
+
+    /// The next `send` takes no more than `bytes`.
+    pub fn limit_next_send(&self, bytes: usize) {
+        self.plan(FaultPlan::short_send(bytes));
+    }
+
+    /// Takes back every plan.
+    pub fn clear_faults(&self) {
+        self.0.borrow_mut().faults.clear();
+    }
+
+    /// How many plans have not struck as often as they should: zero when all that was planned has happened.
+    pub fn pending_faults(&self) -> usize {
+        self.0.borrow().faults.len()
+    }
+
+    /// Makes the next wait return this event at once, whether true or not and whether `key` is alive or not.
+    /// Such a wait brings injected events only, in the order they were injected.
+    pub fn inject(&self, key: Key, readiness: Readiness) {
+        self.0.borrow_mut().injected.push(Event { key, readiness });
+    }
+
+    /// The key that `fd` is registered under now.
+    pub fn key_of(&self, fd: RawFd) -> Option<Key> {
+        self.0.borrow().keys.get(&fd).copied()
+    }
+
+    /// Every call so far, oldest first, since the log was last taken.
+    pub fn log(&self) -> Vec<LogEntry> {
+        self.0.borrow().log.clone()
+    }
+
+    /// Every call so far, and an empty log from here on.
+    pub fn take_log(&self) -> Vec<LogEntry> {
+        std::mem::take(&mut self.0.borrow_mut().log)
+    }
+
+    /// Makes `call` as the plans have it and writes it down. `real` is told how many bytes it may move; `count`
+    /// says what of its answer the log shows.
+    fn perform<T>(
+        &self,
+        call: Call,
+        real: impl FnOnce(usize) -> io::Result<T>,
+        count: impl FnOnce(&T) -> usize,
+    ) -> io::Result<T> {
+        let limit = self.0.borrow_mut().faults.strike(call.op(), call.fd());
+        let answer = limit.and_then(real);
+        let result = answer.as_ref().map(count).map_err(|error| error.raw_os_error().unwrap_or(0));
+        self.0.borrow_mut().log.push(LogEntry { call, result });
+        answer
+    }
+}
+
+/// The back end that does as it is told; made with its [`FakeControl`].
+///
+/// ```
+/// use mainspring::testing::FakePoller;
+/// use mainspring::poller::{Event, Key, Readiness};
+///
+/// let (mut backend, control) = FakePoller::open()?;
+/// let nobody = Key { slot: 9, generation: 1 };
+/// control.inject(nobody, Readiness::INBOUND);
+///
+/// let mut events = Vec::new();
+/// backend.parker.park(None, &mut events)?;
+/// assert_eq!(events, [Event { key: nobody, readiness: Readiness::INBOUND }]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct FakePoller {
+    inner: Box<dyn Poller>,
+    control: FakeControl,
+}
+
+impl FakePoller {
+    /// A fake on top of epoll.
+    pub fn open() -> io::Result<(Backend, FakeControl)> {
+        Ok(Self::over(open_epoll()?))
+    }
+
+    /// A fake on top of `inner`.
+    pub fn over(inner: Backend) -> (Backend, FakeControl) {
+        let control = FakeControl::default();
+        let backend = Backend {
+            poller: Box::new(FakePoller { inner: inner.poller, control: control.clone() }),
+            parker: Box::new(FakeParker { inner: inner.parker, control: control.clone() }),
+        };
+        (backend, control)
+    }
+}
+
+impl Poller for FakePoller {
+    fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()> {
+        let number = fd.as_raw_fd();
+        let call = Call::Update { fd: number, key, old, new };
+        self.control.perform(call, |_| self.inner.update(fd, key, old, new), |()| 0)?;
+        let keys = &mut self.control.0.borrow_mut().keys;
+        if new.is_none() {
+            keys.remove(&number);
+        } else {
+            keys.insert(number, key);
+        }
+        Ok(())
+    }
+
+    fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
+        let call = Call::Recv { fd: fd.as_raw_fd(), room: buffer.len() };
+        let real = |limit: usize| {
+            let room = buffer.len().min(limit);
+            self.inner.recv(fd, key, &mut buffer[..room])
+        };
+        self.control.perform(call, real, |&bytes| bytes)
+    }
+
+    fn send(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        let lengths = chunks.iter().map(|chunk| chunk.len()).collect();
+        let call = Call::Send { fd: fd.as_raw_fd(), chunks: lengths };
+        let real = |limit: usize| self.inner.send(fd, key, &first_bytes(chunks, limit));
+        self.control.perform(call, real, |&bytes| bytes)
+    }
+
+    fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
+        let call = Call::Accept { fd: fd.as_raw_fd() };
+        let number = |(connection, _): &(OwnedFd, _)| connection.as_raw_fd().unsigned_abs() as usize;
+        self.control.perform(call, |_| self.inner.accept(fd, key), number)
+    }
+
+    fn prepare(&mut self) -> io::Result<()> {
+        self.inner.prepare()
+    }
+
+    fn collect(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        self.inner.collect(events)
+    }
+
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+}
+
+/// The first `limit` bytes of `chunks`.
+fn first_bytes<'a>(chunks: &'a [IoSlice<'_>], limit: usize) -> Vec<IoSlice<'a>> {
+    let mut left = limit;
+    let mut first = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let taken = chunk.len().min(left);
+        first.push(IoSlice::new(&chunk[..taken]));
+        left -= taken;
+        if left == 0 {
+            break;
+        }
+    }
+    first
+}
+
+struct FakeParker {
+    inner: Box<dyn Parker>,
+    control: FakeControl,
+}
+
+impl Parker for FakeParker {
+    fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let before = events.len();
+        let real = |_| {
+            let injected = std::mem::take(&mut self.control.0.borrow_mut().injected);
+            if injected.is_empty() {
+                self.inner.park(timeout, events)?;
+            } else {
+                events.extend(injected);
+            }
+            Ok(events.len() - before)
+        };
+        self.control.perform(Call::Park { timeout }, real, |&brought| brought)?;
+        Ok(())
+    }
+}

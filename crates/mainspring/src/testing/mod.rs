@@ -1,0 +1,11 @@
+//! What tests of programs on this loop, and of the engine itself, are made with: time that they control, and a
+//! back end that fails on demand.
+
+mod fake_poller;
+mod fault;
+mod virtual_clock;
+
+pub use crate::poller::epoll::open_coarse as open_epoll_coarse;
+pub use fake_poller::{Call, FakeControl, FakePoller, LogEntry};
+pub use fault::{Fault, FaultPlan, Op};
+pub use virtual_clock::VirtualClock;

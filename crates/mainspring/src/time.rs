@@ -1,0 +1,171 @@
+//! Waiting: for a time, or for something but not for ever.
+
+use crate::clock::Time;
+use crate::event_loop::{Core, running_core};
+use crate::host::Call;
+use crate::timers::TimerKey;
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Waits for `delay`, counted from when it is first polled; a delay of nothing lets the others run once.
+/// Dropping it takes its timer out of the loop.
+///
+/// # Panics
+///
+/// When it is polled where no mainspring loop runs.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// mainspring::run(async {
+///     mainspring::sleep(Duration::from_millis(1)).await;
+/// })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn sleep(delay: Duration) -> Sleep {
+    Sleep { until: Until::After(delay) }
+}
+
+/// Waits until the loop's clock has reached `when`. See [`sleep`].
+pub fn sleep_until(when: Time) -> Sleep {
+    Sleep { until: Until::At(when) }
+}
+
+/// The wait of [`sleep`] and [`sleep_until`].
+#[must_use = "a sleep does nothing unless it is awaited"]
+pub struct Sleep {
+    until: Until,
+}
+
+enum Until {
+    After(Duration),
+    At(Time),
+    Waiting { core: Weak<Core>, when: Time, timer: TimerKey, waker: Waker },
+    Over,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let (core, when) = match &self.until {
+            Until::Over => return Poll::Ready(()),
+            // asyncio: a sleep of nothing gives way once.
+            Until::After(Duration::ZERO) => {
+                cx.waker().wake_by_ref();
+                self.until = Until::Over;
+                return Poll::Pending;
+            }
+            Until::After(delay) => {
+                let core = current_core();
+                let when = core.engine.now().saturating_add(*delay);
+                (core, when)
+            }
+            Until::At(when) => (current_core(), *when),
+            Until::Waiting { core, when, waker, .. } => match core.upgrade() {
+                Some(core) if core.check_open().is_ok() && core.engine.now() < *when => {
+                    if waker.will_wake(cx.waker()) {
+                        return Poll::Pending;
+                    }
+                    (core, *when)
+                }
+                _ => {
+                    self.end();
+                    return Poll::Ready(());
+                }
+            },
+        };
+        self.end();
+        let waker = cx.waker().clone();
+        let timer = core.engine.call_at(when, Call::Wake(waker.clone()));
+        self.until = Until::Waiting { core: Rc::downgrade(&core), when, timer, waker };
+        Poll::Pending
+    }
+}
+
+#[track_caller]
+fn current_core() -> Rc<Core> {
+    running_core().unwrap_or_else(|| Rc::clone(crate::EventLoop::current().core()))
+}
+
+impl Sleep {
+    /// Takes the timer out of the loop.
+    fn end(&mut self) {
+        let former = std::mem::replace(&mut self.until, Until::Over);
+        if let Until::Waiting { core, timer, .. } = &former
+            && let Some(core) = core.upgrade()
+        {
+            let call = core.engine.cancel_timer(*timer);
+            drop(call);
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sleep = f.debug_struct("Sleep");
+        match &self.until {
+            Until::After(delay) => sleep.field("after", delay),
+            Until::At(when) | Until::Waiting { when, .. } => sleep.field("until", when),
+            Until::Over => sleep.field("over", &true),
+        };
+        sleep.finish_non_exhaustive()
+    }
+}
+
+/// The answer of [`timeout`] when the time was up first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time is up")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for std::io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        std::io::Error::new(std::io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+/// Awaits `future`, but for no longer than `limit`: then the future is dropped.
+///
+/// # Panics
+///
+/// Like [`sleep`].
+///
+/// ```
+/// use mainspring::{Elapsed, timeout};
+/// use std::time::Duration;
+///
+/// mainspring::run(async {
+///     let never = std::future::pending::<()>();
+///     assert_eq!(timeout(Duration::from_millis(1), never).await, Err(Elapsed));
+/// })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub async fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future.into_future());
+    let mut sleep = pin!(sleep(limit));
+    std::future::poll_fn(|cx| {
+        // A result that is there counts, however late.
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        sleep.as_mut().poll(cx).map(|()| Err(Elapsed))
+    })
+    .await
+}

@@ -1,0 +1,282 @@
+//! Where the timers live: one growing and shrinking table of entries, and the bags that sort its slots.
+//!
+//! An entry keeps its slot from insertion to removal, so a [`TimerKey`] finds it in one step. What holds the
+//! table together:
+//!
+//! - `item` is `None` exactly when the place is one of the two free ones.
+//! - A slot is in one bag at most, and its entry knows its position there, so that taking it out costs no
+//!   search: the bag's last slot moves into the gap. Bags are arrays and not linked lists, for going through
+//!   a list of a million scattered entries means waiting for memory a million times.
+//! - `sequence` counts insertions over the whole life of the table and is never reused. Its low half is the
+//!   key's generation, so a stale key stays stale even after the table gave its memory back.
+//! - The table shrinks from its end. For that to happen, slots near the end must fall out of use: a slot far
+//!   above the number of live entries is freed into a bag of its own that is used last.
+
+use super::TimerKey;
+use crate::clock::Time;
+
+/// Below this many entries, memory is kept: it is what a small program uses all the time.
+const KEEP_CAPACITY: usize = 1024;
+/// The same for each bag.
+const KEEP_BAG_CAPACITY: usize = 64;
+/// How many free entries one removal may cut off the end, so that no single removal takes long.
+const TRIM_STEPS: usize = 16;
+
+/// Which structure an entry is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the bag of free slots to use first.
+    FreeLow,
+    /// In the bag of free slots to use last.
+    FreeHigh,
+    /// In the slab alone: its deadline never comes.
+    Parked,
+    /// In the exact heap.
+    Heap,
+    /// In this bucket of the wheel.
+    Bucket(u16),
+}
+
+/// One timer, or a free slot. 32 bytes around a pointer-sized item: two to a cache line.
+#[derive(Debug)]
+pub(super) struct Entry<T> {
+    pub(super) when: Time,
+    pub(super) sequence: u64,
+    /// Where in its bag the slot is.
+    position: u32,
+    pub(super) place: Place,
+    item: Option<T>,
+}
+
+/// Some of the slots, in no order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bag(Vec<u32>);
+
+impl Bag {
+    pub(super) const fn new() -> Self {
+        Bag(Vec::new())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn slots(&self) -> &[u32] {
+        &self.0
+    }
+
+    /// Empties it; memory is kept for the next use if it is little.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+        self.0.shrink_to(KEEP_BAG_CAPACITY);
+    }
+
+    /// Adds `slot`, whose entry is `entry`.
+    fn put<T>(&mut self, slot: u32, entry: &mut Entry<T>) {
+        entry.position = self.0.len() as u32;
+        self.0.push(slot);
+    }
+
+    /// Takes out the slot at `position`; answers the slot that moved there, if one did.
+    fn take(&mut self, position: u32) -> Option<u32> {
+        let last = self.0.pop()?;
+        let capacity = self.0.capacity();
+        if capacity > KEEP_BAG_CAPACITY && self.0.len() < capacity / 4 {
+            self.0.shrink_to(capacity / 2);
+        }
+        // The gap is written and never read: it is likely far from any cache.
+        let gap = self.0.get_mut(position as usize)?;
+        *gap = last;
+        Some(last)
+    }
+}
+
+/// The table of entries.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    entries: Vec<Entry<T>>,
+    free_low: Bag,
+    free_high: Bag,
+    live: usize,
+    /// The next insertion's sequence number.
+    sequence: u64,
+}
+
+impl<T> Slab<T> {
+    pub(super) const fn new() -> Self {
+        Slab { entries: Vec::new(), free_low: Bag::new(), free_high: Bag::new(), live: 0, sequence: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// The entry at `slot`, which the caller got from a bag or from [`Slab::find`].
+    pub(super) fn entry(&self, slot: u32) -> &Entry<T> {
+        &self.entries[slot as usize]
+    }
+
+    /// Takes a slot for `item`. The caller puts it where `place` says.
+    pub(super) fn insert(&mut self, when: Time, place: Place, item: T) -> u32 {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.live += 1;
+        let new = Entry { when, sequence, position: 0, place, item: Some(item) };
+        if let Some(slot) = self.free_low.0.pop().or_else(|| self.free_high.0.pop()) {
+            self.entries[slot as usize] = new;
+            return slot;
+        }
+        // 2^32 entries of 32 bytes and more: memory ends before the slot numbers do.
+        let slot = self.entries.len() as u32;
+        self.entries.push(new);
+        slot
+    }
+
+    /// Frees `slot`, which is in no bag any more, and hands out what it held.
+    pub(super) fn remove(&mut self, slot: u32) -> Option<T> {
+        let large = self.entries.capacity() > KEEP_CAPACITY;
+        let entry = &mut self.entries[slot as usize];
+        let item = entry.item.take()?;
+        self.live -= 1;
+        if self.live == 0 && large {
+            self.release();
+        } else if slot as usize <= self.live.saturating_mul(2) {
+            entry.place = Place::FreeLow;
+            self.free_low.put(slot, entry);
+        } else {
+            entry.place = Place::FreeHigh;
+            self.free_high.put(slot, entry);
+            self.trim();
+        }
+        Some(item)
+    }
+
+    /// The slot that `key` names, if its timer is still there.
+    pub(super) fn find(&self, key: TimerKey) -> Option<u32> {
+        let entry = self.entries.get(key.slot as usize)?;
+        (entry.sequence as u32 == key.generation && entry.item.is_some()).then_some(key.slot)
+    }
+
+    /// Whether the timer inserted with `sequence` is still at `slot`.
+    pub(super) fn holds(&self, slot: u32, sequence: u64) -> bool {
+        let entry = self.entries.get(slot as usize);
+        entry.is_some_and(|entry| entry.sequence == sequence && entry.item.is_some())
+    }
+
+    pub(super) fn key(&self, slot: u32) -> TimerKey {
+        TimerKey { slot, generation: self.entry(slot).sequence as u32 }
+    }
+
+    pub(super) fn item(&self, slot: u32) -> Option<&T> {
+        self.entry(slot).item.as_ref()
+    }
+
+    pub(super) fn set_place(&mut self, slot: u32, place: Place) {
+        self.entries[slot as usize].place = place;
+    }
+
+    /// Puts `slot` into `bag`.
+    pub(super) fn put(&mut self, bag: &mut Bag, slot: u32) {
+        bag.put(slot, &mut self.entries[slot as usize]);
+    }
+
+    /// Takes `slot` out of `bag`, in which it is.
+    pub(super) fn take(&mut self, bag: &mut Bag, slot: u32) {
+        let position = self.entry(slot).position;
+        if let Some(moved) = bag.take(position) {
+            self.entries[moved as usize].position = position;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries.iter().filter_map(|entry| entry.item.as_ref())
+    }
+
+    /// Empties the table and hands out what it held.
+    pub(super) fn clear(&mut self) -> Vec<T> {
+        let entries = std::mem::take(&mut self.entries);
+        self.live = 0;
+        self.release();
+        entries.into_iter().filter_map(|entry| entry.item).collect()
+    }
+
+    /// Cuts free entries off the end, and gives memory back once three quarters of it are unused.
+    fn trim(&mut self) {
+        for _ in 0..TRIM_STEPS {
+            let Some(last) = self.entries.last() else { break };
+            let bag = match last.place {
+                Place::FreeLow => &mut self.free_low,
+                Place::FreeHigh => &mut self.free_high,
+                _ => break,
+            };
+            let position = last.position;
+            if let Some(moved) = bag.take(position) {
+                self.entries[moved as usize].position = position;
+            }
+            self.entries.pop();
+        }
+        let capacity = self.entries.capacity();
+        if capacity > KEEP_CAPACITY && self.entries.len() < capacity / 4 {
+            self.entries.shrink_to(capacity / 2);
+        }
+    }
+
+    /// Forgets all entries, which are free.
+    fn release(&mut self) {
+        self.entries.clear();
+        self.entries.shrink_to(KEEP_CAPACITY);
+        for bag in [&mut self.free_low, &mut self.free_high] {
+            bag.0.clear();
+            bag.0.shrink_to(KEEP_CAPACITY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(count: u32) -> (Slab<u32>, Vec<u32>) {
+        let mut slab = Slab::new();
+        let slots = (0..count).map(|item| slab.insert(Time::NEVER, Place::Parked, item)).collect();
+        (slab, slots)
+    }
+
+    #[test]
+    fn an_emptied_table_keeps_only_a_small_capacity() {
+        let (mut slab, slots) = filled(100_000);
+        for slot in slots {
+            slab.remove(slot);
+        }
+        assert_eq!(slab.len(), 0);
+        assert!(slab.entries.capacity() <= KEEP_CAPACITY);
+    }
+
+    #[test]
+    fn a_few_scattered_survivors_do_not_pin_the_peak_once_they_are_replaced() {
+        let (mut slab, slots) = filled(100_000);
+        let (survivors, others): (Vec<u32>, Vec<u32>) = slots.into_iter().partition(|slot| slot % 1000 == 7);
+        for slot in others {
+            slab.remove(slot);
+        }
+        let mut residents = std::collections::VecDeque::from(survivors);
+        for round in 0..200_000 {
+            residents.push_back(slab.insert(Time::NEVER, Place::Parked, round));
+            residents.pop_front().and_then(|slot| slab.remove(slot));
+        }
+        assert_eq!(slab.len(), 100);
+        assert!(slab.entries.capacity() <= 4 * KEEP_CAPACITY, "{}", slab.entries.capacity());
+    }
+
+    #[test]
+    fn a_key_of_a_released_table_stays_stale_when_its_slot_is_used_again() {
+        let mut slab = Slab::new();
+        let first = slab.insert(Time::ZERO, Place::Parked, 'a');
+        let key = slab.key(first);
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert(Time::ZERO, Place::Parked, 'b');
+        assert_eq!(first, second);
+        assert_eq!(slab.find(key), None);
+        assert_eq!(slab.find(slab.key(second)), Some(second));
+    }
+}

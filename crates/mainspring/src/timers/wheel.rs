@@ -1,0 +1,183 @@
+//! The far end of the queue: a hierarchical wheel of deadlines, sorted only as far as their distance demands.
+//!
+//! Deadlines are counted in ticks of 2^20 ns, about a millisecond. A tick has eight digits of six bits, and the
+//! wheel a level for each digit with a bucket for each of its 64 values; so every deadline that `Time` can
+//! express has a bucket, and nothing lies beyond the wheel.
+//!
+//! # What holds it together
+//!
+//! - Every entry's tick is at or after the `cursor`.
+//! - An entry is on the level of the highest digit in which its tick differs from the cursor (level 0 if in
+//!   none), in the bucket of its own digit there. So the buckets in use lie ahead of the cursor's digit on
+//!   their level, all entries of a level are due before all those of the next, and the first bucket in use on
+//!   the lowest level in use holds the earliest deadline.
+//! - The cursor moves to the start of a bucket at the furthest, and that bucket's entries then move to lower
+//!   levels. A timer moves down at most once per level in its life.
+
+use super::heap::{Due, ExactHeap};
+use super::slab::{Bag, Place, Slab};
+use crate::clock::Time;
+
+const TICK_BITS: u32 = 20;
+const DIGIT_BITS: u32 = 6;
+const BUCKETS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = 8;
+
+/// How many ticks the first level spans.
+pub(super) const FIRST_LEVEL: u64 = BUCKETS as u64;
+
+// A tick has at most this many bits, and the cursor may be one past the last tick.
+const _: () = assert!(u64::BITS - TICK_BITS < DIGIT_BITS * LEVELS as u32);
+
+/// The tick in which `when` lies.
+pub(super) const fn tick_of(when: Time) -> u64 {
+    when.as_nanos() >> TICK_BITS
+}
+
+/// When `tick` begins.
+pub(super) const fn start_of(tick: u64) -> Time {
+    Time::from_nanos(tick << TICK_BITS)
+}
+
+/// The earliest bucket in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    /// The first tick that the bucket covers.
+    pub(super) start: u64,
+    level: usize,
+    index: usize,
+}
+
+/// The buckets, and which of them are in use.
+#[derive(Debug)]
+pub(super) struct Wheel {
+    cursor: u64,
+    /// A bit for each level with a bucket in use.
+    levels: u8,
+    /// A bit for each bucket in use, by level.
+    occupied: [u64; LEVELS],
+    buckets: Box<[Bag]>,
+}
+
+impl Wheel {
+    pub(super) fn new() -> Self {
+        let buckets = vec![Bag::new(); BUCKETS * LEVELS].into_boxed_slice();
+        Wheel { cursor: 0, levels: 0, occupied: [0; LEVELS], buckets }
+    }
+
+    /// The first tick that belongs in here; earlier deadlines belong in the heap.
+    pub(super) fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// The bucket for `tick`, which is not before the cursor.
+    pub(super) fn bucket_for(&self, tick: u64) -> u16 {
+        // With the lowest bit set, an equal tick counts as differing in the lowest digit.
+        let differing = (tick ^ self.cursor) | 1;
+        let level = differing.ilog2() / DIGIT_BITS;
+        let digit = tick >> (level * DIGIT_BITS) & (BUCKETS as u64 - 1);
+        (level as u16) << DIGIT_BITS | digit as u16
+    }
+
+    /// Puts `slot`, whose place is that bucket, into it.
+    pub(super) fn put<T>(&mut self, slab: &mut Slab<T>, bucket: u16, slot: u32) {
+        slab.put(&mut self.buckets[bucket as usize], slot);
+        let (level, index) = split(bucket);
+        self.occupied[level] |= 1 << index;
+        self.levels |= 1 << level;
+    }
+
+    /// Takes `slot` out of that bucket.
+    pub(super) fn take<T>(&mut self, slab: &mut Slab<T>, bucket: u16, slot: u32) {
+        let bag = &mut self.buckets[bucket as usize];
+        slab.take(bag, slot);
+        if bag.is_empty() {
+            let (level, index) = split(bucket);
+            self.mark_empty(level, index);
+        }
+    }
+
+    /// The earliest bucket in use.
+    pub(super) fn first(&self) -> Option<First> {
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros() as usize;
+        let index = self.occupied[level].trailing_zeros() as usize;
+        let shift = level as u32 * DIGIT_BITS;
+        let above = self.cursor >> (shift + DIGIT_BITS) << (shift + DIGIT_BITS);
+        Some(First { start: above | (index as u64) << shift, level, index })
+    }
+
+    /// The slots in that bucket.
+    pub(super) fn slots(&self, first: First) -> &[u32] {
+        self.buckets[first.level * BUCKETS + first.index].slots()
+    }
+
+    /// Moves the entries of the earliest bucket on: from the first level to the heap, from a higher level to
+    /// lower ones. The cursor follows.
+    pub(super) fn open<T>(&mut self, first: First, slab: &mut Slab<T>, heap: &mut ExactHeap) {
+        if first.level > 0 {
+            return self.advance(first.start, slab);
+        }
+        let bag = self.empty(first.level, first.index);
+        heap.extend(bag.slots().iter().map(|&slot| {
+            slab.set_place(slot, Place::Heap);
+            let entry = slab.entry(slot);
+            Due { when: entry.when, sequence: entry.sequence, slot }
+        }));
+        self.recycle(first.level, first.index, bag);
+        self.advance(first.start + 1, slab);
+    }
+
+    /// Moves the cursor on to `tick`; no entry lies before it. Never moves back.
+    pub(super) fn advance<T>(&mut self, tick: u64, slab: &mut Slab<T>) {
+        if tick <= self.cursor {
+            return;
+        }
+        let level = ((tick ^ self.cursor).ilog2() / DIGIT_BITS) as usize;
+        let index = (tick >> (level as u32 * DIGIT_BITS)) as usize & (BUCKETS - 1);
+        self.cursor = tick;
+        // On the first level, the bucket that the cursor reaches is where its entries belong.
+        if level == 0 || self.occupied[level] & 1 << index == 0 {
+            return;
+        }
+        let bag = self.empty(level, index);
+        for &slot in bag.slots() {
+            let bucket = self.bucket_for(tick_of(slab.entry(slot).when));
+            slab.set_place(slot, Place::Bucket(bucket));
+            self.put(slab, bucket, slot);
+        }
+        self.recycle(level, index, bag);
+    }
+
+    /// Forgets all entries; the cursor stays.
+    pub(super) fn clear(&mut self) {
+        self.levels = 0;
+        self.occupied = [0; LEVELS];
+        self.buckets.fill(Bag::new());
+    }
+
+    fn empty(&mut self, level: usize, index: usize) -> Bag {
+        self.mark_empty(level, index);
+        std::mem::take(&mut self.buckets[level * BUCKETS + index])
+    }
+
+    /// Gives an emptied bucket its memory back.
+    fn recycle(&mut self, level: usize, index: usize, mut bag: Bag) {
+        bag.clear();
+        self.buckets[level * BUCKETS + index] = bag;
+    }
+
+    fn mark_empty(&mut self, level: usize, index: usize) {
+        self.occupied[level] &= !(1 << index);
+        if self.occupied[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+    }
+}
+
+/// A bucket's level and its index there.
+const fn split(bucket: u16) -> (usize, usize) {
+    (bucket as usize / BUCKETS, bucket as usize % BUCKETS)
+}

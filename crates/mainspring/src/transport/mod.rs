@@ -1,0 +1,129 @@
+//! Transports: the state machines between a descriptor and the protocol above it.
+//!
+//! A transport here is asyncio's: it delivers what arrives as it arrives, queues what cannot be sent at once,
+//! tells its protocol when the queue is too long and when it is short again, and ends with exactly one
+//! `connection_lost`. It is written once, generic over the face: [`Upper`] is the protocol as a transport sees
+//! it, [`TransportHost`] what a transport needs of its face beyond [`Host`].
+//!
+//! Every method takes `cx`, the engine and the transport's own handle: the transport does not hold a reference
+//! to itself, so its owner (a Python object, an `Rc`) stays the only thing that keeps it alive.
+
+mod listener;
+mod stream;
+mod write_queue;
+
+pub use listener::{Acceptor, Listener};
+pub use stream::Stream;
+pub use write_queue::{WaterMarks, WriteQueue};
+
+use crate::engine::{Engine, Host};
+use std::io;
+use std::os::fd::AsFd;
+
+/// What a transport needs of its face beyond [`Host`].
+pub trait TransportHost: Host {
+    /// The owner of a stream's descriptor. Dropping it closes the descriptor, and nothing else does.
+    type Channel: AsFd;
+
+    /// Bytes that wait to be sent, kept alive by the queue.
+    type Chunk: AsRef<[u8]>;
+
+    /// A call that will [`Stream::notified`] (or [`Listener::notified`]) this source of `notice`.
+    fn notice(&self, source: &Self::Source, notice: Notice) -> Result<Self::Call, Self::Error>;
+
+    /// Something went wrong on a transport that goes on living: tells the exception handler. A failure that
+    /// has to end the loop comes back.
+    fn report(&self, source: &Self::Source, error: Self::Error, message: &str) -> Result<(), Self::Error>;
+
+    /// Something went wrong that ends the transport: tells the exception handler, or a log where the system's
+    /// everyday failures go, and gives the failure back for `connection_lost`. `Err` as in
+    /// [`TransportHost::report`].
+    fn report_fatal(
+        &self,
+        source: &Self::Source,
+        error: Self::Error,
+        message: &str,
+    ) -> Result<Self::Error, Self::Error>;
+
+    /// Data was written to a transport whose connection is gone, for the fifth time or more.
+    fn warn_write_after_loss(&self, source: &Self::Source) -> Result<(), Self::Error>;
+}
+
+/// The deferred steps of a transport's life: each is a call of its own in the loop's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Tell the protocol that it is connected.
+    ConnectionMade,
+    /// Begin to deliver data; its own step because asyncio reads only after `connection_made` has run, also
+    /// if that failed.
+    StartReading,
+    /// Tell the protocol that the connection is gone, and close the descriptor.
+    ConnectionLost,
+    /// Accept again after the system ran out of something.
+    ResumeAccepting,
+}
+
+/// The engine and the transport's own handle, for one call.
+pub struct Cx<'a, H: Host> {
+    /// The loop the transport lives on.
+    pub engine: &'a Engine<H>,
+    /// The transport's handle, as the engine holds it.
+    pub this: &'a H::Source,
+}
+
+impl<H: Host> Clone for Cx<'_, H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: Host> Copy for Cx<'_, H> {}
+
+impl<'a, H: Host> Cx<'a, H> {
+    fn host(&self) -> &'a H {
+        self.engine.host()
+    }
+}
+
+/// Whether a claim is to be made again when the kernel announces something: nothing was there, or a back end let a
+/// signal interrupt it.
+fn is_to_be_repeated(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// A claim into a buffer that the protocol provides: gives how much was received.
+pub type Claim<'a> = &'a mut dyn FnMut(&mut [u8]) -> io::Result<usize>;
+
+/// The protocol above a stream transport. Every method may call any method of any transport, this one included.
+pub trait Upper<H: Host> {
+    /// The connection stands.
+    fn connection_made(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+
+    /// Whether the protocol brings its own buffers ([`Upper::receive_into`]) instead of taking
+    /// [`Upper::data_received`].
+    fn is_buffered(&self) -> bool;
+
+    /// Bytes arrived; never none.
+    fn data_received(&self, cx: Cx<'_, H>, data: &[u8]) -> Result<(), H::Error>;
+
+    /// Asks the protocol for a buffer and lets `claim` fill it. `Err` is the protocol's failure to give one.
+    fn receive_into(&self, cx: Cx<'_, H>, claim: Claim<'_>) -> Result<io::Result<usize>, H::Error>;
+
+    /// So many bytes of the last buffer were filled.
+    fn buffer_updated(&self, cx: Cx<'_, H>, filled: usize) -> Result<(), H::Error>;
+
+    /// The peer sends no more. `true` keeps the transport open for writing.
+    fn eof_received(&self, cx: Cx<'_, H>) -> Result<bool, H::Error>;
+
+    /// The connection is gone; `None` if it was closed in order. Called last, and once.
+    fn connection_lost(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error>;
+
+    /// More waits to be sent than the high-water mark.
+    fn pause_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+
+    /// What waits to be sent is down to the low-water mark again.
+    fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+
+    /// Drops everything the protocol side holds for this connection: the transport is at its end.
+    fn detach(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+}

@@ -1,0 +1,204 @@
+//! The inbox: how other threads hand work to a loop, and how they wake it when it sleeps.
+//!
+//! # Rules
+//!
+//! The queue, whether the loop sleeps, and whether the inbox is closed are one state under one lock, so there
+//! is no moment between "the queue is empty" and "the loop sleeps" in which an item could slip by.
+//!
+//! - `asleep` is set by the loop alone, in [`Inbox::prepare_sleep`], and only when nothing waits. It is taken
+//!   back by whoever ends the sleep first: the pusher that is going to call the waker, or the loop itself in
+//!   [`Inbox::awake`]. So one sleep costs one wake-up at most, and a loop that is awake none.
+//! - `woken` is a wake-up that came without an item while the loop was awake: the next `prepare_sleep`
+//!   answers it by refusing to sleep.
+//! - `pending` mirrors "an item or `woken` is there". It is written under the lock and read without it, as a
+//!   hint: a stale `false` costs nothing but a pass, because `prepare_sleep` looks at the state itself.
+//! - The lock is held for a few instructions and never while an item is run or dropped, and never while the
+//!   waker is called. A wake-up may therefore come after the loop has found the item by itself: the loop must
+//!   bear a wake-up that finds nothing.
+//!
+//! # The loop's side
+//!
+//! ```text
+//! if inbox.has_pending() { inbox.drain_into(&mut items) }
+//! ...
+//! if inbox.prepare_sleep() { wait; inbox.awake() } else { poll without waiting }
+//! if the waker's own event was reported { acknowledge it, e.g. EventFd::drain }
+//! ```
+
+mod eventfd;
+
+pub use eventfd::{EventFd, LoopWaker};
+
+use std::fmt;
+use std::mem;
+use std::sync::PoisonError;
+
+use crate::loom_shim::atomic::{AtomicBool, Ordering};
+use crate::loom_shim::{Mutex, MutexGuard};
+
+/// Ends a loop's sleep. Called from any thread, never under a lock of the inbox.
+pub trait Waker: Send + Sync {
+    /// Makes the wait that is under way, or else the next one, end at once.
+    fn wake(&self);
+}
+
+/// The answer of something that takes no more; what was offered comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Closed<T>(
+    /// What was offered.
+    pub T,
+);
+
+impl<T> fmt::Debug for Closed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Closed(..)")
+    }
+}
+
+impl<T> fmt::Display for Closed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("closed: it takes nothing more")
+    }
+}
+
+impl<T> std::error::Error for Closed<T> {}
+
+/// A queue that any thread may push to and one loop empties, with the knowledge whether that loop sleeps.
+pub struct Inbox<T, W = LoopWaker> {
+    state: Mutex<State<T>>,
+    pending: AtomicBool,
+    waker: W,
+}
+
+struct State<T> {
+    items: Vec<T>,
+    asleep: bool,
+    woken: bool,
+    closed: bool,
+}
+
+impl<T: Send, W: Waker> Inbox<T, W> {
+    /// An empty inbox of a loop that is awake.
+    pub fn new(waker: W) -> Self {
+        let state = State { items: Vec::new(), asleep: false, woken: false, closed: false };
+        Inbox { state: Mutex::new(state), pending: AtomicBool::new(false), waker }
+    }
+
+    /// What ends the loop's sleep.
+    pub fn waker(&self) -> &W {
+        &self.waker
+    }
+
+    /// Appends `item`, and wakes the loop if it sleeps. After [`close`](Inbox::close) the item comes back.
+    pub fn push(&self, item: T) -> Result<(), Closed<T>> {
+        let mut state = self.lock();
+        if state.closed {
+            drop(state);
+            return Err(Closed(item));
+        }
+        state.items.push(item);
+        self.pending.store(true, Ordering::Relaxed);
+        let was_asleep = mem::take(&mut state.asleep);
+        drop(state);
+        if was_asleep {
+            self.waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Wakes the loop without an item: the sleep under way ends, or the next one does not begin.
+    pub fn wake(&self) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        let was_asleep = mem::take(&mut state.asleep);
+        if !was_asleep {
+            state.woken = true;
+            self.pending.store(true, Ordering::Relaxed);
+        }
+        drop(state);
+        if was_asleep {
+            self.waker.wake();
+        }
+    }
+
+    /// Whether something may wait to be drained: one load, for every pass.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Appends everything that was pushed to `items`, in the order of the pushes. An empty vector is swapped
+    /// for the queue's own, so the two buffers take turns and neither is allocated anew.
+    pub fn drain_into(&self, items: &mut Vec<T>) {
+        let mut state = self.lock();
+        if items.is_empty() {
+            mem::swap(&mut state.items, items);
+        } else {
+            items.append(&mut state.items);
+        }
+        state.woken = false;
+        self.pending.store(false, Ordering::Relaxed);
+    }
+
+    /// Asks to sleep. `false`: something waits, poll without waiting. `true`: from now on until
+    /// [`awake`](Inbox::awake), whoever comes first calls the waker.
+    #[must_use]
+    pub fn prepare_sleep(&self) -> bool {
+        let mut state = self.lock();
+        if !state.items.is_empty() {
+            return false;
+        }
+        if mem::take(&mut state.woken) {
+            self.pending.store(false, Ordering::Relaxed);
+            return false;
+        }
+        state.asleep = true;
+        true
+    }
+
+    /// Says that the wait is over, whatever ended it: nobody needs to wake the loop any more.
+    pub fn awake(&self) {
+        self.lock().asleep = false;
+    }
+
+    /// Takes no more items, and gives those that nobody drained. For the loop's own thread, which is awake.
+    #[must_use = "the items are the caller's to drop or run"]
+    pub fn close(&self) -> Vec<T> {
+        let mut state = self.lock();
+        state.closed = true;
+        state.asleep = false;
+        state.woken = false;
+        self.pending.store(false, Ordering::Relaxed);
+        mem::take(&mut state.items)
+    }
+
+    /// Shows what waits, under the lock: `show` must not call out. Shows nothing if somebody is just pushing.
+    pub fn for_each(&self, show: &mut dyn FnMut(&T)) {
+        if let Ok(state) = self.state.try_lock() {
+            state.items.iter().for_each(show);
+        }
+    }
+
+    /// Whether [`close`](Inbox::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+}
+
+impl<T, W> Inbox<T, W> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // No foreign code runs under the lock, so a poisoned one guards a state that is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T, W: fmt::Debug> fmt::Debug for Inbox<T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("waker", &self.waker).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,13 @@
+//! The Rust face, tested as a program uses it.
+
+mod executor;
+mod futures;
+mod lifecycle;
+mod remote;
+mod scheduling;
+mod support;
+mod tasks;
+mod tcp_protocols;
+mod tcp_streams;
+mod timing;
+mod watching;

@@ -1,0 +1,90 @@
+//! What the tests share: loops, logs, and the check that nothing is left behind.
+
+use mainspring::testing::{FakePoller, VirtualClock};
+use mainspring::{Builder, EventLoop, timeout};
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A test that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn new_loop() -> EventLoop {
+    EventLoop::new().unwrap()
+}
+
+pub fn virtual_loop() -> (EventLoop, VirtualClock) {
+    let clock = VirtualClock::default();
+    (Builder::new().clock(clock.clone()).build().unwrap(), clock)
+}
+
+/// What happened, in order. Clones write to the same log.
+#[derive(Clone)]
+pub struct Log<T>(Rc<RefCell<Vec<T>>>);
+
+impl<T: Clone + Debug + PartialEq> Log<T> {
+    pub fn new() -> Self {
+        Log(Rc::default())
+    }
+
+    pub fn add(&self, entry: impl Into<T>) {
+        self.0.borrow_mut().push(entry.into());
+    }
+
+    /// A callback that adds `entry`.
+    pub fn adder(&self, entry: T) -> impl FnOnce() + 'static
+    where
+        T: 'static,
+    {
+        let log = self.clone();
+        move || log.add(entry)
+    }
+
+    pub fn entries(&self) -> Vec<T> {
+        self.0.borrow().clone()
+    }
+
+    #[track_caller]
+    pub fn assert(&self, expected: impl AsRef<[T]>) {
+        assert_eq!(self.entries(), expected.as_ref());
+    }
+}
+
+/// Collects what the loop's exception handler is told.
+pub fn collect_reports(event_loop: &EventLoop) -> Log<String> {
+    let log = Log::new();
+    let reports = log.clone();
+    event_loop.set_exception_handler(move |context| reports.add(context.to_string()));
+    log
+}
+
+/// Runs what is ready, in one pass.
+pub fn run_one_pass(event_loop: &EventLoop) {
+    event_loop.stop();
+    event_loop.run_forever().unwrap();
+}
+
+pub fn run_on<F: IntoFuture>(event_loop: &EventLoop, future: F) -> F::Output {
+    event_loop.run_until_complete(timeout(PATIENCE, future)).unwrap().unwrap()
+}
+
+/// Runs a network test on a loop of each back end, and checks that it leaves nothing on it.
+pub fn on_every_backend<F: Future<Output = ()>>(test: impl Fn(EventLoop) -> F) {
+    let (fake, _control) = FakePoller::open().unwrap();
+    for event_loop in [new_loop(), Builder::new().backend(fake).build().unwrap()] {
+        let reports = collect_reports(&event_loop);
+        run_on(&event_loop, test(event_loop.clone()));
+        assert_leaves_nothing(&event_loop);
+        reports.assert([]);
+    }
+}
+
+/// Lets what is closing finish, and checks that the loop then has nothing left to do or to watch.
+#[track_caller]
+pub fn assert_leaves_nothing(event_loop: &EventLoop) {
+    for _ in 0..4 {
+        run_one_pass(event_loop);
+    }
+    assert_eq!(event_loop.metrics(), Default::default(), "something is left on the loop");
+}

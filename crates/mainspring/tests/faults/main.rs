@@ -1,0 +1,15 @@
+//! Everything that can go wrong between the engine and the kernel, made to go wrong.
+//!
+//! The faults are planned with `testing::FakePoller`, on real sockets; time is virtual.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accepting;
+mod claims;
+mod conversation;
+mod events;
+mod registering;
+mod streams;
+mod sweep;
+mod waiting;

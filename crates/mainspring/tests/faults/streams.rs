@@ -1,0 +1,122 @@
+//! The same faults, to streams.
+
+use crate::support::probe::pattern;
+use crate::support::{On, Stage, guarded};
+use mainspring::net::{TcpListener, TcpStream};
+use mainspring::testing::{FakeControl, FaultPlan, Op};
+use std::io::ErrorKind;
+use std::os::fd::RawFd;
+
+/// A connected pair of streams, and the descriptor of the first.
+async fn pair(control: &FakeControl) -> (TcpStream, TcpStream, RawFd) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    control.take_log();
+    let near = TcpStream::connect(listener.local_addr()).await.unwrap();
+    let (far, _) = listener.accept().await.unwrap();
+    // Both have begun to receive when a byte has gone there and back.
+    near.write_all(b"1").await.unwrap();
+    far.read_exact(&mut [0]).await.unwrap();
+    far.write_all(b"2").await.unwrap();
+    near.read_exact(&mut [0]).await.unwrap();
+    let log = control.take_log();
+    let first_send = log.iter().find(|entry| entry.call.op() == Op::Send).unwrap();
+    (near, far, first_send.call.fd().unwrap())
+}
+
+fn on_a_pair(name: &str, test: impl AsyncFnOnce(&FakeControl, TcpStream, TcpStream, RawFd)) {
+    let stage = Stage::new(On::Fake, name);
+    let control = stage.control.clone();
+    stage.run(async {
+        let (near, far, fd) = pair(&control).await;
+        test(&control, near, far, fd).await;
+    });
+    assert_eq!(control.pending_faults(), 0, "{name}: not every fault has struck");
+    stage.assert_idle();
+    stage.assert_reports(&[]);
+}
+
+#[test]
+fn streams_carry_everything_through_interruptions_and_short_claims() {
+    guarded(|| {
+        for size in [1, 2, 7, 64, 1000] {
+            on_a_pair(&format!("pieces of {size}"), async |control, near, far, fd| {
+                control.plan(FaultPlan::fail(Op::Recv, libc::EINTR).times(2));
+                control.plan(FaultPlan::fail(Op::Send, libc::EAGAIN));
+                control.plan(FaultPlan::short_send(size).on(fd).times(300));
+                control.plan(FaultPlan::short_recv(size).times(300));
+                near.write_all(pattern(300 * size)).await.unwrap();
+                near.shutdown();
+                assert!(far.read_to_end().await.unwrap() == pattern(300 * size));
+                control.clear_faults();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_reset_is_told_after_the_data_that_came_before_it() {
+    guarded(|| {
+        on_a_pair("a reset while reading", async |control, near, far, fd| {
+            control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET).on(fd).after(1));
+            far.write_all(b"abc").await.unwrap();
+            near.read_exact(&mut [0]).await.unwrap();
+            far.write_all(b"d").await.unwrap();
+            let mut rest = [0; 2];
+            near.read_exact(&mut rest).await.unwrap();
+            assert_eq!(&rest, b"bc");
+            for _ in 0..2 {
+                assert_eq!(near.read(&mut [0]).await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+            }
+            assert_eq!(near.write_all(b"x").await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+            assert_eq!(near.drain().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+            assert_eq!(near.close().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        });
+    });
+}
+
+#[test]
+fn a_stream_whose_write_was_refused_does_not_read_an_end() {
+    guarded(|| {
+        for errno in [libc::ECONNRESET, libc::EPIPE] {
+            on_a_pair("a reset while writing", async |control, near, _far, fd| {
+                control.plan(FaultPlan::fail(Op::Send, errno).on(fd));
+                // Queued as far as the writer knows; what follows tells.
+                near.write_all(b"x").await.unwrap();
+                let error = near.read(&mut [0]).await.unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(errno));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_writer_that_waits_is_told_of_a_reset_in_the_middle_of_the_queue() {
+    guarded(|| {
+        on_a_pair("a reset of a queue", async |control, near, far, fd| {
+            control.plan(FaultPlan::short_send(1000).on(fd));
+            control.plan(FaultPlan::short_send(0).on(fd));
+            control.plan(FaultPlan::fail(Op::Send, libc::ECONNRESET).on(fd));
+            let error = near.write_all(pattern(1_000_000)).await.unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::ECONNRESET));
+            drop(near);
+            let mut received = Vec::new();
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = far.read(&mut piece).await {
+                received.extend_from_slice(&piece[..count]);
+            }
+            assert_eq!(received, pattern(1000));
+        });
+    });
+}
+
+#[test]
+fn a_stream_that_is_closed_by_its_own_side_reads_an_end() {
+    guarded(|| {
+        on_a_pair("closed through its transport", async |_, near, far, _| {
+            near.transport().close();
+            assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
+            far.transport().abort();
+            assert_eq!(far.read(&mut [0]).await.unwrap(), 0);
+        });
+    });
+}
