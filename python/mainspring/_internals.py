@@ -1,0 +1,54 @@
+"""The private names of asyncio that this package leans on: all of them, and no others.
+
+asyncio's documentation offers ``BaseEventLoop`` as the base of other loops and says that what it calls on its heirs is
+internal.  This is where that is written down, so that a new Python version is checked against one page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import base_events, constants, format_helpers, futures, transports
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import traceback
+    from collections.abc import Callable
+
+    from typing_extensions import TypeVarTuple
+
+    from ._mainspring import NativeLoop
+
+    Ts = TypeVarTuple("Ts")
+
+    class LoopParts(NativeLoop, asyncio.BaseEventLoop):
+        """What every part of the loop may use of the others."""
+
+        _debug: bool
+        _signals: set[int]
+        _thread_id: Any
+
+        def _check_closed(self) -> None: ...
+        def _check_running(self) -> None: ...
+        def _set_coroutine_origin_tracking(self, enabled: bool) -> None: ...
+        def _asyncgen_firstiter_hook(self, agen: Any) -> None: ...
+        def _asyncgen_finalizer_hook(self, agen: Any) -> None: ...
+        async def _ensure_resolved(self, address: Any, **options: Any) -> list[Any]: ...
+
+else:
+    LoopParts = object
+
+_base: Any = base_events
+_format: Any = format_helpers
+
+check_ssl_socket: Callable[[object], None] = _base._check_ssl_socket
+format_handle: Callable[[asyncio.Handle], str] = _base._format_handle
+format_callback_source: Callable[..., str] = _format._format_callback_source
+extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
+set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
+FlowControlMixin = transports._FlowControlMixin
+SendfileMode = constants._SendfileMode
+
+# From Python 3.13 on a callback's source is formatted with or without its arguments' values.
+FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varnames
+# From Python 3.13 on a server knows its transports.
+SERVER_TAKES_TRANSPORT: bool = _base.Server._attach.__code__.co_argcount > 1

@@ -1,0 +1,102 @@
+"""The event loop.
+
+The engine is native (``_mainspring.NativeLoop``: scheduling, timers, I/O, transports).  What is asyncio's own around
+it, the coroutines that resolve names and try addresses, tasks and futures, executors, exception handlers, comes from
+``asyncio.BaseEventLoop``, in the version of the Python that runs it: the base class that asyncio's documentation
+offers to other loops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ._mainspring import NativeLoop
+from ._network import Network
+from ._signals import SignalHandlers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Unpack
+
+    from ._internals import Ts
+    from ._mainspring import _FileDescriptor as FileDescriptor
+
+__all__ = ("Loop",)
+
+
+class Loop(SignalHandlers, Network, NativeLoop, asyncio.BaseEventLoop):
+    """An asyncio event loop whose inside is Rust."""
+
+    def __init__(self) -> None:
+        self._bind()
+        self._init_signals()
+        self._init_network()
+        super().__init__()
+
+    def run_forever(self) -> None:
+        """Run until stop() is called."""
+        self._run_forever_setup()
+        try:
+            with self._signals_wake():
+                self._run_native()
+        finally:
+            self._run_forever_cleanup()
+
+    if sys.version_info < (3, 13):
+
+        def _run_forever_setup(self) -> None:
+            self._check_closed()
+            self._check_running()
+            self._set_coroutine_origin_tracking(self._debug)
+            self._former_asyncgen_hooks = sys.get_asyncgen_hooks()
+            self._thread_id = threading.get_ident()
+            sys.set_asyncgen_hooks(
+                firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook
+            )
+            asyncio._set_running_loop(self)
+
+        def _run_forever_cleanup(self) -> None:
+            self._thread_id = None
+            asyncio._set_running_loop(None)
+            self._set_coroutine_origin_tracking(False)
+            sys.set_asyncgen_hooks(*self._former_asyncgen_hooks)
+
+    def set_debug(self, enabled: bool) -> None:
+        """Turn debug mode on or off."""
+        self._set_debug_native(bool(enabled))
+        super().set_debug(enabled)
+
+    def close(self) -> None:
+        """Close the loop; it must not be running, and cannot be used again."""
+        if self.is_running():
+            raise RuntimeError("Cannot close a running event loop")
+        if self.is_closed():
+            return
+        self._close_signals()
+        super().close()
+        self._listeners.clear()
+        self._close_native()
+
+    def add_reader(
+        self, fd: FileDescriptor, callback: Callable[[Unpack[Ts]], Any], *args: Unpack[Ts]
+    ) -> None:
+        """Call ``callback(*args)`` whenever the descriptor is readable."""
+        self._add_reader(fd, callback, *args)
+
+    def remove_reader(self, fd: FileDescriptor) -> bool:
+        """Stop watching the descriptor for reading; whether it was watched."""
+        return self._remove_reader(fd)
+
+    def add_writer(
+        self, fd: FileDescriptor, callback: Callable[[Unpack[Ts]], Any], *args: Unpack[Ts]
+    ) -> None:
+        """Call ``callback(*args)`` whenever the descriptor is writable."""
+        self._add_writer(fd, callback, *args)
+
+    def remove_writer(self, fd: FileDescriptor) -> bool:
+        """Stop watching the descriptor for writing; whether it was watched."""
+        return self._remove_writer(fd)

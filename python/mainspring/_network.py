@@ -1,0 +1,192 @@
+"""Connecting and serving: between asyncio's coroutines, which resolve and try addresses, and the native transports."""
+
+from __future__ import annotations
+
+import contextvars
+import socket
+from asyncio import sslproto
+from typing import TYPE_CHECKING, Any
+
+from . import _internals, _mainspring
+from ._transports import StreamTransport
+
+if TYPE_CHECKING:
+    import asyncio
+    import ssl
+    from collections.abc import Callable
+
+__all__ = ("Network",)
+
+
+class Network(_internals.LoopParts):
+    """The part of the loop that is about sockets and servers."""
+
+    def _init_network(self) -> None:
+        self._listeners: dict[int, _mainspring.Listener] = {}
+
+    def _make_socket_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+        context: contextvars.Context | None = None,
+    ) -> StreamTransport:
+        transport = StreamTransport(extra)
+        _set_nodelay(sock)
+        _mainspring.open_stream(transport, self, sock, protocol, server, context)
+        transport._load_extra()
+        if waiter is not None:
+            # After connection_made(), which the line above has scheduled.
+            self.call_soon(_internals.set_result_unless_cancelled, waiter, None, context=context)
+        return transport
+
+    def _make_ssl_transport(
+        self,
+        rawsock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+        context: contextvars.Context | None = None,
+        **timeouts: Any,
+    ) -> asyncio.Transport:
+        make_protocol: Any = sslproto.SSLProtocol
+        ssl_protocol = make_protocol(
+            self, protocol, sslcontext, waiter, server_side, server_hostname, **timeouts
+        )
+        self._make_socket_transport(rawsock, ssl_protocol, extra=extra, server=server, context=context)
+        app_transport: asyncio.Transport = ssl_protocol._app_transport
+        return app_transport
+
+    def _start_serving(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        sock: socket.socket,
+        sslcontext: ssl.SSLContext | None = None,
+        server: Any = None,
+        backlog: int = 100,
+        *timeouts: float | None,
+        context: contextvars.Context | None = None,
+    ) -> None:
+        accept_secure = None
+        if sslcontext is not None:
+            names = ("ssl_handshake_timeout", "ssl_shutdown_timeout")
+            # Python 3.10 passes the first only.
+            options: dict[str, Any] = dict(zip(names, timeouts, strict=False))
+
+            def accept_secure(conn: socket.socket, peername: Any) -> None:
+                conn.setblocking(False)
+                if context is not None:
+                    # From Python 3.15 on; the current context is the connection's own already.
+                    options["context"] = contextvars.copy_context()
+                accepting = self._accept_secure(protocol_factory, conn, peername, sslcontext, server, options)
+                self.create_task(accepting)
+
+        listener = _mainspring.Listener(
+            self, sock, protocol_factory, StreamTransport, server, backlog, accept_secure, context
+        )
+        listener.start()
+        self._listeners[sock.fileno()] = listener
+
+    def _stop_serving(self, sock: socket.socket) -> None:
+        listener = self._listeners.pop(sock.fileno(), None)
+        if listener is not None:
+            listener.close()
+        sock.close()
+
+    async def _accept_secure(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        conn: socket.socket,
+        peername: Any,
+        sslcontext: ssl.SSLContext,
+        server: Any,
+        options: dict[str, Any],
+    ) -> None:
+        """Makes the transport of a connection that begins with TLS, and waits for the handshake."""
+        context: dict[str, Any] = {"message": "Error on transport creation for incoming connection"}
+        try:
+            protocol = context["protocol"] = protocol_factory()
+        except Exception as error:
+            conn.close()
+            self.call_exception_handler({**context, "exception": error})
+            return
+        try:
+            waiter = self.create_future()
+            transport = context["transport"] = self._make_ssl_transport(
+                conn,
+                protocol,
+                sslcontext,
+                waiter,
+                server_side=True,
+                extra={"peername": peername},
+                server=server,
+                **options,
+            )
+            try:
+                await waiter
+            except BaseException:
+                transport.close()
+                # The exception in the future would keep the protocol alive, and the protocol the future.
+                del waiter
+                raise
+        except Exception as error:
+            # Whoever knocks at the port without speaking TLS is of interest to those who debug.
+            if self.get_debug():
+                self.call_exception_handler({**context, "exception": error})
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Connect a non-blocking socket to an address."""
+        _internals.check_ssl_socket(sock)
+        if self.get_debug() and sock.gettimeout() != 0:
+            raise ValueError("the socket must be non-blocking")
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            resolved = await self._ensure_resolved(
+                address, family=sock.family, type=sock.type, proto=sock.proto, loop=self
+            )
+            address = resolved[0][4]
+        try:
+            sock.connect(address)
+        except (BlockingIOError, InterruptedError):
+            pass  # under way
+        else:
+            return
+        fd = sock.fileno()
+        connected = self.create_future()
+
+        def tell() -> None:
+            if connected.done():
+                return
+            error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error:
+                connected.set_exception(OSError(error, f"Connect call failed {address}"))
+            else:
+                connected.set_result(None)
+
+        handle = self._add_writer(fd, tell)
+        try:
+            await connected
+        finally:
+            # Only if it is still ours: the descriptor may have been closed and its number given out again.
+            if not handle.cancelled():
+                self._remove_writer(fd)
+
+
+def _set_nodelay(sock: socket.socket) -> None:
+    """Small writes leave at once.
+
+    asyncio asks for the protocol the socket object was made with, and leaves sockets made with the default, zero, to
+    Nagle's algorithm and its 40 ms; the kernel knows it is TCP all the same.
+    """
+    if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            pass  # not TCP after all, or gone already: the first read tells

@@ -1,0 +1,89 @@
+"""Ways to put a program on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ._loop import Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+__all__ = ("install", "new_event_loop", "run")
+
+T = TypeVar("T")
+
+
+def new_event_loop() -> Loop:
+    """A new loop; what a ``loop_factory`` argument takes."""
+    return Loop()
+
+
+def install() -> None:
+    """Makes this the loop of every later ``asyncio.run()`` and ``asyncio.new_event_loop()`` in the process.
+
+    Works through asyncio's event loop policies, which Python 3.16 no longer has; ``mainspring.run()`` and loop
+    factories work everywhere.
+    """
+    if sys.version_info >= (3, 16):
+        raise RuntimeError(
+            "asyncio has no event loop policies on this Python: use mainspring.run(), "
+            "asyncio.run(..., loop_factory=mainspring.new_event_loop) or python -m mainspring"
+        )
+    from ._policy import EventLoopPolicy
+
+    with warnings.catch_warnings():
+        # The caller asks for this effect; that asyncio plans another way to it is no news to act on.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        asyncio.set_event_loop_policy(EventLoopPolicy())
+
+
+def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
+    """``asyncio.run()`` on this loop: runs the coroutine, cleans up after it, closes the loop."""
+    if asyncio._get_running_loop() is not None:
+        raise RuntimeError("mainspring.run() cannot be called from a running event loop")
+    if sys.version_info >= (3, 11):
+        with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
+            return runner.run(main)
+    return _run_on_310(main, debug)
+
+
+def _run_on_310(main: Coroutine[Any, Any, T], debug: bool | None) -> T:
+    """What ``asyncio.run()`` does on Python 3.10, which takes no loop factory."""
+    if not asyncio.iscoroutine(main):
+        raise ValueError(f"a coroutine was expected, got {main!r}")
+    loop = Loop()
+    try:
+        asyncio.set_event_loop(loop)
+        if debug is not None:
+            loop.set_debug(debug)
+        return loop.run_until_complete(main)
+    finally:
+        try:
+            _cancel_remaining(loop)
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+
+def _cancel_remaining(loop: Loop) -> None:
+    tasks = asyncio.all_tasks(loop)
+    if not tasks:
+        return
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            loop.call_exception_handler(
+                {
+                    "message": "unhandled exception during mainspring.run() shutdown",
+                    "exception": error,
+                    "task": task,
+                }
+            )

@@ -1,0 +1,85 @@
+"""The transports as Python sees them: the native ones, and what of them is rarely asked."""
+
+from __future__ import annotations
+
+import warnings
+from asyncio import trsock
+from typing import TYPE_CHECKING, Any
+
+from . import _mainspring
+from ._internals import SendfileMode
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+
+__all__ = ("StreamTransport",)
+
+
+class StreamTransport(_mainspring.StreamTransport):
+    """The transport of a TCP or Unix stream connection."""
+
+    # What asyncio's own code asks of a transport before it starts TLS or sends a file over it.
+    _start_tls_compatible = True
+    _sendfile_compatible = SendfileMode.FALLBACK
+
+    def __init__(self, extra: dict[str, Any] | None = None) -> None:
+        self._extra = {} if extra is None else extra
+
+    @property
+    def _sock(self) -> socket.socket | None:
+        """The socket, or None once the connection is gone: many libraries look here."""
+        return self._take_socket()
+
+    @property
+    def _protocol_paused(self) -> bool:
+        """Whether the protocol was told to pause writing: asyncio's own helpers look here."""
+        return self._state()[4]
+
+    @property
+    def _protocol(self) -> asyncio.BaseProtocol | None:
+        return self.get_protocol()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        # An accepted connection has no socket object until somebody asks for what only that can tell.
+        if name in ("socket", "sockname", "peername") and name not in self._extra:
+            self._load_extra()
+        return self._extra.get(name, default)
+
+    def _load_extra(self) -> None:
+        sock = self._take_socket()
+        if sock is None:
+            return
+        self._extra["socket"] = trsock.TransportSocket(sock)
+        for name, ask in (("sockname", sock.getsockname), ("peername", sock.getpeername)):
+            if name not in self._extra:
+                try:
+                    self._extra[name] = ask()
+                except OSError:
+                    self._extra[name] = None
+
+    def __repr__(self) -> str:
+        try:
+            finished, fd, reads, writes, _ = self._state()
+        except RuntimeError:
+            return f"<{type(self).__name__} not opened>"
+        info = [type(self).__name__]
+        if finished:
+            info.append("closed")
+        elif self.is_closing():
+            info.append("closing")
+        info.append(f"fd={fd}")
+        if not finished:
+            info.append(f"read={'polling' if reads else 'idle'}")
+            state = "polling" if writes else "idle"
+            info.append(f"write=<{state}, bufsize={self.get_write_buffer_size()}>")
+        return f"<{' '.join(info)}>"
+
+    def __del__(self) -> None:
+        try:
+            finished = self._state()[0]
+        except RuntimeError:
+            return  # never opened
+        if not finished:
+            warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
+            self._release()
