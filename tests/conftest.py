@@ -1,0 +1,148 @@
+"""What the tests of the event loop share.
+
+asyncio is the specification: a test runs once on asyncio's own loop and once on mainspring's, so that a test which is
+wrong about asyncio fails there.  A test that is about mainspring alone says so with ``@pytest.mark.mainspring_only``.
+
+After each test, nothing may have gone to a loop's exception handler that the test did not take out of ``reported``,
+and no descriptor may be left open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import mainspring
+
+HERE = pathlib.Path(__file__).parent
+
+# Seconds after which a wait has failed; long, since it is never waited for when all is well.
+LIMIT = 30
+
+FACTORIES = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.new_event_loop}
+FACTORY_SOURCE = {
+    "asyncio": "from asyncio import SelectorEventLoop as new_loop",
+    "mainspring": "from mainspring import new_event_loop as new_loop",
+}
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "mainspring_only: about mainspring, not run on asyncio's own loop")
+
+
+def pytest_generate_tests(metafunc):
+    if "loop_kind" in metafunc.fixturenames:
+        alone = metafunc.definition.get_closest_marker("mainspring_only")
+        metafunc.parametrize("loop_kind", ["mainspring"] if alone else ["asyncio", "mainspring"])
+
+
+def open_descriptors():
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            pass  # the one that lists the directory
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_descriptor_leaks(request):
+    before = open_descriptors()
+    yield
+    gc.collect()
+    after = open_descriptors()
+    left = {fd: target for fd, target in after.items() if before.get(fd) != target}
+    if request.path.parent != HERE:
+        return  # the folders below have fixtures of their own
+    assert not left, f"descriptors left open: {left}"
+
+
+@pytest.fixture
+def reported():
+    """The contexts that went to the exception handlers of this test's loops, and that the test has yet to take."""
+    contexts = []
+    yield contexts
+    if contexts:
+        unexpected, contexts[:] = list(contexts), []
+        pytest.fail(f"unexpectedly reported to the exception handler: {unexpected}")
+
+
+@pytest.fixture
+def loop_factory(loop_kind, reported):
+    """Makes loops of the kind under test, closed after the test; their failures are in ``reported``."""
+    made = []
+
+    def new_loop():
+        loop = FACTORIES[loop_kind]()
+        loop.set_exception_handler(lambda _, context: reported.append(context))
+        made.append(loop)
+        return loop
+
+    yield new_loop
+    for loop in made:
+        loop.close()
+    made.clear()
+
+
+@pytest.fixture
+def loop(loop_factory):
+    return loop_factory()
+
+
+@pytest.fixture
+def run(loop):
+    """Runs an awaitable on the loop, for a bounded time."""
+    return lambda awaitable: loop.run_until_complete(asyncio.wait_for(awaitable, LIMIT))
+
+
+@pytest.fixture
+def run_forever(loop):
+    """Runs the loop until the test stops it, for a bounded time."""
+
+    def run_until_stopped():
+        late = []
+        limit = loop.call_later(LIMIT, lambda: (late.append(True), loop.stop()))
+        try:
+            loop.run_forever()
+        finally:
+            limit.cancel()
+        assert not late, "nothing stopped the loop"
+
+    return run_until_stopped
+
+
+@pytest.fixture
+def run_pass(loop):
+    """Runs what is ready, and not what that makes ready."""
+
+    def one_pass():
+        loop.stop()
+        loop.run_forever()
+
+    return one_pass
+
+
+@pytest.fixture
+def run_python(loop_kind, tmp_path):
+    """Runs a program in an interpreter of its own; ``new_loop()`` makes a loop in it."""
+
+    def run_source(source, *arguments, **options):
+        script = tmp_path / "program.py"
+        script.write_text(f"{FACTORY_SOURCE[loop_kind]}\n{source}")
+        options.setdefault("timeout", LIMIT)
+        return subprocess.run(
+            [sys.executable, *options.pop("flags", ()), str(script), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            **options,
+        )
+
+    return run_source

@@ -1,0 +1,64 @@
+"""Fixtures of the networking tests.
+
+As in the folder above, a test that takes ``loop`` runs on asyncio's own loop and on mainspring, and no test leaves a
+descriptor open.  Here the loop itself carries what its exception handler was told, in ``loop.reports``, and at the end
+of a test nothing may be left there, nor in the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import peers
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def collections_are_short():
+    """What is there before the first test is not looked at again: nearly every test collects garbage."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(params=peers.LOOPS)
+def loop_name(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def loop(loop_name):
+    """A new loop; its ``reports`` are what the exception handler was told."""
+    loop = peers.LOOPS[loop_name]()
+    reports = []
+    loop.set_exception_handler(lambda loop, context: reports.append(context))
+    loop.reports = reports
+    yield loop
+    if not loop.is_closed():
+        loop.run_until_complete(loop.shutdown_default_executor())
+        # What the test's last step scheduled still runs.
+        for _ in range(3):
+            loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+    loop.set_exception_handler(None)
+    gc.collect()
+    assert not reports, f"unexpected reports to the exception handler: {reports}"
+
+
+@pytest.fixture
+def run(loop):
+    """Runs a coroutine on the loop, for a bounded time."""
+
+    def run(coroutine):
+        return loop.run_until_complete(asyncio.wait_for(coroutine, peers.TIMEOUT))
+
+    return run
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        # Also a loop that hangs in native code ends. The plugin is optional.
+        if item.config.pluginmanager.hasplugin("timeout") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(4 * peers.TIMEOUT))

@@ -1,0 +1,500 @@
+"""Any callback may call anything: every callback of the loop crossed with everything it might do there.
+
+Each case runs on asyncio's loop and on mainspring, and both are asked the same: is each callback made in order and
+once, does connection_lost come exactly once and last, does everything that was written arrive?  And they are compared
+with each other: what was called in which order, what the action raised, what the exception handler was told, what
+came out of run_forever().
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+import threading
+import weakref
+
+import pytest
+from peers import LOOPS, TIMEOUT, BufferedRecorder, Recorder, fill, read_to_end
+
+
+class Bench:
+    """One case on one loop: a connection, a second one, and a log of all that happens."""
+
+    def __init__(self, loop, action):
+        self.loop = loop
+        self.action = action
+        self.log = []
+        self.reports = []
+        self.escaped = []
+        self.outcome = None
+        self.written = 0
+        self.fired = None
+        self.transport = None
+        self.other = None
+        self.own_reader = None
+        loop.set_exception_handler(self.report)
+
+    def report(self, loop, context):
+        # Callbacks that are the loop's own have names of their own.
+        message = context["message"].partition(" in callback ")[0]
+        self.reports.append((message, repr(context.get("exception"))))
+
+    def fire(self):
+        """Called from the callback under test: does the action, the first time."""
+        if self.outcome is not None:
+            return
+        self.outcome = "returned"
+        self.loop.call_soon(self.fired.set_result, None)
+        try:
+            self.action(self)
+        except (MyError, KeyboardInterrupt):
+            self.outcome = "raised its own"
+            raise
+        except BaseException as error:
+            self.outcome = repr(error)
+
+    def write(self, data):
+        # Counted first: the write may call back.
+        self.written += len(data)
+        self.transport.write(data)
+
+    def protocol(self, name, site=None, kind=Recorder):
+        return type("Protocol", (Instrumented, kind), {"bench": self, "name": name, "site": site})()
+
+
+class Instrumented:
+    """Writes into the log of the bench, and fires at its site."""
+
+    bench = name = site = None
+
+    def note(self, what, *rest):
+        if what != "data_received" or self.bench.log[-1:] != [(self.name, "data_received")]:
+            error = type(rest[0]).__name__ if what == "connection_lost" else None
+            self.bench.log.append((self.name, what, error) if error else (self.name, what))
+        super().note(what, *rest)
+        if what == self.site:
+            self.bench.fire()
+
+    def get_buffer(self, sizehint):
+        if self.site == "get_buffer":
+            self.bench.fire()
+        return super().get_buffer(sizehint)
+
+
+class MyError(Exception):
+    def __repr__(self):
+        return "MyError()"
+
+
+# Where: each brings its callback about, once everything is connected.
+
+
+def nothing_more(bench, peer):
+    pass
+
+
+def peer_sends(bench, peer):
+    peer.sendall(b"ping")
+
+
+def peer_ends(bench, peer):
+    peer.shutdown(socket.SHUT_WR)
+
+
+def close_it(bench, peer):
+    bench.transport.close()
+
+
+def write_too_much(bench, peer):
+    bench.transport.set_write_buffer_limits(high=0)
+    bench.write(bytes(1 << 20))
+
+
+def write_too_much_and_have_it_read(bench, peer):
+    write_too_much(bench, peer)
+    bench.start_reading()
+
+
+def watch_for_reading(bench, peer):
+    bench.own_reader = bench.side[0].fileno()
+    bench.side[1].sendall(b"x")
+
+    def readable():
+        bench.side[0].recv(1)
+        bench.log.append(("watch", "reader"))
+        bench.fire()
+
+    bench.loop.add_reader(bench.own_reader, readable)
+
+
+def watch_for_writing(bench, peer):
+    def writable():
+        bench.log.append(("watch", "writer"))
+        bench.loop.remove_writer(bench.side[0].fileno())
+        bench.fire()
+
+    bench.loop.add_writer(bench.side[0].fileno(), writable)
+
+
+def set_timer(bench, peer):
+    def due():
+        bench.log.append(("timer", "due"))
+        bench.fire()
+
+    bench.loop.call_later(0.001, due)
+
+
+def send_signal(bench, peer):
+    def signalled():
+        bench.log.append(("signal", "arrived"))
+        bench.loop.remove_signal_handler(signal.SIGUSR1)
+        bench.fire()
+
+    bench.loop.add_signal_handler(signal.SIGUSR1, signalled)
+    os.kill(os.getpid(), signal.SIGUSR1)
+
+
+SITES = {
+    "connection_made": nothing_more,
+    "data_received": peer_sends,
+    "get_buffer": peer_sends,
+    "buffer_updated": peer_sends,
+    "eof_received": peer_ends,
+    "connection_lost": close_it,
+    "pause_writing": write_too_much,
+    "resume_writing": write_too_much_and_have_it_read,
+    "reader": watch_for_reading,
+    "writer": watch_for_writing,
+    "timer": set_timer,
+    "signal": send_signal,
+}
+
+
+# What: each is done once, from inside the callback.
+
+
+def close(bench):
+    bench.transport.close()
+
+
+def abort(bench):
+    bench.transport.abort()
+
+
+def close_then_abort(bench):
+    bench.transport.close()
+    bench.transport.abort()
+
+
+def write_small(bench):
+    bench.write(b"small")
+
+
+def write_large(bench):
+    for _ in range(3):
+        bench.write(bytes(1 << 20))
+
+
+def writelines(bench):
+    bench.transport.writelines([b"several", b"parts"])
+    bench.written += 12
+
+
+def write_large_and_close(bench):
+    write_large(bench)
+    bench.transport.close()
+
+
+def write_eof(bench):
+    bench.transport.write_eof()
+
+
+def pause_reading(bench):
+    bench.transport.pause_reading()
+
+
+def resume_reading(bench):
+    bench.transport.resume_reading()
+
+
+def pause_and_resume_reading(bench):
+    bench.transport.pause_reading()
+    bench.transport.resume_reading()
+
+
+def set_protocol(bench):
+    bench.transport.set_protocol(bench.protocol("successor"))
+
+
+def set_buffered_protocol(bench):
+    bench.transport.set_protocol(bench.protocol("successor", kind=BufferedRecorder))
+
+
+def lower_the_marks(bench):
+    bench.transport.set_write_buffer_limits(high=0)
+
+
+def stop_the_loop(bench):
+    bench.loop.stop()
+
+
+def close_the_loop(bench):
+    bench.loop.close()
+
+
+def run_the_loop(bench):
+    coroutine = asyncio.sleep(0)
+    try:
+        bench.loop.run_until_complete(coroutine)
+    finally:
+        coroutine.close()
+
+
+def drop_and_collect(bench):
+    bench.transport = None
+    bench.first.transport = None
+    gc.collect()
+
+
+def raise_an_exception(bench):
+    raise MyError
+
+
+def raise_keyboard_interrupt(bench):
+    raise KeyboardInterrupt
+
+
+def write_to_another(bench):
+    bench.other.write(b"hello, other")
+
+
+def close_another(bench):
+    bench.other.close()
+
+
+def abort_another_with_much_to_send(bench):
+    fill(bench.other)
+    bench.other.abort()
+
+
+def remove_own_reader(bench):
+    if bench.own_reader is not None:
+        assert bench.loop.remove_reader(bench.own_reader)
+        assert not bench.loop.remove_reader(bench.own_reader)
+
+
+def call_soon(bench):
+    bench.loop.call_soon(bench.log.append, ("call", "soon"))
+
+
+ACTIONS = [
+    close,
+    abort,
+    close_then_abort,
+    write_small,
+    write_large,
+    writelines,
+    write_large_and_close,
+    write_eof,
+    pause_reading,
+    resume_reading,
+    pause_and_resume_reading,
+    set_protocol,
+    set_buffered_protocol,
+    lower_the_marks,
+    stop_the_loop,
+    close_the_loop,
+    run_the_loop,
+    drop_and_collect,
+    raise_an_exception,
+    raise_keyboard_interrupt,
+    write_to_another,
+    close_another,
+    abort_another_with_much_to_send,
+    remove_own_reader,
+    call_soon,
+]
+
+# After these, what was written may never arrive.
+DROPS = {abort, close_then_abort}
+# These end the connection if a protocol's callback that a transport guards raises.
+GUARDED = {"data_received", "get_buffer", "buffer_updated", "eof_received"}
+
+
+def asyncio_is_wrong(site, action):
+    """Why asyncio's own behaviour is no measure here; None if it is."""
+    if site == "resume_writing" and action in (close, abort, close_then_abort):
+        return "calls connection_lost twice: now, and again from the loop"
+    if (site, action) == ("connection_lost", writelines) and sys.version_info >= (3, 12):
+        return "writelines() calls a method that close() took away"
+    if (site, action) == ("resume_writing", raise_keyboard_interrupt):
+        return "goes on watching for room to write, and fails each time because there is nothing to write"
+    return None
+
+
+def run_case(loop_class, site, action):
+    loop = loop_class()
+    bench = Bench(loop, action)
+    sockets = [end for _ in range(3) for end in socket.socketpair()]
+    ours, peer, others, other_peer, *bench.side = sockets
+    for end in (peer, other_peer):
+        end.settimeout(TIMEOUT)
+    received = []
+
+    def read():
+        try:
+            received.append(read_to_end(peer))
+        except ConnectionResetError:
+            received.append(b"")  # closed on what the peer had sent
+
+    reading = threading.Thread(target=read)
+    bench.start_reading = reading.start
+
+    async def main():
+        bench.fired = loop.create_future()
+        bench.other, second = await loop.create_connection(lambda: bench.protocol("other"), sock=others)
+        kind = BufferedRecorder if site in ("get_buffer", "buffer_updated") else Recorder
+        first = bench.protocol("first", site, kind)
+        bench.first = first
+
+        class Catches:
+            """The transport is at hand from connection_made on."""
+
+            def __get__(self, instance, owner):
+                return self.value
+
+            def __set__(self, instance, value):
+                self.value = bench.transport = value
+
+        type(first).transport = Catches()
+        transport, _ = await loop.create_connection(lambda: first, sock=ours)
+        reference = weakref.ref(transport)
+        del transport
+        loop.call_soon(SITES[site], bench, peer)
+        await asyncio.wait_for(asyncio.shield(bench.fired), TIMEOUT)
+        # What the callback left behind is let run, and then the connection is brought to its end from the peer's
+        # side, or from ours where the peer has no say.
+        protocols = [protocol for protocol in (first, bench.successor()) if protocol]
+        if not reading.is_alive() and not received:
+            reading.start()
+        try:
+            peer.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # gone already
+        transport = reference()
+        if transport is not None and not transport.is_closing():
+            transport.resume_reading()
+        del transport
+        lost = [asyncio.ensure_future(protocol.until_lost()) for protocol in protocols]
+        await asyncio.wait(lost, timeout=TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in lost:
+            waiting.cancel()
+        if bench.other.is_closing():
+            await second.until_lost()
+        await asyncio.gather(*lost, return_exceptions=True)
+
+    made = []
+    make = bench.protocol
+
+    def remember(*args, **kwargs):
+        made.append(make(*args, **kwargs))
+        return made[-1]
+
+    bench.protocol = remember
+    bench.successor = lambda: next((protocol for protocol in made if protocol.name == "successor"), None)
+
+    task = loop.create_task(main())
+    task.add_done_callback(lambda _: loop.stop())
+    for _ in range(10):
+        try:
+            loop.run_forever()
+        except BaseException as error:
+            bench.escaped.append(repr(error))
+        if task.done():
+            break
+        bench.escaped.append("stopped")
+    assert task.done(), "the loop stops again and again"
+    try:
+        task.result()
+        reading.join(TIMEOUT)
+        other_peer.setblocking(False)
+        try:
+            to_other = other_peer.recv(100)
+        except BlockingIOError:
+            to_other = None
+        # Nothing comes after the end.
+        for _ in range(3):
+            loop.run_until_complete(asyncio.sleep(0))
+        gc.collect()
+    finally:
+        bench.other.abort()
+        if bench.own_reader is not None:
+            loop.remove_reader(bench.own_reader)
+        bench.log.append(("bench", "end"))
+        for _ in range(3):
+            loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        for end in sockets:
+            end.close()
+    del bench.log[bench.log.index(("bench", "end")) :]
+    return bench, {
+        "first": [entry for entry in bench.log if entry[0] in ("first", "successor")],
+        "other": [entry for entry in bench.log if entry[0] == "other"],
+        "rest": [entry for entry in bench.log if entry[0] not in ("first", "successor", "other")],
+        "outcome": bench.outcome,
+        "reports": bench.reports,
+        "escaped": bench.escaped,
+        "arrived": len(received[0]) if action not in DROPS else None,
+        "to the other": to_other and to_other[:12],
+    }
+
+
+def comparable(result):
+    """The two directions of a connection are each in their order; between the two the peer's timing decides."""
+    outbound = [entry for entry in result["first"] if entry[1] in ("pause_writing", "resume_writing")]
+    inbound = [entry for entry in result["first"] if entry not in outbound]
+    return {**result, "first": inbound, "flow control": outbound}
+
+
+def check(site, action, bench, result):
+    """What holds on every loop."""
+    names = [entry[1] for entry in result["first"]]
+    assert names[0] == "connection_made" and names.count("connection_made") == 1
+    assert names[-1] == "connection_lost" and names.count("connection_lost") == 1
+    # What ends the loop leaves the transport as it is: the end of the stream is found there again.
+    assert names.count("eof_received") <= (2 if action is raise_keyboard_interrupt else 1)
+    assert names.count("resume_writing") <= names.count("pause_writing") <= names.count("resume_writing") + 1
+    assert bench.outcome is not None
+    if action is raise_an_exception:
+        assert [error for _, error in result["reports"]] == ["MyError()"]
+        assert result["escaped"] == []
+    elif action is raise_keyboard_interrupt:
+        assert result["reports"] == []
+        assert result["escaped"] == ["KeyboardInterrupt()", "stopped"]
+    elif (site, action) == ("get_buffer", set_protocol):
+        # The new protocol did not give the buffer, and has no way to be told of it.
+        (report,) = result["reports"]
+        assert report[0] == "Fatal error: protocol.buffer_updated() call failed."
+    else:
+        assert result["reports"] == []
+        assert result["escaped"] == (["stopped"] if action is stop_the_loop else [])
+    if action in (close_the_loop, run_the_loop):
+        assert "RuntimeError" in result["outcome"] and "running" in result["outcome"]
+    ends_early = action is raise_an_exception and site in GUARDED
+    if action not in DROPS and site != "connection_lost" and not ends_early:
+        assert result["arrived"] == bench.written
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.__name__)
+@pytest.mark.parametrize("site", SITES)
+def test_any_callback_may_do_anything(site, action):
+    ours, our_result = run_case(LOOPS["mainspring"], site, action)
+    check(site, action, ours, our_result)
+    if asyncio_is_wrong(site, action) is None:
+        theirs, their_result = run_case(LOOPS["asyncio"], site, action)
+        assert comparable(our_result) == comparable(their_result)
+        check(site, action, theirs, their_result)

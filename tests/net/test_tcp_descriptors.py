@@ -1,0 +1,160 @@
+"""Stream transports over TCP: who owns the descriptor."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import warnings
+
+import pytest
+from peers import (
+    BufferedRecorder,
+    Recorder,
+    connected,
+    pattern,
+)
+
+
+def test_closing_the_socket_under_a_transport_does_not_give_its_number_away(run, loop_name):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio's transport goes on with whoever gets the number next")
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        transport, protocol = await loop.create_connection(Recorder, sock=ours)
+        number = ours.fileno()
+        ours.close()
+        # Whoever comes next: their data is their own.
+        others = [socket.socketpair() for _ in range(4)]
+        assert number not in [end.fileno() for pair in others for end in pair]
+        for left, _ in others:
+            left.sendall(b"private")
+        theirs.sendall(b"for the transport")
+        await protocol.until_received(17)
+        assert bytes(protocol.received) == b"for the transport"
+        transport.write(b"answer")
+        assert theirs.recv(100) == b"answer"
+        transport.close()
+        await protocol.until_lost()
+        # After the end its number is free, and nobody's data was touched.
+        assert theirs.recv(1) == b""
+        others.append(socket.socketpair())
+        others[-1][0].sendall(b"private")
+        transport.abort()
+        transport.write(b"stray")
+        await asyncio.sleep(0)
+        for left, right in others:
+            assert right.recv(100) == b"private"
+            left.close()
+            right.close()
+        theirs.close()
+
+    run(main())
+
+
+def test_a_socket_detached_under_a_transport_is_not_closed_by_it(run, loop_name):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio's transport no longer finds its descriptor, and loops over the event")
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        transport, protocol = await loop.create_connection(Recorder, sock=ours)
+        transport.pause_reading()
+        number = ours.detach()
+        transport.close()
+        await protocol.until_lost()
+        again = socket.socket(fileno=number)
+        again.sendall(b"still mine")
+        assert theirs.recv(100) == b"still mine"
+        again.close()
+        theirs.close()
+
+    run(main())
+
+
+def test_a_cancelled_create_connection_closes_its_socket_once(run):
+    async def main():
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            address = listening.getsockname()
+            for steps in range(12):
+                task = asyncio.ensure_future(loop.create_connection(Recorder, *address))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                bystanders = []
+                try:
+                    transport, protocol = await task
+                except asyncio.CancelledError:
+                    bystanders.append(socket.socketpair())
+                else:
+                    transport.abort()
+                    await protocol.until_lost()
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                    gc.collect()
+                for left, right in bystanders:
+                    left.sendall(b"alive")
+                    assert right.recv(10) == b"alive"
+                    left.close()
+                    right.close()
+
+    with warnings.catch_warnings():
+        # A transport that was made for nobody is collected with a warning, in asyncio too.
+        warnings.simplefilter("ignore", ResourceWarning)
+        run(main())
+        gc.collect()
+
+
+def test_a_transport_outlives_its_loop_without_harm(loop, loop_name):
+    async def main():
+        ours, theirs = socket.socketpair()
+        transport, protocol = await loop.create_connection(Recorder, sock=ours)
+        return transport, protocol, theirs
+
+    transport, protocol, theirs = loop.run_until_complete(main())
+    loop.close()
+    repr(transport)
+    transport.get_extra_info("socket")
+    with pytest.raises(RuntimeError, match="Event loop is closed"):
+        transport.close()
+    theirs.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        del transport, protocol
+        gc.collect()
+
+
+@pytest.mark.parametrize("protocol_type", [Recorder, BufferedRecorder])
+def test_peers_that_flood_each_other_lose_nothing(run, protocol_type):
+    class Flood(protocol_type):
+        left = 400
+        sent = 0
+
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            self.pump()
+
+        def resume_writing(self):
+            super().resume_writing()
+            self.pump()
+
+        def pump(self):
+            before = self.count("pause_writing")
+            while self.left and self.count("pause_writing") == before:
+                self.transport.write(pattern(20_000 + self.left))
+                self.sent += 20_000 + self.left
+                self.left -= 1
+
+    async def main():
+        async with connected(Flood, Flood) as (client, server):
+            total = sum(20_000 + left for left in range(1, 401))
+            expected = b"".join(pattern(20_000 + left) for left in range(400, 0, -1))
+            for end in (client, server):
+                assert await end.until_received(total) == expected
+                assert end.count("pause_writing") - end.count("resume_writing") in (0, 1)
+
+    run(main())

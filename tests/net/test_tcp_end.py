@@ -1,0 +1,344 @@
+"""Stream transports over TCP: half-closed connections, and how a connection ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+
+import pytest
+from peers import (
+    BufferedRecorder,
+    KeepsOpen,
+    Recorder,
+    connected,
+    connected_to_socket,
+    fill,
+    in_thread,
+    read_to_end,
+    reset,
+)
+
+# Half-closed connections
+
+
+def test_write_eof_ends_one_direction_and_the_other_goes_on(run):
+    async def main():
+        async with connected(server_factory=KeepsOpen) as (client, server):
+            assert client.transport.can_write_eof()
+            client.transport.write(b"question")
+            client.transport.write_eof()
+            await server.until(lambda: server.count("eof_received") == 1)
+            assert bytes(server.received) == b"question"
+            assert not server.transport.is_closing()
+            server.transport.write(b"answer")
+            assert await client.until_received(6) == b"answer"
+            server.transport.close()
+            assert await client.until_lost() is None
+        assert server.count("eof_received") == 1
+        assert client.names == ["connection_made", "data_received", "eof_received", "connection_lost"]
+
+    run(main())
+
+
+def test_write_eof_waits_for_what_is_queued(run):
+    async def main():
+        async with connected_to_socket() as (protocol, peer):
+            written = fill(protocol.transport)
+            protocol.transport.write_eof()
+            assert protocol.transport.get_write_buffer_size() > 0
+            assert len(await in_thread(read_to_end, peer)) == written
+            assert not protocol.transport.is_closing()
+
+    run(main())
+
+
+def test_a_second_write_eof_changes_nothing(run):
+    async def main():
+        async with connected(server_factory=KeepsOpen) as (client, server):
+            client.transport.write_eof()
+            client.transport.write_eof()
+            await server.until(lambda: server.count("eof_received") == 1)
+            client.transport.close()
+            client.transport.write_eof()
+            await client.until_lost()
+
+    run(main())
+
+
+@pytest.mark.parametrize("data", [b"data", b""])
+def test_write_after_write_eof_raises(run, data):
+    async def main():
+        async with connected(server_factory=KeepsOpen) as (client, _):
+            client.transport.write_eof()
+            with pytest.raises(RuntimeError, match=r"Cannot call write\(\) after write_eof\(\)"):
+                client.transport.write(data)
+
+    run(main())
+
+
+def test_writelines_after_write_eof_raises(run):
+    message = "Cannot call write(lines)?"
+
+    async def main():
+        async with connected(server_factory=KeepsOpen) as (client, _):
+            client.transport.write_eof()
+            with pytest.raises(RuntimeError, match=message):
+                client.transport.writelines([b"data"])
+
+    run(main())
+
+
+# The end of a connection
+
+
+def test_close_sends_what_is_queued_first(run):
+    async def main():
+        async with connected_to_socket() as (protocol, peer):
+            written = fill(protocol.transport)
+            protocol.transport.close()
+            assert protocol.transport.is_closing()
+            assert protocol.count("connection_lost") == 0
+            assert len(await in_thread(read_to_end, peer)) == written
+            assert await protocol.until_lost() is None
+
+    run(main())
+
+
+def test_nothing_is_received_after_close(run):
+    async def main():
+        async with connected_to_socket() as (protocol, peer):
+            peer.sendall(b"too late")
+            protocol.transport.close()
+            await protocol.until_lost()
+            assert protocol.names == ["connection_made", "connection_lost"]
+
+    run(main())
+
+
+def test_abort_drops_what_is_queued(run):
+    async def main():
+        async with connected_to_socket() as (protocol, peer):
+            written = fill(protocol.transport)
+            protocol.transport.abort()
+            assert protocol.transport.get_write_buffer_size() == 0
+            assert protocol.transport.is_closing()
+            assert await protocol.until_lost() is None
+            try:
+                received = await in_thread(read_to_end, peer)
+            except ConnectionResetError:
+                received = b""
+            assert len(received) < written
+
+    run(main())
+
+
+def test_connection_lost_is_not_called_from_inside_close_or_abort(run):
+    async def main():
+        for how in ("close", "abort"):
+            async with connected() as (client, _):
+                getattr(client.transport, how)()
+                assert client.count("connection_lost") == 0
+                await client.until_lost()
+
+    run(main())
+
+
+def test_closing_again_and_again_ends_the_connection_once(run):
+    async def main():
+        async with connected() as (client, _):
+            for how in ("close", "close", "abort", "close", "abort"):
+                getattr(client.transport, how)()
+            await client.until_lost()
+            for how in ("close", "abort"):
+                getattr(client.transport, how)()
+            await asyncio.sleep(0)
+        assert client.count("connection_lost") == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+def test_writes_to_a_closed_transport_are_dropped_and_warned_of_from_the_fifth_on(run, caplog, how):
+    async def main():
+        async with connected() as (client, server):
+            getattr(client.transport, how)()
+            with caplog.at_level(logging.WARNING, logger="asyncio"):
+                for _ in range(4):
+                    client.transport.write(b"lost")
+                assert not caplog.records
+                for _ in range(3):
+                    client.transport.write(b"lost")
+            assert [record.getMessage() for record in caplog.records] == [
+                "socket.send() raised exception."
+            ] * 3
+            await server.until_lost()
+            assert not server.received
+
+    run(main())
+
+
+def test_writes_after_connection_lost_are_dropped(run):
+    async def main():
+        async with connected() as (client, _):
+            client.transport.close()
+            await client.until_lost()
+            client.transport.write(b"lost")
+            assert client.transport.is_closing()
+
+    run(main())
+
+
+def test_a_reset_by_the_peer_reaches_connection_lost(run):
+    async def main():
+        async with connected_to_socket() as (protocol, peer):
+            reset(peer)
+            error = await protocol.until_lost()
+            assert type(error) is ConnectionResetError
+            assert error.errno == errno.ECONNRESET
+            assert error.strerror == os.strerror(errno.ECONNRESET)
+            assert protocol.names == ["connection_made", "connection_lost"]
+
+    run(main())
+
+
+def test_writing_to_a_peer_that_is_gone_reaches_connection_lost(run):
+    async def main():
+        async with connected_to_socket(KeepsOpen) as (protocol, peer):
+            peer.close()
+            await protocol.until(lambda: protocol.count("eof_received") == 1)
+            while not protocol.transport.is_closing():
+                protocol.transport.write(b"anybody there?")
+                await asyncio.sleep(0)
+            error = await protocol.until_lost()
+            assert isinstance(error, (BrokenPipeError, ConnectionResetError))
+            assert error.errno in (errno.EPIPE, errno.ECONNRESET)
+
+    run(main())
+
+
+def test_a_peer_that_goes_before_the_end_of_the_stream_is_sent_does_not_stop_the_loop(run, loop, loop_name):
+    async def main():
+        async with connected_to_socket(KeepsOpen) as (protocol, peer):
+            fill(protocol.transport, bytes(10_000))
+            protocol.transport.write_eof()
+            # The peer takes what the kernel holds and goes, in order. The transport's last bytes then meet a
+            # reset, between the send and the shutdown that follows it.
+            peer.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while peer.recv(1 << 20):
+                    pass
+            peer.close()
+            if loop_name == "asyncio":
+                # The failure of the shutdown is reported, and the connection stays as it is.
+                await protocol.until(lambda: protocol.count("eof_received") == 1)
+                while protocol.transport.get_write_buffer_size():
+                    await asyncio.sleep(0)
+                loop.reports.clear()
+            else:
+                assert isinstance(await protocol.until_lost(), OSError)
+
+    run(main())
+
+
+def test_a_refused_connection_raises_connection_refused_error(run):
+    async def main():
+        loop = asyncio.get_running_loop()
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            address = unused.getsockname()
+            with pytest.raises(ConnectionRefusedError) as caught:
+                await loop.create_connection(Recorder, *address)
+        assert caught.value.errno == errno.ECONNREFUSED
+        assert "Connect call failed" in str(caught.value)
+        del caught
+
+    run(main())
+
+
+@pytest.mark.parametrize("method", ["data_received", "eof_received"])
+def test_an_exception_in_a_protocol_is_reported_and_ends_the_connection(run, loop, method):
+    error = ValueError("the protocol's own")
+
+    def fail(self, *args):
+        raise error
+
+    failing = type("Failing", (Recorder,), {method: fail})
+
+    async def main():
+        async with connected_to_socket(failing) as (protocol, peer):
+            peer.sendall(b"x") if method == "data_received" else peer.shutdown(socket.SHUT_WR)
+            assert await protocol.until_lost() is error
+            (report,) = loop.reports
+            assert report["message"] == f"Fatal error: protocol.{method}() call failed."
+            assert report["exception"] is error
+            assert report["transport"] is protocol.transport
+            assert report["protocol"] is protocol
+            loop.reports.clear()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (bytearray(), RuntimeError),
+        (b"read-only", (TypeError, BufferError)),
+        (None, TypeError),
+    ],
+    ids=["empty", "read-only", "none"],
+)
+def test_a_useless_buffer_is_reported_and_ends_the_connection(run, loop, answer, expected):
+    class Useless(BufferedRecorder):
+        def get_buffer(self, sizehint):
+            return answer
+
+    async def main():
+        async with connected_to_socket(Useless) as (protocol, peer):
+            peer.sendall(b"x")
+            error = await protocol.until_lost()
+            assert isinstance(error, expected)
+            (report,) = loop.reports
+            assert report["exception"] is error
+            assert report["message"].startswith("Fatal ")
+            loop.reports.clear()
+
+    run(main())
+
+
+def test_an_exception_in_connection_made_is_reported_and_reading_goes_on(run, loop):
+    class Failing(Recorder):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            raise ValueError("at the start")
+
+    async def main():
+        async with connected_to_socket(Failing) as (protocol, peer):
+            peer.sendall(b"x")
+            await protocol.until_received(1)
+            (report,) = loop.reports
+            assert report["message"].startswith("Exception in callback")
+            assert "connection_made" in report["message"]
+            loop.reports.clear()
+
+    run(main())
+
+
+def test_an_exception_in_connection_lost_is_reported_and_the_socket_still_closes(run, loop):
+    class Failing(Recorder):
+        def connection_lost(self, exc):
+            super().connection_lost(exc)
+            raise ValueError("at the end")
+
+    async def main():
+        async with connected_to_socket(Failing) as (protocol, peer):
+            protocol.transport.close()
+            assert await in_thread(peer.recv, 1) == b""
+        (report,) = loop.reports
+        assert report["message"].startswith("Exception in callback")
+        loop.reports.clear()
+
+    run(main())

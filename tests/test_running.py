@@ -1,0 +1,522 @@
+"""Ways to put a program on the loop: run, install, policies, runners, and ``python -m mainspring``."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest
+import warnings
+import zipfile
+
+import pytest
+
+import mainspring
+
+LIMIT = 30
+
+since_311 = pytest.mark.skipif(sys.version_info < (3, 11), reason="new in Python 3.11")
+since_312 = pytest.mark.skipif(sys.version_info < (3, 12), reason="new in Python 3.12")
+with_policies = pytest.mark.skipif(sys.version_info >= (3, 16), reason="gone from Python 3.16")
+
+
+async def which_loop():
+    await asyncio.sleep(0)
+    return type(asyncio.get_running_loop())
+
+
+@pytest.fixture
+def former_policy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        former = asyncio.get_event_loop_policy()
+        yield
+        asyncio.set_event_loop_policy(former)
+
+
+def test_run_gives_the_result_on_our_loop():
+    assert mainspring.run(which_loop()) is mainspring.Loop
+    assert asyncio._get_running_loop() is None
+
+
+def test_run_raises_what_the_coroutine_raised():
+    async def fail():
+        raise LookupError("main")
+
+    with pytest.raises(LookupError, match="main"):
+        mainspring.run(fail())
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_run_sets_debug_mode(debug):
+    async def main():
+        return asyncio.get_running_loop().get_debug()
+
+    assert mainspring.run(main(), debug=debug) is debug
+
+
+def test_run_leaves_debug_mode_alone_if_not_asked():
+    async def main():
+        return asyncio.get_running_loop().get_debug()
+
+    expected = asyncio.run(main())
+    assert mainspring.run(main()) is expected
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "main", which_loop])
+def test_run_refuses_what_is_no_coroutine_as_asyncio_does(wrong):
+    with pytest.raises((TypeError, ValueError)) as expected:
+        asyncio.run(wrong)
+    with pytest.raises(expected.type):
+        mainspring.run(wrong)
+
+
+def test_run_cannot_be_called_from_a_running_loop():
+    async def main():
+        coroutine = which_loop()
+        with pytest.raises(RuntimeError, match="cannot be called from a running event loop"):
+            mainspring.run(coroutine)
+        coroutine.close()
+
+    mainspring.run(main())
+
+
+def test_run_cancels_what_is_left_and_closes_the_loop():
+    cancelled, loops = [], []
+
+    async def wait():
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def main():
+        loops.append(asyncio.get_running_loop())
+        tasks = [asyncio.ensure_future(wait()) for _ in range(3)]
+        await asyncio.sleep(0)
+        return len(tasks)
+
+    assert mainspring.run(main()) == 3
+    assert cancelled == [True] * 3
+    assert loops[0].is_closed()
+
+
+def test_run_closes_async_generators_and_the_executor():
+    closed, generators, threads = [], [], []
+
+    async def numbers():
+        try:
+            yield 1
+        finally:
+            closed.append(True)
+
+    async def main():
+        generators.append(numbers())
+        await generators[0].__anext__()
+        await asyncio.to_thread(threads.append, 1)
+
+    mainspring.run(main())
+    assert closed == [True] and threads == [1]
+
+
+def test_run_can_be_called_again_and_again():
+    for index in range(20):
+        assert mainspring.run(asyncio.sleep(0, index)) == index
+
+
+def test_new_event_loop_gives_a_loop():
+    loop = mainspring.new_event_loop()
+    try:
+        assert type(loop) is mainspring.Loop
+        assert isinstance(loop, asyncio.AbstractEventLoop)
+        assert isinstance(loop, asyncio.BaseEventLoop)
+        assert re.fullmatch(r"<Loop running=False closed=False debug=(True|False)>", repr(loop))
+    finally:
+        loop.close()
+    assert "closed=True" in repr(loop)
+
+
+def test_the_names_of_the_package_are_there():
+    for name in mainspring.__all__:
+        assert getattr(mainspring, name) is not None
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", mainspring.__version__)
+    with pytest.raises(AttributeError):
+        mainspring.nothing_of_that_name  # noqa: B018
+
+
+@with_policies
+def test_install_makes_it_the_loop_of_asyncio_run(former_policy):
+    mainspring.install()
+    assert asyncio.run(which_loop()) is mainspring.Loop
+    loop = asyncio.new_event_loop()
+    assert type(loop) is mainspring.Loop
+    loop.close()
+
+
+@with_policies
+def test_the_policy_makes_and_keeps_loops(former_policy):
+    policy = mainspring.EventLoopPolicy()
+    assert isinstance(policy, asyncio.AbstractEventLoopPolicy)
+    asyncio.set_event_loop_policy(policy)
+    loop = policy.new_event_loop()
+    assert type(loop) is mainspring.Loop
+    asyncio.set_event_loop(loop)
+    assert asyncio.get_event_loop_policy().get_event_loop() is loop
+    asyncio.set_event_loop(None)
+    loop.close()
+    assert asyncio.run(which_loop()) is mainspring.Loop
+
+
+@since_311
+def test_a_runner_takes_the_loop_factory():
+    with asyncio.Runner(loop_factory=mainspring.new_event_loop) as runner:
+        assert runner.run(which_loop()) is mainspring.Loop
+        assert runner.run(which_loop()) is mainspring.Loop
+        loop = runner.get_loop()
+    assert loop.is_closed()
+    with asyncio.Runner(loop_factory=mainspring.Loop, debug=True) as runner:
+        assert runner.get_loop().get_debug() is True
+
+
+@since_312
+def test_asyncio_run_takes_the_loop_factory():
+    assert asyncio.run(which_loop(), loop_factory=mainspring.new_event_loop) is mainspring.Loop
+
+
+@with_policies
+def test_isolated_test_cases_run_on_it(former_policy):
+    seen = []
+
+    class Case(unittest.IsolatedAsyncioTestCase):
+        async def asyncSetUp(self):
+            seen.append(await which_loop())
+
+        async def test_loop(self):
+            seen.append(await which_loop())
+
+        async def test_failure(self):
+            await asyncio.sleep(0)
+            self.fail("as planned")
+
+    mainspring.install()
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+    assert result.testsRun == 2
+    assert len(result.failures) == 1 and "as planned" in result.failures[0][1]
+    assert not result.errors
+    assert seen == [mainspring.Loop] * 3
+
+
+def test_attributes_can_be_set_and_methods_replaced(loop, run):
+    loop.colour = "red"
+    assert loop.colour == "red"
+    calls = []
+    original = loop.call_soon
+
+    def call_soon(callback, *args, context=None):
+        calls.append(callback)
+        return original(callback, *args, context=context)
+
+    loop.call_soon = call_soon
+    run(asyncio.sleep(0))
+    assert calls
+    del loop.call_soon
+    calls.clear()
+    run(asyncio.sleep(0))
+    assert not calls
+
+
+def test_a_loop_can_be_subclassed(loop_kind, reported):
+    base = mainspring.Loop if loop_kind == "mainspring" else asyncio.SelectorEventLoop
+
+    class Counting(base):
+        def __init__(self):
+            super().__init__()
+            self.scheduled = 0
+            self.reports = []
+
+        def call_soon(self, callback, *args, context=None):
+            self.scheduled += 1
+            return super().call_soon(callback, *args, context=context)
+
+        def call_exception_handler(self, context):
+            self.reports.append(context)
+
+        def create_future(self):
+            self.scheduled += 1000
+            return super().create_future()
+
+    loop = Counting()
+    try:
+        assert loop.run_until_complete(which_loop()) is Counting
+        assert 0 < loop.scheduled < 1000
+        loop.create_future()
+        assert loop.scheduled >= 1000
+        loop.call_soon(lambda: 1 / 0)
+        loop.stop()
+        loop.run_forever()
+        assert isinstance(loop.reports[0]["exception"], ZeroDivisionError)
+        assert repr(loop).startswith("<Counting ")
+    finally:
+        loop.close()
+
+
+def test_a_subclass_that_forgets_init_fails_with_an_exception(loop_kind):
+    base = mainspring.Loop if loop_kind == "mainspring" else asyncio.SelectorEventLoop
+
+    class Forgetful(base):
+        def __init__(self):
+            pass
+
+        def __del__(self):
+            pass
+
+    loop = Forgetful()
+    for use in (
+        lambda: loop.run_forever(),
+        lambda: loop.run_until_complete(asyncio.Future(loop=loop)),
+        lambda: loop.create_task(None),
+        lambda: loop.close(),
+    ):
+        with pytest.raises((AttributeError, RuntimeError)):
+            use()
+
+
+def test_closing_gives_the_descriptors_back_at_once(loop_factory):
+    def count():
+        return len(os.listdir("/proc/self/fd"))
+
+    before = count()
+    loops = [loop_factory() for _ in range(3)]
+    assert count() > before
+    for loop in loops:
+        loop.close()
+    assert count() == before
+
+
+def test_descriptors_of_the_loop_are_not_inherited(loop_factory):
+    def inheritable():
+        return {fd for fd in map(int, os.listdir("/proc/self/fd")) if is_inheritable(fd)}
+
+    before = inheritable()
+    loop_factory()
+    assert inheritable() == before
+
+
+def is_inheritable(fd):
+    try:
+        return os.get_inheritable(fd)
+    except OSError:
+        return False  # the descriptor that listed them
+
+
+# python -m mainspring
+
+
+def run_m(*arguments, interpreter=("-m", "mainspring"), **options):
+    return subprocess.run(
+        [sys.executable, *interpreter, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+        **options,
+    )
+
+
+SHOW = """
+import asyncio, sys
+async def main():
+    return type(asyncio.get_running_loop()).__module__.split(".")[0]
+print(asyncio.run(main()))
+"""
+
+
+def test_m_runs_a_script_on_the_loop(tmp_path):
+    script = tmp_path / "app.py"
+    script.write_text(SHOW)
+    done = run_m(script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "mainspring\n", "")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["asyncio.new_event_loop()", "asyncio.SelectorEventLoop()"]
+    + (["asyncio.EventLoop()"] if sys.version_info >= (3, 13) else [])
+    + (["asyncio.Runner().get_loop()"] if sys.version_info >= (3, 11) else []),
+)
+def test_m_gives_its_loop_whichever_way_a_program_asks(tmp_path, expression):
+    script = tmp_path / "app.py"
+    script.write_text(
+        f"import asyncio\nloop = {expression}\nprint(type(loop).__module__.split('.')[0])\nloop.close()\n"
+    )
+    done = run_m(script)
+    assert (done.returncode, done.stdout) == (0, "mainspring\n"), done.stderr
+
+
+LOOK = """
+import sys, os
+print(sys.argv)
+print(__name__)
+print(__file__)
+print(sys.path[0])
+print(sys.modules["__main__"].__dict__ is globals())
+import beside
+print(beside.__name__)
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "app.py").write_text(LOOK)
+    (tmp_path / "beside.py").write_text("")
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(LOOK + "\nprint(__package__)\n" + SHOW)
+    (package / "tool.py").write_text(LOOK + "\nprint(__package__)\n" + SHOW)
+    return tmp_path
+
+
+def test_m_shows_a_script_what_plain_python_shows_it(project):
+    for script in ("app.py", "./app.py", project / "app.py"):
+        plain = run_m(script, "a", "--b", "-m", "c", interpreter=(), cwd=project)
+        ours = run_m(script, "a", "--b", "-m", "c", cwd=project)
+        assert ours.returncode == 0, ours.stderr
+        assert ours.stdout == plain.stdout
+
+
+@pytest.mark.parametrize("module", ["pack", "pack.tool", "app"])
+def test_m_shows_a_module_what_plain_python_shows_it(project, module):
+    plain = run_m("-m", module, "a", "--b", interpreter=(), cwd=project)
+    ours = run_m("-m", module, "a", "--b", cwd=project)
+    assert ours.returncode == 0, ours.stderr
+    assert ours.stdout.replace("mainspring\n", "asyncio\n") == plain.stdout
+    if module != "app":
+        assert ours.stdout.endswith("mainspring\n")
+
+
+def test_m_leaves_the_program_in_place_for_what_goes_on_after_its_last_line(tmp_path):
+    script = tmp_path / "app.py"
+    script.write_text(
+        "import atexit, sys\n"
+        "value = 42\n"
+        "atexit.register(lambda: print(sys.modules['__main__'].value, sys.argv))\n"
+    )
+    plain, ours = run_m(script, "a", interpreter=()), run_m(script, "a")
+    assert ours.stdout == plain.stdout
+    assert ours.returncode == 0
+
+
+def test_m_runs_a_folder_and_a_zip_file(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "__main__.py").write_text(SHOW + "\nimport beside\nprint(sys.argv[1:])")
+    (folder / "beside.py").write_text("")
+    archive = tmp_path / "app.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in ("__main__.py", "beside.py"):
+            file.write(folder / name, name)
+    for target in (folder, archive):
+        done = run_m(target, "x")
+        assert (done.returncode, done.stdout) == (0, "mainspring\n['x']\n"), done.stderr
+
+
+def test_m_says_that_a_file_is_missing(tmp_path):
+    done = run_m("nothing.py", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "nothing.py" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_m_says_that_a_module_is_missing(tmp_path):
+    done = run_m("-m", "nothing_of_that_name", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "No module named nothing_of_that_name" in done.stderr
+
+
+def test_m_without_a_program_shows_how_to_use_it():
+    done = run_m()
+    assert done.returncode == 2
+    assert "usage" in done.stdout + done.stderr
+    done = run_m("--help")
+    assert done.returncode == 0
+    assert "usage" in done.stdout
+    done = run_m("-m")
+    assert done.returncode != 0
+    done = run_m("--nonsense")
+    assert done.returncode != 0
+    assert "--nonsense" in done.stderr
+
+
+def test_m_tells_its_version():
+    done = run_m("--version")
+    assert (done.returncode, done.stdout) == (0, f"mainspring {mainspring.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "statement, code",
+    [
+        ("pass", 0),
+        ("sys.exit(3)", 3),
+        ("sys.exit('text')", 1),
+        ("raise LookupError('here')", 1),
+        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+    ],
+)
+def test_m_ends_as_the_program_ends(tmp_path, statement, code):
+    script = tmp_path / "app.py"
+    script.write_text(
+        f"import asyncio, os, signal, sys\nasync def main():\n    {statement}\nasyncio.run(main())\n"
+    )
+    plain = run_m(script, interpreter=())
+    ours = run_m(script)
+    assert ours.returncode == plain.returncode == code
+    assert ours.stdout == plain.stdout
+    assert ours.stderr.splitlines()[-1:] == plain.stderr.splitlines()[-1:]
+
+
+def test_m_shows_no_lines_of_its_own_in_a_traceback_of_the_program(tmp_path):
+    script = tmp_path / "app.py"
+    script.write_text("raise LookupError('here')\n")
+    done = run_m(script)
+    assert done.returncode == 1
+    assert f'File "{script}", line 1' in done.stderr
+    assert done.stderr.rstrip().endswith("LookupError: here")
+
+
+@with_policies
+def test_importing_the_package_changes_nothing_in_asyncio():
+    source = """
+import asyncio
+before = dict(vars(asyncio))
+import mainspring
+changed = {name for name, value in vars(asyncio).items() if before.get(name) is not value}
+print(changed)
+async def main():
+    return type(asyncio.get_running_loop()).__module__
+print(asyncio.run(main()))
+"""
+    done = run_m(source, interpreter=("-c",))
+    assert done.stdout == "set()\nasyncio.unix_events\n", done.stderr
+
+
+def test_a_program_that_asks_for_uvloop_gets_this_loop(tmp_path):
+    # Installed, as far as anybody can see without importing it; some servers then prefer it by themselves.
+    (tmp_path / "uvloop.py").write_text("raise AssertionError('the real one was imported')")
+    script = tmp_path / "app.py"
+    script.write_text(
+        "import asyncio, uvloop\n"
+        "async def main():\n"
+        "    print(type(asyncio.get_running_loop()).__module__.partition('.')[0])\n"
+        "uvloop.run(main())\n"
+        "uvloop.install()\n"
+        "asyncio.run(main())\n"
+    )
+    command = [sys.executable, "-m", "mainspring", str(script)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    output = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=environment)
+    assert (output.stdout, output.stderr) == ("mainspring\n" * 2, "")

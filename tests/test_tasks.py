@@ -1,0 +1,409 @@
+"""Tasks, task factories, asyncio's own coroutines and async generators on the loop."""
+
+import asyncio
+import contextvars
+import gc
+import sys
+
+import pytest
+
+LIMIT = 30
+
+number = contextvars.ContextVar("number", default=0)
+
+since_311 = pytest.mark.skipif(sys.version_info < (3, 11), reason="new in Python 3.11")
+since_312 = pytest.mark.skipif(sys.version_info < (3, 12), reason="new in Python 3.12")
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "debug"])
+def debug(request, loop):
+    loop.set_debug(request.param)
+    # A loaded machine may take long over anything; slow callbacks are the subject of another file.
+    loop.slow_callback_duration = LIMIT
+    return request.param
+
+
+async def answer(value=42):
+    await asyncio.sleep(0)
+    return value
+
+
+def test_create_task_runs_the_coroutine(loop, run):
+    async def main():
+        task = loop.create_task(answer(), name="the task")
+        assert isinstance(task, asyncio.Task)
+        assert task.get_name() == "the task"
+        assert task.get_loop() is loop
+        return await task
+
+    assert run(main()) == 42
+
+
+def test_tasks_without_a_name_get_one(loop, run):
+    async def main():
+        task = loop.create_task(answer())
+        assert task.get_name().startswith("Task-")
+        await task
+
+    run(main())
+
+
+@since_311
+def test_a_task_runs_in_the_context_it_is_given(loop, run):
+    context = contextvars.copy_context()
+    context.run(number.set, 5)
+
+    async def step():
+        number.set(number.get() + 1)
+        await asyncio.sleep(0)
+        return number.get()
+
+    async def main():
+        return await loop.create_task(step(), context=context)
+
+    assert run(main()) == 6
+    assert context[number] == 6
+    assert number.get() == 0
+
+
+def test_create_task_on_a_closed_loop_raises(loop):
+    loop.close()
+    coroutine = answer()
+    with pytest.raises(RuntimeError, match="Event loop is closed"):
+        loop.create_task(coroutine)
+    coroutine.close()
+
+
+def test_the_task_factory_makes_the_tasks(loop, run):
+    made = []
+
+    def factory(loop, coroutine, **options):
+        made.append(sorted(set(options) - {"name", "context", "eager_start"}))
+        options.pop("eager_start", None)
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    assert loop.get_task_factory() is None
+    loop.set_task_factory(factory)
+    assert loop.get_task_factory() is factory
+
+    async def main():
+        return await loop.create_task(answer(), name="named")
+
+    assert run(main()) == 42
+    assert made and not any(made)
+    loop.set_task_factory(None)
+    assert loop.get_task_factory() is None
+
+
+def test_a_task_factory_without_keywords_still_works(loop, run):
+    loop.set_task_factory(lambda loop, coroutine: asyncio.Task(coroutine, loop=loop))
+
+    async def main():
+        return await loop.create_task(answer())
+
+    if sys.version_info >= (3, 14):
+        return  # asyncio passes the name by keyword from here on
+    assert run(main()) == 42
+
+
+def test_a_task_factory_must_be_callable(loop):
+    with pytest.raises(TypeError):
+        loop.set_task_factory(1)
+
+
+@since_312
+def test_an_eager_task_runs_up_to_its_first_wait_at_once(loop, run):
+    loop.set_task_factory(asyncio.eager_task_factory)
+    ran = []
+
+    async def step():
+        ran.append("begun")
+        await asyncio.sleep(0)
+        ran.append("ended")
+
+    async def main():
+        task = asyncio.create_task(step())
+        assert ran == ["begun"]
+        await task
+        finished = asyncio.create_task(answer_at_once())
+        assert finished.done()
+        return await finished
+
+    async def answer_at_once():
+        return 42
+
+    assert run(main()) == 42
+    assert ran == ["begun", "ended"]
+
+
+@since_312
+def test_an_eager_task_that_fails_at_its_start_does_not_hang(loop, run):
+    loop.set_task_factory(asyncio.eager_task_factory)
+
+    async def fail():
+        raise LookupError("at once")
+
+    async def main():
+        with pytest.raises(LookupError, match="at once"):
+            await asyncio.create_task(fail())
+        return await asyncio.create_task(answer())
+
+    assert run(main()) == 42
+
+
+def test_gather_wait_for_shield_and_wait(loop, run, debug):
+    async def fail():
+        await asyncio.sleep(0)
+        raise LookupError
+
+    async def main():
+        assert await asyncio.gather(*map(answer, range(10))) == list(range(10))
+        results = await asyncio.gather(answer(1), fail(), return_exceptions=True)
+        assert results[0] == 1 and isinstance(results[1], LookupError)
+        assert await asyncio.wait_for(answer(), LIMIT) == 42
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(loop.create_future(), 0.001)
+        inner = loop.create_task(answer())
+        outer = asyncio.shield(inner)
+        outer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await outer
+        assert await inner == 42
+        tasks = [loop.create_task(answer(index)) for index in range(3)]
+        done, pending = await asyncio.wait(tasks, timeout=LIMIT)
+        assert done == set(tasks) and not pending
+
+    run(main())
+
+
+@since_311
+def test_timeouts_and_task_groups(loop, run, debug):
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await loop.create_future()
+        async with asyncio.timeout(LIMIT):
+            await asyncio.sleep(0)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(answer(index)) for index in range(5)]
+        assert [task.result() for task in tasks] == list(range(5))
+
+        async def fail():
+            raise LookupError
+
+        cancelled = []
+
+        async def wait():
+            try:
+                await loop.create_future()
+            except asyncio.CancelledError:
+                cancelled.append(True)
+                raise
+
+        with pytest.raises(BaseException) as caught:  # noqa: B017
+            async with asyncio.TaskGroup() as group:
+                group.create_task(wait())
+                group.create_task(answer())
+                await asyncio.sleep(0)
+                group.create_task(fail())
+        assert [type(error) for error in caught.value.exceptions] == [LookupError]
+        assert cancelled == [True]
+
+    run(main())
+
+
+def test_queues_events_and_locks(run, debug):
+    async def main():
+        queue, ended, lock, got = asyncio.Queue(2), asyncio.Event(), asyncio.Lock(), []
+
+        async def consume():
+            while (item := await queue.get()) is not None:
+                async with lock:
+                    got.append(item)
+            ended.set()
+
+        consumer = asyncio.ensure_future(consume())
+        for item in [*range(100), None]:
+            await queue.put(item)
+        await ended.wait()
+        await consumer
+        assert got == list(range(100))
+
+    run(main())
+
+
+def test_a_task_can_be_cancelled_before_it_begins_and_while_it_waits(loop, run, debug):
+    async def main():
+        ran = []
+
+        async def never():
+            ran.append("begun")
+            await loop.create_future()
+
+        early = loop.create_task(never())
+        early.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await early
+        assert ran == []
+        late = loop.create_task(never())
+        await asyncio.sleep(0)
+        late.cancel("enough")
+        with pytest.raises(asyncio.CancelledError):
+            await late
+        assert ran == ["begun"]
+        assert early.cancelled() and late.cancelled()
+
+    run(main())
+
+
+def test_current_task_and_all_tasks(loop, run):
+    async def main():
+        this = asyncio.current_task()
+        other = loop.create_task(loop.create_future().__await__.__self__ and answer())
+        assert asyncio.all_tasks() >= {this, other}
+        assert asyncio.current_task(loop) is this
+        await other
+        assert other not in asyncio.all_tasks()
+
+    run(main())
+    assert asyncio.current_task(loop) is None
+    assert asyncio.all_tasks(loop) == set()
+
+
+def test_a_task_that_is_lost_is_reported(loop, run, reported, debug):
+    async def main():
+        future = loop.create_future()
+        task = loop.create_task(wait(future))
+        await asyncio.sleep(0)
+        del task, future
+        gc.collect()
+
+    async def wait(future):
+        await future
+
+    run(main())
+    assert [context["message"] for context in reported] == ["Task was destroyed but it is pending!"]
+    reported.clear()
+
+
+def test_an_exception_nobody_took_is_reported(loop, run, reported):
+    async def fail():
+        raise LookupError
+
+    async def main():
+        task = loop.create_task(fail())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+
+    run(main())
+    assert [context["message"] for context in reported] == ["Task exception was never retrieved"]
+    reported.clear()
+
+
+def test_an_abandoned_async_generator_is_closed_by_the_loop(loop, run, debug):
+    closed = []
+
+    async def main():
+        turn = asyncio.Event()
+
+        async def numbers():
+            try:
+                while True:
+                    yield 1
+            finally:
+                await asyncio.sleep(0)
+                closed.append(True)
+                turn.set()
+
+        async for _ in numbers():
+            break
+        gc.collect()
+        await turn.wait()
+
+    run(main())
+    assert closed == [True]
+
+
+def test_shutdown_asyncgens_closes_those_that_are_left(loop, run, debug):
+    closed = []
+
+    async def numbers(name):
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.sleep(0)
+            closed.append(name)
+
+    kept = []
+
+    async def main():
+        for name in range(5):
+            generator = numbers(name)
+            kept.append(generator)
+            assert await generator.__anext__() == 1
+
+    run(main())
+    assert closed == []
+    run(loop.shutdown_asyncgens())
+    assert sorted(closed) == list(range(5))
+
+
+def test_an_async_generator_that_fails_to_close_is_reported(loop, run, reported):
+    async def stubborn():
+        try:
+            yield 1
+        finally:
+            raise LookupError
+
+    generator = stubborn()
+
+    async def main():
+        await generator.__anext__()
+
+    run(main())
+    run(loop.shutdown_asyncgens())
+    context = reported.pop()
+    assert isinstance(context["exception"], LookupError)
+    assert context["asyncgen"] is generator
+
+
+def test_the_async_generator_hooks_are_put_back_after_a_run(loop, run_pass):
+    before = sys.get_asyncgen_hooks()
+    seen = []
+    loop.call_soon(lambda: seen.append(sys.get_asyncgen_hooks()))
+    run_pass()
+    assert seen[0] != before
+    assert sys.get_asyncgen_hooks() == before
+
+
+def test_the_same_factory_works_with_several_loops(loop_factory):
+    loops = [loop_factory() for _ in range(3)]
+    for loop in loops * 2:
+        assert loop.run_until_complete(answer()) == 42
+
+
+def test_futures_belong_to_their_loop(loop, run):
+    future = loop.create_future()
+    assert isinstance(future, asyncio.Future)
+    assert future.get_loop() is loop
+    loop.call_soon(future.set_result, 1)
+    assert run(future) == 1
+
+
+def test_many_tasks_wait_and_end(run):
+    async def main():
+        gate = asyncio.Event()
+
+        async def wait(index):
+            await gate.wait()
+            return index
+
+        tasks = [asyncio.ensure_future(wait(index)) for index in range(10_000)]
+        await asyncio.sleep(0)
+        gate.set()
+        assert await asyncio.gather(*tasks) == list(range(10_000))
+
+    run(main())
