@@ -1,0 +1,180 @@
+# shellcheck shell=bash
+# What ./run, ./test and bench/run share: finding interpreters, naming what is missing, virtual environments and the
+# wheel of this tree. To be sourced; sets `root`.
+#
+# Everything made here lies under .venv*/ and target/. A virtual environment carries stamps that say what it holds,
+# written last and removed before anything in it changes, so that one that was interrupted is never taken for fresh.
+# All set-up happens under one lock (`locked`), whichever command asks for it: the wheels of two interpreters share a
+# target directory, and the second build would replace the first one's library before it is packed.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+  say "${0##*/}: $*"
+  exit 1
+}
+
+# usage FILE: the comment that a command opens with.
+usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$1"; }
+
+# --- interpreters
+
+# probe PYTHON: "KEY<tab>PATH<tab>BUILD" of a usable interpreter, where KEY is 3.X (3.Xt, 3.Xd for the other builds).
+# Otherwise the reason on stdout, and failure.
+probe() {
+  "$1" -I -c '
+import importlib.util, sys, sysconfig
+key = "%d.%d%s" % (sys.version_info[0], sys.version_info[1], getattr(sys, "abiflags", ""))
+if sys.version_info < (3, 10) or sys.implementation.name != "cpython":
+    print("%s is %s %s; CPython 3.10 or later is needed" % (sys.executable, sys.implementation.name, key))
+    sys.exit(1)
+if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
+    print("%s has no venv module (on Debian: apt-get install python%s-venv)" % (sys.executable, key))
+    sys.exit(1)
+version = "%d.%d.%d" % sys.version_info[:3]
+print(key, sys.executable, version + "-" + str(sysconfig.get_config_var("SOABI")), sep="\t")
+' 2>/dev/null
+}
+
+# candidates: every place an interpreter may stand, the preferred ones first.
+candidates() {
+  local minor
+  if [[ -n ${MAINSPRING_PYTHON:-} ]]; then printf '%s\n' "$MAINSPRING_PYTHON"; fi
+  type -aP python3 || true
+  for minor in {20..10}; do type -aP "python3.$minor" || true; done
+  for minor in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python; do
+    if [[ -x $minor ]]; then printf '%s\n' "$minor"; fi
+  done
+}
+
+# find_python: the probe of the interpreter to use when none is named.
+find_python() {
+  local candidate found reasons=
+  if [[ -n ${MAINSPRING_PYTHON:-} ]]; then
+    found=$(probe "$MAINSPRING_PYTHON") || die "MAINSPRING_PYTHON: ${found:-$MAINSPRING_PYTHON does not run}"
+    printf '%s\n' "$found"
+    return
+  fi
+  while read -r candidate; do
+    if found=$(probe "$candidate"); then
+      printf '%s\n' "$found"
+      return
+    fi
+    reasons+=${found:+$'\n'  $found}
+  done < <(candidates)
+  die "no Python that can be used; CPython 3.10 or later with its venv module is needed (on Debian:" \
+    "apt-get install python3 python3-venv), or name one: MAINSPRING_PYTHON=/path/to/python3.x$reasons"
+}
+
+# every_python: the probes of one interpreter for each KEY, lowest version first. Says which it could use but for want
+# of a module.
+every_python() {
+  local candidate found
+  while read -r candidate; do
+    if found=$(probe "$candidate"); then
+      printf '%s\n' "$found"
+    elif [[ $found == *"venv module"* ]]; then
+      say "not used: $found"
+    fi
+  done < <(candidates) | sort -t $'\t' -k 1,1V -s -u
+}
+
+# --- the toolchain
+
+# need_rust: ends, saying how to get it, unless there is a Rust toolchain that can build this.
+need_rust() {
+  local wanted found
+  command -v cargo >/dev/null || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+  wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml")
+  command -v cargo >/dev/null ||
+    die "cargo is missing: install Rust $wanted or later (rustup, from Rust's own site, or your distribution's package)"
+  found=$(rustc --version 2>&1) || die "rustc does not run (with rustup: rustup default stable): $found"
+  found=$(cut -d ' ' -f 2 <<<"$found")
+  [[ $(printf '%s\n' "$wanted" "${found%%-*}" | sort -V | head -n 1) == "$wanted" ]] ||
+    die "rustc $found is too old: $wanted or later is needed (with rustup: rustup update stable)"
+  command -v cc >/dev/null || die "cc is missing: Rust links with it (on Debian: apt-get install gcc libc6-dev)"
+}
+
+# --- set-up, one at a time
+
+# locked COMMAND…: runs it while nothing else sets up anything in this tree. What COMMAND starts does not inherit
+# the lock, or a daemon left behind (a compiler cache) would hold it for ever.
+locked() {
+  local lock
+  command -v flock >/dev/null || die "flock is missing (on Debian: apt-get install util-linux)"
+  mkdir -p "$root/.venv"
+  exec {lock}>"$root/.venv/lock"
+  if ! flock --nonblock "$lock"; then
+    say "waiting for another set-up in this folder to end"
+    flock "$lock"
+  fi
+  "$@" {lock}>&-
+  exec {lock}>&-
+}
+
+# stamped FILE VALUE: is that what the stamp says?
+stamped() { [[ -f $1 && $(<"$1") == "$2" ]]; }
+
+# venv DIR PROBE [PIP-ARGUMENT…]: a virtual environment of that interpreter in which `pip install PIP-ARGUMENT…` was
+# done. Made anew when the interpreter is another one; requirement files count by their content.
+venv() {
+  local dir=$1 probe=$2 python wanted argument
+  shift 2
+  python=$(cut -f 2 <<<"$probe")
+  wanted="$*"
+  for argument in "$@"; do
+    if [[ -f $argument ]]; then wanted+=$'\n'$(<"$argument"); fi
+  done
+  if ! stamped "$dir/.made" "$probe" || [[ ! -x $dir/bin/python ]]; then
+    say "making ${dir#"$root"/} with $python"
+    rm -rf "$dir"
+    "$python" -m venv "$dir"
+    printf '%s\n' "$probe" >"$dir/.made"
+  fi
+  if (($#)) && ! stamped "$dir/.installed" "$wanted"; then
+    say "installing ${*#"$root"/} into ${dir#"$root"/}"
+    rm -f "$dir/.installed"
+    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check "$@" ||
+      die "pip could not install $*; its reason stands above"
+    printf '%s\n' "$wanted" >"$dir/.installed"
+  fi
+}
+
+# maturin: the path of the build back end, at the version that pyproject.toml asks for. Any interpreter that still
+# runs will do for it.
+maturin() {
+  local home=$root/.venv/tools probe
+  if ! "$home/bin/python" -c 'import pip' 2>/dev/null || ! probe=$(<"$home/.made"); then probe=$(find_python); fi
+  venv "$home" "$probe" "$(sed -n 's/^requires = \["\(maturin.*\)"\]/\1/p' "$root/pyproject.toml")"
+  printf '%s\n' "$home/bin/maturin"
+}
+
+# source_hash PROBE PROFILE: everything the wheel is made of, and what it is made with.
+source_hash() {
+  {
+    printf '%s\n' "$@" "${RUSTFLAGS:-}"
+    cd "$root"
+    find Cargo.toml Cargo.lock pyproject.toml python crates -regex 'crates/[^/]*/\(tests\|benches\|examples\)' -prune \
+      -o -type f ! -name '*.pyc' ! -name '*.so' -print0 | sort -z | xargs -0 sha256sum
+  } | sha256sum | cut -d ' ' -f 1
+}
+
+# install_mainspring DIR PROBE PROFILE: this tree's package, built by cargo's PROFILE, in the virtual environment DIR.
+install_mainspring() {
+  local dir=$1 probe=$2 profile=$3 wanted builder
+  wanted=$(source_hash "$probe" "$profile")
+  if stamped "$dir/.mainspring" "$wanted"; then return; fi
+  need_rust
+  builder=$(maturin)
+  say "building mainspring for Python $(cut -f 1 <<<"$probe") (profile $profile)"
+  rm -rf "$dir/.mainspring" "$dir/wheels"
+  CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/wheel "$builder" build --profile "$profile" \
+    --manifest-path "$root/crates/mainspring-python/Cargo.toml" --interpreter "$(cut -f 2 <<<"$probe")" \
+    --out "$dir/wheels" >&2 || die "the build failed; its reason stands above"
+  "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall \
+    "$dir"/wheels/*.whl
+  printf '%s\n' "$wanted" >"$dir/.mainspring"
+}
