@@ -259,6 +259,18 @@ def test_handlers_survive_from_one_run_to_the_next(loop, run_forever, run_pass):
 
 # What Ctrl-C does is seen from outside: the program says when it is ready, gets SIGINT, and ends.
 
+# How a program gives asyncio.run() its loop, on every version.
+BY_ASYNCIO_RUN = """
+class Policy(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self):
+        return new_loop()
+if sys.version_info < (3, 12):
+    asyncio.set_event_loop_policy(Policy())
+    options = {}
+else:
+    options = {"loop_factory": new_loop}
+"""
+
 INTERRUPTED = {
     "an idle run_forever": """
 loop = new_loop()
@@ -305,15 +317,8 @@ except KeyboardInterrupt:
 finally:
     loop.close()
 """,
-    "asyncio.run with a waiting task": """
-class Policy(asyncio.DefaultEventLoopPolicy):
-    def new_event_loop(self):
-        return new_loop()
-if sys.version_info < (3, 12):
-    asyncio.set_event_loop_policy(Policy())
-    options = {}
-else:
-    options = {"loop_factory": new_loop}
+    "asyncio.run with a waiting task": BY_ASYNCIO_RUN
+    + """
 async def main():
     # Said when this task waits already.
     asyncio.get_running_loop().call_soon(say_ready)
@@ -326,15 +331,8 @@ async def main():
         print("finally")
 asyncio.run(main(), **options)
 """,
-    "asyncio.run with a task that catches": """
-class Policy(asyncio.DefaultEventLoopPolicy):
-    def new_event_loop(self):
-        return new_loop()
-if sys.version_info < (3, 12):
-    asyncio.set_event_loop_policy(Policy())
-    options = {}
-else:
-    options = {"loop_factory": new_loop}
+    "asyncio.run with a task that catches": BY_ASYNCIO_RUN
+    + """
 async def main():
     # Said when this task waits already.
     asyncio.get_running_loop().call_soon(say_ready)

@@ -2,12 +2,15 @@
 
 asyncio's documentation offers ``BaseEventLoop`` as the base of other loops and says that what it calls on its heirs is
 internal.  This is where that is written down, so that a new Python version is checked against one page.
+
+The native code names three more by itself: ``transports._FlowControlMixin``, the slots of ``events.Handle`` and
+``TimerHandle``, and from Python 3.14 on ``events._ThreadSafeHandle``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from asyncio import base_events, constants, format_helpers, futures, transports
+from asyncio import base_events, constants, format_helpers, futures
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,7 +48,6 @@ format_handle: Callable[[asyncio.Handle], str] = _base._format_handle
 format_callback_source: Callable[..., str] = _format._format_callback_source
 extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
 set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
-FlowControlMixin = transports._FlowControlMixin
 SendfileMode = constants._SendfileMode
 
 # From Python 3.13 on a callback's source is formatted with or without its arguments' values.

@@ -215,11 +215,6 @@ impl NativeLoop {
         self.engine().remove_signal(signal).is_some()
     }
 
-    /// Whether any signal has a callback.
-    fn _has_signals(&self) -> bool {
-        self.engine().has_signals()
-    }
-
     /// Start watching the file descriptor for read availability and call the callback then.
     #[pyo3(signature = (fd, callback, *args))]
     fn _add_reader(

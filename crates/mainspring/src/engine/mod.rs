@@ -238,11 +238,6 @@ impl<H: Host> Engine<H> {
         self.signals.borrow_mut().remove(signal)
     }
 
-    /// Whether any signal has a call.
-    pub fn has_signals(&self) -> bool {
-        !self.signals.borrow().is_empty()
-    }
-
     /// Claims received bytes; see [`Poller::recv`].
     pub fn recv(&self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
         self.poller.borrow_mut().recv(fd, key, buffer)
