@@ -6,10 +6,10 @@
 
 use crate::channel::{PyChannel, PyChunk};
 use crate::handle::{self, CallParts, HandleTypes};
-use crate::listener;
 use crate::loop_object::NativeLoop;
 use crate::names::names;
 use crate::obj::Obj;
+use crate::source::Source;
 use crate::transport;
 use mainspring::engine::{Host, Readiness};
 use mainspring::transport::{Notice, TransportHost};
@@ -136,11 +136,7 @@ impl Host for PyHost {
 
     fn io_ready(&self, source: Obj, readiness: Readiness) -> PyResult<()> {
         let py = attached();
-        let result = match transport::from_source(py, &source)? {
-            Some(transport) => transport::io_ready(py, transport, &source, readiness),
-            None => listener::io_ready(py, &source),
-        };
-        match result {
+        match Source::of(py, &source)?.io_ready(py, &source, readiness) {
             Ok(()) => Ok(()),
             // As for any callback of asyncio's: one source's failure is no reason to stop serving the others.
             Err(error) => self.report(&source, error, "Exception while handling I/O"),
@@ -181,21 +177,17 @@ impl TransportHost for PyHost {
             // asyncio's call_soon() refuses: nobody would ever run it.
             native.check_closed()?;
         }
-        let transport = transport::from_source(py, source)?;
-        let (callback, args) = if notice == Notice::ConnectionMade
-            && let Some(transport) = transport
-        {
-            // As asyncio schedules it, so that a failure is reported with the protocol's own method.
-            (transport::connection_made_callback(py, transport)?, source.bind(py))
-        } else {
-            let callback = source.bind(py).getattr(&names(py)?._notified)?;
-            (callback, transport::notice_number(py, notice)?)
+        let kind = Source::of(py, source)?;
+        let connection_made = if notice == Notice::ConnectionMade { kind.connection_made(py)? } else { None };
+        let (callback, args) = match connection_made {
+            Some(callback) => (callback, source.bind(py)),
+            None => (source.bind(py).getattr(&names(py)?._notified)?, transport::notice_number(py, notice)?),
         };
         let call = CallParts {
             event_loop: self.event_loop(py)?.as_ptr(),
             callback: callback.as_ptr(),
             args: &[args.as_ptr()],
-            context: transport.map_or(std::ptr::null_mut(), transport::context_for_steps),
+            context: kind.context_for_steps(),
             source_traceback: std::ptr::null_mut(),
         };
         // SAFETY: all are live objects, held by the bindings above.

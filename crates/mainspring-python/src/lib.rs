@@ -5,7 +5,8 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `obj.rs`, `fastcall.rs`, `native_type.rs` | references, entry points and heap types: the ground, and most of the `unsafe` |
+//! | `obj.rs`, `fastcall.rs`, `native_type.rs`, `native_object.rs` | references, entry points, heap types and their instances: the ground, and most of the `unsafe` |
+//! | `source.rs` | which native object an event of the engine is for |
 //! | `free_list.rs` | memory of handles that goes round |
 //! | `call_out.rs` | calls into user code, and what becomes of a thread when the interpreter ends during one |
 //! | `names.rs` | interned strings, asyncio's objects |
@@ -23,13 +24,17 @@ mod host;
 mod listener;
 mod loop_object;
 mod names;
+mod native_object;
 mod native_type;
 mod obj;
 mod protocol;
 mod scheduling;
+mod source;
 mod transport;
 
+use native_object::NativeClass;
 use pyo3::prelude::*;
+use transport::TransportData;
 
 #[pymodule]
 mod _mainspring {
@@ -46,7 +51,7 @@ mod _mainspring {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
         scheduling::add_methods(&py.get_type::<NativeLoop>())?;
-        module.add("StreamTransport", transport::class(py)?)?;
+        module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         loop_object::register(module)
     }

@@ -32,7 +32,8 @@ macro_rules! names {
 }
 
 names! {
-    _accept_secure, _attach, _check_callback, _check_thread, _current_handle, _detach, _notified, _sock,
+    _accept_secure, _attach, _check_callback, _check_thread, _current_handle, _detach, _loop, _notified,
+    _sock,
     buffer_updated, callback_failed, connection_lost, connection_made, context, data_received,
     eof_received, fatal_transport_error, get_buffer, pause_writing, resume_writing, slow_callback,
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed,

@@ -12,7 +12,7 @@ use pyo3::types::{PyTuple, PyType};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
 /// Where a slot lies in an instance.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Slot(ffi::Py_ssize_t);
 
 /// The head of CPython's member descriptors, the objects that stand for `__slots__` in a class.
@@ -100,7 +100,8 @@ pub fn all_slots(class: &Bound<'_, PyType>) -> PyResult<Vec<Slot>> {
 pub struct Spec<'a, 'py> {
     /// Qualified name: `mainspring._mainspring.Handle`.
     pub name: &'static CStr,
-    pub base: &'a Bound<'py, PyType>,
+    /// What it derives from, as in a class statement.
+    pub bases: &'a [Bound<'py, PyType>],
     /// Bytes of our own data behind the base's layout, aligned to eight.
     pub extra: usize,
     pub methods: Vec<ffi::PyMethodDef>,
@@ -120,9 +121,15 @@ pub struct NativeType {
 impl Spec<'_, '_> {
     /// Makes the type.
     pub fn create(mut self) -> PyResult<NativeType> {
-        let py = self.base.py();
-        // SAFETY: a live type object.
-        let base_size = unsafe { (*self.base.as_type_ptr()).tp_basicsize } as usize;
+        let bases = self.bases;
+        let Some(first) = bases.first() else {
+            return Err(PyTypeError::new_err("a native type needs a base"));
+        };
+        let py = first.py();
+        // One of the bases has the layout that the others' are part of, or the interpreter refuses them below.
+        // SAFETY: live type objects.
+        let sizes = bases.iter().map(|base| unsafe { (*base.as_type_ptr()).tp_basicsize });
+        let base_size = sizes.max().unwrap_or_default() as usize;
         let offset = base_size.next_multiple_of(8);
         self.methods.push(ffi::PyMethodDef::zeroed());
         let mut slots: Vec<ffi::PyType_Slot> = vec![ffi::PyType_Slot {
@@ -143,7 +150,7 @@ impl Spec<'_, '_> {
             flags: (ffi::Py_TPFLAGS_DEFAULT | collected | base_type) as c_uint,
             slots: slots.as_mut_ptr(),
         };
-        let bases = PyTuple::new(py, [self.base])?;
+        let bases = PyTuple::new(py, bases)?;
         // SAFETY: the spec is complete and its slots end with a zero; the interpreter copies what it keeps, but
         // for the name and the methods, which are static.
         let class = unsafe {

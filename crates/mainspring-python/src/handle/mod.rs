@@ -62,7 +62,7 @@ impl HandleTypes {
         Ok(HandleTypes {
             handle: Spec {
                 name: c"mainspring._mainspring.Handle",
-                base: &handle_base,
+                bases: std::slice::from_ref(&handle_base),
                 extra: 0,
                 methods: cancel(cancel_handle),
                 slots: slots(memory::dealloc_handle),
@@ -71,7 +71,7 @@ impl HandleTypes {
             .create()?,
             timer: Spec {
                 name: c"mainspring._mainspring.TimerHandle",
-                base: &timer_base,
+                bases: std::slice::from_ref(&timer_base),
                 extra: size_of::<u64>(),
                 methods: cancel(cancel_timer),
                 slots: slots(memory::dealloc_timer),

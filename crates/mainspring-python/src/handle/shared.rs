@@ -28,7 +28,7 @@ impl SharedHandles {
         let base = base.cast_into::<PyType>()?;
         let native = Spec {
             name: c"mainspring._mainspring.ThreadSafeHandle",
-            base: &base,
+            bases: std::slice::from_ref(&base),
             extra: 0,
             // Cancelling is the base's own, under the lock.
             methods: vec![],

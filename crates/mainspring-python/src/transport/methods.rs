@@ -1,10 +1,11 @@
 //! The methods of `StreamTransport`, as the interpreter calls them.
 
 use super::contexts::writing;
-use super::{Open, notice_from_number, transport_type, with_open};
+use super::{Open, TransportData, notice_from_number, with_open};
 use crate::channel::{Data, PyChannel};
 use crate::fastcall::{self, Args, enter};
 use crate::host::PyHost;
+use crate::native_object::NativeClass;
 use crate::obj::Obj;
 use mainspring::transport::{Cx, Notice, Upper, WaterMarks};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -67,10 +68,10 @@ fn method(
     body: impl FnOnce(Python<'_>, &Open, Cx<'_, PyHost>) -> PyResult<*mut ffi::PyObject>,
 ) -> *mut ffi::PyObject {
     enter(|py| {
-        let types = transport_type(py)?;
+        let class = NativeClass::of::<TransportData>(py)?;
         // SAFETY: called by the interpreter as a method of the type; `this` is alive for the call, and the
         // reference made here keeps it so while the protocol is called.
-        let (this, data) = unsafe { (Obj::from_borrowed(this), super::data(types, this)) };
+        let (this, data) = unsafe { (Obj::from_borrowed(this), class.data(this)) };
         with_open(py, data, |open, native| body(py, open, Cx { engine: native.engine(), this: &this }))
     })
 }

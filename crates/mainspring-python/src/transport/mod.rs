@@ -4,14 +4,13 @@
 //! derives from it and adds what is rarely asked (`repr`, the rest of `get_extra_info`, the warning when it is lost).
 
 mod contexts;
-mod lifecycle;
 mod methods;
 
-use crate::channel::{PyChannel, SocketHold};
+use crate::channel::{PyChannel, PyChunk, SocketHold};
 use crate::host::PyHost;
 use crate::loop_object::NativeLoop;
 use crate::names::names;
-use crate::native_type::{NativeType, Slot, Spec, all_slots};
+use crate::native_object::{NativeClass, NativeData, native_data};
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use contexts::Contexts;
@@ -23,7 +22,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::cell::OnceCell;
-use std::ffi::c_void;
+use std::ffi::CStr;
 
 /// Our data in a transport object. Empty until [`open`].
 pub struct TransportData {
@@ -36,50 +35,47 @@ struct Open {
     contexts: Contexts,
 }
 
-struct TransportType {
-    native: NativeType,
-    /// The base's slot `_loop`.
-    event_loop: Slot,
-    /// Every slot of the base, that one included.
-    base_slots: Vec<Slot>,
-}
+static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
 
-static TYPE: PyOnceLock<TransportType> = PyOnceLock::new();
+impl NativeData for TransportData {
+    const NAME: &'static CStr = c"mainspring._mainspring.StreamTransport";
 
-fn transport_type(py: Python<'_>) -> PyResult<&'static TransportType> {
-    TYPE.get_or_try_init(py, || {
+    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+        &CLASS
+    }
+
+    fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyType>>> {
         // The mixin is an asyncio.Transport, and asyncio's own fallback for sendfile asks for it by name.
-        let base = py.import("asyncio.transports")?.getattr("_FlowControlMixin")?.cast_into::<PyType>()?;
-        let native = Spec {
-            name: c"mainspring._mainspring.StreamTransport",
-            base: &base,
-            extra: size_of::<TransportData>(),
-            methods: methods::table(),
-            slots: vec![
-                (ffi::Py_tp_new, lifecycle::new as *mut c_void),
-                (ffi::Py_tp_dealloc, lifecycle::dealloc as *mut c_void),
-                (ffi::Py_tp_traverse, lifecycle::traverse as *mut c_void),
-                (ffi::Py_tp_clear, lifecycle::clear as *mut c_void),
-            ],
-            is_base: true,
+        let base = py.import("asyncio.transports")?.getattr("_FlowControlMixin")?;
+        Ok(vec![base.cast_into::<PyType>()?])
+    }
+
+    fn methods() -> Vec<ffi::PyMethodDef> {
+        methods::table()
+    }
+
+    fn empty() -> Self {
+        TransportData { open: OnceCell::new() }
+    }
+
+    fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
+        let Some(open) = self.open.get() else { return };
+        show(open.event_loop.as_ptr());
+        open.stream.upper().for_each_held(&mut |held| show(held.as_ptr()));
+        open.contexts.show(show);
+        open.stream.for_each_chunk(&mut |chunk| {
+            if let PyChunk::Bytes(bytes) = chunk {
+                show(bytes.as_ptr());
+            }
+        });
+    }
+
+    fn clear(&self) {
+        if let Some(open) = self.open.get() {
+            open.stream.upper().clear();
+            open.contexts.forget();
         }
-        .create()?;
-        Ok(TransportType { native, event_loop: Slot::find(&base, "_loop")?, base_slots: all_slots(&base)? })
-    })
-}
-
-/// The class, for the module.
-pub fn class(py: Python<'_>) -> PyResult<&'static Py<PyType>> {
-    Ok(&transport_type(py)?.native.class)
-}
-
-/// The data of an instance of the type or of a class derived from it.
-///
-/// # Safety
-/// `object` is such an instance, and outlives `'a`.
-unsafe fn data<'a>(types: &TransportType, object: *mut ffi::PyObject) -> &'a TransportData {
-    // SAFETY: our data lies at the offset in every instance, and was written by `new`.
-    unsafe { &*object.byte_add(types.native.offset).cast() }
+    }
 }
 
 /// Makes `object`, a new instance, the transport of a connection, and schedules `connection_made`.
@@ -92,10 +88,10 @@ pub fn open(
     context: Option<Obj>,
 ) -> PyResult<()> {
     let py = object.py();
-    let types = transport_type(py)?;
-    if !object.is_instance(types.native.class.bind(py))? {
+    let this: Obj = object.clone().into();
+    let Some(data) = native_data::<TransportData>(py, &this)? else {
         return Err(PyTypeError::new_err("not a StreamTransport"));
-    }
+    };
     let upper = PyUpper::new(py, server.map(|server| server.clone().into()))?;
     upper.set_protocol(protocol)?;
     let opened = Open {
@@ -103,13 +99,10 @@ pub fn open(
         event_loop: event_loop.clone().into(),
         contexts: Contexts::new(context),
     };
-    // SAFETY: the type was checked.
-    let data = unsafe { data(types, object.as_ptr()) };
     if data.open.set(opened).is_err() {
         return Err(PyRuntimeError::new_err("the transport is open already"));
     }
-    // SAFETY: the type was checked; the slot gets a reference of its own.
-    unsafe { types.event_loop.set(object.as_ptr(), event_loop.clone().into_ptr()) };
+    object.setattr(&names(py)?._loop, event_loop)?;
     if let Some(server) = server
         && let Err(error) = join_server(py, server, object)
     {
@@ -120,7 +113,6 @@ pub fn open(
         }
         return Err(error);
     }
-    let this: Obj = object.clone().into();
     with_open(py, data, |open, native| open.stream.open(Cx { engine: native.engine(), this: &this }))
 }
 
@@ -147,18 +139,6 @@ fn with_open<R>(
     match unsafe { NativeLoop::from_ptr(py, open.event_loop.as_ptr()) } {
         Some(native) => body(open, native),
         None => Err(PyTypeError::new_err("the transport's loop is not a mainspring.Loop")),
-    }
-}
-
-/// The data of a source that is a transport.
-pub fn from_source<'a>(py: Python<'_>, source: &'a Obj) -> PyResult<Option<&'a TransportData>> {
-    let types = transport_type(py)?;
-    // SAFETY: a live object; the type is checked before the data is looked at.
-    unsafe {
-        if ffi::PyObject_TypeCheck(source.as_ptr(), types.native.as_type_ptr()) == 0 {
-            return Ok(None);
-        }
-        Ok(Some(data(types, source.as_ptr())))
     }
 }
 

@@ -8,13 +8,15 @@
 //! Every method takes `cx`, the engine and the transport's own handle: the transport does not hold a reference
 //! to itself, so its owner (a Python object, an `Rc`) stays the only thing that keeps it alive.
 
+mod flow;
 mod listener;
 mod stream;
 mod write_queue;
 
+pub use flow::{FlowControl, WaterMarks};
 pub use listener::{Acceptor, Listener};
 pub use stream::Stream;
-pub use write_queue::{WaterMarks, WriteQueue};
+pub use write_queue::WriteQueue;
 
 use crate::engine::{Engine, Host};
 use std::io;

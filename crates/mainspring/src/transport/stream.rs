@@ -3,8 +3,8 @@
 //! # Its life
 //!
 //! `open` schedules `connection_made` and then the start of reading. It ends once, by `close` (what is queued
-//! goes out first), by `abort`, or by a failure; all three lead to `lose`, which schedules the one
-//! `connection_lost`. The descriptor is closed after that has run, never before: while the transport owns it,
+//! goes out first), by `abort`, or by a failure; all three lead to the one `connection_lost`, scheduled, or called
+//! out of the flush that sent the last byte. The descriptor is closed after that has run, never before: while the transport owns it,
 //! its number cannot be given to somebody else.
 //!
 //! | flag | set when | then |
@@ -13,9 +13,8 @@
 //! | `lost` | when `connection_lost` is scheduled | nothing is sent any more, writes are counted and dropped |
 //! | `eof_written` | by `write_eof` | writing is an error; the socket is shut down once the queue is empty |
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
-//! | `writing_paused` | between `pause_writing` and `resume_writing` of the protocol | |
 
-use super::{Cx, Notice, TransportHost, Upper, WaterMarks, WriteQueue, is_to_be_repeated};
+use super::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteQueue, is_to_be_repeated};
 use crate::engine::{Readiness, Registration};
 use crate::poller::Interest;
 use std::cell::{Cell, RefCell};
@@ -39,14 +38,13 @@ pub struct Stream<H: TransportHost, U> {
     fd: RawFd,
     registration: Registration,
     queue: RefCell<WriteQueue<H::Chunk>>,
-    marks: Cell<WaterMarks>,
+    flow: FlowControl,
     failure: Cell<Option<H::Error>>,
     lost_writes: Cell<u32>,
     closing: Cell<bool>,
     lost: Cell<bool>,
     eof_written: Cell<bool>,
     reading_paused: Cell<bool>,
-    writing_paused: Cell<bool>,
 }
 
 impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
@@ -59,14 +57,13 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             fd,
             registration: Registration::default(),
             queue: RefCell::default(),
-            marks: Cell::default(),
+            flow: FlowControl::default(),
             failure: Cell::new(None),
             lost_writes: Cell::new(0),
             closing: Cell::new(false),
             lost: Cell::new(false),
             eof_written: Cell::new(false),
             reading_paused: Cell::new(false),
-            writing_paused: Cell::new(false),
         }
     }
 
@@ -121,7 +118,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Whether the protocol was told to pause writing, and not yet to resume.
     pub fn is_writing_paused(&self) -> bool {
-        self.writing_paused.get()
+        self.flow.is_paused()
     }
 
     /// What the kernel is asked for at this moment.
@@ -136,12 +133,12 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// The marks in force.
     pub fn water_marks(&self) -> WaterMarks {
-        self.marks.get()
+        self.flow.marks()
     }
 
     /// Sets the marks, and pauses the protocol if more than the new high mark waits already.
     pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
-        self.marks.set(marks);
+        self.flow.set_marks(marks);
         self.maybe_pause_protocol(cx)
     }
 
@@ -356,7 +353,9 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
         self.want_outbound(cx, false)?;
         if self.closing.get() {
-            self.lose(cx, None)?;
+            // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
+            self.mark_lost(None);
+            self.finish(cx)?;
         } else if self.eof_written.get() {
             // The peer may be gone since the send: that ends this connection, not the loop.
             if let Err(error) = self.shutdown_write() {
@@ -367,23 +366,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     fn maybe_pause_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if self.queue.borrow().len() <= self.marks.get().high || self.writing_paused.replace(true) {
-            return Ok(());
-        }
-        match self.upper.pause_writing(cx) {
-            Ok(()) => Ok(()),
-            Err(error) => cx.host().report(cx.this, error, "protocol.pause_writing() failed"),
-        }
+        self.flow.grown(cx, self.write_buffer_size(), || self.upper.pause_writing(cx))
     }
 
     fn maybe_resume_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if self.queue.borrow().len() > self.marks.get().low || !self.writing_paused.replace(false) {
-            return Ok(());
-        }
-        match self.upper.resume_writing(cx) {
-            Ok(()) => Ok(()),
-            Err(error) => cx.host().report(cx.this, error, "protocol.resume_writing() failed"),
-        }
+        self.flow.shrunk(cx, self.write_buffer_size(), || self.upper.resume_writing(cx))
     }
 
     /// Ends the transport for a failure of the system's.
@@ -399,13 +386,18 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Schedules the one `connection_lost`.
     fn lose(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
-        if self.lost.replace(true) {
+        if self.lost.get() {
             return Ok(());
         }
-        self.lost_writes.set(1);
-        self.failure.set(error);
+        self.mark_lost(error);
         cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionLost)?);
         Ok(())
+    }
+
+    fn mark_lost(&self, error: Option<H::Error>) {
+        self.lost.set(true);
+        self.lost_writes.set(1);
+        self.failure.set(error);
     }
 
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {

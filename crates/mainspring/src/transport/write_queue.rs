@@ -1,4 +1,4 @@
-//! What a transport still has to send, and the marks that say when that is too much.
+//! What a transport still has to send.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -91,32 +91,6 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
     }
 }
 
-/// When to pause a protocol and when to resume it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaterMarks {
-    /// Above this many bytes the protocol is paused.
-    pub high: usize,
-    /// At this many or fewer it is resumed.
-    pub low: usize,
-}
-
-impl Default for WaterMarks {
-    /// asyncio's: 64 KiB and a quarter of it.
-    fn default() -> Self {
-        WaterMarks { high: 64 * 1024, low: 16 * 1024 }
-    }
-}
-
-impl WaterMarks {
-    /// Marks from what a user gave, the other derived as asyncio does; `None` if low is above high.
-    pub fn new(high: Option<usize>, low: Option<usize>) -> Option<Self> {
-        let default = WaterMarks::default().high;
-        let high = high.unwrap_or_else(|| low.map_or(default, |low| low.saturating_mul(4)));
-        let low = low.unwrap_or(high / 4);
-        (low <= high).then_some(WaterMarks { high, low })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,14 +136,5 @@ mod tests {
         assert_eq!(queue.advance(100).len(), 1);
         queue.push(b"c".to_vec(), 0);
         assert_eq!(front(&queue), b"c");
-    }
-
-    #[test]
-    fn water_marks_derive_each_other_as_asyncio_does() {
-        assert_eq!(WaterMarks::new(None, None), Some(WaterMarks { high: 65536, low: 16384 }));
-        assert_eq!(WaterMarks::new(Some(100), None), Some(WaterMarks { high: 100, low: 25 }));
-        assert_eq!(WaterMarks::new(None, Some(10)), Some(WaterMarks { high: 40, low: 10 }));
-        assert_eq!(WaterMarks::new(Some(0), None), Some(WaterMarks { high: 0, low: 0 }));
-        assert_eq!(WaterMarks::new(Some(1), Some(2)), None);
     }
 }

@@ -1,0 +1,49 @@
+//! Which native object an event of the engine is for: each kind of transport, and listeners.
+
+use crate::listener;
+use crate::native_object::native_data;
+use crate::obj::Obj;
+use crate::transport::{self, TransportData};
+use mainspring::engine::Readiness;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// A source, by its kind; the most frequent one is looked for first.
+pub enum Source<'a> {
+    Stream(&'a TransportData),
+    Listener,
+}
+
+impl<'a> Source<'a> {
+    pub fn of(py: Python<'_>, source: &'a Obj) -> PyResult<Self> {
+        Ok(match native_data(py, source)? {
+            Some(stream) => Source::Stream(stream),
+            None => Source::Listener,
+        })
+    }
+
+    /// Something happened on the descriptor of `source`, which is this one.
+    pub fn io_ready(&self, py: Python<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
+        match self {
+            Source::Stream(stream) => transport::io_ready(py, stream, source, readiness),
+            Source::Listener => listener::io_ready(py, source),
+        }
+    }
+
+    /// The protocol's `connection_made`, bound: scheduled as asyncio schedules it, so that a failure is reported with
+    /// the protocol's own method. `None` for what has no protocol.
+    pub fn connection_made<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self {
+            Source::Stream(stream) => transport::connection_made_callback(py, stream).map(Some),
+            Source::Listener => Ok(None),
+        }
+    }
+
+    /// The context that deferred steps are called in; null for a copy of the current one.
+    pub fn context_for_steps(&self) -> *mut ffi::PyObject {
+        match self {
+            Source::Stream(stream) => transport::context_for_steps(stream),
+            Source::Listener => std::ptr::null_mut(),
+        }
+    }
+}
