@@ -352,17 +352,21 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             return Ok(());
         }
         self.want_outbound(cx, false)?;
-        if self.closing.get() {
+        if self.lost.get() {
+            // The kernel refused, and the end is on its way.
+            Ok(())
+        } else if self.closing.get() {
             // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
             self.mark_lost(None);
-            self.finish(cx)?;
-        } else if self.eof_written.get() {
+            self.finish(cx)
+        } else if self.eof_written.get()
+            && let Err(error) = self.shutdown_write()
+        {
             // The peer may be gone since the send: that ends this connection, not the loop.
-            if let Err(error) = self.shutdown_write() {
-                return self.fatal_os(cx, error, "Fatal write error on socket transport");
-            }
+            self.fatal_os(cx, error, "Fatal write error on socket transport")
+        } else {
+            Ok(())
         }
-        Ok(())
     }
 
     fn maybe_pause_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
