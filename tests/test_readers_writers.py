@@ -555,12 +555,15 @@ def test_ready_calls_do_not_starve_a_reader(loop, run_forever, pair):
     loop.remove_reader(ours)
 
 
-def test_the_descriptor_of_a_transport_cannot_be_watched(loop, run, pair):
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_descriptor_of_a_transport_cannot_be_watched(loop, run, pair, paused):
     ours, _ = pair
 
     async def main():
         transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
         fd = transport.get_extra_info("socket").fileno()
+        if paused:
+            transport.pause_reading()
         for method in (loop.add_reader, loop.add_writer):
             with pytest.raises(RuntimeError, match="is used by transport"):
                 method(fd, print)

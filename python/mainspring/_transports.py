@@ -36,9 +36,31 @@ class StreamTransport(_mainspring.StreamTransport):
         """Whether the protocol was told to pause writing: asyncio's own helpers look here."""
         return self._state()[4]
 
+    # What asyncio's own transports call these things, for the libraries that look there.
+
     @property
     def _protocol(self) -> asyncio.BaseProtocol | None:
         return self.get_protocol()
+
+    @property
+    def _sock_fd(self) -> int:
+        return self._state()[1]
+
+    @property
+    def _closing(self) -> bool:
+        return self.is_closing()
+
+    @property
+    def _paused(self) -> bool:
+        return not self.is_closing() and not self.is_reading()
+
+    @property
+    def _high_water(self) -> int:
+        return self.get_write_buffer_limits()[1]
+
+    @property
+    def _low_water(self) -> int:
+        return self.get_write_buffer_limits()[0]
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         # An accepted connection has no socket object until somebody asks for what only that can tell.

@@ -16,8 +16,10 @@
 
 mod call_out;
 mod channel;
+mod clock;
 mod context;
 mod fastcall;
+mod fd_owners;
 mod free_list;
 mod handle;
 mod host;
@@ -27,6 +29,7 @@ mod names;
 mod native_object;
 mod native_type;
 mod obj;
+mod overrides;
 mod protocol;
 mod scheduling;
 mod source;

@@ -3,12 +3,14 @@
 //! Scheduling is in `scheduling.rs`, called by hand-made entry points; what is here runs rarely enough for PyO3's
 //! own. `mainspring.Loop` derives from this class and from `asyncio.BaseEventLoop`, in that order.
 
+use crate::clock::{LoopClock, Teller};
 use crate::fastcall::panic_as_exception;
+use crate::fd_owners::FdOwners;
 use crate::handle::{self, CallParts, HandleTypes};
 use crate::host::{PyHost, os_error};
 use crate::names::names;
 use crate::obj::Obj;
-use mainspring::clock::MonotonicClock;
+use crate::overrides::{self, Overrides};
 use mainspring::engine::{Direction, Engine, Held};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
@@ -20,12 +22,15 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 /// The engine and what the face remembers beside it.
 struct LoopState {
     engine: Engine<PyHost>,
     /// The thread that runs the loop at this moment, as the interpreter numbers them.
     running_in: Cell<Option<u64>>,
+    overrides: Overrides,
+    owners: Rc<FdOwners>,
 }
 
 // SAFETY: the interpreter lock is held by every thread that gets here, and is let go of only in `PyHost::blocking`,
@@ -55,6 +60,16 @@ impl NativeLoop {
         self.state.running_in.get().is_some_and(|thread| thread != current_thread())
     }
 
+    /// What Python code replaced of the loop.
+    pub fn overrides(&self) -> &Overrides {
+        &self.state.overrides
+    }
+
+    /// Which transport has which descriptor.
+    pub fn owners(&self) -> &Rc<FdOwners> {
+        &self.state.owners
+    }
+
     pub fn check_closed(&self) -> PyResult<()> {
         if self.engine().is_closed() {
             return Err(PyRuntimeError::new_err("Event loop is closed"));
@@ -73,6 +88,11 @@ impl NativeLoop {
             let native = object.cast::<NativeLoop>().ok()?.get();
             Some(&*std::ptr::from_ref(native))
         }
+    }
+
+    fn look_for_overrides(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let class = slf.py().get_type::<NativeLoop>();
+        slf.get().overrides().look(slf.as_any(), class.as_any())
     }
 
     /// A handle for a call that I/O or a signal makes ready, again and again.
@@ -111,6 +131,7 @@ impl NativeLoop {
         let this = slf.get();
         this.check_closed()?;
         let fd = file_descriptor(fd)?;
+        this.owners().check_free(py, fd)?;
         let handle = Self::new_call(slf, callback, args)?;
         let replaced = match this.engine().watch(fd, direction, handle.clone()) {
             Ok(replaced) => replaced,
@@ -132,6 +153,7 @@ impl NativeLoop {
             Err(error) if error.is_instance_of::<PyOverflowError>(slf.py()) => return Ok(false),
             fd => fd?,
         };
+        this.owners().check_free(slf.py(), fd)?;
         match this.engine().unwatch(fd, direction) {
             Ok(Some(handle)) => handle.bind(slf.py()).call_method0("cancel").map(|_| true),
             Ok(None) => Ok(false),
@@ -150,14 +172,33 @@ impl NativeLoop {
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let backend = mainspring::poller::open_epoll().map_err(|error| os_error(py, error))?;
-        let engine = Engine::new(PyHost::new(py)?, backend, Box::new(MonotonicClock));
+        let teller = Teller::default();
+        let clock = LoopClock::new(teller.clone());
+        let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
         let engine = engine.map_err(|error| os_error(py, error))?;
-        Ok(NativeLoop { state: LoopState { engine, running_in: Cell::new(None) } })
+        let state = LoopState {
+            engine,
+            running_in: Cell::new(None),
+            overrides: Overrides::new(teller),
+            owners: Rc::default(),
+        };
+        Ok(NativeLoop { state })
     }
 
     /// Ties the engine to this object. Called once, by `Loop.__init__`.
-    fn _bind(slf: &Bound<'_, Self>) {
+    fn _bind(slf: &Bound<'_, Self>) -> PyResult<()> {
         slf.get().engine().host().bind(slf.as_any());
+        Self::look_for_overrides(slf)
+    }
+
+    fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        overrides::set_attribute(slf, name, value.as_ptr())?;
+        if Overrides::concern(name) { Self::look_for_overrides(slf) } else { Ok(()) }
+    }
+
+    fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<()> {
+        overrides::set_attribute(slf, name, std::ptr::null_mut())?;
+        if Overrides::concern(name) { Self::look_for_overrides(slf) } else { Ok(()) }
     }
 
     /// Runs passes until `stop()`; `run_forever()` without what asyncio does around it.

@@ -10,7 +10,7 @@ use mainspring::clock::Time;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyTuple, PyType};
 
 /// Adds the methods of this file to the class.
 pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
@@ -113,6 +113,31 @@ impl<'a> Request<'a> {
         Ok(names.reports.bind(py).call_method0(&names.source_traceback)?.into())
     }
 
+    /// `call_later()` where `time()` or `call_at()` is not ours.
+    fn call_later_by_python(
+        &self,
+        py: Python<'_>,
+        delay: *mut ffi::PyObject,
+        callback: *mut ffi::PyObject,
+        args: &[*mut ffi::PyObject],
+    ) -> PyResult<*mut ffi::PyObject> {
+        let context = self.args.keyword(py, names(py)?.context.as_ptr())?;
+        // SAFETY: live objects: the `self` and arguments of the method that was called.
+        let bound = |object: *mut ffi::PyObject| unsafe { Bound::from_borrowed_ptr(py, object) };
+        let event_loop = bound(self.this);
+        if bound(delay).is_none() {
+            return Err(PyTypeError::new_err("delay must not be None"));
+        }
+        let when = event_loop.call_method0("time")?.add(bound(delay))?;
+        let args = [when, bound(callback)].into_iter().chain(args.iter().map(|&argument| bound(argument)));
+        let args = PyTuple::new(py, args.collect::<Vec<_>>())?;
+        let keywords = PyDict::new(py);
+        if !context.is_null() {
+            keywords.set_item(&names(py)?.context, bound(context))?;
+        }
+        Ok(event_loop.call_method("call_at", args, Some(&keywords))?.into_ptr())
+    }
+
     /// Schedules a call for `when`, which has to be a number.
     fn schedule(
         &self,
@@ -191,6 +216,9 @@ extern "C" fn call_later(
         // SAFETY: called by the interpreter as a method of the class.
         let request = unsafe { Request::new(py, "call_later", this, args, count, kwnames) };
         let ([delay, callback], rest) = request.args.split(["delay", "callback"])?;
+        if request.native.overrides().concern_call_later() {
+            return request.call_later_by_python(py, delay, callback, rest);
+        }
         // SAFETY: `delay` is a live argument; the results are new references.
         let when = unsafe {
             if delay == ffi::Py_None() {

@@ -238,9 +238,7 @@ extern "C" fn notified(this: *mut ffi::PyObject, notice: *mut ffi::PyObject) -> 
             open.contexts.keep(py, &open.contexts.reading)?;
         }
         let result = open.stream.notified(cx, notice);
-        if open.stream.is_finished() {
-            open.contexts.forget();
-        }
+        open.forget_contexts_at_the_end();
         result?;
         none(py)
     })

@@ -7,6 +7,7 @@ mod contexts;
 mod methods;
 
 use crate::channel::{PyChannel, PyChunk, SocketHold};
+use crate::fd_owners::FdClaim;
 use crate::host::PyHost;
 use crate::loop_object::NativeLoop;
 use crate::names::names;
@@ -23,6 +24,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::cell::OnceCell;
 use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Our data in a transport object. Empty until [`open`].
 pub struct TransportData {
@@ -30,9 +32,20 @@ pub struct TransportData {
 }
 
 struct Open {
+    /// First, so that it is dropped first: before anything runs that could ask whose the descriptor is.
+    _claim: FdClaim,
     stream: Stream<PyHost, PyUpper>,
     event_loop: Obj,
     contexts: Contexts,
+}
+
+impl Open {
+    /// The end of a transport may be told by a deferred step or out of its last flush.
+    fn forget_contexts_at_the_end(&self) {
+        if self.stream.is_finished() {
+            self.contexts.forget();
+        }
+    }
 }
 
 static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
@@ -94,7 +107,12 @@ pub fn open(
     };
     let upper = PyUpper::new(py, server.map(|server| server.clone().into()))?;
     upper.set_protocol(protocol)?;
+    // SAFETY: a live object.
+    let Some(native) = (unsafe { NativeLoop::from_ptr(py, event_loop.as_ptr()) }) else {
+        return Err(PyTypeError::new_err("the transport's loop is not a mainspring.Loop"));
+    };
     let opened = Open {
+        _claim: native.owners().claim(channel.as_fd().as_raw_fd(), object),
         stream: Stream::new(channel, upper),
         event_loop: event_loop.clone().into(),
         contexts: Contexts::new(context),
@@ -151,6 +169,7 @@ pub fn io_ready(py: Python<'_>, data: &TransportData, source: &Obj, readiness: R
         }
         if readiness.outbound {
             open.contexts.writing.run(py, || open.stream.io_ready(cx, Readiness::OUTBOUND))?;
+            open.forget_contexts_at_the_end();
         }
         Ok(())
     })

@@ -1,0 +1,57 @@
+//! Which transport a descriptor belongs to, from its opening to its end, also while the kernel is asked nothing about
+//! it: asyncio refuses `add_reader()` on a transport's descriptor, and names the transport.
+
+use crate::obj::Obj;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+
+/// The transports of a loop. Borrowed references: the loop does not keep its transports alive.
+#[derive(Default)]
+pub struct FdOwners(RefCell<HashMap<RawFd, *mut ffi::PyObject>>);
+
+/// A transport's entry; dropped with the transport. One that is closing has no say in it any more.
+pub struct FdClaim {
+    owners: Rc<FdOwners>,
+    owner: *mut ffi::PyObject,
+    fd: RawFd,
+}
+
+impl FdOwners {
+    /// Enters `owner`, the object that will hold the claim.
+    pub fn claim(self: &Rc<Self>, fd: RawFd, owner: &Bound<'_, PyAny>) -> FdClaim {
+        self.0.borrow_mut().insert(fd, owner.as_ptr());
+        FdClaim { owners: self.clone(), owner: owner.as_ptr(), fd }
+    }
+
+    /// asyncio's refusal, if a transport that is not closing has this descriptor.
+    pub fn check_free(&self, py: Python<'_>, fd: RawFd) -> PyResult<()> {
+        let Some(owner) = self.owner(fd) else { return Ok(()) };
+        let owner = owner.bind(py);
+        if owner.call_method0("is_closing")?.is_truthy()? {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err(format!("File descriptor {fd} is used by transport {}", owner.repr()?)))
+    }
+
+    fn owner(&self, fd: RawFd) -> Option<Obj> {
+        let owner = self.0.borrow().get(&fd).copied()?;
+        // SAFETY: a claim is dropped, and its entry with it, before the memory of its owner goes. An owner that is
+        // being taken apart at this moment (a weak reference's callback may get here) must not be revived.
+        unsafe { (ffi::Py_REFCNT(owner) > 0).then(|| Obj::from_borrowed(owner)) }
+    }
+}
+
+impl Drop for FdClaim {
+    fn drop(&mut self) {
+        let mut owners = self.owners.0.borrow_mut();
+        // The number may be another transport's by now.
+        if owners.get(&self.fd) == Some(&self.owner) {
+            owners.remove(&self.fd);
+        }
+    }
+}
