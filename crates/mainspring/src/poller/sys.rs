@@ -28,11 +28,6 @@ impl EventBuffer {
         EventBuffer(Vec::with_capacity(capacity))
     }
 
-    /// How many events one wait can bring.
-    pub(super) fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-
     /// How many events the last wait brought.
     pub(super) fn len(&self) -> usize {
         self.0.len()
