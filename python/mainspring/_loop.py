@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ._mainspring import NativeLoop
 from ._network import Network
 from ._signals import SignalHandlers
+from ._sockets import SocketOperations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ("Loop",)
 
 
-class Loop(SignalHandlers, Network, NativeLoop, asyncio.BaseEventLoop):
+class Loop(SignalHandlers, SocketOperations, Network, NativeLoop, asyncio.BaseEventLoop):
     """An asyncio event loop whose inside is Rust."""
 
     def __init__(self) -> None:

@@ -142,42 +142,6 @@ class Network(_internals.LoopParts):
             if self.get_debug():
                 self.call_exception_handler({**context, "exception": error})
 
-    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
-        """Connect a non-blocking socket to an address."""
-        _internals.check_ssl_socket(sock)
-        if self.get_debug() and sock.gettimeout() != 0:
-            raise ValueError("the socket must be non-blocking")
-        if sock.family in (socket.AF_INET, socket.AF_INET6):
-            resolved = await self._ensure_resolved(
-                address, family=sock.family, type=sock.type, proto=sock.proto, loop=self
-            )
-            address = resolved[0][4]
-        try:
-            sock.connect(address)
-        except (BlockingIOError, InterruptedError):
-            pass  # under way
-        else:
-            return
-        fd = sock.fileno()
-        connected = self.create_future()
-
-        def tell() -> None:
-            if connected.done():
-                return
-            error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if error:
-                connected.set_exception(OSError(error, f"Connect call failed {address}"))
-            else:
-                connected.set_result(None)
-
-        handle = self._add_writer(fd, tell)
-        try:
-            await connected
-        finally:
-            # Only if it is still ours: the descriptor may have been closed and its number given out again.
-            if not handle.cancelled():
-                self._remove_writer(fd)
-
 
 def _set_nodelay(sock: socket.socket) -> None:
     """Small writes leave at once.

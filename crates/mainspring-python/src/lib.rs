@@ -12,6 +12,7 @@
 //! | `names.rs` | interned strings, asyncio's objects |
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
 //! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
+//! | `socket_ops/` | the `sock_*` coroutines |
 //! | `channel.rs`, `protocol.rs`, `transport.rs`, `listener.rs` | streams and servers |
 
 mod call_out;
@@ -32,6 +33,7 @@ mod obj;
 mod overrides;
 mod protocol;
 mod scheduling;
+mod socket_ops;
 mod source;
 mod transport;
 
@@ -48,12 +50,15 @@ mod _mainspring {
     #[pymodule_export]
     use super::loop_object::NativeLoop;
     #[pymodule_export]
+    use super::socket_ops::SocketWait;
+    #[pymodule_export]
     use super::transport::open_stream;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
         scheduling::add_methods(&py.get_type::<NativeLoop>())?;
+        socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
         module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         loop_object::register(module)

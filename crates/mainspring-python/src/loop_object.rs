@@ -96,7 +96,7 @@ impl NativeLoop {
     }
 
     /// A handle for a call that I/O or a signal makes ready, again and again.
-    fn new_call(
+    pub fn new_call(
         slf: &Bound<'_, Self>,
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
@@ -315,7 +315,7 @@ impl NativeLoop {
 }
 
 /// Why a descriptor cannot be watched: it is a transport's own, or what the system says.
-fn watch_error(py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd, error: io::Error) -> PyResult<PyErr> {
+pub fn watch_error(py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd, error: io::Error) -> PyResult<PyErr> {
     let owner = if error.kind() == io::ErrorKind::ResourceBusy { engine.source_of(fd) } else { None };
     let Some(owner) = owner else { return Ok(os_error(py, error)) };
     let owner = owner.bind(py).repr()?;

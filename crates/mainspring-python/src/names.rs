@@ -12,6 +12,8 @@ macro_rules! names {
             $(pub $name: Py<PyString>,)*
             /// `("loop",)`: the keyword names of a call with `loop=`.
             pub loop_keyword: Py<PyTuple>,
+            /// `socket.socket`.
+            pub socket_class: Py<PyAny>,
             /// `asyncio.Future`.
             pub future_class: Py<PyAny>,
             /// `mainspring._reports`: where failures are put into asyncio's words.
@@ -23,6 +25,7 @@ macro_rules! names {
                 Ok(Names {
                     $($name: PyString::intern(py, stringify!($name)).unbind(),)*
                     loop_keyword: PyTuple::new(py, [intern!(py, "loop")])?.unbind(),
+                    socket_class: py.import("socket")?.getattr("socket")?.unbind(),
                     future_class: py.import("asyncio.futures")?.getattr("Future")?.unbind(),
                     reports: py.import("mainspring._reports")?.unbind(),
                 })
@@ -37,6 +40,8 @@ names! {
     buffer_updated, callback_failed, connection_lost, connection_made, context, data_received,
     eof_received, fatal_transport_error, get_buffer, pause_writing, resume_writing, slow_callback,
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed,
+    _asyncio_future_blocking, _check_socket, create_future, done, fileno, recv, recv_into, result,
+    set_exception, set_result,
 }
 
 static NAMES: PyOnceLock<Names> = PyOnceLock::new();

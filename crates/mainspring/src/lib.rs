@@ -34,7 +34,7 @@
 //! # The layer below
 //!
 //! The same engine carries the Python package of the same name. Its parts ([`engine`], [`transport`],
-//! [`poller`], [`timers`], [`ready`], [`wakeup`]) are public for such faces, not for programs, and change as
+//! [`socket_ops`], [`poller`], [`timers`], [`ready`], [`wakeup`]) are public for such faces, not for programs, and change as
 //! faces need.
 
 #![deny(missing_docs)]
@@ -57,6 +57,7 @@ pub mod ready;
 mod remote;
 mod run;
 pub mod signals;
+pub mod socket_ops;
 mod task;
 pub mod testing;
 pub mod time;

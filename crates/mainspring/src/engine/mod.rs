@@ -28,6 +28,7 @@ mod watch;
 pub use crate::poller::Readiness;
 pub use host::Host;
 pub use registration::Registration;
+pub use watch::WatchTicket;
 
 pub(crate) use sources::Occupant;
 
@@ -302,7 +303,8 @@ impl<H: Host> Engine<H> {
         for (_, entry) in sources {
             match entry.occupant {
                 Occupant::Watch { reader, writer } => {
-                    left.extend(reader.into_iter().chain(writer).map(Leftover::Watch));
+                    let watches = reader.into_iter().chain(writer).map(|watched| watched.watch);
+                    left.extend(watches.map(Leftover::Watch));
                 }
                 Occupant::Source(source) => left.push(Leftover::Source(source)),
             }
@@ -331,7 +333,7 @@ impl<H: Host> Engine<H> {
             for entry in table.iter() {
                 match &entry.occupant {
                     Occupant::Watch { reader, writer } => {
-                        reader.iter().chain(writer).for_each(|watch| show(Held::Watch(watch)));
+                        reader.iter().chain(writer).for_each(|watched| show(Held::Watch(&watched.watch)));
                     }
                     Occupant::Source(source) => show(Held::Source(source)),
                 }

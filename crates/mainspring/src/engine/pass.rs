@@ -186,8 +186,8 @@ impl<H: Host> Engine<H> {
                     // asyncio: the reader's call before the writer's.
                     let reader = reader.as_ref().filter(|_| inbound);
                     let writer = writer.as_ref().filter(|_| outbound);
-                    for watch in reader.into_iter().chain(writer) {
-                        lanes.push(lane, Ready::Call(watch.clone().into()));
+                    for watched in reader.into_iter().chain(writer) {
+                        lanes.push(lane, Ready::Call(watched.watch.clone().into()));
                     }
                 }
             }

@@ -25,7 +25,7 @@ impl Registration {
     /// The key to claim with. Claims are made also while nothing is registered (a first `send`), hence never
     /// absent.
     pub fn key(&self) -> Key {
-        self.key.get().unwrap_or(Key { slot: u32::MAX, generation: 0 })
+        self.key.get().unwrap_or(Key::UNREGISTERED)
     }
 
     /// Tells the kernel to want `interest` of `fd`, for `source`.

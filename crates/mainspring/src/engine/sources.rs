@@ -14,9 +14,15 @@ use std::os::fd::RawFd;
 /// Who gets the events of a descriptor.
 pub(crate) enum Occupant<H: Host> {
     /// Calls of `add_reader` and `add_writer`.
-    Watch { reader: Option<H::Watch>, writer: Option<H::Watch> },
+    Watch { reader: Option<Watched<H>>, writer: Option<Watched<H>> },
     /// A transport or listener.
     Source(H::Source),
+}
+
+/// A watch and its serial number, which no other watch of the loop ever has.
+pub(crate) struct Watched<H: Host> {
+    pub watch: H::Watch,
+    pub serial: u64,
 }
 
 pub(crate) struct Entry<H: Host> {
@@ -31,17 +37,24 @@ pub(crate) struct SourceTable<H: Host> {
     /// Never goes back, so that no two registrations share a key until it wraps after four billion.
     next_generation: u32,
     by_fd: HashMap<RawFd, Key>,
+    next_serial: u64,
 }
 
 impl<H: Host> SourceTable<H> {
     pub fn new() -> Self {
-        SourceTable { entries: Slab::new(), next_generation: 1, by_fd: HashMap::new() }
+        SourceTable { entries: Slab::new(), next_generation: 1, by_fd: HashMap::new(), next_serial: 0 }
     }
 
     /// The key that the next [`SourceTable::insert`] will give.
     pub fn next_key(&self) -> Option<Key> {
         let slot = u32::try_from(self.entries.vacant_key()).ok()?;
         Some(Key { slot, generation: self.next_generation })
+    }
+
+    /// Numbers a watch.
+    pub fn number(&mut self, watch: H::Watch) -> Watched<H> {
+        self.next_serial += 1;
+        Watched { watch, serial: self.next_serial }
     }
 
     /// Enters a registration. A watch under the same descriptor number is stale (its descriptor was closed without a

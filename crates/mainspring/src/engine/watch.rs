@@ -1,9 +1,19 @@
 //! `add_reader` and `add_writer`: calls on a descriptor that the program reads and writes itself.
 
+use super::sources::Watched;
 use super::{Direction, Engine, Host, Occupant};
 use crate::poller::Interest;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
+
+/// Names one watch: to take back what one has left with the loop, and nothing that came to stand under the same
+/// descriptor number since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchTicket {
+    fd: RawFd,
+    direction: Direction,
+    serial: u64,
+}
 
 impl<H: Host> Engine<H> {
     /// Calls `watch` whenever `fd` is ready in `direction`, until it is unwatched. The one it replaces comes
@@ -11,8 +21,20 @@ impl<H: Host> Engine<H> {
     ///
     /// Fails as the kernel does, and with `ResourceBusy` where the descriptor belongs to a transport.
     pub fn watch(&self, fd: RawFd, direction: Direction, watch: H::Watch) -> io::Result<Option<H::Watch>> {
+        self.watch_with_ticket(fd, direction, watch).map(|(_, replaced)| replaced)
+    }
+
+    /// As [`Engine::watch`], with what [`Engine::unwatch_ticket`] asks for.
+    pub fn watch_with_ticket(
+        &self,
+        fd: RawFd,
+        direction: Direction,
+        watch: H::Watch,
+    ) -> io::Result<(WatchTicket, Option<H::Watch>)> {
         let borrowed = borrow(fd)?;
         let mut table = self.table.borrow_mut();
+        let watched = table.number(watch);
+        let ticket = WatchTicket { fd, direction, serial: watched.serial };
         let key = table.key_of(fd);
         match key.and_then(|key| table.get_mut(key).map(|entry| (key, entry))) {
             Some((key, entry)) => {
@@ -25,7 +47,8 @@ impl<H: Host> Engine<H> {
                 let told = if wanted == entry.interest { Interest::NONE } else { entry.interest };
                 self.poller.borrow_mut().update(borrowed, key, told, wanted)?;
                 entry.interest = wanted;
-                Ok(direction.of(reader, writer).replace(watch))
+                let replaced = direction.of(reader, writer).replace(watched);
+                Ok((ticket, replaced.map(|replaced| replaced.watch)))
             }
             None => {
                 let Some(key) = table.next_key() else {
@@ -33,13 +56,13 @@ impl<H: Host> Engine<H> {
                 };
                 self.poller.borrow_mut().update(borrowed, key, Interest::NONE, direction.interest())?;
                 let (reader, writer) = match direction {
-                    Direction::Inbound => (Some(watch), None),
-                    Direction::Outbound => (None, Some(watch)),
+                    Direction::Inbound => (Some(watched), None),
+                    Direction::Outbound => (None, Some(watched)),
                 };
                 let inserted = table.insert(fd, direction.interest(), Occupant::Watch { reader, writer });
                 drop(table);
                 drop(inserted);
-                Ok(None)
+                Ok((ticket, None))
             }
         }
     }
@@ -49,13 +72,30 @@ impl<H: Host> Engine<H> {
     ///
     /// Fails only with `ResourceBusy`, as [`Engine::watch`] does: whatever the kernel says, the watch is let go.
     pub fn unwatch(&self, fd: RawFd, direction: Direction) -> io::Result<Option<H::Watch>> {
+        self.unwatch_if(fd, direction, |_| true)
+    }
+
+    /// Takes back the watch that has this ticket; `None` if it is not there any more, whoever is.
+    pub fn unwatch_ticket(&self, ticket: WatchTicket) -> Option<H::Watch> {
+        let WatchTicket { fd, direction, serial } = ticket;
+        // A transport under this number by now has nothing to do with the watch.
+        self.unwatch_if(fd, direction, |watched| watched.serial == serial).unwrap_or(None)
+    }
+
+    fn unwatch_if(
+        &self,
+        fd: RawFd,
+        direction: Direction,
+        is_it: impl FnOnce(&Watched<H>) -> bool,
+    ) -> io::Result<Option<H::Watch>> {
         let mut table = self.table.borrow_mut();
         let Some(key) = table.key_of(fd) else { return Ok(None) };
         let Some(entry) = table.get_mut(key) else { return Ok(None) };
         let Occupant::Watch { reader, writer } = &mut entry.occupant else {
             return Err(io::ErrorKind::ResourceBusy.into());
         };
-        let Some(watch) = direction.of(reader, writer).take() else { return Ok(None) };
+        let place = direction.of(reader, writer);
+        let Some(watched) = place.take_if(|watched| is_it(watched)) else { return Ok(None) };
         let (old, new) = (entry.interest, entry.interest.without(direction.interest()));
         entry.interest = new;
         let gone = if new.is_none() { table.remove(key) } else { None };
@@ -66,7 +106,7 @@ impl<H: Host> Engine<H> {
         if let Ok(fd) = borrow(fd) {
             let _ = self.poller.borrow_mut().update(fd, key, old, new);
         }
-        Ok(Some(watch))
+        Ok(Some(watched.watch))
     }
 
     /// The transport or listener of this loop that has this descriptor registered.

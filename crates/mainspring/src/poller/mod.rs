@@ -60,6 +60,9 @@ pub struct Key {
 }
 
 impl Key {
+    /// What a claim is made with on a descriptor that is not registered; no registration ever has it.
+    pub const UNREGISTERED: Key = Key { slot: u32::MAX, generation: 0 };
+
     /// The key as the kernel carries it.
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.slot as u64

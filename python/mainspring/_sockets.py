@@ -1,0 +1,129 @@
+"""The ``sock_*`` coroutines: asyncio's operations on sockets that the program owns.
+
+Each tries first.  Where the kernel has nothing to say yet, the native part watches the socket as ``add_reader()`` and
+``add_writer()`` do, and takes its watch back in the moment the coroutine ends, however it ends.
+
+Whatever takes something out of the kernel does so in the coroutine itself, never in the loop's callback: between the two
+the task may be cancelled, and then the data or the connection would be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import _internals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from _typeshed import ReadableBuffer, WriteableBuffer
+    from typing_extensions import Unpack
+
+    from ._internals import Ts
+
+    T = TypeVar("T")
+
+__all__ = ("SocketOperations",)
+
+# How long a connection to a Unix socket waits for room in the listener's queue before it is tried again: at first, and at most.
+_FIRST_REST, _LONGEST_REST = 0.001, 0.05
+
+
+class SocketOperations(_internals.LoopParts):
+    """The part of the loop that is about the program's own sockets."""
+
+    def _check_socket(self, sock: socket.socket) -> None:
+        _internals.check_ssl_socket(sock)
+        if self._debug and sock.gettimeout() != 0:
+            raise ValueError("the socket must be non-blocking")
+
+    async def _attempts(
+        self, sock: socket.socket, to_write: bool, attempt: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> T:
+        """What ``attempt(*args)`` gives, as soon as the socket is ready for it."""
+        self._check_socket(sock)
+        while True:
+            try:
+                return attempt(*args)
+            except (BlockingIOError, InterruptedError):
+                pass
+            await self._until_ready(sock, to_write)
+
+    async def sock_recv(self, sock: socket.socket, n: int) -> bytes:
+        """Receive up to *n* bytes from a socket."""
+        while (data := self._try_recv(sock, n)) is None:
+            await self._until_ready(sock, False)
+        return data
+
+    async def sock_recv_into(self, sock: socket.socket, buf: WriteableBuffer) -> int:
+        """Receive from a socket into a buffer; how many bytes."""
+        while (count := self._try_recv_into(sock, buf)) is None:
+            await self._until_ready(sock, False)
+        return count
+
+    if sys.version_info >= (3, 11):
+
+        async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
+            """Receive a datagram of up to *bufsize* bytes; it and its sender's address."""
+            return await self._attempts(sock, False, sock.recvfrom, bufsize)
+
+        async def sock_recvfrom_into(
+            self, sock: socket.socket, buf: WriteableBuffer, nbytes: int = 0
+        ) -> tuple[int, Any]:
+            """Receive a datagram into a buffer; how many bytes, and the sender's address."""
+            if not nbytes:
+                nbytes = len(buf)  # type: ignore[arg-type]
+            return await self._attempts(sock, False, sock.recvfrom_into, buf, nbytes)
+
+        async def sock_sendto(self, sock: socket.socket, data: ReadableBuffer, address: Any) -> int:
+            """Send a datagram to an address; how many bytes of it."""
+            return await self._attempts(sock, True, sock.sendto, data, address)
+
+    async def sock_sendall(self, sock: socket.socket, data: ReadableBuffer) -> None:
+        """Send all of *data* to a socket."""
+        if type(sock) is socket.socket and sock.fileno() >= 0:
+            rest = self._try_sendall(sock, data)
+            if rest is not None:
+                await rest
+            return
+        with memoryview(data) as view, view.cast("B") as octets:
+            sent = await self._attempts(sock, True, sock.send, data)
+            while sent < len(octets):
+                with octets[sent:] as unsent:
+                    sent += await self._attempts(sock, True, sock.send, unsent)
+
+    async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
+        """Accept a connection: its socket, non-blocking, and its peer's address."""
+        conn, address = await self._attempts(sock, False, sock.accept)
+        conn.setblocking(False)
+        return conn, address
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Connect a socket to an address."""
+        self._check_socket(sock)
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            resolved = await self._ensure_resolved(
+                address, family=sock.family, type=sock.type, proto=sock.proto, loop=self
+            )
+            address = resolved[0][4]
+        rest = _FIRST_REST
+        while True:
+            try:
+                sock.connect(address)
+                return
+            except (BlockingIOError, InterruptedError) as error:
+                is_under_way = error.errno != errno.EAGAIN
+            if is_under_way:
+                break
+            # The queue of a Unix listener is full.  Nothing was begun, and nothing will tell when there is room.
+            await asyncio.sleep(rest)
+            rest = min(2 * rest, _LONGEST_REST)
+        await self._until_ready(sock, True)
+        failure = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failure:
+            raise OSError(failure, f"Connect call failed {address}")
