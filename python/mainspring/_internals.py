@@ -10,7 +10,7 @@ The native code names three more by itself: ``transports._FlowControlMixin``, th
 from __future__ import annotations
 
 import asyncio
-from asyncio import base_events, constants, format_helpers, futures
+from asyncio import base_events, constants, format_helpers, futures, unix_events
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         def _set_coroutine_origin_tracking(self, enabled: bool) -> None: ...
         def _asyncgen_firstiter_hook(self, agen: Any) -> None: ...
         def _asyncgen_finalizer_hook(self, agen: Any) -> None: ...
+        def _check_sendfile_params(self, sock: Any, file: Any, offset: int, count: int | None) -> None: ...
+        def _stop_serving(self, sock: Any) -> None: ...
         async def _ensure_resolved(self, address: Any, **options: Any) -> list[Any]: ...
 
 else:
@@ -49,6 +51,8 @@ format_callback_source: Callable[..., str] = _format._format_callback_source
 extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
 set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 SendfileMode = constants._SendfileMode
+# asyncio's own loop, by whatever name it has been imported since: two of its coroutines serve here too.
+UnixLoop: Any = unix_events._UnixSelectorEventLoop
 
 # From Python 3.13 on a callback's source is formatted with or without its arguments' values.
 FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varnames

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ._mainspring import NativeLoop
 from ._network import Network
+from ._resolving import Resolving
+from ._sendfile import FileSending
 from ._signals import SignalHandlers
 from ._sockets import SocketOperations
+from ._unix import UnixSockets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +32,23 @@ if TYPE_CHECKING:
 __all__ = ("Loop",)
 
 
-class Loop(SignalHandlers, SocketOperations, Network, NativeLoop, asyncio.BaseEventLoop):
+class Loop(
+    SignalHandlers,
+    SocketOperations,
+    FileSending,
+    Resolving,
+    UnixSockets,
+    Network,
+    NativeLoop,
+    asyncio.BaseEventLoop,
+):
     """An asyncio event loop whose inside is Rust."""
 
     def __init__(self) -> None:
         self._bind()
         self._init_signals()
         self._init_network()
+        self._init_unix()
         super().__init__()
 
     def run_forever(self) -> None:

@@ -18,15 +18,7 @@ from typing import TYPE_CHECKING, Any
 from . import _internals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
     from _typeshed import ReadableBuffer, WriteableBuffer
-    from typing_extensions import Unpack
-
-    from ._internals import Ts
-
-    T = TypeVar("T")
 
 __all__ = ("SocketOperations",)
 
@@ -42,14 +34,12 @@ class SocketOperations(_internals.LoopParts):
         if self._debug and sock.gettimeout() != 0:
             raise ValueError("the socket must be non-blocking")
 
-    async def _attempts(
-        self, sock: socket.socket, to_write: bool, attempt: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
-    ) -> T:
-        """What ``attempt(*args)`` gives, as soon as the socket is ready for it."""
+    async def _attempts(self, sock: socket.socket, to_write: bool, method: str, *args: Any) -> Any:
+        """What a method of the socket gives, as soon as the socket is ready for it."""
         self._check_socket(sock)
         while True:
             try:
-                return attempt(*args)
+                return getattr(sock, method)(*args)
             except (BlockingIOError, InterruptedError):
                 pass
             await self._until_ready(sock, to_write)
@@ -70,7 +60,8 @@ class SocketOperations(_internals.LoopParts):
 
         async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
             """Receive a datagram of up to *bufsize* bytes; it and its sender's address."""
-            return await self._attempts(sock, False, sock.recvfrom, bufsize)
+            data, address = await self._attempts(sock, False, "recvfrom", bufsize)
+            return data, address
 
         async def sock_recvfrom_into(
             self, sock: socket.socket, buf: WriteableBuffer, nbytes: int = 0
@@ -78,11 +69,13 @@ class SocketOperations(_internals.LoopParts):
             """Receive a datagram into a buffer; how many bytes, and the sender's address."""
             if not nbytes:
                 nbytes = len(buf)  # type: ignore[arg-type]
-            return await self._attempts(sock, False, sock.recvfrom_into, buf, nbytes)
+            count, address = await self._attempts(sock, False, "recvfrom_into", buf, nbytes)
+            return count, address
 
         async def sock_sendto(self, sock: socket.socket, data: ReadableBuffer, address: Any) -> int:
             """Send a datagram to an address; how many bytes of it."""
-            return await self._attempts(sock, True, sock.sendto, data, address)
+            sent: int = await self._attempts(sock, True, "sendto", data, address)
+            return sent
 
     async def sock_sendall(self, sock: socket.socket, data: ReadableBuffer) -> None:
         """Send all of *data* to a socket."""
@@ -92,14 +85,14 @@ class SocketOperations(_internals.LoopParts):
                 await rest
             return
         with memoryview(data) as view, view.cast("B") as octets:
-            sent = await self._attempts(sock, True, sock.send, data)
+            sent = await self._attempts(sock, True, "send", data)
             while sent < len(octets):
                 with octets[sent:] as unsent:
-                    sent += await self._attempts(sock, True, sock.send, unsent)
+                    sent += await self._attempts(sock, True, "send", unsent)
 
     async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
         """Accept a connection: its socket, non-blocking, and its peer's address."""
-        conn, address = await self._attempts(sock, False, sock.accept)
+        conn, address = await self._attempts(sock, False, "accept")
         conn.setblocking(False)
         return conn, address
 

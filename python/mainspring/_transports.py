@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _mainspring
 from ._internals import SendfileMode
+from ._sendfile import FileSender
 
 if TYPE_CHECKING:
     import asyncio
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ("StreamTransport",)
 
 
-class StreamTransport(_mainspring.StreamTransport):
+class StreamTransport(FileSender, _mainspring.StreamTransport):
     """The transport of a TCP or Unix stream connection."""
 
     # What asyncio's own code asks of a transport before it starts TLS or sends a file over it.
     _start_tls_compatible = True
-    _sendfile_compatible = SendfileMode.FALLBACK
+    _sendfile_compatible = SendfileMode.TRY_NATIVE
 
     def __init__(self, extra: dict[str, Any] | None = None) -> None:
         self._extra = {} if extra is None else extra

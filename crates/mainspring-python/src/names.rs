@@ -40,7 +40,7 @@ names! {
     buffer_updated, callback_failed, connection_lost, connection_made, context, data_received,
     eof_received, fatal_transport_error, get_buffer, pause_writing, resume_writing, slow_callback,
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed,
-    _asyncio_future_blocking, _check_socket, create_future, done, fileno, recv, recv_into, result,
+    _asyncio_future_blocking, _check_socket, _drained, create_future, done, fileno, recv, recv_into, result,
     set_exception, set_result,
 }
 

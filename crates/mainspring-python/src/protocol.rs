@@ -154,6 +154,10 @@ impl Upper<PyHost> for PyUpper {
         self.call(&self.names.resume_writing, []).map(drop)
     }
 
+    fn drained(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
+        cx.this.bind(attached()).call_method0(&self.names._drained).map(drop)
+    }
+
     fn detach(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
         let py = attached();
         let protocol = self.protocol.borrow_mut().take();

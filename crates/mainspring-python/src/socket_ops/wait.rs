@@ -200,6 +200,20 @@ impl SocketWait {
         Ok(())
     }
 
+    /// Ends the wait with a failure that somebody else has noticed.
+    fn fail(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = error.py();
+        if !self.state.pending.is_waiting() {
+            return Ok(());
+        }
+        self.leave(py)?;
+        let (names, future) = (names(py)?, self.future(py)?);
+        if !future.call_method0(&names.done)?.is_truthy()? {
+            future.call_method1(&names.set_exception, (error,))?;
+        }
+        Ok(())
+    }
+
     /// How much of the file was sent.
     #[getter]
     fn sent(&self) -> u64 {

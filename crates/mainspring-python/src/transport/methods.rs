@@ -7,7 +7,7 @@ use crate::fastcall::{self, Args, enter};
 use crate::host::PyHost;
 use crate::native_object::NativeClass;
 use crate::obj::Obj;
-use mainspring::transport::{Cx, Notice, Upper, WaterMarks};
+use mainspring::transport::{Cx, Notice, Upper, WaterMarks, WriteRefused};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -56,6 +56,12 @@ pub fn table() -> Vec<ffi::PyMethodDef> {
             force_close,
             c"Close immediately; the argument is what connection_lost() is told.",
         ),
+        fastcall::method_noargs(
+            c"_reserve_writing",
+            reserve_writing,
+            c"Refuse writes, for somebody who sends past the queue; whether that is empty.",
+        ),
+        fastcall::method_noargs(c"_release_writing", release_writing, c"Take writes again."),
         fastcall::method_noargs(c"_state", state, c"What repr() shows."),
         fastcall::method_noargs(c"_take_socket", take_socket, c"The socket object that owns the descriptor."),
         fastcall::method_noargs(c"_release", release, c"Close the descriptor of a transport that is lost."),
@@ -86,7 +92,12 @@ fn boolean(value: bool) -> PyResult<*mut ffi::PyObject> {
 }
 
 fn check_write(open: &Open) -> PyResult<()> {
-    open.stream.check_write().map_err(|_| PyRuntimeError::new_err("Cannot call write() after write_eof()"))
+    open.stream.check_write().map_err(|refused| {
+        PyRuntimeError::new_err(match refused {
+            WriteRefused::AfterEof => "Cannot call write() after write_eof()",
+            WriteRefused::Reserved => "unable to write; sendfile is in progress",
+        })
+    })
 }
 
 extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
@@ -240,6 +251,17 @@ extern "C" fn notified(this: *mut ffi::PyObject, notice: *mut ffi::PyObject) -> 
         let result = open.stream.notified(cx, notice);
         open.forget_contexts_at_the_end();
         result?;
+        none(py)
+    })
+}
+
+extern "C" fn reserve_writing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |_, open, _| boolean(open.stream.reserve_writing()))
+}
+
+extern "C" fn release_writing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, open, _| {
+        open.stream.release_writing();
         none(py)
     })
 }

@@ -15,7 +15,7 @@ mod write_queue;
 
 pub use flow::{FlowControl, WaterMarks};
 pub use listener::{Acceptor, Listener};
-pub use stream::Stream;
+pub use stream::{Stream, WriteRefused};
 pub use write_queue::WriteQueue;
 
 use crate::engine::{Engine, Host};
@@ -125,6 +125,12 @@ pub trait Upper<H: Host> {
 
     /// What waits to be sent is down to the low-water mark again.
     fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+
+    /// For whoever has reserved the sending end: nothing is queued any more, or the connection is gone.
+    fn drained(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let _ = cx;
+        Ok(())
+    }
 
     /// Drops everything the protocol side holds for this connection: the transport is at its end.
     fn detach(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;

@@ -12,6 +12,7 @@
 //! | `closing` | by `close`, `abort` or a failure | nothing is delivered any more |
 //! | `lost` | when `connection_lost` is scheduled | nothing is sent any more, writes are counted and dropped |
 //! | `eof_written` | by `write_eof` | writing is an error; the socket is shut down once the queue is empty |
+//! | `reserved` | between `reserve_writing` and `release_writing` | writing is an error: somebody sends past the queue |
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
 
 use super::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteQueue, is_to_be_repeated};
@@ -29,6 +30,8 @@ const WARN_AFTER_LOST_WRITES: u32 = 5;
 pub enum WriteRefused {
     /// `write_eof` was called before.
     AfterEof,
+    /// Somebody has reserved the sending end.
+    Reserved,
 }
 
 /// See the module's text.
@@ -44,6 +47,7 @@ pub struct Stream<H: TransportHost, U> {
     closing: Cell<bool>,
     lost: Cell<bool>,
     eof_written: Cell<bool>,
+    reserved: Cell<bool>,
     reading_paused: Cell<bool>,
 }
 
@@ -63,6 +67,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             closing: Cell::new(false),
             lost: Cell::new(false),
             eof_written: Cell::new(false),
+            reserved: Cell::new(false),
             reading_paused: Cell::new(false),
         }
     }
@@ -195,7 +200,25 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Whether a write would be refused; asked before the data is looked at.
     pub fn check_write(&self) -> Result<(), WriteRefused> {
-        if self.eof_written.get() { Err(WriteRefused::AfterEof) } else { Ok(()) }
+        if self.eof_written.get() {
+            Err(WriteRefused::AfterEof)
+        } else if self.reserved.get() {
+            Err(WriteRefused::Reserved)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Refuses writes from here on, for somebody who will send on the descriptor when the queue is empty. Whether it is
+    /// already; if not, [`Upper::drained`] tells.
+    pub fn reserve_writing(&self) -> bool {
+        self.reserved.set(true);
+        self.queue.borrow().is_empty()
+    }
+
+    /// Takes writes again.
+    pub fn release_writing(&self) {
+        self.reserved.set(false);
     }
 
     /// Sends `data`: now if nothing waits before it, and what the kernel does not take later. `keep` gives the
@@ -352,6 +375,9 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             return Ok(());
         }
         self.want_outbound(cx, false)?;
+        if self.reserved.get() && !self.closing.get() {
+            self.upper.drained(cx)?;
+        }
         if self.lost.get() {
             // The kernel refused, and the end is on its way.
             Ok(())
@@ -409,7 +435,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         let _ = self.set_interest(cx, Interest::NONE);
         let channel = self.channel.borrow_mut().take();
         drop(channel);
-        result.and(self.upper.detach(cx))
+        let told = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
+        result.and(told).and(self.upper.detach(cx))
     }
 
     fn shutdown_write(&self) -> io::Result<()> {

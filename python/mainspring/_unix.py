@@ -1,0 +1,44 @@
+"""Unix stream sockets.
+
+Connecting and serving are asyncio's own coroutines, in the version of the Python at hand: they check their arguments,
+bind and connect, and then call the loop for what is native.  Only the end of a server is told here.
+"""
+
+from __future__ import annotations
+
+import os
+from asyncio.log import logger
+from typing import TYPE_CHECKING, Any
+
+from . import _internals
+
+if TYPE_CHECKING:
+    import socket
+
+__all__ = ("UnixSockets",)
+
+
+class UnixSockets(_internals.LoopParts):
+    """The part of the loop that is about Unix stream sockets."""
+
+    create_unix_connection: Any = _internals.UnixLoop.create_unix_connection
+    create_unix_server: Any = _internals.UnixLoop.create_unix_server
+
+    def _init_unix(self) -> None:
+        # From Python 3.13 on: the sockets whose files go with their servers, and the files' inode numbers.
+        self._unix_server_sockets: dict[socket.socket, int] = {}
+
+    def _stop_serving(self, sock: socket.socket) -> None:
+        inode = self._unix_server_sockets.pop(sock, None)
+        path = None if inode is None else sock.getsockname()
+        super()._stop_serving(sock)
+        if path is None:
+            return
+        try:
+            # Somebody else may serve under the same path by now.
+            if os.stat(path).st_ino == inode:
+                os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            logger.error("Unable to clean up listening UNIX socket %r: %r", path, error)
