@@ -1,0 +1,531 @@
+"""The ``sock_*`` coroutines: what they give, and what they say to what they cannot use."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import contextvars
+import errno
+import inspect
+import socket
+import ssl
+import sys
+
+import pytest
+from peers import Recorder, in_thread, pattern, read_exactly, read_to_end, reset
+
+datagrams = pytest.mark.skipif(sys.version_info < (3, 11), reason="new in Python 3.11")
+
+
+@contextlib.contextmanager
+def pair(kind=socket.SOCK_STREAM):
+    """Two connected sockets: ours, non-blocking, and theirs."""
+    ours, theirs = socket.socketpair(type=kind)
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.settimeout(30)
+        yield ours, theirs
+
+
+def watched(loop):
+    """How many descriptors the loop watches for its users."""
+    counts = getattr(loop, "_counts", None)
+    return counts()[2] if counts else len(loop._selector.get_map()) - 1
+
+
+def finish(coroutine):
+    """What a coroutine gives that has nothing to wait for."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    pytest.fail("it waits")
+
+
+async def waiting(coroutine):
+    """A task that waits for its socket."""
+    task = asyncio.ensure_future(coroutine)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+def test_what_can_be_done_at_once_does_not_wait_for_the_loop(loop):
+    with pair() as (ours, theirs), socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        theirs.sendall(b"abcdef")
+        assert finish(loop.sock_recv(ours, 4)) == b"abcd"
+        buffer = bytearray(8)
+        assert finish(loop.sock_recv_into(ours, buffer)) == 2
+        assert buffer == b"ef\0\0\0\0\0\0"
+        assert finish(loop.sock_sendall(ours, b"answer")) is None
+        assert theirs.recv(100) == b"answer"
+        with socket.create_connection(listener.getsockname()) as client:
+            conn, address = finish(loop.sock_accept(listener))
+            with conn:
+                assert address == client.getsockname()
+                assert conn.gettimeout() == 0
+        assert watched(loop) == 0
+
+
+def test_receiving_waits_until_something_is_there(run, loop):
+    async def main():
+        with pair() as (ours, theirs):
+            receiving = await waiting(loop.sock_recv(ours, 100))
+            theirs.sendall(b"hello")
+            assert await receiving == b"hello"
+            buffer = bytearray(3)
+            receiving = await waiting(loop.sock_recv_into(ours, memoryview(buffer)[1:]))
+            theirs.sendall(b"hello")
+            assert await receiving == 2
+            assert buffer == b"\0he"
+            assert await loop.sock_recv(ours, 100) == b"llo"
+            receiving = await waiting(loop.sock_recv(ours, 100))
+            theirs.close()
+            assert await receiving == b""
+            assert watched(loop) == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1, 65535, 65536, 65537, 1 << 20])
+def test_one_call_receives_no_more_than_it_asked_for_and_all_of_that_if_it_is_there(run, loop, size):
+    async def main():
+        with pair() as (ours, theirs):
+            for sock in (ours, theirs):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+            data = pattern(size + 10)
+            sending = loop.run_in_executor(None, theirs.sendall, data)
+            received = b""
+            while len(received) < len(data):
+                part = await loop.sock_recv(ours, size)
+                assert 0 < len(part) <= size
+                received += part
+            assert received == data
+            await sending
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_long_message_is_sent_whole(run, loop, kind):
+    async def main():
+        with pair() as (ours, theirs):
+            data = pattern(5_000_000)
+            reading = loop.run_in_executor(None, read_to_end, theirs)
+            assert await loop.sock_sendall(ours, kind(data)) is None
+            ours.shutdown(socket.SHUT_WR)
+            assert await reading == data
+            assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_message_of_large_items_is_sent_whole(run, loop, loop_name):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio takes the number of items for the number of bytes")
+
+    async def main():
+        with pair() as (ours, theirs):
+            data = array.array("I", range(500_000))
+            reading = loop.run_in_executor(None, read_to_end, theirs)
+            await loop.sock_sendall(ours, data)
+            ours.shutdown(socket.SHUT_WR)
+            assert await reading == data.tobytes()
+
+    run(main())
+
+
+def test_a_buffer_cannot_be_resized_while_it_is_sent_and_can_after(run, loop):
+    async def main():
+        with pair() as (ours, theirs):
+            data = bytearray(pattern(5_000_000))
+            sending = await waiting(loop.sock_sendall(ours, data))
+            with pytest.raises(BufferError):
+                data.clear()
+            assert await in_thread(read_exactly, theirs, len(data)) == data
+            await sending
+            del sending
+            data.clear()
+
+    run(main())
+
+
+def test_both_directions_of_a_socket_wait_at_once(run, loop):
+    async def main():
+        with pair() as (ours, theirs):
+            data = pattern(3_000_000)
+            receiving = await waiting(loop.sock_recv(ours, 100))
+            sending = await waiting(loop.sock_sendall(ours, data))
+            theirs.sendall(b"early")
+            assert await receiving == b"early"
+            assert not sending.done()
+            receiving = await waiting(loop.sock_recv(ours, 100))
+            assert await in_thread(read_exactly, theirs, len(data)) == data
+            await sending
+            theirs.sendall(b"late")
+            assert await receiving == b"late"
+            assert watched(loop) == 0
+
+    run(main())
+
+
+@datagrams
+def test_datagrams(run, loop):
+    async def main():
+        with socket.socket(type=socket.SOCK_DGRAM) as one, socket.socket(type=socket.SOCK_DGRAM) as two:
+            for sock in (one, two):
+                sock.setblocking(False)
+                sock.bind(("127.0.0.1", 0))
+            receiving = await waiting(loop.sock_recvfrom(two, 100))
+            assert await loop.sock_sendto(one, b"hello", two.getsockname()) == 5
+            assert await receiving == (b"hello", one.getsockname())
+            buffer = bytearray(4)
+            receiving = await waiting(loop.sock_recvfrom_into(two, buffer))
+            await loop.sock_sendto(one, b"hello", two.getsockname())
+            assert await receiving == (4, one.getsockname())
+            assert buffer == b"hell"
+            await loop.sock_sendto(one, b"hello", two.getsockname())
+            assert (await loop.sock_recvfrom_into(two, buffer, 1))[0] == 1
+            assert watched(loop) == 0
+
+    run(main())
+
+
+@datagrams
+def test_a_datagram_waits_for_room(run, loop):
+    async def main():
+        with pair(socket.SOCK_DGRAM) as (ours, theirs):
+            sent = 0
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    ours.send(b"%d" % sent)
+                    sent += 1
+            address = None
+
+            class Connected(socket.socket):
+                def sendto(self, data, *address):
+                    return self.send(data)
+
+            with Connected(fileno=ours.detach()) as same:
+                same.setblocking(False)
+                sending = await waiting(loop.sock_sendto(same, b"last", address))
+                for number in range(sent):
+                    assert theirs.recv(100) == b"%d" % number
+                assert await sending == 4
+                assert theirs.recv(100) == b"last"
+            assert watched(loop) == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_connecting_and_accepting(run, loop, host):
+    async def main():
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.create_server((host, 0), family=family) as listener, socket.socket(family) as client:
+            listener.setblocking(False)
+            client.setblocking(False)
+            accepting = await waiting(loop.sock_accept(listener))
+            assert await loop.sock_connect(client, (host, listener.getsockname()[1])) is None
+            conn, address = await accepting
+            with conn:
+                assert address == client.getsockname()
+                assert conn.gettimeout() == 0
+                assert not conn.get_inheritable()
+                await loop.sock_sendall(client, b"hello")
+                assert await loop.sock_recv(conn, 100) == b"hello"
+            assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_connection_that_is_refused_says_where_to(run, loop):
+    async def main():
+        with socket.socket() as bound, socket.socket() as client:
+            bound.bind(("127.0.0.1", 0))
+            client.setblocking(False)
+            with pytest.raises(ConnectionRefusedError, match="Connect call failed") as failure:
+                await loop.sock_connect(client, bound.getsockname())
+            assert failure.value.errno == errno.ECONNREFUSED
+            assert str(bound.getsockname()) in str(failure.value)
+            assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_connection_to_a_path(run, loop, tmp_path):
+    async def main():
+        path = str(tmp_path / "socket")
+        with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+            listener.setblocking(False)
+            client.setblocking(False)
+            with pytest.raises(FileNotFoundError):
+                await loop.sock_connect(client, path)
+            listener.bind(path)
+            listener.listen()
+            await loop.sock_connect(client, path)
+            conn, address = await loop.sock_accept(listener)
+            with conn:
+                assert address == ""
+            assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_connection_to_a_path_waits_for_room_in_the_queue(run, loop, loop_name, tmp_path):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio says it is connected when it is not")
+
+    async def main():
+        path = str(tmp_path / "socket")
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.setblocking(False)
+            listener.bind(path)
+            listener.listen(0)
+            clients = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(5)]
+            for client in clients:
+                client.setblocking(False)
+            connecting = asyncio.gather(*(loop.sock_connect(client, path) for client in clients))
+            for _ in clients:
+                conn, _ = await loop.sock_accept(listener)
+                stack.enter_context(conn)
+            await connecting
+            for client in clients:
+                client.getpeername()
+
+    run(main())
+
+
+def test_a_failure_of_the_peer_is_told(run, loop):
+    async def main():
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            with socket.create_connection(listener.getsockname()) as ours:
+                ours.setblocking(False)
+                theirs, _ = listener.accept()
+                receiving = await waiting(loop.sock_recv(ours, 100))
+                reset(theirs)
+                with pytest.raises(ConnectionResetError):
+                    await receiving
+                with pytest.raises(BrokenPipeError):
+                    await loop.sock_sendall(ours, b"anybody there?")
+        with pair() as (ours, theirs):
+            sending = await waiting(loop.sock_sendall(ours, bytes(5_000_000)))
+            theirs.close()
+            with pytest.raises(ConnectionError):
+                await sending
+        assert watched(loop) == 0
+
+    run(main())
+
+
+OPERATIONS = [
+    ("sock_recv", (10,)),
+    ("sock_recv_into", (bytearray(10),)),
+    ("sock_sendall", (b"data",)),
+    ("sock_accept", ()),
+    ("sock_connect", (("127.0.0.1", 1),)),
+]
+if sys.version_info >= (3, 11):
+    OPERATIONS += [
+        ("sock_recvfrom", (10,)),
+        ("sock_recvfrom_into", (bytearray(10),)),
+        ("sock_sendto", (b"data", ("127.0.0.1", 1))),
+    ]
+each_operation = pytest.mark.parametrize("name, args", OPERATIONS, ids=[name for name, _ in OPERATIONS])
+
+
+@each_operation
+def test_they_are_coroutines_and_fail_when_awaited(run, loop, name, args):
+    with socket.socket() as sock:
+        sock.close()
+        coroutine = getattr(loop, name)(sock, *args)
+        assert inspect.iscoroutine(coroutine)
+        with pytest.raises(OSError) as failure:
+            run(coroutine)
+        assert failure.value.errno == errno.EBADF
+    assert watched(loop) == 0
+
+
+@each_operation
+def test_debug_mode_wants_a_socket_that_does_not_block(run, loop, name, args):
+    loop.set_debug(True)
+    with socket.socket() as sock:
+        with pytest.raises(ValueError, match="the socket must be non-blocking"):
+            run(getattr(loop, name)(sock, *args))
+        sock.settimeout(1)
+        with pytest.raises(ValueError, match="the socket must be non-blocking"):
+            run(getattr(loop, name)(sock, *args))
+
+
+@each_operation
+def test_a_socket_with_tls_is_refused(run, loop, name, args):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with pair() as (ours, _):
+        context.check_hostname = False
+        with context.wrap_socket(ours, do_handshake_on_connect=False) as secure:
+            with pytest.raises(TypeError, match="Socket cannot be of type SSLSocket"):
+                run(getattr(loop, name)(secure, *args))
+
+
+def test_arguments_that_make_no_sense(run, loop):
+    async def main():
+        with pair() as (ours, theirs):
+            theirs.sendall(b"data")
+            with pytest.raises(ValueError, match="negative buffersize in recv"):
+                await loop.sock_recv(ours, -1)
+            for count in ("10", None, 1.5):
+                with pytest.raises(TypeError):
+                    await loop.sock_recv(ours, count)
+            with pytest.raises(OverflowError):
+                await loop.sock_recv(ours, 1 << 70)
+            for buffer in (b"cannot be changed", "text", None):
+                with pytest.raises(TypeError):
+                    await loop.sock_recv_into(ours, buffer)
+            for data in ("text", None, 1):
+                with pytest.raises(TypeError):
+                    await loop.sock_sendall(ours, data)
+            assert await loop.sock_recv(ours, 0) == b""
+            assert await loop.sock_recv_into(ours, bytearray()) == 0
+            assert await loop.sock_sendall(ours, b"") is None
+            assert await loop.sock_recv(ours, True) == b"d"
+            assert await loop.sock_recv(ours, 100) == b"ata"
+
+    run(main())
+
+
+def test_the_methods_of_a_special_socket_are_used(run, loop):
+    class Rotated(socket.socket):
+        def recv(self, count):
+            return super().recv(count)[::-1]
+
+        def recv_into(self, buffer):
+            count = super().recv_into(buffer)
+            buffer[:count] = bytes(buffer[:count])[::-1]
+            return count
+
+        def send(self, data):
+            return super().send(bytes(data[:100]))
+
+        def accept(self):
+            conn, address = super().accept()
+            return conn, ("accepted", address)
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        with Rotated(fileno=ours.detach()) as special, theirs:
+            special.setblocking(False)
+            receiving = await waiting(loop.sock_recv(special, 10))
+            theirs.sendall(b"abc")
+            assert await receiving == b"cba"
+            buffer = bytearray(3)
+            receiving = await waiting(loop.sock_recv_into(special, buffer))
+            theirs.sendall(b"def")
+            assert await receiving == 3
+            assert buffer == b"fed"
+            data = pattern(1_000_000)
+            reading = loop.run_in_executor(None, read_exactly, theirs, len(data))
+            await loop.sock_sendall(special, data)
+            assert await reading == data
+        with Rotated() as listener, socket.socket() as client:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            listener.setblocking(False)
+            client.connect(listener.getsockname())
+            conn, address = await loop.sock_accept(listener)
+            conn.close()
+            assert address == ("accepted", client.getsockname())
+        assert watched(loop) == 0
+
+    run(main())
+
+
+def test_the_socket_of_a_transport_is_not_for_others_to_wait_on(run, loop):
+    async def main():
+        ours, theirs = socket.socketpair()
+        with theirs:
+            transport, protocol = await loop.create_connection(Recorder, sock=ours)
+            await protocol.until(lambda: protocol.transport is not None)
+            await asyncio.sleep(0)
+            with pytest.raises(RuntimeError, match="is used by transport"):
+                await loop.sock_recv(ours, 10)
+            theirs.sendall(b"for the transport")
+            assert await protocol.until_received(17) == b"for the transport"
+            transport.close()
+            await protocol.until_lost()
+
+    run(main())
+
+
+def test_the_second_reader_of_a_socket_takes_the_place_of_the_first(run, loop):
+    async def main():
+        with pair() as (ours, theirs):
+            first = await waiting(loop.sock_recv(ours, 10))
+            second = await waiting(loop.sock_recv(ours, 10))
+            theirs.sendall(b"data")
+            assert await second == b"data"
+            assert not first.done()
+            called = asyncio.Event()
+            loop.add_reader(ours, called.set)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            theirs.sendall(b"more")
+            await called.wait()
+            assert loop.remove_reader(ours)
+            assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_context_of_the_task_is_the_context_after_the_wait(run, loop):
+    variable = contextvars.ContextVar("variable", default="outside")
+
+    async def receive(sock, value):
+        variable.set(value)
+        await loop.sock_recv(sock, 10)
+        return variable.get()
+
+    async def main():
+        with pair() as (ours, theirs):
+            receiving = await waiting(receive(ours, "inside"))
+            theirs.sendall(b"data")
+            assert await receiving == "inside"
+            assert variable.get() == "outside"
+
+    run(main())
+
+
+def test_it_works_in_debug_mode(run, loop):
+    loop.set_debug(True)
+    loop.slow_callback_duration = 1000
+
+    async def main():
+        with pair() as (ours, theirs):
+            receiving = await waiting(loop.sock_recv(ours, 10))
+            theirs.sendall(b"data")
+            assert await receiving == b"data"
+            data = pattern(3_000_000)
+            reading = loop.run_in_executor(None, read_exactly, theirs, len(data))
+            await loop.sock_sendall(ours, data)
+            assert await reading == data
+
+    run(main())
+
+
+def test_nothing_is_read_while_nobody_asks(run, loop):
+    """What one call did not ask for stays for whoever reads the descriptor next, be it another program."""
+
+    async def main():
+        with pair() as (ours, theirs):
+            receiving = await waiting(loop.sock_recv(ours, 3))
+            theirs.sendall(b"abcdef")
+            assert await receiving == b"abc"
+            await asyncio.sleep(0)
+            assert ours.recv(100) == b"def"
+
+    run(main())
