@@ -22,6 +22,9 @@ import mainspring
 
 HERE = pathlib.Path(__file__).parent
 
+# A program of its own, not a test.
+collect_ignore = ["conformance"]
+
 # Seconds after which a wait has failed; long, since it is never waited for when all is well.
 LIMIT = 30
 
