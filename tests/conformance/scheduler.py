@@ -47,13 +47,19 @@ class Scheduler:
             for tests, outcome in pool.map(self.discover, modules):
                 results.update(outcome)
                 self.units.update(by_class(tests))
-            # The largest first, so that the end does not wait for one of them.
-            units = sorted(self.units.items(), key=lambda unit: -len(unit[1]))
-            done = {pool.submit(self.run_unit, unit, tests): unit for unit, tests in units}
+        results.update(self.run_units(self.units))
+        return dict(sorted(results.items()))
+
+    def run_units(self, units):
+        """Run classes, the largest first, so that the end does not wait for one of them."""
+        results = {}
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            largest_first = sorted(units.items(), key=lambda unit: -len(unit[1]))
+            done = {pool.submit(self.run_unit, unit, tests): unit for unit, tests in largest_first}
             for future in concurrent.futures.as_completed(done):
                 results.update(future.result())
                 self.progress(done[future], future.result())
-        return dict(sorted(results.items()))
+        return results
 
     def again(self, tests, units=None):
         """Run these again, each in a process of its own; `units` are the classes of the run they come from."""

@@ -1,10 +1,10 @@
 """Say what the failures of a run mean, by trying them again and on a loop to compare with.
 
 A test that failed is run once more, alone.  If it passes then it is `unsteady`: it
-counts as passed and is named.  If not, it is tried on the other loop, up to twice, so
-that an unsteady test is not taken for one that cannot pass: passing there makes it
-`failed`, and not passing there either makes it `aside`, for then it says nothing of the
-loop under test.
+counts as passed and is named.  If not, it is tried on the other loop: with its whole
+class, since some tests lean on what earlier ones left behind, then alone.  Passing there
+once makes it `failed`, and not passing there either makes it `aside`, for then it says
+nothing of the loop under test.
 """
 
 import collections
@@ -26,8 +26,11 @@ def judge(results, runner, other):
     again = runner.again(bad)
     failed = [test for test in bad if not passes(again[test])]
     skipped = [test for test, outcome in results.items() if outcome["state"] == "skip"]
-    elsewhere = other.again([*failed, *skipped], runner.units)
-    elsewhere.update(other.again([test for test in failed if not passes(elsewhere[test])], runner.units))
+    classes = {test.rpartition(".")[0] for test in failed}
+    in_class = other.run_units({unit: tests for unit, tests in runner.units.items() if unit in classes})
+    elsewhere = {test: in_class[test] for test in failed if test in in_class}
+    left = [test for test in failed if test not in elsewhere or not passes(elsewhere[test])]
+    elsewhere.update(other.again([*left, *skipped], runner.units))
     for test in bad:
         results[test]["verdict"] = UNSTEADY
     for test in failed:
