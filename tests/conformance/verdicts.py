@@ -1,10 +1,10 @@
-"""Say what the failures of a run mean, by trying them again and on a loop to compare with.
+"""Say what the failures of a run mean, by trying them on a loop to compare with and again.
 
-A test that failed is run once more, alone.  If it passes then it is `unsteady`: it
-counts as passed and is named.  If not, it is tried on the other loop: with its whole
-class, since some tests lean on what earlier ones left behind, then alone.  Passing there
-once makes it `failed`, and not passing there either makes it `aside`, for then it says
-nothing of the loop under test.
+A test that failed is tried on the other loop: with its whole class, since some tests lean
+on what earlier ones left behind, then alone.  Not passing there either makes it `aside`,
+for then it says nothing of the loop under test.  If it passes there, it is run once more on
+the loop under test, alone: passing then makes it `unsteady`, which counts as passed and is
+named, and else it is `failed`.
 """
 
 import collections
@@ -23,20 +23,23 @@ def judge(results, runner, other):
     for outcome in results.values():
         outcome["verdict"] = PASSED if report.state(outcome) == "pass" else ASIDE
     bad = [test for test, outcome in results.items() if outcome["state"] in report.BAD]
-    again = runner.again(bad)
-    failed = [test for test in bad if not passes(again[test])]
+    elsewhere = on_other_loop(bad, runner, other)
+    able = [test for test in bad if passes(elsewhere[test])]
+    for test, outcome in runner.again(able).items():
+        results[test]["verdict"] = UNSTEADY if passes(outcome) else FAILED
     skipped = [test for test, outcome in results.items() if outcome["state"] == "skip"]
-    classes = {test.rpartition(".")[0] for test in failed}
-    in_class = other.run_units({unit: tests for unit, tests in runner.units.items() if unit in classes})
-    elsewhere = {test: in_class[test] for test in failed if test in in_class}
-    left = [test for test in failed if test not in elsewhere or not passes(elsewhere[test])]
-    elsewhere.update(other.again([*left, *skipped], runner.units))
-    for test in bad:
-        results[test]["verdict"] = UNSTEADY
-    for test in failed:
-        results[test]["verdict"] = FAILED if passes(elsewhere[test]) else ASIDE
+    elsewhere.update(other.again(skipped))
     for test, outcome in elsewhere.items():
         results[test]["elsewhere"] = outcome["state"]
+
+
+def on_other_loop(tests, runner, other):
+    """How these do there at best; one that hangs there is not waited for twice."""
+    classes = {test.rpartition(".")[0] for test in tests}
+    found = other.run_units({unit: members for unit, members in runner.units.items() if unit in classes})
+    found = {test: found[test] for test in tests if test in found}
+    left = [test for test in tests if test not in found or found[test]["state"] not in ("pass", "timeout")]
+    return found | other.again(left, runner.units)
 
 
 def text(run):
