@@ -30,7 +30,7 @@ def arguments(description, uvloop):
     parser.add_argument(
         "--beside",
         metavar="MODULE:FACTORY",
-        help="try what fails again, alone and on this loop: only what passes here counts as failed",
+        help="try what fails on this loop and again: what passes here and never there has failed",
     )
     parser.add_argument("--audit", action="store_true", help="run the excluded tests, and no others")
     parser.add_argument(

@@ -61,10 +61,20 @@ class Scheduler:
                 self.progress(done[future], future.result())
         return results
 
-    def again(self, tests, units=None):
-        """Run these again, each in a process of its own; `units` are the classes of the run they come from."""
+    def run_with_class(self, tests, units):
+        """Run these again, each among all of its class; `units` are the classes of the run they come from."""
+        names = {test.rpartition(".")[0] for test in tests}
+        found = self.run_units({unit: members for unit, members in units.items() if unit in names})
+        for test in tests:
+            if test not in found:
+                ended_well = test.rpartition(".")[0] in units
+                found[test] = result("pass") if ended_well else self.run_alone(test, units)
+        return {test: found[test] for test in tests}
+
+    def run_each_alone(self, tests, units):
+        """Run these again, each in a process of its own."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            outcomes = pool.map(lambda test: self.run_alone(test, units or self.units), tests)
+            outcomes = pool.map(lambda test: self.run_alone(test, units), tests)
             return dict(zip(tests, outcomes, strict=True))
 
     def run_alone(self, test, units):

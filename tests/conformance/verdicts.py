@@ -3,8 +3,9 @@
 A test that failed is tried on the other loop: with its whole class, since some tests lean
 on what earlier ones left behind, then alone.  Not passing there either makes it `aside`,
 for then it says nothing of the loop under test.  If it passes there, it is run once more on
-the loop under test, alone: passing then makes it `unsteady`, which counts as passed and is
-named, and else it is `failed`.
+the loop under test, with its whole class, since a failure may be an earlier test's doing and
+is none the less one.  Passing then makes it `unsteady`, which counts as passed and is named,
+and else it is `failed`.
 """
 
 import collections
@@ -23,23 +24,17 @@ def judge(results, runner, other):
     for outcome in results.values():
         outcome["verdict"] = PASSED if report.state(outcome) == "pass" else ASIDE
     bad = [test for test, outcome in results.items() if outcome["state"] in report.BAD]
-    elsewhere = on_other_loop(bad, runner, other)
+    elsewhere = other.run_with_class(bad, runner.units)
+    # One that hangs there is not waited for twice.
+    left = [test for test in bad if elsewhere[test]["state"] not in ("pass", "timeout")]
+    elsewhere.update(other.run_each_alone(left, runner.units))
     able = [test for test in bad if passes(elsewhere[test])]
-    for test, outcome in runner.again(able).items():
+    for test, outcome in runner.run_with_class(able, runner.units).items():
         results[test]["verdict"] = UNSTEADY if passes(outcome) else FAILED
     skipped = [test for test, outcome in results.items() if outcome["state"] == "skip"]
-    elsewhere.update(other.again(skipped))
+    elsewhere.update(other.run_each_alone(skipped, runner.units))
     for test, outcome in elsewhere.items():
         results[test]["elsewhere"] = outcome["state"]
-
-
-def on_other_loop(tests, runner, other):
-    """How these do there at best; one that hangs there is not waited for twice."""
-    classes = {test.rpartition(".")[0] for test in tests}
-    found = other.run_units({unit: members for unit, members in runner.units.items() if unit in classes})
-    found = {test: found[test] for test in tests if test in found}
-    left = [test for test in tests if test not in found or found[test]["state"] not in ("pass", "timeout")]
-    return found | other.again(left, runner.units)
 
 
 def text(run):
@@ -47,7 +42,7 @@ def text(run):
     results, other = run["tests"], run["meta"]["beside"]
     lists = {
         f"fails, and passes on {other}": lambda r: r["verdict"] == FAILED,
-        "unsteady: failed, then passed alone": lambda r: r["verdict"] == UNSTEADY,
+        "unsteady: failed, then passed": lambda r: r["verdict"] == UNSTEADY,
         f"aside: fails on {other} too": lambda r: r["verdict"] == ASIDE and r["state"] in report.BAD,
         f"aside: skips itself, and passes on {other}": lambda r: (
             r["state"] == "skip" and r.get("elsewhere") == "pass"
