@@ -520,3 +520,21 @@ def test_a_program_that_asks_for_uvloop_gets_this_loop(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     output = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=environment)
     assert (output.stdout, output.stderr) == ("mainspring\n" * 2, "")
+
+
+@pytest.mark.parametrize(
+    "before", ["", "loop.add_signal_handler(signal.SIGUSR1, print)", "loop.set_debug(True)"]
+)
+def test_a_program_may_end_without_closing_its_loop(run_python, before):
+    ended = run_python(
+        f"""
+import signal, sys
+def main():
+    loop = new_loop()
+    {before}
+    loop.call_later(100, print)
+    sys.exit(3)
+main()
+"""
+    )
+    assert (ended.returncode, ended.stderr) == (3, "")

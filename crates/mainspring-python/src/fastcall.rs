@@ -22,7 +22,7 @@ pub type Function = unsafe extern "C" fn(
 /// Runs the body of an entry point. It gives a new reference, or fails.
 pub fn enter(body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>) -> *mut ffi::PyObject {
     let attached = || {
-        Python::attach(|py| match body(py) {
+        as_called(|py| match body(py) {
             Ok(object) => object,
             Err(error) => {
                 error.restore(py);
@@ -31,9 +31,16 @@ pub fn enter(body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>) -> *
         })
     };
     catch_unwind(AssertUnwindSafe(attached)).unwrap_or_else(|payload| {
-        Python::attach(|py| panic_as_exception(&*payload).restore(py));
+        as_called(|py| panic_as_exception(&*payload).restore(py));
         std::ptr::null_mut()
     })
+}
+
+/// Runs what the interpreter called us for. `Python::attach` would refuse while it shuts down, when it still calls:
+/// the last things that objects do are done then.
+pub fn as_called<R>(body: impl FnOnce(Python<'_>) -> R) -> R {
+    // SAFETY: every caller is called by the interpreter, so the thread is attached to it, and it is there.
+    unsafe { Python::attach_unchecked(body) }
 }
 
 /// A panic of our own code as an exception.

@@ -1,7 +1,7 @@
 //! Objects that are asyncio's to `isinstance` and hold native data: how the interpreter makes them, shows them to its
 //! garbage collector, and ends them. One implementation for every kind; a kind says what its data is (`NativeData`).
 
-use crate::fastcall::enter;
+use crate::fastcall::{as_called, enter};
 use crate::native_type::{NativeType, Slot, Spec, all_slots};
 use crate::obj::Obj;
 use pyo3::ffi;
@@ -118,7 +118,7 @@ unsafe extern "C" fn new<T: NativeData>(
 }
 
 unsafe extern "C" fn dealloc<T: NativeData>(object: *mut ffi::PyObject) {
-    Python::attach(|py| {
+    as_called(|py| {
         // SAFETY: called once, by the interpreter, for an object nobody refers to any more. Our data is dropped,
         // then what the base's slots hold; the memory goes back, and the reference to the type that every instance of a
         // heap type has.
