@@ -254,11 +254,41 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().accept(fd, key)
     }
 
+    /// Takes one datagram; see [`Poller::recv_from`].
+    pub fn recv_from(
+        &self,
+        fd: BorrowedFd<'_>,
+        key: Key,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, PeerAddress)> {
+        self.poller.borrow_mut().recv_from(fd, key, buffer)
+    }
+
+    /// Sends one datagram; see [`Poller::send_to`].
+    pub fn send_to(
+        &self,
+        fd: BorrowedFd<'_>,
+        key: Key,
+        data: &[u8],
+        destination: Option<&PeerAddress>,
+    ) -> io::Result<()> {
+        self.poller.borrow_mut().send_to(fd, key, data, destination)
+    }
+
     /// Lends the loop's read buffer to `use_it`, which may call out: the buffer is out of the engine meanwhile,
     /// and a second borrower gets one of its own.
     pub fn with_scratch<R>(&self, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut scratch = self.scratch.take().unwrap_or_else(|| vec![0; READ_SIZE].into_boxed_slice());
-        let result = use_it(&mut scratch);
+        self.with_scratch_of(READ_SIZE, use_it)
+    }
+
+    /// Lends so many bytes of the loop's read buffer, which grows to that size.
+    pub fn with_scratch_of<R>(&self, size: usize, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut scratch = self.scratch.take().unwrap_or_default();
+        if scratch.len() < size {
+            // Zeroed pages, which cost nothing until something is received into them.
+            scratch = vec![0; size].into_boxed_slice();
+        }
+        let result = use_it(scratch.get_mut(..size).unwrap_or_default());
         self.scratch.set(Some(scratch));
         result
     }

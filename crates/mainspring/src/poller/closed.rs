@@ -29,6 +29,14 @@ impl Poller for ClosedPoller {
         refuse()
     }
 
+    fn recv_from(&mut self, _: BorrowedFd<'_>, _: Key, _: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
+        refuse()
+    }
+
+    fn send_to(&mut self, _: BorrowedFd<'_>, _: Key, _: &[u8], _: Option<&PeerAddress>) -> io::Result<()> {
+        refuse()
+    }
+
     fn name(&self) -> &'static str {
         "closed"
     }

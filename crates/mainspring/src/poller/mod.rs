@@ -13,7 +13,9 @@
 //!
 //! So a claim may answer `WouldBlock` even after an event (somebody else took the data, or a back end was
 //! wrong): the engine then simply waits for the next event. `READ` and `WRITE` are the plain watch, readiness
-//! and nothing more, for descriptors that the program itself reads and writes (`add_reader`).
+//! and nothing more, for descriptors that the program itself reads and writes (`add_reader`), and for datagrams:
+//! a datagram has an address and a border, and waits in the kernel well enough until it is asked for. So
+//! [`Poller::recv_from`] and [`Poller::send_to`] are plain system calls on every back end.
 //!
 //! # Rules
 //!
@@ -172,14 +174,15 @@ pub struct Event {
     pub readiness: Readiness,
 }
 
-/// Where a connection came from.
+/// Where a connection or a datagram came from, or where a datagram goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     /// An IPv4 or IPv6 peer.
     Inet(SocketAddr),
     /// A Unix peer: its path or abstract name (which begins with a zero byte), empty when it has none.
     Unix(Vec<u8>),
-    /// A family this engine has no words for.
+    /// No address at all (a Unix datagram of a socket that is not bound), or one of a family this engine has no
+    /// words for.
     Other,
 }
 
@@ -207,6 +210,30 @@ pub trait Poller {
     /// Claims one connection, which comes non-blocking and close-on-exec. The listener must be non-blocking:
     /// this is the one claim that the kernel would let block.
     fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)>;
+
+    /// Takes one datagram into `buffer`, and tells who sent it; what of it does not fit is lost. `Ok` with no bytes
+    /// is an empty datagram.
+    fn recv_from(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        key: Key,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, PeerAddress)> {
+        let _ = key;
+        socket::recv_from(fd, buffer)
+    }
+
+    /// Sends one datagram, to the peer that the socket is connected to where there is no `destination`.
+    fn send_to(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        key: Key,
+        data: &[u8],
+        destination: Option<&PeerAddress>,
+    ) -> io::Result<()> {
+        let _ = key;
+        socket::send_to(fd, data, destination)
+    }
 
     /// Called before the loop parks; a back end that batches hands its work to the kernel here.
     fn prepare(&mut self) -> io::Result<()> {

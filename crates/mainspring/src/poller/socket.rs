@@ -1,5 +1,5 @@
 //! The stream operations as plain system calls: what claiming means for every back end that learns of
-//! readiness only.
+//! readiness only. And the datagram operations, which are no more than that on any back end.
 //!
 //! None of them blocks, whatever mode the socket is in, but for `accept`, whose listener must be non-blocking:
 //! there is no flag for one call. All of them go on after a signal: a signal handler's work is done by the
@@ -14,7 +14,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::retry_on_intr;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketAddrUnix, SocketFlags,
+    acceptfrom_with,
 };
 
 use super::{PeerAddress, sys};
@@ -47,6 +48,31 @@ pub(super) fn accept(fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (connection, address) = retry_on_intr(|| acceptfrom_with(fd, flags))?;
     Ok((connection, address.map_or(PeerAddress::Other, peer_address)))
+}
+
+/// One `recvfrom`.
+pub(super) fn recv_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
+    let (received, _, address) =
+        retry_on_intr(|| rustix::net::recvfrom(fd, &mut *buffer, RecvFlags::DONTWAIT))?;
+    Ok((received, address.map_or(PeerAddress::Other, peer_address)))
+}
+
+/// One `sendto`, or `send` on a connected socket. A datagram leaves as a whole or not at all.
+pub(super) fn send_to(fd: BorrowedFd<'_>, data: &[u8], destination: Option<&PeerAddress>) -> io::Result<()> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match destination {
+        None => retry_on_intr(|| rustix::net::send(fd, data, flags))?,
+        Some(PeerAddress::Inet(address)) => retry_on_intr(|| rustix::net::sendto(fd, data, flags, address))?,
+        Some(PeerAddress::Unix(name)) => {
+            let address = match name.as_slice() {
+                [0, abstract_name @ ..] => SocketAddrUnix::new_abstract_name(abstract_name)?,
+                path => SocketAddrUnix::new(path)?,
+            };
+            retry_on_intr(|| rustix::net::sendto(fd, data, flags, &address))?
+        }
+        Some(PeerAddress::Other) => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    Ok(())
 }
 
 fn peer_address(address: SocketAddrAny) -> PeerAddress {

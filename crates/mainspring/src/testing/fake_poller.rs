@@ -53,6 +53,22 @@ pub enum Call {
         /// The listener.
         fd: RawFd,
     },
+    /// A datagram was taken.
+    RecvFrom {
+        /// The descriptor.
+        fd: RawFd,
+        /// The size of the buffer.
+        room: usize,
+    },
+    /// A datagram was sent.
+    SendTo {
+        /// The descriptor.
+        fd: RawFd,
+        /// Its length.
+        length: usize,
+        /// Where it went; `None` for the peer that the socket is connected to.
+        destination: Option<PeerAddress>,
+    },
     /// The loop waited.
     Park {
         /// For how long at most.
@@ -68,6 +84,8 @@ impl Call {
             Call::Recv { .. } => Op::Recv,
             Call::Send { .. } => Op::Send,
             Call::Accept { .. } => Op::Accept,
+            Call::RecvFrom { .. } => Op::RecvFrom,
+            Call::SendTo { .. } => Op::SendTo,
             Call::Park { .. } => Op::Park,
         }
     }
@@ -75,9 +93,12 @@ impl Call {
     /// The descriptor it was about; a wait is about none.
     pub const fn fd(&self) -> Option<RawFd> {
         match self {
-            Call::Update { fd, .. } | Call::Recv { fd, .. } | Call::Send { fd, .. } | Call::Accept { fd } => {
-                Some(*fd)
-            }
+            Call::Update { fd, .. }
+            | Call::Recv { fd, .. }
+            | Call::Send { fd, .. }
+            | Call::Accept { fd }
+            | Call::RecvFrom { fd, .. }
+            | Call::SendTo { fd, .. } => Some(*fd),
             Call::Park { .. } => None,
         }
     }
@@ -244,6 +265,28 @@ impl Poller for FakePoller {
         let call = Call::Accept { fd: fd.as_raw_fd() };
         let number = |(connection, _): &(OwnedFd, _)| connection.as_raw_fd().unsigned_abs() as usize;
         self.control.perform(call, |_| self.inner.accept(fd, key), number)
+    }
+
+    fn recv_from(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        key: Key,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, PeerAddress)> {
+        let call = Call::RecvFrom { fd: fd.as_raw_fd(), room: buffer.len() };
+        self.control.perform(call, |_| self.inner.recv_from(fd, key, buffer), |&(bytes, _)| bytes)
+    }
+
+    fn send_to(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        key: Key,
+        data: &[u8],
+        destination: Option<&PeerAddress>,
+    ) -> io::Result<()> {
+        let (fd_number, length) = (fd.as_raw_fd(), data.len());
+        let call = Call::SendTo { fd: fd_number, length, destination: destination.cloned() };
+        self.control.perform(call, |_| self.inner.send_to(fd, key, data, destination), |()| length)
     }
 
     fn prepare(&mut self) -> io::Result<()> {

@@ -17,6 +17,10 @@ pub enum Op {
     Send,
     /// [`Poller::accept`](crate::poller::Poller::accept)
     Accept,
+    /// [`Poller::recv_from`](crate::poller::Poller::recv_from)
+    RecvFrom,
+    /// [`Poller::send_to`](crate::poller::Poller::send_to)
+    SendTo,
     /// [`Parker::park`](crate::poller::Parker::park)
     Park,
 }

@@ -8,11 +8,16 @@
 //! Every method takes `cx`, the engine and the transport's own handle: the transport does not hold a reference
 //! to itself, so its owner (a Python object, an `Rc`) stays the only thing that keeps it alive.
 
+mod datagram;
+mod datagram_queue;
+mod endpoint;
 mod flow;
 mod listener;
 mod stream;
 mod write_queue;
 
+pub use datagram::{Datagram, DatagramUpper, Destination, MAX_DATAGRAM, QueuedDatagram, Refusal};
+pub use datagram_queue::Queued;
 pub use flow::{FlowControl, WaterMarks};
 pub use listener::{Acceptor, Listener};
 pub use stream::{Stream, WriteRefused};
