@@ -10,6 +10,7 @@ The native code names three more by itself: ``transports._FlowControlMixin``, th
 from __future__ import annotations
 
 import asyncio
+import sys
 from asyncio import base_events, constants, format_helpers, futures, unix_events
 from typing import TYPE_CHECKING, Any
 
@@ -56,5 +57,7 @@ UnixLoop: Any = unix_events._UnixSelectorEventLoop
 
 # From Python 3.13 on a callback's source is formatted with or without its arguments' values.
 FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varnames
+# From Python 3.13 on a datagram that waits to be sent counts as more than its bytes, and may be empty.
+DATAGRAM_HEADER = 8 if sys.version_info >= (3, 13) else 0
 # From Python 3.13 on a server knows its transports.
 SERVER_TAKES_TRANSPORT: bool = _base.Server._attach.__code__.co_argcount > 1

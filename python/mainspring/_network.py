@@ -8,7 +8,7 @@ from asyncio import sslproto
 from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
-from ._transports import StreamTransport
+from ._transports import DatagramTransport, StreamTransport
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,6 +41,23 @@ class Network(_internals.LoopParts):
         if waiter is not None:
             # After connection_made(), which the line above has scheduled.
             self.call_soon(_internals.set_result_unless_cancelled, waiter, None, context=context)
+        return transport
+
+    def _make_datagram_transport(
+        self,
+        sock: socket.socket,
+        protocol: asyncio.DatagramProtocol,
+        address: Any = None,
+        waiter: asyncio.Future[None] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> DatagramTransport:
+        transport = DatagramTransport(sock, address, extra)
+        peername = transport._extra["peername"]
+        header = _internals.DATAGRAM_HEADER
+        _mainspring.open_datagram(transport, self, sock, protocol, address, peername, header)
+        if waiter is not None:
+            # After connection_made(), which the line above has scheduled.
+            self.call_soon(_internals.set_result_unless_cancelled, waiter, None)
         return transport
 
     def _make_ssl_transport(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import warnings
 from asyncio import trsock
 from typing import TYPE_CHECKING, Any
@@ -14,18 +15,17 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-__all__ = ("StreamTransport",)
+    Native = _mainspring.SocketTransport
+else:
+    Native = object
+
+__all__ = ("DatagramTransport", "StreamTransport")
 
 
-class StreamTransport(FileSender, _mainspring.StreamTransport):
-    """The transport of a TCP or Unix stream connection."""
+class SocketTransport(Native):
+    """What the transports of all kinds of sockets have in common."""
 
-    # What asyncio's own code asks of a transport before it starts TLS or sends a file over it.
-    _start_tls_compatible = True
-    _sendfile_compatible = SendfileMode.TRY_NATIVE
-
-    def __init__(self, extra: dict[str, Any] | None = None) -> None:
-        self._extra = {} if extra is None else extra
+    _extra: dict[str, Any]
 
     @property
     def _sock(self) -> socket.socket | None:
@@ -71,15 +71,8 @@ class StreamTransport(FileSender, _mainspring.StreamTransport):
 
     def _load_extra(self) -> None:
         sock = self._take_socket()
-        if sock is None:
-            return
-        self._extra["socket"] = trsock.TransportSocket(sock)
-        for name, ask in (("sockname", sock.getsockname), ("peername", sock.getpeername)):
-            if name not in self._extra:
-                try:
-                    self._extra[name] = ask()
-                except OSError:
-                    self._extra[name] = None
+        if sock is not None:
+            _load_extra(self._extra, sock)
 
     def __repr__(self) -> str:
         try:
@@ -106,3 +99,38 @@ class StreamTransport(FileSender, _mainspring.StreamTransport):
         if not finished:
             warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
             self._release()
+
+
+class StreamTransport(SocketTransport, FileSender, _mainspring.StreamTransport):
+    """The transport of a TCP or Unix stream connection."""
+
+    # What asyncio's own code asks of a transport before it starts TLS or sends a file over it.
+    _start_tls_compatible = True
+    _sendfile_compatible = SendfileMode.TRY_NATIVE
+
+    def __init__(self, extra: dict[str, Any] | None = None) -> None:
+        self._extra = {} if extra is None else extra
+
+
+class DatagramTransport(SocketTransport, _mainspring.DatagramTransport):
+    """The transport of a UDP or Unix datagram endpoint."""
+
+    def __init__(self, sock: socket.socket, address: Any = None, extra: dict[str, Any] | None = None) -> None:
+        self._extra = {} if extra is None else extra
+        self._address = address
+        _load_extra(self._extra, sock)
+
+    @property
+    def _buffer(self) -> collections.deque[tuple[bytes, Any]]:
+        """The datagrams that wait to be sent, each with its address: a copy."""
+        return collections.deque(self._queued())
+
+
+def _load_extra(extra: dict[str, Any], sock: socket.socket) -> None:
+    extra["socket"] = trsock.TransportSocket(sock)
+    for name, ask in (("sockname", sock.getsockname), ("peername", sock.getpeername)):
+        if name not in extra:
+            try:
+                extra[name] = ask()
+            except OSError:
+                extra[name] = None

@@ -13,12 +13,15 @@
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
 //! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
 //! | `socket_ops/` | the `sock_*` coroutines |
-//! | `channel.rs`, `protocol.rs`, `transport.rs`, `listener.rs` | streams and servers |
+//! | `channel.rs`, `protocol.rs`, `transport/`, `listener.rs` | streams and servers, and what all transport objects share |
+//! | `datagram/`, `address.rs` | datagram endpoints, and addresses in Python's words |
 
+mod address;
 mod call_out;
 mod channel;
 mod clock;
 mod context;
+mod datagram;
 mod fastcall;
 mod fd_owners;
 mod free_list;
@@ -37,6 +40,7 @@ mod socket_ops;
 mod source;
 mod transport;
 
+use datagram::DatagramData;
 use native_object::NativeClass;
 use pyo3::prelude::*;
 use transport::TransportData;
@@ -45,6 +49,8 @@ use transport::TransportData;
 mod _mainspring {
     use super::*;
 
+    #[pymodule_export]
+    use super::datagram::open_datagram;
     #[pymodule_export]
     use super::listener::PyListener;
     #[pymodule_export]
@@ -60,6 +66,7 @@ mod _mainspring {
         scheduling::add_methods(&py.get_type::<NativeLoop>())?;
         socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
         module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
+        module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         loop_object::register(module)
     }

@@ -3,6 +3,7 @@
 //! A plain connection becomes a transport here, without a task or a socket object of its own; one that begins with TLS
 //! goes through `Loop._accept_secure`, a coroutine.
 
+use crate::address::peer_name;
 use crate::channel::{PyChannel, SocketHold, socket_object};
 use crate::context;
 use crate::host::{PyHost, os_error};
@@ -16,7 +17,7 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::PyDict;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -173,7 +174,7 @@ pub fn io_ready(py: Python<'_>, source: &Obj) -> PyResult<()> {
 
 impl PyAcceptor {
     fn accept(&self, py: Python<'_>, context: &Obj, connection: OwnedFd, peer: PeerAddress) -> PyResult<()> {
-        let peername = peer_name(py, peer)?;
+        let peername = peer_name(py, &peer)?;
         if let Some(accept_secure) = &self.accept_secure {
             let socket = socket_object(py, connection)?;
             return accept_secure.bind(py).call1((socket, peername)).map(drop);
@@ -214,26 +215,4 @@ impl Acceptor<PyHost> for PyAcceptor {
 pub fn set_nodelay(connection: &impl AsFd) {
     // A socket that is gone already says so at its first read.
     let _ = rustix::net::sockopt::set_tcp_nodelay(connection, true);
-}
-
-/// An address as Python's `socket.accept()` tells it.
-fn peer_name<'py>(py: Python<'py>, peer: PeerAddress) -> PyResult<Bound<'py, PyAny>> {
-    match peer {
-        PeerAddress::Inet(std::net::SocketAddr::V4(address)) => {
-            Ok((address.ip().to_string(), address.port()).into_pyobject(py)?.into_any())
-        }
-        PeerAddress::Inet(std::net::SocketAddr::V6(address)) => {
-            let host = address.ip().to_string();
-            let name = (host, address.port(), address.flowinfo(), address.scope_id());
-            Ok(name.into_pyobject(py)?.into_any())
-        }
-        // Paths are strings to Python, abstract names are bytes.
-        PeerAddress::Unix(name) if name.first() == Some(&0) => Ok(PyBytes::new(py, &name).into_any()),
-        PeerAddress::Unix(path) => {
-            let os = py.import("os")?;
-            let path = os.call_method1("fsdecode", (PyBytes::new(py, &path),))?;
-            Ok(path.cast_into::<PyString>()?.into_any())
-        }
-        PeerAddress::Other => Ok(py.None().into_bound(py)),
-    }
 }

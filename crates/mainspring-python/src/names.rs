@@ -37,8 +37,8 @@ macro_rules! names {
 names! {
     _accept_secure, _attach, _check_callback, _check_thread, _current_handle, _detach, _loop, _notified,
     _sock,
-    buffer_updated, callback_failed, connection_lost, connection_made, context, data_received,
-    eof_received, fatal_transport_error, get_buffer, pause_writing, resume_writing, slow_callback,
+    buffer_updated, callback_failed, connection_lost, connection_made, context, data_received, datagram_received,
+    eof_received, error_received, fatal_transport_error, get_buffer, pause_writing, recvfrom, resume_writing, sendto, slow_callback,
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed,
     _asyncio_future_blocking, _check_socket, _drained, create_future, done, fileno, recv, recv_into, result,
     set_exception, set_result,

@@ -69,7 +69,12 @@ impl PyUpper {
         drop((protocol, server));
     }
 
-    fn call<const N: usize>(&self, name: &Py<PyString>, arguments: [*mut ffi::PyObject; N]) -> PyResult<Obj> {
+    /// Calls a method of the protocol's, looked up now.
+    pub fn call<const N: usize>(
+        &self,
+        name: &Py<PyString>,
+        arguments: [*mut ffi::PyObject; N],
+    ) -> PyResult<Obj> {
         let py = attached();
         let Some(protocol) = self.protocol() else {
             return Err(PyRuntimeError::new_err("the transport has no protocol"));

@@ -1,9 +1,11 @@
 //! Which native object an event of the engine is for: each kind of transport, and listeners.
 
+use crate::datagram::DatagramData;
 use crate::listener;
 use crate::native_object::native_data;
 use crate::obj::Obj;
-use crate::transport::{self, TransportData};
+use crate::transport::TransportData;
+use crate::transport::kind;
 use mainspring::engine::Readiness;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -11,21 +13,26 @@ use pyo3::prelude::*;
 /// A source, by its kind; the most frequent one is looked for first.
 pub enum Source<'a> {
     Stream(&'a TransportData),
+    Datagram(&'a DatagramData),
     Listener,
 }
 
 impl<'a> Source<'a> {
     pub fn of(py: Python<'_>, source: &'a Obj) -> PyResult<Self> {
-        Ok(match native_data(py, source)? {
-            Some(stream) => Source::Stream(stream),
-            None => Source::Listener,
-        })
+        if let Some(stream) = native_data(py, source)? {
+            return Ok(Source::Stream(stream));
+        }
+        if let Some(datagram) = native_data(py, source)? {
+            return Ok(Source::Datagram(datagram));
+        }
+        Ok(Source::Listener)
     }
 
     /// Something happened on the descriptor of `source`, which is this one.
     pub fn io_ready(&self, py: Python<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
         match self {
-            Source::Stream(stream) => transport::io_ready(py, stream, source, readiness),
+            Source::Stream(stream) => kind::io_ready(py, *stream, source, readiness),
+            Source::Datagram(datagram) => kind::io_ready(py, *datagram, source, readiness),
             Source::Listener => listener::io_ready(py, source),
         }
     }
@@ -34,7 +41,8 @@ impl<'a> Source<'a> {
     /// the protocol's own method. `None` for what has no protocol.
     pub fn connection_made<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self {
-            Source::Stream(stream) => transport::connection_made_callback(py, stream).map(Some),
+            Source::Stream(stream) => kind::connection_made_callback(py, *stream).map(Some),
+            Source::Datagram(datagram) => kind::connection_made_callback(py, *datagram).map(Some),
             Source::Listener => Ok(None),
         }
     }
@@ -42,7 +50,8 @@ impl<'a> Source<'a> {
     /// The context that deferred steps are called in; null for a copy of the current one.
     pub fn context_for_steps(&self) -> *mut ffi::PyObject {
         match self {
-            Source::Stream(stream) => transport::context_for_steps(stream),
+            Source::Stream(stream) => kind::context_for_steps(*stream),
+            Source::Datagram(datagram) => kind::context_for_steps(*datagram),
             Source::Listener => std::ptr::null_mut(),
         }
     }

@@ -3,7 +3,8 @@
 //! Before Python 3.15, asyncio's reader and writer handles each have a copy of the context that was current when they
 //! were added, and so has a transport here. From 3.15 on a transport is given one context for all its calls.
 
-use super::Open;
+use super::kind::Open;
+use super::machine::Machine;
 use crate::context;
 use crate::obj::Obj;
 use pyo3::ffi;
@@ -79,10 +80,14 @@ impl KeptContext {
 }
 
 /// Runs a write; if it is the first that has to wait, its context is the one that what waits is sent in.
-pub fn writing(py: Python<'_>, open: &Open, write: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
-    let waited = open.stream.interest().is_outbound();
+pub fn writing<M: Machine>(
+    py: Python<'_>,
+    open: &Open<M>,
+    write: impl FnOnce() -> PyResult<()>,
+) -> PyResult<()> {
+    let waited = open.machine.interest().is_outbound();
     let result = write();
-    if !waited && open.stream.interest().is_outbound() {
+    if !waited && open.machine.interest().is_outbound() {
         open.contexts.keep(py, &open.contexts.writing)?;
     }
     result

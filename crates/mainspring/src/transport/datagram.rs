@@ -15,10 +15,10 @@
 
 use super::datagram_queue::{DatagramQueue, Queued};
 use super::endpoint::Endpoint;
-use super::{Cx, FlowControl, Notice, TransportHost, WaterMarks, is_to_be_repeated};
+use super::{Cx, FlowControl, Notice, TransportHost, WARN_AFTER_LOST_WRITES, WaterMarks, is_to_be_repeated};
 use crate::engine::Readiness;
-use crate::poller::{Interest, PeerAddress};
-use std::cell::RefCell;
+use crate::poller::{Interest, Key, PeerAddress};
+use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 
 /// The longest datagram that is received whole (asyncio's number). UDP's are shorter, Unix ones may be longer.
@@ -35,7 +35,7 @@ pub enum Destination<F> {
     Foreign(F),
 }
 
-/// Why a datagram was not sent.
+/// Why a datagram was not sent, or none received.
 #[derive(Debug)]
 pub enum Refusal<E> {
     /// The kernel takes none at this moment.
@@ -59,6 +59,13 @@ pub trait DatagramUpper<H: TransportHost> {
 
     /// The system failed to send or to receive a datagram.
     fn error_received(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error>;
+
+    /// Receives and delivers a datagram by itself, on a socket whose addresses only the face has words for; `None`
+    /// leaves it to the transport. The inner `Err` is what the protocol raised.
+    fn receive_foreign(&self, cx: Cx<'_, H>) -> Option<Result<Result<(), H::Error>, Refusal<H::Error>>> {
+        let _ = cx;
+        None
+    }
 
     /// Sends to a foreign destination.
     fn send_foreign(&self, cx: Cx<'_, H>, data: &[u8], to: &Self::Foreign) -> Result<(), Refusal<H::Error>>;
@@ -86,6 +93,8 @@ pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
     endpoint: Endpoint<H>,
     queue: RefCell<DatagramQueue<H::Chunk, Destination<U::Foreign>>>,
     flow: FlowControl,
+    reading_paused: Cell<bool>,
+    lost_writes: Cell<u32>,
     drops_when_lost: bool,
 }
 
@@ -101,13 +110,17 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             endpoint: Endpoint::new(channel),
             queue: RefCell::new(DatagramQueue::new(header)),
             flow: FlowControl::default(),
+            reading_paused: Cell::new(false),
+            lost_writes: Cell::new(1),
             drops_when_lost,
         }
     }
 
     /// Schedules `connection_made`, and the start of receiving after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        self.endpoint.open(cx)
+        cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?);
+        cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
+        Ok(())
     }
 
     /// The protocol above.
@@ -137,7 +150,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Whether the transport receives, or will after [`Notice::StartReading`].
     pub fn is_reading(&self) -> bool {
-        self.endpoint.is_reading()
+        !self.is_closing() && !self.reading_paused.get()
     }
 
     /// Whether the protocol was told to pause writing, and not yet to resume.
@@ -197,20 +210,21 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Stops receiving. Repeating it changes nothing; `false` if nothing changed.
     pub fn pause_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
-        let paused = self.endpoint.pause_reading();
-        if paused {
-            self.want(cx, Interest::READ, false)?;
+        if !self.is_reading() {
+            return Ok(false);
         }
-        Ok(paused)
+        self.reading_paused.set(true);
+        self.want(cx, Interest::READ, false)?;
+        Ok(true)
     }
 
     /// Receives again. Repeating it changes nothing; `false` if nothing changed.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
-        let resumed = self.endpoint.resume_reading();
-        if resumed {
-            self.want(cx, Interest::READ, true)?;
+        if self.is_closing() || !self.reading_paused.replace(false) {
+            return Ok(false);
         }
-        Ok(resumed)
+        self.want(cx, Interest::READ, true)?;
+        Ok(true)
     }
 
     /// Sends a datagram: now if none waits before it and the kernel takes it, else later. `keep` gives the chunk that
@@ -223,7 +237,13 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         keep: impl FnOnce() -> H::Chunk,
     ) -> Result<(), H::Error> {
         if self.endpoint.is_lost() && (self.drops_when_lost || self.is_finished()) {
-            return self.endpoint.written_after_loss(cx);
+            let writes = self.lost_writes.get();
+            self.lost_writes.set(writes.saturating_add(1));
+            return if writes >= WARN_AFTER_LOST_WRITES {
+                cx.host().warn_write_after_loss(cx.this)
+            } else {
+                Ok(())
+            };
         }
         if self.queue.borrow().is_empty() {
             match self.send(cx, data, &destination) {
@@ -244,11 +264,11 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Closes in order: receives no more, sends what is queued, then `connection_lost`.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if !self.endpoint.begin_closing() {
+        if self.endpoint.begin_closing() {
             return Ok(());
         }
         if self.queue.borrow().is_empty() {
-            let _ = self.endpoint.set_interest(cx, Interest::NONE);
+            self.endpoint.want_nothing(cx);
             return self.endpoint.lose(cx, None);
         }
         self.want(cx, Interest::READ, false)
@@ -261,25 +281,35 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         }
         let unsent = self.queue.borrow_mut().take();
         self.endpoint.begin_closing();
-        // The descriptor is closed in a moment; what the kernel makes of this no longer matters.
-        let _ = self.endpoint.set_interest(cx, Interest::NONE);
+        self.endpoint.want_nothing(cx);
         let scheduled = self.endpoint.lose(cx, error);
         drop(unsent);
         scheduled
     }
 
     fn receive(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if let Some(received) = self.upper.receive_foreign(cx) {
+            return match received {
+                Ok(delivered) => self.delivered(cx, delivered),
+                Err(Refusal::WouldBlock) => Ok(()),
+                Err(Refusal::System(error)) => self.tell_error(cx, error),
+                Err(Refusal::Fatal(error)) => self.fatal(cx, error, "Fatal read error on datagram transport"),
+            };
+        }
         cx.engine.with_scratch_of(MAX_DATAGRAM, |scratch| {
-            match self.endpoint.with_fd(|fd, key| cx.engine.recv_from(fd, key, scratch)) {
+            match self.endpoint.with_fd(|fd| cx.engine.recv_from(fd, self.key(), scratch)) {
                 Ok((length, from)) => {
                     let data = scratch.get(..length).unwrap_or_default();
-                    let result = self.upper.datagram_received(cx, data, from);
-                    report(cx, result, "protocol.datagram_received() failed")
+                    self.delivered(cx, self.upper.datagram_received(cx, data, from))
                 }
                 Err(error) if is_to_be_repeated(&error) => Ok(()),
                 Err(error) => self.tell_error(cx, cx.host().os_error(error)),
             }
         })
+    }
+
+    fn delivered(&self, cx: Cx<'_, H>, result: Result<(), H::Error>) -> Result<(), H::Error> {
+        report(cx, result, "protocol.datagram_received() failed")
     }
 
     /// Goes on sending what is queued.
@@ -307,7 +337,8 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             return Ok(());
         }
         self.want(cx, Interest::WRITE, false)?;
-        if !self.is_closing() {
+        // A kernel that refuses even that has ended the transport already.
+        if !self.is_closing() || self.endpoint.is_lost() {
             return Ok(());
         }
         // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
@@ -326,7 +357,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             Destination::Address(address) => Some(address),
             Destination::Foreign(foreign) => return self.upper.send_foreign(cx, data, foreign),
         };
-        let sent = self.endpoint.with_fd(|fd, key| cx.engine.send_to(fd, key, data, address));
+        let sent = self.endpoint.with_fd(|fd| cx.engine.send_to(fd, self.key(), data, address));
         sent.map_err(|error| match error {
             error if is_to_be_repeated(&error) => Refusal::WouldBlock,
             error => Refusal::System(cx.host().os_error(error)),
@@ -356,9 +387,12 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     }
 
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        let result = self.upper.connection_lost(cx, self.endpoint.take_failure());
-        self.endpoint.finish(cx);
-        result.and(self.upper.detach(cx))
+        let connection_lost = |error| self.upper.connection_lost(cx, error);
+        self.endpoint.finish(cx, connection_lost, || self.upper.detach(cx))
+    }
+
+    fn key(&self) -> Key {
+        self.endpoint.registration().key()
     }
 
     fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> Result<(), H::Error> {

@@ -70,6 +70,9 @@ pub enum Notice {
     ResumeAccepting,
 }
 
+/// From so many writes on a lost connection on, each one is worth a warning (asyncio's number).
+const WARN_AFTER_LOST_WRITES: u32 = 5;
+
 /// The engine and the transport's own handle, for one call.
 pub struct Cx<'a, H: Host> {
     /// The loop the transport lives on.

@@ -15,15 +15,15 @@
 //! | `reserved` | between `reserve_writing` and `release_writing` | writing is an error: somebody sends past the queue |
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
 
-use super::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteQueue, is_to_be_repeated};
+use super::{
+    Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteQueue,
+    is_to_be_repeated,
+};
 use crate::engine::{Readiness, Registration};
 use crate::poller::Interest;
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-
-/// From so many writes on a lost connection on, each one is worth a warning (asyncio's number).
-const WARN_AFTER_LOST_WRITES: u32 = 5;
 
 /// Why a call on a transport was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,223 @@
+//! The methods that all kinds of transport objects have, as the interpreter calls them.
+
+use super::kind::{Kind, method};
+use super::machine::Machine;
+use super::notice_from_number;
+use crate::fastcall::{self, Args};
+use crate::obj::Obj;
+use mainspring::transport::{Notice, WaterMarks};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// The methods of every kind.
+pub fn table<K: Kind>() -> Vec<ffi::PyMethodDef> {
+    vec![
+        fastcall::method_noargs(c"close", close::<K>, c"Close the transport after flushing buffered data."),
+        fastcall::method_noargs(
+            c"abort",
+            abort::<K>,
+            c"Close the transport immediately; buffered data is lost.",
+        ),
+        fastcall::method_noargs(
+            c"is_closing",
+            is_closing::<K>,
+            c"Whether the transport is closing or closed.",
+        ),
+        fastcall::method_noargs(c"is_reading", is_reading::<K>, c"Whether the transport is receiving."),
+        fastcall::method_noargs(c"pause_reading", pause_reading::<K>, c"Pause the receiving end."),
+        fastcall::method_noargs(c"resume_reading", resume_reading::<K>, c"Resume the receiving end."),
+        fastcall::method_noargs(
+            c"get_write_buffer_size",
+            get_write_buffer_size::<K>,
+            c"The number of bytes that wait to be sent.",
+        ),
+        fastcall::method_noargs(
+            c"get_write_buffer_limits",
+            get_write_buffer_limits::<K>,
+            c"The low and high water marks of write flow control.",
+        ),
+        fastcall::method(
+            c"set_write_buffer_limits",
+            set_write_buffer_limits::<K>,
+            c"Set the high and low water limits for write flow control.",
+        ),
+        fastcall::method_one(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
+        fastcall::method_noargs(c"get_protocol", get_protocol::<K>, c"The current protocol."),
+        fastcall::method_one(c"_notified", notified::<K>, c"Run a deferred step; scheduled by the engine."),
+        fastcall::method_one(
+            c"_force_close",
+            force_close::<K>,
+            c"Close immediately; the argument is what connection_lost() is told.",
+        ),
+        fastcall::method_noargs(c"_state", state::<K>, c"What repr() shows."),
+        fastcall::method_noargs(
+            c"_release",
+            release::<K>,
+            c"Close the descriptor of a transport that is lost.",
+        ),
+    ]
+}
+
+pub fn none(py: Python<'_>) -> PyResult<*mut ffi::PyObject> {
+    Ok(py.None().into_ptr())
+}
+
+pub fn boolean(value: bool) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: the booleans live for ever.
+    Ok(unsafe { Obj::from_borrowed(if value { ffi::Py_True() } else { ffi::Py_False() }).into_ptr() })
+}
+
+extern "C" fn close<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        open.machine.close(cx)?;
+        none(py)
+    })
+}
+
+extern "C" fn abort<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        open.machine.abort(cx, None)?;
+        none(py)
+    })
+}
+
+extern "C" fn force_close<K: Kind>(
+    this: *mut ffi::PyObject,
+    error: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        // SAFETY: an argument is alive for the call.
+        let error = unsafe { Bound::from_borrowed_ptr(py, error) };
+        let error = (!error.is_none()).then(|| PyErr::from_value(error));
+        open.machine.abort(cx, error)?;
+        none(py)
+    })
+}
+
+extern "C" fn is_closing<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |_, open, _| boolean(open.machine.is_closing()))
+}
+
+extern "C" fn is_reading<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |_, open, _| boolean(open.machine.is_reading()))
+}
+
+extern "C" fn pause_reading<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        open.machine.pause_reading(cx)?;
+        none(py)
+    })
+}
+
+extern "C" fn resume_reading<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        if open.machine.resume_reading(cx)? {
+            open.contexts.keep(py, &open.contexts.reading)?;
+        }
+        none(py)
+    })
+}
+
+extern "C" fn get_write_buffer_size<K: Kind>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| Ok(open.machine.write_buffer_size().into_pyobject(py)?.into_ptr()))
+}
+
+extern "C" fn get_write_buffer_limits<K: Kind>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| {
+        let marks = open.machine.water_marks();
+        Ok((marks.low, marks.high).into_pyobject(py)?.into_ptr())
+    })
+}
+
+extern "C" fn set_write_buffer_limits<K: Kind>(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        // SAFETY: called by the interpreter with these arguments.
+        let args = unsafe { Args::new("set_write_buffer_limits", args, count, kwnames) };
+        let [high, low] = args.optional(py, ["high", "low"])?;
+        let mark = |value: Option<Bound<'_, PyAny>>| -> PyResult<Option<i64>> {
+            value.filter(|value| !value.is_none()).map(|value| value.extract()).transpose()
+        };
+        let (high, low) = (mark(high)?, mark(low)?);
+        let positive = |mark: Option<i64>| mark.map(usize::try_from).transpose().ok();
+        let marks = positive(high).zip(positive(low)).and_then(|(high, low)| WaterMarks::new(high, low));
+        let Some(marks) = marks else {
+            let high_value = high.or(low.map(|low| low.saturating_mul(4))).unwrap_or(64 * 1024);
+            let low_value = low.unwrap_or(high_value.div_euclid(4));
+            return Err(PyValueError::new_err(format!(
+                "high ({high_value}) must be >= low ({low_value}) must be >= 0"
+            )));
+        };
+        open.machine.set_water_marks(cx, marks)?;
+        none(py)
+    })
+}
+
+extern "C" fn set_protocol<K: Kind>(
+    this: *mut ffi::PyObject,
+    protocol: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| {
+        // SAFETY: an argument is alive for the call.
+        let protocol = unsafe { Bound::from_borrowed_ptr(py, protocol) };
+        K::protocol(&open.machine).set_protocol(&protocol)?;
+        none(py)
+    })
+}
+
+extern "C" fn get_protocol<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| match K::protocol(&open.machine).protocol() {
+        Some(protocol) => Ok(protocol.into_ptr()),
+        None => none(py),
+    })
+}
+
+extern "C" fn notified<K: Kind>(this: *mut ffi::PyObject, notice: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        // SAFETY: an argument is alive for the call.
+        let notice = unsafe { Bound::from_borrowed_ptr(py, notice) };
+        let notice = notice_from_number(&notice)?;
+        if notice == Notice::StartReading {
+            open.contexts.keep(py, &open.contexts.reading)?;
+        }
+        let result = open.machine.notified(cx, notice);
+        open.forget_contexts_at_the_end();
+        result?;
+        none(py)
+    })
+}
+
+extern "C" fn state<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| {
+        let interest = open.machine.interest();
+        let state = (
+            open.machine.is_finished(),
+            open.machine.fd(),
+            interest.is_inbound(),
+            interest.is_outbound(),
+            open.machine.is_writing_paused(),
+        );
+        Ok(state.into_pyobject(py)?.into_ptr())
+    })
+}
+
+extern "C" fn release<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        let channel = open.machine.take_channel();
+        drop(channel);
+        // Its server no longer waits for it.
+        K::detach(&open.machine, cx)?;
+        none(py)
+    })
+}
