@@ -1,0 +1,426 @@
+"""Sending files: over plain sockets and over transports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import socket
+import sys
+
+import pytest
+from peers import TIMEOUT, Recorder, end_of, fill, in_thread, pattern, read_exactly, read_to_end
+from test_sock_operations import pair, waiting, watched
+from tls import Authority
+
+CONTENT = pattern(2_000_000)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    with open(path, "rb") as file:
+        yield file
+
+
+@contextlib.asynccontextmanager
+async def connected():
+    """A protocol and the socket at the other end; between them there is room for a small part of the file."""
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(TIMEOUT)
+    with theirs:
+        _, protocol = await loop.create_connection(Recorder, sock=ours)
+        yield protocol, theirs
+    await end_of(protocol)
+
+
+@contextlib.asynccontextmanager
+async def sink():
+    """A transport and everything its peer gets, once it is closed."""
+    loop = asyncio.get_running_loop()
+    async with connected() as (protocol, peer):
+        reading = loop.run_in_executor(None, read_to_end, peer)
+        yield protocol, reading
+        await reading
+
+
+PARTS = [
+    (0, None, 0, len(CONTENT)),
+    (5, None, 5, len(CONTENT)),
+    (0, 10, 0, 10),
+    (100_000, 1_000_000, 100_000, 1_100_000),
+    (len(CONTENT) - 3, 100, len(CONTENT) - 3, len(CONTENT)),
+]
+
+
+@pytest.mark.parametrize("offset, count, begin, end", PARTS)
+def test_a_part_of_a_file_over_a_socket(run, loop, file, offset, count, begin, end):
+    async def main():
+        with pair() as (ours, theirs):
+            reading = loop.run_in_executor(None, read_to_end, theirs)
+            assert await loop.sock_sendfile(ours, file, offset, count) == end - begin
+            ours.shutdown(socket.SHUT_WR)
+            assert await reading == CONTENT[begin:end]
+            assert file.tell() == end
+            assert watched(loop) == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("offset, count, begin, end", PARTS)
+def test_a_part_of_a_file_over_a_transport(run, loop, file, offset, count, begin, end):
+    async def main():
+        async with sink() as (protocol, reading):
+            assert await loop.sendfile(protocol.transport, file, offset, count) == end - begin
+            assert file.tell() == end
+            protocol.transport.close()
+            assert await reading == CONTENT[begin:end]
+
+    run(main())
+
+
+def test_the_kernel_reads_the_file_itself(run, loop, file):
+    """No fallback: nothing is read into this process."""
+
+    async def main():
+        async with sink() as (protocol, reading):
+            sent = await loop.sendfile(protocol.transport, file, fallback=False)
+            assert sent == len(CONTENT)
+            protocol.transport.close()
+            assert await reading == CONTENT
+        with pair() as (ours, theirs):
+            reading = loop.run_in_executor(None, read_exactly, theirs, len(CONTENT))
+            assert await loop.sock_sendfile(ours, file, fallback=False) == len(CONTENT)
+            assert await reading == CONTENT
+
+    run(main())
+
+
+def test_nothing_is_sent_of_an_empty_file(run, loop, tmp_path):
+    (tmp_path / "empty").touch()
+
+    async def main():
+        with open(tmp_path / "empty", "rb") as file, pair() as (ours, _):
+            assert await loop.sock_sendfile(ours, file, fallback=False) == 0
+            async with sink() as (protocol, reading):
+                assert await loop.sendfile(protocol.transport, file) == 0
+                protocol.transport.close()
+                assert await reading == b""
+
+    run(main())
+
+
+def test_what_is_no_file_to_the_kernel_is_read_and_sent(run, loop):
+    async def main():
+        with pair() as (ours, theirs):
+            reading = loop.run_in_executor(None, read_exactly, theirs, len(CONTENT))
+            assert await loop.sock_sendfile(ours, io.BytesIO(CONTENT)) == len(CONTENT)
+            assert await reading == CONTENT
+            with pytest.raises(asyncio.SendfileNotAvailableError, match="not a regular file"):
+                await loop.sock_sendfile(ours, io.BytesIO(CONTENT), fallback=False)
+        async with sink() as (protocol, reading):
+            source = io.BytesIO(CONTENT)
+            assert await loop.sendfile(protocol.transport, source, 10, 1_000_000) == 1_000_000
+            with pytest.raises(asyncio.SendfileNotAvailableError):
+                await loop.sendfile(protocol.transport, source, fallback=False)
+            protocol.transport.close()
+            assert await reading == CONTENT[10:1_000_010]
+
+    run(main())
+
+
+def test_a_pipe_is_read_and_sent(run, loop):
+    async def main():
+        reader, writer = os.pipe()
+        os.write(writer, b"through a pipe")
+        os.close(writer)
+        with open(reader, "rb", buffering=0) as file, pair() as (ours, theirs):
+            with pytest.raises(asyncio.SendfileNotAvailableError, match="os.sendfile call failed"):
+                await loop.sock_sendfile(ours, file, 0, 100, fallback=False)
+            assert theirs.send(b"still there") == 11
+            assert ours.recv(100) == b"still there"
+        assert watched(loop) == 0
+
+    run(main())
+
+
+def test_arguments_that_make_no_sense(run, loop, file, tmp_path):
+    async def main():
+        with pair() as (ours, _), pair(socket.SOCK_DGRAM) as (datagram, _):
+            with open(file.name) as text:
+                with pytest.raises(ValueError, match="binary"):
+                    await loop.sock_sendfile(ours, text)
+            with pytest.raises(ValueError, match="SOCK_STREAM"):
+                await loop.sock_sendfile(datagram, file)
+            for count in (0, -1, "1", 1.5):
+                with pytest.raises((ValueError, TypeError), match="count"):
+                    await loop.sock_sendfile(ours, file, 0, count)
+            for offset in (-1, "1", 1.5):
+                with pytest.raises((ValueError, TypeError), match="offset"):
+                    await loop.sock_sendfile(ours, file, offset)
+        async with sink() as (protocol, _):
+            with open(file.name) as text:
+                with pytest.raises(ValueError, match="binary"):
+                    await loop.sendfile(protocol.transport, text)
+            # It takes writes again.
+            protocol.transport.write(b"text")
+            protocol.transport.close()
+            with pytest.raises(RuntimeError, match="Transport is closing"):
+                await loop.sendfile(protocol.transport, file)
+
+    run(main())
+
+
+def test_what_was_written_before_and_after_keeps_its_place(run, loop, file):
+    async def main():
+        async with connected() as (protocol, peer):
+            written = fill(protocol.transport)
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            with pytest.raises(RuntimeError, match="unable to write; sendfile is in progress"):
+                protocol.transport.write(b"in between")
+            with pytest.raises(RuntimeError, match="sendfile is in progress"):
+                protocol.transport.writelines([b"in", b"between"])
+            reading = loop.run_in_executor(None, read_to_end, peer)
+            assert await sending == len(CONTENT)
+            protocol.transport.write(b"after")
+            protocol.transport.close()
+            assert await reading == bytes(written) + CONTENT + b"after"
+
+    run(main())
+
+
+def test_one_file_at_a_time(run, loop, loop_name, file):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio raises a KeyError")
+
+    async def main():
+        async with connected() as (protocol, peer):
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            with pytest.raises(RuntimeError, match="Empty waiter is already set"):
+                await loop.sendfile(protocol.transport, file)
+            assert await in_thread(read_exactly, peer, len(CONTENT)) == CONTENT
+            assert await sending == len(CONTENT)
+            protocol.transport.write(b"after")
+            assert peer.recv(100) == b"after"
+
+    run(main())
+
+
+def test_nothing_is_received_meanwhile_and_all_of_it_after(run, loop, file):
+    async def main():
+        async with connected() as (protocol, peer):
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            peer.sendall(b"question")
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not protocol.received
+            assert await in_thread(read_exactly, peer, len(CONTENT)) == CONTENT
+            assert await sending == len(CONTENT)
+            assert await protocol.until_received(8) == b"question"
+
+    run(main())
+
+
+def test_a_protocol_may_read_meanwhile_if_it_insists(run, loop, file):
+    async def main():
+        async with connected() as (protocol, peer):
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            protocol.transport.resume_reading()
+            peer.sendall(b"question")
+            assert await protocol.until_received(8) == b"question"
+            assert not sending.done()
+            assert await in_thread(read_exactly, peer, len(CONTENT)) == CONTENT
+            assert await sending == len(CONTENT)
+
+    run(main())
+
+
+def test_reading_that_was_paused_stays_paused(run, loop, file):
+    async def main():
+        async with connected() as (protocol, peer):
+            protocol.transport.pause_reading()
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            await in_thread(read_exactly, peer, len(CONTENT))
+            await sending
+            assert not protocol.transport.is_reading()
+
+    run(main())
+
+
+def test_given_up_the_position_tells_how_far_it_came(run, loop, loop_name, file):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio leaves the position where it was")
+
+    async def main():
+        with pair() as (ours, theirs):
+            sending = await waiting(loop.sock_sendfile(ours, file))
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            assert 0 < file.tell() < len(CONTENT)
+            assert watched(loop) == 0
+            ours.shutdown(socket.SHUT_WR)
+            assert await in_thread(read_to_end, theirs) == CONTENT[: file.tell()]
+
+    run(main())
+
+
+def test_a_transport_goes_on_after_a_file_was_given_up(run, loop, file):
+    async def main():
+        async with connected() as (protocol, peer):
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            await asyncio.sleep(0)
+            protocol.transport.write(b"the rest")
+            peer.sendall(b"question")
+            assert await protocol.until_received(8) == b"question"
+            protocol.transport.close()
+            received = await in_thread(read_to_end, peer)
+            assert received.endswith(b"the rest")
+            assert CONTENT.startswith(received[:-8])
+
+    run(main())
+
+
+def test_given_up_while_it_waits_for_its_turn_it_gives_the_transport_back(run, loop, loop_name, file):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio's transport refuses writes from then on")
+
+    async def main():
+        async with connected() as (protocol, peer):
+            written = fill(protocol.transport)
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            protocol.transport.write(b"after")
+            protocol.transport.close()
+            assert await in_thread(read_to_end, peer) == bytes(written) + b"after"
+
+    run(main())
+
+
+@pytest.mark.parametrize("way", ["close", "abort"])
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_transport_that_is_closed_ends_the_file(run, loop, loop_name, file, way, queued):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio's sendfile() never ends")
+
+    async def main():
+        async with connected() as (protocol, peer):
+            if queued:
+                fill(protocol.transport)
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            getattr(protocol.transport, way)()
+            with contextlib.suppress(ConnectionError):
+                await in_thread(read_to_end, peer)
+            with pytest.raises(ConnectionError):
+                await sending
+            assert await protocol.until_lost() is None
+            assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_peer_that_goes_away_in_the_middle(run, loop, file):
+    async def main():
+        async with connected() as (protocol, peer):
+            sending = await waiting(loop.sendfile(protocol.transport, file))
+            await in_thread(read_exactly, peer, 1000)
+            peer.close()
+            with pytest.raises(ConnectionError):
+                await sending
+            await protocol.until_lost()
+        with pair() as (ours, theirs):
+            sending = await waiting(loop.sock_sendfile(ours, file))
+            theirs.close()
+            with pytest.raises(ConnectionError):
+                await sending
+            assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_file_that_is_closed_in_the_middle_is_sent_to_its_end(run, loop, loop_name, file, tmp_path):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio goes on with the file that gets the number next")
+
+    async def main():
+        with pair() as (ours, theirs):
+            sending = await waiting(loop.sock_sendfile(ours, file))
+            number = file.fileno()
+            file.close()
+            with open(tmp_path / "other", "wb+") as other:
+                assert other.fileno() == number
+                other.write(b"secret" * 1_000_000)
+                other.flush()
+                reading = loop.run_in_executor(None, read_exactly, theirs, len(CONTENT))
+                assert await sending == len(CONTENT)
+                assert await reading == CONTENT
+
+    run(main())
+
+
+def test_a_socket_that_blocks_does_not_hold_up_the_loop(run, loop, loop_name, file):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio's loop waits for the peer")
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            sending = await waiting(loop.sock_sendfile(ours, file))
+            assert await in_thread(read_exactly, theirs, len(CONTENT)) == CONTENT
+            assert await sending == len(CONTENT)
+
+    run(main())
+
+
+def test_over_tls(run, loop, file, authority):
+    async def main():
+        received = bytearray()
+        over = loop.create_future()
+
+        class Collects(asyncio.Protocol):
+            def data_received(self, data):
+                received.extend(data)
+
+            def connection_lost(self, exc):
+                over.set_result(exc)
+
+        server = await loop.create_server(Collects, "127.0.0.1", 0, ssl=authority.server_context())
+        transport, _ = await loop.create_connection(
+            asyncio.Protocol,
+            *server.sockets[0].getsockname(),
+            ssl=authority.client_context(),
+            server_hostname="localhost",
+        )
+        with pytest.raises(RuntimeError, match="fallback is disabled"):
+            await loop.sendfile(transport, file, fallback=False)
+        assert await loop.sendfile(transport, file, 10) == len(CONTENT) - 10
+        transport.close()
+        await over
+        assert received == CONTENT[10:]
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="from 3.14 on")
+def test_the_position_is_set_also_if_nothing_was_sent(run, loop, file):
+    async def main():
+        with pair() as (ours, _):
+            assert await loop.sock_sendfile(ours, file, len(CONTENT), 10) == 0
+            assert file.tell() == len(CONTENT)
+
+    run(main())
