@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ("SocketOperations",)
 
-# How long a connection to a Unix socket waits for room in the listener's queue before it is tried again: at first, and at most.
+# How long a connection to a Unix socket waits for room in the listener's queue: at first, and at most.
 _FIRST_REST, _LONGEST_REST = 0.001, 0.05
 
 
@@ -110,10 +110,11 @@ class SocketOperations(_internals.LoopParts):
                 sock.connect(address)
                 return
             except (BlockingIOError, InterruptedError) as error:
-                is_under_way = error.errno != errno.EAGAIN
-            if is_under_way:
-                break
-            # The queue of a Unix listener is full.  Nothing was begun, and nothing will tell when there is room.
+                if error.errno != errno.EAGAIN:
+                    break  # under way
+                if sock.family != socket.AF_UNIX:
+                    raise
+            # The listener's queue is full.  Nothing was begun, and nothing will tell when there is room.
             await asyncio.sleep(rest)
             rest = min(2 * rest, _LONGEST_REST)
         await self._until_ready(sock, True)

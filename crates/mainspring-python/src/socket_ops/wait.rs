@@ -150,12 +150,15 @@ impl SocketWait {
         future.ok_or_else(|| PyRuntimeError::new_err("the operation is over"))
     }
 
-    /// The socket's descriptor, unless it has been closed meanwhile: its number may be somebody else's by now.
-    fn descriptor(&self, py: Python<'_>) -> PyResult<Option<BorrowedFd<'_>>> {
+    /// The socket's descriptor; a failure if it has been closed meanwhile, since its number may be somebody else's by now.
+    fn descriptor(&self, py: Python<'_>) -> PyResult<BorrowedFd<'_>> {
         let now: RawFd = self.state.socket.bind(py).call_method0(&names(py)?.fileno)?.extract()?;
+        if now != self.state.fd {
+            return Err(os_error(py, io::Error::from_raw_os_error(libc::EBADF)));
+        }
         // SAFETY: the socket object owns the descriptor and is held; it is used for one attempt, during which no Python
         // code runs that could close it.
-        Ok((now == self.state.fd).then(|| unsafe { BorrowedFd::borrow_raw(now) }))
+        Ok(unsafe { BorrowedFd::borrow_raw(now) })
     }
 }
 
@@ -173,22 +176,22 @@ impl SocketWait {
             // Cancelled, and the task has not heard of it yet.
             return self.leave(py);
         }
-        let outcome = match self.descriptor(py)? {
-            Some(socket) => match self.state.pending.ready(engine, socket) {
+        let outcome = match self.descriptor(py) {
+            Ok(socket) => match self.state.pending.ready(engine, socket) {
                 Some(settled) => {
                     drop(settled.watch);
-                    settled.outcome
+                    settled.outcome.map_err(|error| os_error(py, error))
                 }
                 None => return Ok(()),
             },
-            None => {
+            Err(error) => {
                 self.leave(py)?;
-                Err(io::Error::from_raw_os_error(libc::EBADF))
+                Err(error)
             }
         };
         match outcome {
             Ok(value) => future.call_method1(&names.set_result, (value,)),
-            Err(error) => future.call_method1(&names.set_exception, (os_error(py, error).into_value(py),)),
+            Err(error) => future.call_method1(&names.set_exception, (error.into_value(py),)),
         }
         .map(drop)
     }
