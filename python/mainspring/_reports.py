@@ -67,17 +67,3 @@ def accept_failed(loop: Loop, exception: BaseException) -> None:
 
 def warn_write_after_loss() -> None:
     logger.warning("socket.send() raised exception.")
-
-
-def _attach(server: Any, transport: asyncio.BaseTransport) -> None:
-    if _internals.SERVER_TAKES_TRANSPORT:
-        server._attach(transport)
-    else:
-        server._attach()
-
-
-def _detach(server: Any, transport: asyncio.BaseTransport) -> None:
-    if _internals.SERVER_TAKES_TRANSPORT:
-        server._detach(transport)
-    else:
-        server._detach()

@@ -91,14 +91,10 @@ class SocketTransport(Native):
             info.append(f"write=<{state}, bufsize={self.get_write_buffer_size()}>")
         return f"<{' '.join(info)}>"
 
-    def __del__(self) -> None:
-        try:
-            finished = self._state()[0]
-        except RuntimeError:
-            return  # never opened
-        if not finished:
-            warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
-            self._release()
+    def _warn_unclosed(self) -> None:
+        """Nobody refers to the transport any more, and it was not closed."""
+        warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
+        self._release()
 
 
 class StreamTransport(SocketTransport, FileSender, _mainspring.StreamTransport):

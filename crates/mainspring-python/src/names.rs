@@ -16,6 +16,10 @@ macro_rules! names {
             pub socket_class: Py<PyAny>,
             /// `asyncio.Future`.
             pub future_class: Py<PyAny>,
+            /// `asyncio.BufferedProtocol`.
+            pub buffered_protocol: Py<PyAny>,
+            /// Whether `Server._attach` takes the transport: from Python 3.13 on.
+            pub server_takes_transport: bool,
             /// `mainspring._reports`: where failures are put into asyncio's words.
             pub reports: Py<PyModule>,
         }
@@ -27,6 +31,11 @@ macro_rules! names {
                     loop_keyword: PyTuple::new(py, [intern!(py, "loop")])?.unbind(),
                     socket_class: py.import("socket")?.getattr("socket")?.unbind(),
                     future_class: py.import("asyncio.futures")?.getattr("Future")?.unbind(),
+                    buffered_protocol: py.import("asyncio.protocols")?.getattr("BufferedProtocol")?.unbind(),
+                    server_takes_transport: py
+                        .import("mainspring._internals")?
+                        .getattr("SERVER_TAKES_TRANSPORT")?
+                        .is_truthy()?,
                     reports: py.import("mainspring._reports")?.unbind(),
                 })
             }

@@ -1,7 +1,7 @@
 //! Objects that are asyncio's to `isinstance` and hold native data: how the interpreter makes them, shows them to its
 //! garbage collector, and ends them. One implementation for every kind; a kind says what its data is (`NativeData`).
 
-use crate::fastcall::{as_called, enter};
+use crate::fastcall::{as_called, enter, panic_as_exception};
 use crate::native_type::{NativeType, Slot, Spec, all_slots};
 use crate::obj::Obj;
 use pyo3::ffi;
@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::ffi::{CStr, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a kind of objects holds behind the layout of its base.
 pub trait NativeData: Sized + 'static {
@@ -32,6 +33,9 @@ pub trait NativeData: Sized + 'static {
 
     /// Lets go of what can be part of a cycle.
     fn clear(&self);
+
+    /// The last words of an object that nobody refers to any more: what `__del__` is in Python.
+    fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()>;
 }
 
 /// The class of a kind.
@@ -64,6 +68,7 @@ impl NativeClass {
                     (ffi::Py_tp_dealloc, dealloc::<T> as *mut c_void),
                     (ffi::Py_tp_traverse, traverse::<T> as *mut c_void),
                     (ffi::Py_tp_clear, clear::<T> as *mut c_void),
+                    (ffi::Py_tp_finalize, finalize::<T> as *mut c_void),
                 ],
                 is_base: true,
             }
@@ -170,4 +175,24 @@ unsafe extern "C" fn clear<T: NativeData>(object: *mut ffi::PyObject) -> c_int {
         kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
     }
     0
+}
+
+unsafe extern "C" fn finalize<T: NativeData>(object: *mut ffi::PyObject) {
+    as_called(|py| {
+        // An exception that is on its way belongs to somebody else, who is further up.
+        let on_its_way = PyErr::take(py);
+        // SAFETY: the interpreter passes an instance, alive until this returns.
+        let (object, data) = unsafe {
+            let Some(kind) = T::class_cell().get(py) else { return };
+            (Bound::from_borrowed_ptr(py, object), kind.data::<T>(object))
+        };
+        let guarded = AssertUnwindSafe(|| data.finalize(&object));
+        let result = catch_unwind(guarded).unwrap_or_else(|payload| Err(panic_as_exception(&*payload)));
+        if let Err(error) = result {
+            error.write_unraisable(py, Some(&object));
+        }
+        if let Some(error) = on_its_way {
+            error.restore(py);
+        }
+    });
 }

@@ -40,8 +40,7 @@ impl PyUpper {
 
     pub fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = protocol.py();
-        let buffered = py.import("asyncio.protocols")?.getattr("BufferedProtocol")?;
-        self.is_buffered.set(protocol.is_instance(&buffered)?);
+        self.is_buffered.set(protocol.is_instance(self.names.buffered_protocol.bind(py))?);
         let former = self.protocol.borrow_mut().replace(protocol.clone().into());
         drop(former);
         Ok(())

@@ -63,6 +63,10 @@ impl NativeData for DatagramData {
     fn clear(&self) {
         kind::clear(self);
     }
+
+    fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        kind::finalize(self, object)
+    }
 }
 
 impl Kind for DatagramData {

@@ -70,6 +70,14 @@ pub fn clear<K: Kind>(data: &K) {
     }
 }
 
+/// [`NativeData::finalize`] of every kind: a transport that is lost without having been closed is worth a warning.
+pub fn finalize<K: Kind>(data: &K, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    match data.opened().get() {
+        Some(open) if !open.machine.is_finished() => object.call_method0("_warn_unclosed").map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// Puts `machine` into `object`, a new instance. `begin` does what the kind has to do before the first step is scheduled;
 /// if it fails, the descriptor closes with the failure.
 pub fn open<K: Kind>(

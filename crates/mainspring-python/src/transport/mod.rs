@@ -21,7 +21,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 use std::cell::OnceCell;
 use std::ffi::CStr;
 
@@ -61,6 +61,10 @@ impl NativeData for TransportData {
 
     fn clear(&self) {
         kind::clear(self);
+    }
+
+    fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        kind::finalize(self, object)
     }
 }
 
@@ -106,15 +110,25 @@ pub fn open(
     })
 }
 
-/// `Server._attach` takes the transport from Python 3.13 on, and nothing before.
 fn join_server(py: Python<'_>, server: &Bound<'_, PyAny>, transport: &Bound<'_, PyAny>) -> PyResult<()> {
-    names(py)?.reports.bind(py).call_method1(&names(py)?._attach, (server, transport)).map(drop)
+    tell_server(server, transport, &names(py)?._attach)
 }
 
-/// `Server._detach`, likewise.
+/// The transport is at its end.
 pub fn leave_server(py: Python<'_>, server: &Obj, transport: &Obj) -> PyResult<()> {
-    let arguments = (server.bind(py), transport.bind(py));
-    names(py)?.reports.bind(py).call_method1(&names(py)?._detach, arguments).map(drop)
+    tell_server(&server.bind(py), &transport.bind(py), &names(py)?._detach)
+}
+
+fn tell_server(
+    server: &Bound<'_, PyAny>,
+    transport: &Bound<'_, PyAny>,
+    method: &Py<PyString>,
+) -> PyResult<()> {
+    if names(server.py())?.server_takes_transport {
+        server.call_method1(method, (transport,)).map(drop)
+    } else {
+        server.call_method0(method).map(drop)
+    }
 }
 
 const NOTICES: [Notice; 4] =
