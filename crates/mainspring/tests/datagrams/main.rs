@@ -1,0 +1,10 @@
+//! The datagram transport under a host of its own, on epoll and on a back end that fails on demand: order, flow control,
+//! faults, and callbacks that do anything.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod faults;
+mod order;
+mod reentrancy;
+mod stage;
