@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from peers import TIMEOUT, Recorder, end_of, fill, in_thread, pattern, read_exactly, read_to_end
-from test_sock_operations import pair, waiting, watched
+from socks import pair, waiting, watched
 from tls import Authority
 
 CONTENT = pattern(2_000_000)

@@ -16,7 +16,7 @@ import weakref
 
 import pytest
 from peers import pattern, read_exactly
-from test_sock_operations import pair, waiting, watched
+from socks import pair, waiting, watched
 
 # More passes than any operation needs from its first attempt to its end.
 PASSES = 6

@@ -1,0 +1,45 @@
+"""What the tests of sockets without transports share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+from peers import TIMEOUT
+
+
+@contextlib.contextmanager
+def pair(kind=socket.SOCK_STREAM):
+    """Two connected sockets: ours, non-blocking, and theirs."""
+    ours, theirs = socket.socketpair(type=kind)
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.settimeout(TIMEOUT)
+        yield ours, theirs
+
+
+def watched(loop):
+    """How many descriptors the loop watches for its users."""
+    counts = getattr(loop, "_counts", None)
+    return counts()[2] if counts else len(loop._selector.get_map()) - 1
+
+
+def finish(coroutine):
+    """What a coroutine gives that has nothing to wait for."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    pytest.fail("it waits")
+
+
+async def waiting(coroutine):
+    """A task that waits for its socket."""
+    task = asyncio.ensure_future(coroutine)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not task.done()
+    return task
