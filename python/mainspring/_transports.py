@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import socket
 import warnings
 from asyncio import trsock
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ from ._sendfile import FileSender
 
 if TYPE_CHECKING:
     import asyncio
-    import socket
 
     Native = _mainspring.SocketTransport
 else:
@@ -64,7 +64,6 @@ class SocketTransport(Native):
         return self.get_write_buffer_limits()[0]
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        # An accepted connection has no socket object until somebody asks for what only that can tell.
         if name in ("socket", "sockname", "peername") and name not in self._extra:
             self._load_extra()
         return self._extra.get(name, default)
@@ -107,6 +106,14 @@ class StreamTransport(SocketTransport, FileSender, _mainspring.StreamTransport):
     def __init__(self, extra: dict[str, Any] | None = None) -> None:
         self._extra = {} if extra is None else extra
 
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        # An accepted connection has neither names nor a socket object until somebody asks for them.
+        if name not in self._extra and (names := self._accepted_names()) is not None:
+            self._extra["sockname"], self._extra["peername"] = names
+            if name == "socket" and self._take_socket() is None:
+                self._extra[name] = trsock.TransportSocket(_closed_socket(self._extra["sockname"]))
+        return super().get_extra_info(name, default)
+
 
 class DatagramTransport(SocketTransport, _mainspring.DatagramTransport):
     """The transport of a UDP or Unix datagram endpoint."""
@@ -120,6 +127,17 @@ class DatagramTransport(SocketTransport, _mainspring.DatagramTransport):
     def _buffer(self) -> collections.deque[tuple[bytes, Any]]:
         """The datagrams that wait to be sent, each with its address: a copy."""
         return collections.deque(self._queued())
+
+
+def _closed_socket(name: Any) -> socket.socket:
+    """What is left of the socket of a connection that is gone, by the name it had."""
+    if isinstance(name, tuple):
+        family, protocol = (socket.AF_INET if len(name) == 2 else socket.AF_INET6), socket.IPPROTO_TCP
+    else:
+        family, protocol = socket.AF_UNIX, 0
+    sock = socket.socket(family, socket.SOCK_STREAM, protocol)
+    sock.close()
+    return sock
 
 
 def _load_extra(extra: dict[str, Any], sock: socket.socket) -> None:

@@ -306,3 +306,34 @@ def test_an_accepted_transport_that_is_dropped_unclosed_leaves_its_server(run, l
 
     made = None
     run(main())
+
+
+@pytest.mark.parametrize("listens_on", ["127.0.0.1", "0.0.0.0", "::1"])
+def test_an_accepted_connection_has_its_names_also_after_its_end(run, listens_on):
+    async def main():
+        loop = asyncio.get_running_loop()
+        accepted = []
+
+        def factory():
+            accepted.append(Recorder())
+            return accepted[-1]
+
+        server = await loop.create_server(factory, listens_on, 0)
+        port = server.sockets[0].getsockname()[1]
+        host = "::1" if ":" in listens_on else "127.0.0.1"
+        with socket.create_connection((host, port)) as client:
+            name = client.getsockname()
+            await peers_turn(lambda: accepted)
+        await accepted[0].until_lost()
+        transport = accepted[0].transport
+        assert transport.get_extra_info("peername") == name
+        assert transport.get_extra_info("sockname")[:2] == (host, port)
+        assert transport.get_extra_info("socket").fileno() == -1
+        server.close()
+        await server.wait_closed()
+
+    async def peers_turn(predicate):
+        while not predicate():
+            await asyncio.sleep(0)
+
+    run(main())

@@ -11,13 +11,13 @@ use crate::loop_object::NativeLoop;
 use crate::names::names;
 use crate::obj::Obj;
 use crate::transport;
+use crate::transport::accepted::{Accepted, name_of_connections};
 use mainspring::poller::PeerAddress;
 use mainspring::transport::{Acceptor, Cx, Listener};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -26,6 +26,8 @@ struct PyAcceptor {
     event_loop: Obj,
     /// The listening socket, for reports.
     socket: Obj,
+    /// The listener's name, where it is that of the connections too.
+    name: Option<Obj>,
     /// Called for each connection's protocol.
     protocol_factory: Obj,
     server: Option<Obj>,
@@ -98,6 +100,7 @@ impl PyListener {
         let acceptor = PyAcceptor {
             event_loop: event_loop.clone().into(),
             socket: sock.clone().into(),
+            name: name_of_connections(sock)?,
             protocol_factory: protocol_factory.clone().into(),
             server: server.map(|server| server.clone().into()),
             transport_class: transport_class.clone().into(),
@@ -174,8 +177,8 @@ pub fn io_ready(py: Python<'_>, source: &Obj) -> PyResult<()> {
 
 impl PyAcceptor {
     fn accept(&self, py: Python<'_>, context: &Obj, connection: OwnedFd, peer: PeerAddress) -> PyResult<()> {
-        let peername = peer_name(py, &peer)?;
         if let Some(accept_secure) = &self.accept_secure {
+            let peername = peer_name(py, &peer)?;
             let socket = socket_object(py, connection)?;
             return accept_secure.bind(py).call1((socket, peername)).map(drop);
         }
@@ -183,9 +186,8 @@ impl PyAcceptor {
             set_nodelay(&connection);
         }
         let protocol = self.protocol_factory.bind(py).call0()?;
-        let extra = PyDict::new(py);
-        extra.set_item("peername", peername)?;
-        let transport = self.transport_class.bind(py).call1((extra,))?;
+        let transport = self.transport_class.bind(py).call0()?;
+        transport::set_accepted(&transport, Accepted::new(&connection, peer, self.name.as_ref()))?;
         let server = self.server.as_ref().map(|server| server.bind(py));
         let event_loop = self.event_loop.bind(py);
         let channel = PyChannel::Owned(connection);

@@ -7,6 +7,7 @@ use super::kind::{Open, method};
 use crate::channel::{Data, PyChannel};
 use crate::fastcall::{self, enter};
 use crate::host::PyHost;
+use crate::native_object::NativeClass;
 use crate::protocol::PyUpper;
 use mainspring::transport::{Stream, WriteRefused};
 use pyo3::exceptions::PyRuntimeError;
@@ -34,6 +35,11 @@ pub fn table() -> Vec<ffi::PyMethodDef> {
             c"Refuse writes, for somebody who sends past the queue; whether that is empty.",
         ),
         fastcall::method_noargs(c"_release_writing", release_writing, c"Take writes again."),
+        fastcall::method_noargs(
+            c"_accepted_names",
+            accepted_names,
+            c"The names (own, peer) of an accepted connection, also after its end; None for another.",
+        ),
         fastcall::method_noargs(c"_take_socket", take_socket, c"The socket object that owns the descriptor."),
     ]
 }
@@ -92,6 +98,17 @@ extern "C" fn release_writing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -
     method::<TransportData>(this, |py, open, _| {
         open.machine.release_writing();
         none(py)
+    })
+}
+
+extern "C" fn accepted_names(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    enter(|py| {
+        let class = NativeClass::of::<TransportData>(py)?;
+        // SAFETY: called by the interpreter as a method of the type.
+        match unsafe { class.data::<TransportData>(this) }.accepted.get() {
+            Some(accepted) => Ok(accepted.names(py)?.into_ptr()),
+            None => none(py),
+        }
     })
 }
 

@@ -3,6 +3,7 @@
 //! The native type holds the state and the methods that run per packet; `mainspring._transports.StreamTransport`
 //! derives from it and adds what is rarely asked (`repr`, the rest of `get_extra_info`, the warning when it is lost).
 
+pub mod accepted;
 pub mod common;
 pub mod contexts;
 pub mod kind;
@@ -12,9 +13,10 @@ mod methods;
 use crate::channel::{PyChannel, PyChunk, SocketHold};
 use crate::host::PyHost;
 use crate::names::names;
-use crate::native_object::{NativeClass, NativeData};
+use crate::native_object::{NativeClass, NativeData, native_data};
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
+use accepted::Accepted;
 use kind::{Kind, Open};
 use mainspring::transport::{Cx, Notice, Stream, Upper};
 use pyo3::exceptions::PyValueError;
@@ -28,6 +30,8 @@ use std::ffi::CStr;
 /// Our data in a stream's transport object.
 pub struct TransportData {
     opened: OnceCell<Open<Stream<PyHost, PyUpper>>>,
+    /// Set for a connection that a listener accepted.
+    accepted: OnceCell<Accepted>,
 }
 
 static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
@@ -52,7 +56,7 @@ impl NativeData for TransportData {
     }
 
     fn empty() -> Self {
-        TransportData { opened: OnceCell::new() }
+        TransportData { opened: OnceCell::new(), accepted: OnceCell::new() }
     }
 
     fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
@@ -90,6 +94,16 @@ impl Kind for TransportData {
     fn detach(machine: &Self::Machine, cx: Cx<'_, PyHost>) -> PyResult<()> {
         machine.upper().detach(cx)
     }
+}
+
+/// Remembers the names of the connection that `object`, a new instance, will be the transport of.
+pub fn set_accepted(object: &Bound<'_, PyAny>, names: Accepted) -> PyResult<()> {
+    let this: Obj = object.clone().into();
+    if let Some(data) = native_data::<TransportData>(object.py(), &this)? {
+        // A second time cannot be: the instance is new.
+        let _ = data.accepted.set(names);
+    }
+    Ok(())
 }
 
 /// Makes `object`, a new instance, the transport of a connection, and schedules `connection_made`.

@@ -37,6 +37,7 @@ mod sys;
 
 pub(crate) use closed::ClosedPoller;
 pub use epoll::open as open_epoll;
+pub use socket::local_address;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

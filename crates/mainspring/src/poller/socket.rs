@@ -75,6 +75,11 @@ pub(super) fn send_to(fd: BorrowedFd<'_>, data: &[u8], destination: Option<&Peer
     Ok(())
 }
 
+/// The address a socket is bound to; `Other` if the kernel does not tell.
+pub fn local_address(fd: BorrowedFd<'_>) -> PeerAddress {
+    rustix::net::getsockname(fd).map_or(PeerAddress::Other, peer_address)
+}
+
 fn peer_address(address: SocketAddrAny) -> PeerAddress {
     match address.address_family() {
         AddressFamily::UNIX => PeerAddress::Unix(match sys::unix_name(&address) {
