@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio import base_events, constants, format_helpers, futures, unix_events
+from asyncio import base_events, base_subprocess, constants, events, format_helpers, futures, unix_events
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ else:
 
 _base: Any = base_events
 _format: Any = format_helpers
+_events: Any = events
 
 check_ssl_socket: Callable[[object], None] = _base._check_ssl_socket
 format_handle: Callable[[asyncio.Handle], str] = _base._format_handle
@@ -54,6 +55,25 @@ set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_ca
 SendfileMode = constants._SendfileMode
 # asyncio's own loop, by whatever name it has been imported since: two of its coroutines serve here too.
 UnixLoop: Any = unix_events._UnixSelectorEventLoop
+
+BaseSubprocessTransport = base_subprocess.BaseSubprocessTransport
+ReadSubprocessPipeProto = base_subprocess.ReadSubprocessPipeProto
+WriteSubprocessPipeProto = base_subprocess.WriteSubprocessPipeProto
+
+
+def explicit_child_watcher() -> Any:
+    """The child watcher that the program has set with ``asyncio.set_child_watcher()``, before Python 3.14.
+
+    Those that only watch, and reap nobody else's children, are as good as none: the loop watches by itself.
+    """
+    watcher = getattr(_events._event_loop_policy, "_watcher", None)
+    if watcher is None or type(watcher).__name__ in ("PidfdChildWatcher", "ThreadedChildWatcher"):
+        return None
+    return watcher
+
+
+# Until Python 3.11 it is what the watcher's __enter__() gives that is asked.
+ASKS_ENTERED_WATCHER = sys.version_info < (3, 12)
 
 # From Python 3.13 on a callback's source is formatted with or without its arguments' values.
 FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varnames

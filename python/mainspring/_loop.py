@@ -13,8 +13,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ._fork import part_after_fork
 from ._mainspring import NativeLoop
 from ._network import Network
+from ._processes import Processes
 from ._resolving import Resolving
 from ._sendfile import FileSending
 from ._signals import SignalHandlers
@@ -39,6 +41,7 @@ class Loop(
     Resolving,
     UnixSockets,
     Network,
+    Processes,
     NativeLoop,
     asyncio.BaseEventLoop,
 ):
@@ -49,7 +52,9 @@ class Loop(
         self._init_signals()
         self._init_network()
         self._init_unix()
+        self._init_processes()
         super().__init__()
+        part_after_fork(self)
 
     def run_forever(self) -> None:
         """Run until stop() is called."""
@@ -91,6 +96,7 @@ class Loop(
         if self.is_closed():
             return
         self._close_signals()
+        self._close_processes()
         super().close()
         self._listeners.clear()
         self._close_native()

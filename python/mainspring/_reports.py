@@ -9,7 +9,7 @@ from asyncio.log import logger
 from typing import TYPE_CHECKING, Any
 
 from . import _internals
-from ._mainspring import Listener
+from ._mainspring import Listener, WritePipeTransport
 
 if TYPE_CHECKING:
     import traceback
@@ -50,7 +50,8 @@ def transport_failed(loop: Loop, source: Any, exception: BaseException, message:
 
 
 def fatal_transport_error(loop: Loop, source: Any, exception: BaseException, message: str) -> None:
-    if not isinstance(exception, OSError):
+    is_everyday = getattr(source, "_is_everyday", None)
+    if not isinstance(exception, OSError) or (is_everyday is not None and not is_everyday(exception)):
         transport_failed(loop, source, exception, message)
     elif loop.get_debug():
         # A peer that goes away is everyday life, of interest to those who debug.
@@ -65,5 +66,8 @@ def accept_failed(loop: Loop, exception: BaseException) -> None:
     )
 
 
-def warn_write_after_loss() -> None:
-    logger.warning("socket.send() raised exception.")
+def warn_write_after_loss(source: Any) -> None:
+    if isinstance(source, WritePipeTransport):
+        logger.warning("pipe closed by peer or os.write(pipe, data) raised exception.")
+    else:
+        logger.warning("socket.send() raised exception.")

@@ -6,14 +6,17 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
-/// The owner of a transport's descriptor: one of two, never both.
+/// The owner of a transport's descriptor: one of these, and nobody else.
 pub enum PyChannel {
     /// The descriptor itself: an accepted connection nobody has asked the socket of.
     Owned(OwnedFd),
     /// A `socket.socket` that owns the descriptor.
     Socket(SocketHold),
+    /// A file object that owns the descriptor: a pipe's.
+    File(FileHold),
 }
 
 /// A `socket.socket` whose descriptor is kept open by us.
@@ -32,7 +35,7 @@ impl SocketHold {
     pub fn new(socket: &Bound<'_, PyAny>) -> PyResult<Self> {
         let fd: RawFd = socket.call_method0("fileno")?.extract()?;
         if fd < 0 {
-            return Err(os_error(socket.py(), std::io::Error::from_raw_os_error(libc::EBADF)));
+            return Err(os_error(socket.py(), io::Error::from_raw_os_error(libc::EBADF)));
         }
         let is_counted = match socket.getattr("_io_refs").and_then(|count| count.extract::<i64>()) {
             Ok(count) => socket.setattr("_io_refs", count + 1).is_ok(),
@@ -62,12 +65,57 @@ impl Drop for SocketHold {
     }
 }
 
+/// A file object that is closed, once, by its own `close()`, when the transport has ended.
+///
+/// Nothing keeps a program from closing the file under its transport; as in asyncio, that is its mistake.
+pub struct FileHold {
+    /// `None` once it was given back.
+    file: Option<Obj>,
+    fd: RawFd,
+}
+
+impl FileHold {
+    /// Takes over a file object whose `fileno()` is `fd`.
+    pub fn new(file: &Bound<'_, PyAny>, fd: RawFd) -> Self {
+        FileHold { file: Some(file.clone().into()), fd }
+    }
+
+    /// Gives the file back to whoever else has it, unclosed.
+    pub fn detach(mut self) {
+        self.file = None;
+    }
+
+    /// A descriptor that a file object has named.
+    pub fn borrow<'fd>(fd: RawFd) -> io::Result<BorrowedFd<'fd>> {
+        if fd < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        // SAFETY: open as long as the file object is, which its user promises; one that is not is answered EBADF by
+        // whatever is asked of it.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+}
+
+impl Drop for FileHold {
+    fn drop(&mut self) {
+        // SAFETY: an `Obj` is dropped only by an attached thread, and so is what holds it.
+        let py = unsafe { Python::assume_attached() };
+        let Some(file) = self.file.as_ref().map(|file| file.bind(py)) else { return };
+        if let Err(error) = file.call_method0("close") {
+            // Nobody is left to raise it to; the interpreter shows it.
+            error.write_unraisable(py, Some(&file));
+        }
+    }
+}
+
 impl AsFd for PyChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             PyChannel::Owned(fd) => fd.as_fd(),
             // SAFETY: the hold keeps the descriptor open for as long as it lives.
             PyChannel::Socket(hold) => unsafe { BorrowedFd::borrow_raw(hold.fd) },
+            // SAFETY: as in `FileHold::borrow`, where it was found to be no negative number.
+            PyChannel::File(hold) => unsafe { BorrowedFd::borrow_raw(hold.fd) },
         }
     }
 }
@@ -78,6 +126,7 @@ impl PyChannel {
         match self {
             PyChannel::Socket(hold) => Ok(hold),
             PyChannel::Owned(fd) => SocketHold::new(&socket_object(py, fd)?),
+            PyChannel::File(_) => Err(PyTypeError::new_err("a pipe has no socket")),
         }
     }
 }

@@ -211,9 +211,9 @@ impl TransportHost for PyHost {
         Ok(error)
     }
 
-    fn warn_write_after_loss(&self, _: &Obj) -> PyResult<()> {
+    fn warn_write_after_loss(&self, source: &Obj) -> PyResult<()> {
         let py = attached();
         let names = names(py)?;
-        names.reports.bind(py).call_method0(&names.warn_write_after_loss).map(drop)
+        names.reports.bind(py).call_method1(&names.warn_write_after_loss, (source.bind(py),)).map(drop)
     }
 }

@@ -14,11 +14,13 @@
 //! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
 //! | `socket_ops/` | the `sock_*` coroutines |
 //! | `channel.rs`, `protocol.rs`, `transport/`, `listener.rs` | streams and servers, and what all transport objects share |
+//! | `pipe/`, `child.rs` | pipes, and the end of child processes |
 //! | `datagram/`, `address.rs` | datagram endpoints, and addresses in Python's words |
 
 mod address;
 mod call_out;
 mod channel;
+mod child;
 mod clock;
 mod context;
 mod datagram;
@@ -34,6 +36,7 @@ mod native_object;
 mod native_type;
 mod obj;
 mod overrides;
+mod pipe;
 mod protocol;
 mod scheduling;
 mod socket_ops;
@@ -42,6 +45,7 @@ mod transport;
 
 use datagram::DatagramData;
 use native_object::NativeClass;
+use pipe::{ReadPipeData, WritePipeData};
 use pyo3::prelude::*;
 use transport::TransportData;
 
@@ -50,11 +54,15 @@ mod _mainspring {
     use super::*;
 
     #[pymodule_export]
+    use super::child::PyChildWatch;
+    #[pymodule_export]
     use super::datagram::open_datagram;
     #[pymodule_export]
     use super::listener::PyListener;
     #[pymodule_export]
     use super::loop_object::NativeLoop;
+    #[pymodule_export]
+    use super::pipe::{open_read_pipe, open_write_pipe};
     #[pymodule_export]
     use super::socket_ops::SocketWait;
     #[pymodule_export]
@@ -67,6 +75,8 @@ mod _mainspring {
         socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
         module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
         module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;
+        module.add("ReadPipeTransport", NativeClass::of::<ReadPipeData>(py)?.class())?;
+        module.add("WritePipeTransport", NativeClass::of::<WritePipeData>(py)?.class())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         loop_object::register(module)
     }

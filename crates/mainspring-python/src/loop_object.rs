@@ -221,6 +221,11 @@ impl NativeLoop {
         drop(self.engine().close());
     }
 
+    /// Parts the loop from the one of the process that forked this one.
+    fn _after_fork(&self, py: Python<'_>) -> PyResult<()> {
+        self.engine().after_fork(mainspring::poller::open_epoll).map_err(|error| os_error(py, error))
+    }
+
     /// Stop run_forever() after the pass that is under way.
     fn stop(&self) {
         self.engine().stop();

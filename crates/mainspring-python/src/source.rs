@@ -4,6 +4,7 @@ use crate::datagram::DatagramData;
 use crate::listener;
 use crate::native_object::native_data;
 use crate::obj::Obj;
+use crate::pipe::{ReadPipeData, WritePipeData};
 use crate::transport::TransportData;
 use crate::transport::kind;
 use mainspring::engine::Readiness;
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 pub enum Source<'a> {
     Stream(&'a TransportData),
     Datagram(&'a DatagramData),
+    ReadPipe(&'a ReadPipeData),
+    WritePipe(&'a WritePipeData),
     Listener,
 }
 
@@ -25,6 +28,12 @@ impl<'a> Source<'a> {
         if let Some(datagram) = native_data(py, source)? {
             return Ok(Source::Datagram(datagram));
         }
+        if let Some(pipe) = native_data(py, source)? {
+            return Ok(Source::ReadPipe(pipe));
+        }
+        if let Some(pipe) = native_data(py, source)? {
+            return Ok(Source::WritePipe(pipe));
+        }
         Ok(Source::Listener)
     }
 
@@ -33,6 +42,8 @@ impl<'a> Source<'a> {
         match self {
             Source::Stream(stream) => kind::io_ready(py, *stream, source, readiness),
             Source::Datagram(datagram) => kind::io_ready(py, *datagram, source, readiness),
+            Source::ReadPipe(pipe) => kind::io_ready(py, *pipe, source, readiness),
+            Source::WritePipe(pipe) => kind::io_ready(py, *pipe, source, readiness),
             Source::Listener => listener::io_ready(py, source),
         }
     }
@@ -43,6 +54,8 @@ impl<'a> Source<'a> {
         match self {
             Source::Stream(stream) => kind::connection_made_callback(py, *stream).map(Some),
             Source::Datagram(datagram) => kind::connection_made_callback(py, *datagram).map(Some),
+            Source::ReadPipe(pipe) => kind::connection_made_callback(py, *pipe).map(Some),
+            Source::WritePipe(pipe) => kind::connection_made_callback(py, *pipe).map(Some),
             Source::Listener => Ok(None),
         }
     }
@@ -52,6 +65,8 @@ impl<'a> Source<'a> {
         match self {
             Source::Stream(stream) => kind::context_for_steps(*stream),
             Source::Datagram(datagram) => kind::context_for_steps(*datagram),
+            Source::ReadPipe(pipe) => kind::context_for_steps(*pipe),
+            Source::WritePipe(pipe) => kind::context_for_steps(*pipe),
             Source::Listener => std::ptr::null_mut(),
         }
     }

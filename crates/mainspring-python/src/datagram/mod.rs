@@ -48,6 +48,8 @@ impl NativeData for DatagramData {
 
     fn methods() -> Vec<ffi::PyMethodDef> {
         let mut methods = common::table::<Self>();
+        methods.extend(common::reading_table::<Self>());
+        methods.extend(common::writing_table::<Self>());
         methods.extend(methods::table());
         methods
     }

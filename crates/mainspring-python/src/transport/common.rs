@@ -1,7 +1,7 @@
 //! The methods that all kinds of transport objects have, as the interpreter calls them.
 
 use super::kind::{Kind, method};
-use super::machine::Machine;
+use super::machine::{Machine, Reading, Writing};
 use super::notice_from_number;
 use crate::fastcall::{self, Args};
 use crate::obj::Obj;
@@ -15,32 +15,9 @@ pub fn table<K: Kind>() -> Vec<ffi::PyMethodDef> {
     vec![
         fastcall::method_noargs(c"close", close::<K>, c"Close the transport after flushing buffered data."),
         fastcall::method_noargs(
-            c"abort",
-            abort::<K>,
-            c"Close the transport immediately; buffered data is lost.",
-        ),
-        fastcall::method_noargs(
             c"is_closing",
             is_closing::<K>,
             c"Whether the transport is closing or closed.",
-        ),
-        fastcall::method_noargs(c"is_reading", is_reading::<K>, c"Whether the transport is receiving."),
-        fastcall::method_noargs(c"pause_reading", pause_reading::<K>, c"Pause the receiving end."),
-        fastcall::method_noargs(c"resume_reading", resume_reading::<K>, c"Resume the receiving end."),
-        fastcall::method_noargs(
-            c"get_write_buffer_size",
-            get_write_buffer_size::<K>,
-            c"The number of bytes that wait to be sent.",
-        ),
-        fastcall::method_noargs(
-            c"get_write_buffer_limits",
-            get_write_buffer_limits::<K>,
-            c"The low and high water marks of write flow control.",
-        ),
-        fastcall::method(
-            c"set_write_buffer_limits",
-            set_write_buffer_limits::<K>,
-            c"Set the high and low water limits for write flow control.",
         ),
         fastcall::method_one(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
         fastcall::method_noargs(c"get_protocol", get_protocol::<K>, c"The current protocol."),
@@ -59,6 +36,41 @@ pub fn table<K: Kind>() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
+/// The methods of every kind that reads.
+pub fn reading_table<K: Kind<Machine: Reading>>() -> Vec<ffi::PyMethodDef> {
+    vec![
+        fastcall::method_noargs(c"is_reading", is_reading::<K>, c"Whether the transport is receiving."),
+        fastcall::method_noargs(c"pause_reading", pause_reading::<K>, c"Pause the receiving end."),
+        fastcall::method_noargs(c"resume_reading", resume_reading::<K>, c"Resume the receiving end."),
+    ]
+}
+
+/// The methods of every kind that writes.
+pub fn writing_table<K: Kind<Machine: Writing>>() -> Vec<ffi::PyMethodDef> {
+    vec![
+        fastcall::method_noargs(
+            c"abort",
+            abort::<K>,
+            c"Close the transport immediately; buffered data is lost.",
+        ),
+        fastcall::method_noargs(
+            c"get_write_buffer_size",
+            get_write_buffer_size::<K>,
+            c"The number of bytes that wait to be sent.",
+        ),
+        fastcall::method_noargs(
+            c"get_write_buffer_limits",
+            get_write_buffer_limits::<K>,
+            c"The low and high water marks of write flow control.",
+        ),
+        fastcall::method(
+            c"set_write_buffer_limits",
+            set_write_buffer_limits::<K>,
+            c"Set the high and low water limits for write flow control.",
+        ),
+    ]
+}
+
 pub fn none(py: Python<'_>) -> PyResult<*mut ffi::PyObject> {
     Ok(py.None().into_ptr())
 }
@@ -68,7 +80,7 @@ pub fn boolean(value: bool) -> PyResult<*mut ffi::PyObject> {
     Ok(unsafe { Obj::from_borrowed(if value { ffi::Py_True() } else { ffi::Py_False() }).into_ptr() })
 }
 
-extern "C" fn close<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+pub extern "C" fn close<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, cx| {
         open.machine.close(cx)?;
         none(py)
@@ -99,18 +111,27 @@ extern "C" fn is_closing<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObjec
     method::<K>(this, |_, open, _| boolean(open.machine.is_closing()))
 }
 
-extern "C" fn is_reading<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn is_reading<K: Kind<Machine: Reading>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method::<K>(this, |_, open, _| boolean(open.machine.is_reading()))
 }
 
-extern "C" fn pause_reading<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn pause_reading<K: Kind<Machine: Reading>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, cx| {
         open.machine.pause_reading(cx)?;
         none(py)
     })
 }
 
-extern "C" fn resume_reading<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn resume_reading<K: Kind<Machine: Reading>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, cx| {
         if open.machine.resume_reading(cx)? {
             open.contexts.keep(py, &open.contexts.reading)?;
@@ -119,14 +140,14 @@ extern "C" fn resume_reading<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyO
     })
 }
 
-extern "C" fn get_write_buffer_size<K: Kind>(
+extern "C" fn get_write_buffer_size<K: Kind<Machine: Writing>>(
     this: *mut ffi::PyObject,
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, _| Ok(open.machine.write_buffer_size().into_pyobject(py)?.into_ptr()))
 }
 
-extern "C" fn get_write_buffer_limits<K: Kind>(
+extern "C" fn get_write_buffer_limits<K: Kind<Machine: Writing>>(
     this: *mut ffi::PyObject,
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
@@ -136,7 +157,7 @@ extern "C" fn get_write_buffer_limits<K: Kind>(
     })
 }
 
-extern "C" fn set_write_buffer_limits<K: Kind>(
+extern "C" fn set_write_buffer_limits<K: Kind<Machine: Writing>>(
     this: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,

@@ -7,7 +7,7 @@ pub mod accepted;
 pub mod common;
 pub mod contexts;
 pub mod kind;
-mod machine;
+pub mod machine;
 mod methods;
 
 use crate::channel::{PyChannel, PyChunk, SocketHold};
@@ -51,6 +51,8 @@ impl NativeData for TransportData {
 
     fn methods() -> Vec<ffi::PyMethodDef> {
         let mut methods = common::table::<Self>();
+        methods.extend(common::reading_table::<Self>());
+        methods.extend(common::writing_table::<Self>());
         methods.extend(methods::table());
         methods
     }
@@ -145,8 +147,13 @@ fn tell_server(
     }
 }
 
-const NOTICES: [Notice; 4] =
-    [Notice::ConnectionMade, Notice::StartReading, Notice::ConnectionLost, Notice::ResumeAccepting];
+const NOTICES: [Notice; 5] = [
+    Notice::ConnectionMade,
+    Notice::StartReading,
+    Notice::EofReceived,
+    Notice::ConnectionLost,
+    Notice::ResumeAccepting,
+];
 
 /// A notice as the argument of `_notified`.
 pub fn notice_number<'py>(py: Python<'py>, notice: Notice) -> PyResult<Bound<'py, PyAny>> {

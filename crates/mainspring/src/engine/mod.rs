@@ -18,6 +18,7 @@
 //!   here is therefore borrowed for one operation on plain data, and values leave the borrow before they are
 //!   run or dropped.
 
+mod fork;
 mod host;
 mod pass;
 mod registration;
@@ -249,6 +250,16 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().send(fd, key, chunks)
     }
 
+    /// Reads from a pipe; see [`Poller::read`].
+    pub fn read(&self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+        self.poller.borrow_mut().read(fd, buffer)
+    }
+
+    /// Writes to a pipe what the kernel takes; see [`Poller::write`].
+    pub fn write(&self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.poller.borrow_mut().write(fd, chunks)
+    }
+
     /// Claims a connection; see [`Poller::accept`].
     pub fn accept(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
         self.poller.borrow_mut().accept(fd, key)
@@ -360,7 +371,7 @@ impl<H: Host> Engine<H> {
             signals.iter().for_each(|(_, watch)| show(Held::Watch(watch)));
         }
         if let Ok(table) = self.table.try_borrow() {
-            for entry in table.iter() {
+            for (_, entry) in table.iter() {
                 match &entry.occupant {
                     Occupant::Watch { reader, writer } => {
                         reader.iter().chain(writer).for_each(|watched| show(Held::Watch(&watched.watch)));

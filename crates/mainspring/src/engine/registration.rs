@@ -57,6 +57,11 @@ impl Registration {
                 drop(stale);
                 return Ok(());
             }
+            Some(key) if interest.is_none() && engine.table.borrow().key_of(fd.as_raw_fd()) != Some(key) => {
+                // The descriptor was closed without a word to the loop, and its number is somebody else's by now.
+                self.forget(engine);
+                return Ok(());
+            }
             Some(key) => {
                 let told = engine.poller.borrow_mut().update(fd, key, old, interest);
                 if interest.is_none() {

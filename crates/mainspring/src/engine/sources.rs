@@ -103,8 +103,9 @@ impl<H: Host> SourceTable<H> {
         self.entries.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
-        self.entries.iter().map(|(_, entry)| entry)
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Entry<H>)> {
+        let key = |slot: usize, entry: &Entry<H>| Key { slot: slot as u32, generation: entry.generation };
+        self.entries.iter().map(move |(slot, entry)| (key(slot, entry), entry))
     }
 
     pub fn take_all(&mut self) -> Vec<(Key, Entry<H>)> {

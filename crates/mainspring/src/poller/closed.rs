@@ -37,6 +37,14 @@ impl Poller for ClosedPoller {
         refuse()
     }
 
+    fn read(&mut self, _: BorrowedFd<'_>, _: &mut [u8]) -> io::Result<usize> {
+        refuse()
+    }
+
+    fn write(&mut self, _: BorrowedFd<'_>, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        refuse()
+    }
+
     fn name(&self) -> &'static str {
         "closed"
     }

@@ -32,6 +32,7 @@
 
 mod closed;
 pub(crate) mod epoll;
+mod file;
 mod socket;
 mod sys;
 
@@ -234,6 +235,17 @@ pub trait Poller {
     ) -> io::Result<()> {
         let _ = key;
         socket::send_to(fd, data, destination)
+    }
+
+    /// Reads from a pipe or a terminal, non-blocking and watched with [`Interest::READ`]; `Ok(0)` for a non-empty
+    /// buffer is the end. A plain system call on every back end, and here so that it can be made to fail.
+    fn read(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+        file::read(fd, buffer)
+    }
+
+    /// Writes to a pipe or a terminal, non-blocking, what the kernel takes of `chunks` now; as [`Poller::read`].
+    fn write(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        file::write(fd, chunks)
     }
 
     /// Called before the loop parks; a back end that batches hands its work to the kernel here.

@@ -5,8 +5,7 @@
 //! there is no flag for one call. All of them go on after a signal: a signal handler's work is done by the
 //! loop, not here.
 //!
-//! They are for sockets. A pipe or a terminal answers `ENOTSOCK`; those are watched with `READ` and `WRITE` and
-//! served with `read(2)` and `write(2)`, which cannot suppress `SIGPIPE` call by call as `MSG_NOSIGNAL` does.
+//! They are for sockets. A pipe or a terminal answers `ENOTSOCK`; those are served by `file.rs`.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -69,6 +69,20 @@ pub enum Call {
         /// Where it went; `None` for the peer that the socket is connected to.
         destination: Option<PeerAddress>,
     },
+    /// Bytes were read from a pipe.
+    Read {
+        /// The descriptor.
+        fd: RawFd,
+        /// The size of the buffer.
+        room: usize,
+    },
+    /// Bytes were written to a pipe.
+    Write {
+        /// The descriptor.
+        fd: RawFd,
+        /// The length of each chunk.
+        chunks: Vec<usize>,
+    },
     /// The loop waited.
     Park {
         /// For how long at most.
@@ -86,6 +100,8 @@ impl Call {
             Call::Accept { .. } => Op::Accept,
             Call::RecvFrom { .. } => Op::RecvFrom,
             Call::SendTo { .. } => Op::SendTo,
+            Call::Read { .. } => Op::Read,
+            Call::Write { .. } => Op::Write,
             Call::Park { .. } => Op::Park,
         }
     }
@@ -98,7 +114,9 @@ impl Call {
             | Call::Send { fd, .. }
             | Call::Accept { fd }
             | Call::RecvFrom { fd, .. }
-            | Call::SendTo { fd, .. } => Some(*fd),
+            | Call::SendTo { fd, .. }
+            | Call::Read { fd, .. }
+            | Call::Write { fd, .. } => Some(*fd),
             Call::Park { .. } => None,
         }
     }
@@ -287,6 +305,22 @@ impl Poller for FakePoller {
         let (fd_number, length) = (fd.as_raw_fd(), data.len());
         let call = Call::SendTo { fd: fd_number, length, destination: destination.cloned() };
         self.control.perform(call, |_| self.inner.send_to(fd, key, data, destination), |()| length)
+    }
+
+    fn read(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+        let call = Call::Read { fd: fd.as_raw_fd(), room: buffer.len() };
+        let real = |limit: usize| {
+            let room = buffer.len().min(limit);
+            self.inner.read(fd, &mut buffer[..room])
+        };
+        self.control.perform(call, real, |&bytes| bytes)
+    }
+
+    fn write(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        let lengths = chunks.iter().map(|chunk| chunk.len()).collect();
+        let call = Call::Write { fd: fd.as_raw_fd(), chunks: lengths };
+        let real = |limit: usize| self.inner.write(fd, &first_bytes(chunks, limit));
+        self.control.perform(call, real, |&bytes| bytes)
     }
 
     fn prepare(&mut self) -> io::Result<()> {

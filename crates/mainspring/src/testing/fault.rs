@@ -21,6 +21,10 @@ pub enum Op {
     RecvFrom,
     /// [`Poller::send_to`](crate::poller::Poller::send_to)
     SendTo,
+    /// [`Poller::read`](crate::poller::Poller::read)
+    Read,
+    /// [`Poller::write`](crate::poller::Poller::write)
+    Write,
     /// [`Parker::park`](crate::poller::Parker::park)
     Park,
 }
@@ -35,14 +39,11 @@ pub enum Fault {
         /// The system's number of the error, such as `ECONNRESET`.
         errno: i32,
     },
-    /// A `recv` brings no more than so many bytes; with zero it would block.
-    ShortRecv {
-        /// The most it brings.
-        bytes: usize,
-    },
-    /// A `send` takes no more than so many bytes; with zero it would block.
-    ShortSend {
-        /// The most it takes.
+    /// The operation moves no more than so many bytes; with zero it would block.
+    Short {
+        /// Which operation.
+        op: Op,
+        /// The most it brings or takes.
         bytes: usize,
     },
 }
@@ -51,9 +52,7 @@ impl Fault {
     /// The operation this happens to.
     pub const fn op(self) -> Op {
         match self {
-            Fault::Fail { op, .. } => op,
-            Fault::ShortRecv { .. } => Op::Recv,
-            Fault::ShortSend { .. } => Op::Send,
+            Fault::Fail { op, .. } | Fault::Short { op, .. } => op,
         }
     }
 }
@@ -91,14 +90,19 @@ impl FaultPlan {
         Self::new(Fault::Fail { op, errno })
     }
 
+    /// The next `op` moves no more than `bytes`.
+    pub const fn short(op: Op, bytes: usize) -> Self {
+        Self::new(Fault::Short { op, bytes })
+    }
+
     /// The next `recv` brings no more than `bytes`.
     pub const fn short_recv(bytes: usize) -> Self {
-        Self::new(Fault::ShortRecv { bytes })
+        Self::short(Op::Recv, bytes)
     }
 
     /// The next `send` takes no more than `bytes`.
     pub const fn short_send(bytes: usize) -> Self {
-        Self::new(Fault::ShortSend { bytes })
+        Self::short(Op::Send, bytes)
     }
 
     /// Only on this descriptor.
@@ -172,10 +176,8 @@ impl Faults {
         match fault {
             None => Ok(usize::MAX),
             Some(Fault::Fail { errno, .. }) => Err(io::Error::from_raw_os_error(errno)),
-            Some(Fault::ShortRecv { bytes: 0 } | Fault::ShortSend { bytes: 0 }) => {
-                Err(io::Error::from_raw_os_error(libc::EAGAIN))
-            }
-            Some(Fault::ShortRecv { bytes } | Fault::ShortSend { bytes }) => Ok(bytes),
+            Some(Fault::Short { bytes: 0, .. }) => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
+            Some(Fault::Short { bytes, .. }) => Ok(bytes),
         }
     }
 }

@@ -192,7 +192,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             Notice::ConnectionMade => self.upper.connection_made(cx),
             Notice::StartReading => self.want(cx, Interest::READ, self.is_reading()),
             Notice::ConnectionLost => self.finish(cx),
-            Notice::ResumeAccepting => Ok(()),
+            Notice::EofReceived | Notice::ResumeAccepting => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! The descriptor has one owner, the channel. It is registered with the kernel exactly while something is wanted of it,
 //! and closed after the one `connection_lost` has run: until then its number cannot be given to somebody else.
 
-use super::{Cx, Notice, TransportHost};
+use super::{Cx, Notice, TransportHost, Upper};
 use crate::engine::Registration;
 use crate::poller::Interest;
 use std::cell::{Cell, RefCell};
@@ -72,6 +72,11 @@ impl<H: TransportHost> Endpoint<H> {
         self.channel.borrow_mut().take()
     }
 
+    pub fn put_channel(&self, channel: H::Channel) {
+        let former = self.channel.borrow_mut().replace(channel);
+        drop(former);
+    }
+
     /// Lends the descriptor for one system call.
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         match self.channel.borrow().as_ref() {
@@ -124,5 +129,10 @@ impl<H: TransportHost> Endpoint<H> {
         let channel = self.channel.borrow_mut().take();
         drop(channel);
         result.and(detach())
+    }
+
+    /// The end of a transport with a protocol of streams above.
+    pub fn finish_with<U: Upper<H>>(&self, cx: Cx<'_, H>, upper: &U) -> Result<(), H::Error> {
+        self.finish(cx, |error| upper.connection_lost(cx, error), || upper.detach(cx))
     }
 }

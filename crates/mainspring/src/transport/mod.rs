@@ -13,14 +13,21 @@ mod datagram_queue;
 mod endpoint;
 mod flow;
 mod listener;
+mod outbox;
+mod pipe;
+mod read_pipe;
 mod stream;
+mod write_pipe;
 mod write_queue;
 
 pub use datagram::{Datagram, DatagramUpper, Destination, MAX_DATAGRAM, QueuedDatagram, Refusal};
 pub use datagram_queue::Queued;
 pub use flow::{FlowControl, WaterMarks};
 pub use listener::{Acceptor, Listener};
+pub use pipe::{PipeKind, prepare_pipe};
+pub use read_pipe::ReadPipe;
 pub use stream::{Stream, WriteRefused};
+pub use write_pipe::WritePipe;
 pub use write_queue::WriteQueue;
 
 use crate::engine::{Engine, Host};
@@ -64,6 +71,9 @@ pub enum Notice {
     /// Begin to deliver data; its own step because asyncio reads only after `connection_made` has run, also
     /// if that failed.
     StartReading,
+    /// Tell the protocol that there is nothing more to read. Only pipes tell it by a step of its own: a connection
+    /// waits for the answer.
+    EofReceived,
     /// Tell the protocol that the connection is gone, and close the descriptor.
     ConnectionLost,
     /// Accept again after the system ran out of something.

@@ -4,8 +4,8 @@
 //!
 //! `open` schedules `connection_made` and then the start of reading. It ends once, by `close` (what is queued
 //! goes out first), by `abort`, or by a failure; all three lead to the one `connection_lost`, scheduled, or called
-//! out of the flush that sent the last byte. The descriptor is closed after that has run, never before: while the transport owns it,
-//! its number cannot be given to somebody else.
+//! out of the flush that sent the last byte. The descriptor is closed after that has run, never before
+//! ([`Endpoint`]).
 //!
 //! | flag | set when | then |
 //! | --- | --- | --- |
@@ -15,15 +15,16 @@
 //! | `reserved` | between `reserve_writing` and `release_writing` | writing is an error: somebody sends past the queue |
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
 
+use super::endpoint::Endpoint;
+use super::outbox::{Outbox, Written};
 use super::{
-    Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteQueue,
-    is_to_be_repeated,
+    Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, is_to_be_repeated,
 };
-use crate::engine::{Readiness, Registration};
+use crate::engine::Readiness;
 use crate::poller::Interest;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 
 /// Why a call on a transport was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +38,10 @@ pub enum WriteRefused {
 /// See the module's text.
 pub struct Stream<H: TransportHost, U> {
     upper: U,
-    channel: RefCell<Option<H::Channel>>,
-    fd: RawFd,
-    registration: Registration,
-    queue: RefCell<WriteQueue<H::Chunk>>,
+    end: Endpoint<H>,
+    outbox: Outbox<H::Chunk>,
     flow: FlowControl,
-    failure: Cell<Option<H::Error>>,
     lost_writes: Cell<u32>,
-    closing: Cell<bool>,
-    lost: Cell<bool>,
     eof_written: Cell<bool>,
     reserved: Cell<bool>,
     reading_paused: Cell<bool>,
@@ -54,18 +50,12 @@ pub struct Stream<H: TransportHost, U> {
 impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     /// A transport on a connected, non-blocking stream socket. Nothing happens before [`Stream::open`].
     pub fn new(channel: H::Channel, upper: U) -> Self {
-        let fd = channel.as_fd().as_raw_fd();
         Stream {
             upper,
-            channel: RefCell::new(Some(channel)),
-            fd,
-            registration: Registration::default(),
-            queue: RefCell::default(),
+            end: Endpoint::new(channel),
+            outbox: Outbox::default(),
             flow: FlowControl::default(),
-            failure: Cell::new(None),
             lost_writes: Cell::new(0),
-            closing: Cell::new(false),
-            lost: Cell::new(false),
             eof_written: Cell::new(false),
             reserved: Cell::new(false),
             reading_paused: Cell::new(false),
@@ -86,39 +76,38 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// The descriptor's number; still told after it is closed, for messages.
     pub fn fd(&self) -> RawFd {
-        self.fd
+        self.end.fd()
     }
 
     /// Takes the channel out, from a transport that goes without having been closed, or to put another owner of
     /// the same descriptor in its place.
     pub fn take_channel(&self) -> Option<H::Channel> {
-        self.channel.borrow_mut().take()
+        self.end.take_channel()
     }
 
     /// Puts a channel back.
     pub fn put_channel(&self, channel: H::Channel) {
-        let former = self.channel.borrow_mut().replace(channel);
-        drop(former);
+        self.end.put_channel(channel);
     }
 
     /// Whether the transport is closed or on the way there.
     pub fn is_closing(&self) -> bool {
-        self.closing.get()
+        self.end.is_closing()
     }
 
     /// Whether `connection_lost` has run, or will in the next pass.
     pub fn is_lost(&self) -> bool {
-        self.lost.get()
+        self.end.is_lost()
     }
 
     /// Whether `connection_lost` has run and the descriptor is closed.
     pub fn is_finished(&self) -> bool {
-        self.channel.borrow().is_none()
+        self.end.is_finished()
     }
 
     /// Whether the transport receives, or will after [`Notice::StartReading`].
     pub fn is_reading(&self) -> bool {
-        !self.closing.get() && !self.reading_paused.get()
+        !self.end.is_closing() && !self.reading_paused.get()
     }
 
     /// Whether the protocol was told to pause writing, and not yet to resume.
@@ -128,12 +117,12 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// What the kernel is asked for at this moment.
     pub fn interest(&self) -> Interest {
-        self.registration.interest()
+        self.end.interest()
     }
 
     /// Bytes that wait to be sent.
     pub fn write_buffer_size(&self) -> usize {
-        self.queue.borrow().len()
+        self.outbox.len()
     }
 
     /// The marks in force.
@@ -149,9 +138,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
-        if let Ok(queue) = self.queue.try_borrow() {
-            queue.iter().for_each(show);
-        }
+        self.outbox.for_each_chunk(show);
     }
 
     /// Runs a deferred step.
@@ -160,7 +147,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             Notice::ConnectionMade => self.upper.connection_made(cx),
             Notice::StartReading => self.want_inbound(cx, self.is_reading()),
             Notice::ConnectionLost => self.finish(cx),
-            Notice::ResumeAccepting => Ok(()),
+            Notice::EofReceived | Notice::ResumeAccepting => Ok(()),
         }
     }
 
@@ -168,11 +155,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
         // What the kernel is asked now, not what it was asked when it answered: reading may have been paused, or the
         // end of the stream seen, since then.
-        if readiness.inbound && self.registration.interest().is_inbound() {
+        if readiness.inbound && self.end.interest().is_inbound() {
             self.receive(cx)?;
         }
         // The protocol may have closed, or written everything, while it took what arrived.
-        if readiness.outbound && self.registration.interest().is_outbound() {
+        if readiness.outbound && self.end.interest().is_outbound() {
             self.flush(cx)?;
         }
         Ok(())
@@ -190,7 +177,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Receives again. Repeating it changes nothing; `false` if nothing changed.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
-        if self.closing.get() || !self.reading_paused.get() {
+        if self.end.is_closing() || !self.reading_paused.get() {
             return Ok(false);
         }
         self.reading_paused.set(false);
@@ -213,7 +200,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     /// already; if not, [`Upper::drained`] tells.
     pub fn reserve_writing(&self) -> bool {
         self.reserved.set(true);
-        self.queue.borrow().is_empty()
+        self.outbox.is_empty()
     }
 
     /// Takes writes again.
@@ -233,12 +220,12 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         &self,
         cx: Cx<'_, H>,
         pieces: &[IoSlice<'_>],
-        mut keep: impl FnMut(usize) -> Option<H::Chunk>,
+        keep: impl FnMut(usize) -> Option<H::Chunk>,
     ) -> Result<(), H::Error> {
         if pieces.iter().all(|piece| piece.is_empty()) {
             return Ok(());
         }
-        if self.lost.get() {
+        if self.end.is_lost() {
             let writes = self.lost_writes.get();
             if writes >= WARN_AFTER_LOST_WRITES {
                 cx.host().warn_write_after_loss(cx.this)?;
@@ -246,39 +233,22 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             self.lost_writes.set(writes.saturating_add(1));
             return Ok(());
         }
-        let mut sent = 0;
-        let was_empty = self.queue.borrow().is_empty();
-        if was_empty {
-            match self.send(cx, pieces) {
-                Ok(count) => sent = count,
-                Err(error) if is_to_be_repeated(&error) => {}
-                Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
-            }
-        }
-        for (index, piece) in pieces.iter().enumerate() {
-            let skip = sent.min(piece.len());
-            sent -= skip;
-            if skip < piece.len() {
-                let Some(chunk) = keep(index) else { continue };
-                self.queue.borrow_mut().push(chunk, skip);
-            }
-        }
-        if self.queue.borrow().is_empty() {
-            return Ok(());
-        }
-        if was_empty {
-            self.want_outbound(cx, true)?;
+        match self.outbox.write(pieces, keep, |pieces| self.send(cx, pieces)) {
+            Ok(Written::All) => return Ok(()),
+            Ok(Written::Begun) => self.want_outbound(cx, true)?,
+            Ok(Written::Behind) => {}
+            Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
         }
         self.maybe_pause_protocol(cx)
     }
 
     /// Sends no more after what is queued; the peer sees the end of the stream. Receiving goes on.
     pub fn write_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if self.closing.get() || self.eof_written.get() {
+        if self.end.is_closing() || self.eof_written.get() {
             return Ok(());
         }
         self.eof_written.set(true);
-        if !self.queue.borrow().is_empty() {
+        if !self.outbox.is_empty() {
             return Ok(());
         }
         self.shutdown_write().map_err(|error| cx.host().os_error(error))
@@ -286,11 +256,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Closes in order: receives no more, sends what is queued, then `connection_lost`.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if self.closing.replace(true) {
+        if self.end.begin_closing() {
             return Ok(());
         }
         self.want_inbound(cx, false)?;
-        if self.queue.borrow().is_empty() {
+        if self.outbox.is_empty() {
             self.lose(cx, None)?;
         }
         Ok(())
@@ -298,15 +268,13 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
-        if self.lost.get() {
+        if self.end.is_lost() {
             return Ok(());
         }
-        let unsent = self.queue.borrow_mut().take();
-        self.closing.set(true);
-        // The descriptor is closed in a moment; what the kernel makes of this no longer matters.
-        let _ = self.set_interest(cx, Interest::NONE);
+        self.end.begin_closing();
+        self.end.want_nothing(cx);
         let scheduled = self.lose(cx, error);
-        drop(unsent);
+        self.outbox.clear();
         scheduled
     }
 
@@ -356,34 +324,27 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Goes on sending what is queued.
     fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        let sent = self.queue.borrow().with_front(|slices| self.send(cx, slices));
-        match sent {
-            Ok(count) => {
-                let done = self.queue.borrow_mut().advance(count);
-                drop(done);
-            }
-            Err(error) if is_to_be_repeated(&error) => return Ok(()),
-            Err(error) => {
-                let unsent = self.queue.borrow_mut().take();
-                drop(unsent);
-                return self.fatal_os(cx, error, "Fatal write error on socket transport");
-            }
+        match self.outbox.flush(|pieces| self.send(cx, pieces)) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
         }
         self.maybe_resume_protocol(cx)?;
         // The protocol may have written again when it was resumed, or closed or aborted.
-        if !self.queue.borrow().is_empty() || self.lost.get() {
+        if !self.outbox.is_empty() || self.end.is_lost() {
             return Ok(());
         }
         self.want_outbound(cx, false)?;
-        if self.reserved.get() && !self.closing.get() {
+        if self.reserved.get() && !self.end.is_closing() {
             self.upper.drained(cx)?;
         }
-        if self.lost.get() {
+        if self.end.is_lost() {
             // The kernel refused, and the end is on its way.
             Ok(())
-        } else if self.closing.get() {
+        } else if self.end.is_closing() {
             // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
-            self.mark_lost(None);
+            self.lost_writes.set(1);
+            self.end.mark_lost(None);
             self.finish(cx)
         } else if self.eof_written.get()
             && let Err(error) = self.shutdown_write()
@@ -416,31 +377,20 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Schedules the one `connection_lost`.
     fn lose(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
-        if self.lost.get() {
-            return Ok(());
-        }
-        self.mark_lost(error);
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionLost)?);
-        Ok(())
-    }
-
-    fn mark_lost(&self, error: Option<H::Error>) {
-        self.lost.set(true);
-        self.lost_writes.set(1);
-        self.failure.set(error);
+        self.lost_writes.set(self.lost_writes.get().max(1));
+        self.end.lose(cx, error)
     }
 
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        let result = self.upper.connection_lost(cx, self.failure.take());
-        let _ = self.set_interest(cx, Interest::NONE);
-        let channel = self.channel.borrow_mut().take();
-        drop(channel);
-        let told = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
-        result.and(told).and(self.upper.detach(cx))
+        let detach = || {
+            let told = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
+            told.and(self.upper.detach(cx))
+        };
+        self.end.finish(cx, |error| self.upper.connection_lost(cx, error), detach)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
-        self.with_fd(|fd| Ok(rustix::net::shutdown(fd, rustix::net::Shutdown::Write)?))
+        self.end.with_fd(|fd| Ok(rustix::net::shutdown(fd, rustix::net::Shutdown::Write)?))
     }
 
     fn want_inbound(&self, cx: Cx<'_, H>, wanted: bool) -> Result<(), H::Error> {
@@ -452,30 +402,17 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> Result<(), H::Error> {
-        let now = self.registration.interest();
-        let interest = if wanted { now.with(direction) } else { now.without(direction) };
-        match self.set_interest(cx, interest) {
+        match self.end.want(cx, direction, wanted) {
             Ok(()) => Ok(()),
             Err(error) => self.fatal_os(cx, error, "Fatal error: the socket cannot be watched"),
         }
     }
 
-    fn set_interest(&self, cx: Cx<'_, H>, interest: Interest) -> io::Result<()> {
-        self.with_fd(|fd| self.registration.set(cx.engine, fd, cx.this, interest))
-    }
-
     fn recv(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<usize> {
-        self.with_fd(|fd| cx.engine.recv(fd, self.registration.key(), buffer))
+        self.end.with_fd(|fd| cx.engine.recv(fd, self.end.registration().key(), buffer))
     }
 
     fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.with_fd(|fd| cx.engine.send(fd, self.registration.key(), pieces))
-    }
-
-    fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        match self.channel.borrow().as_ref() {
-            Some(channel) => use_it(channel.as_fd()),
-            None => Err(io::ErrorKind::NotConnected.into()),
-        }
+        self.end.with_fd(|fd| cx.engine.send(fd, self.end.registration().key(), pieces))
     }
 }

@@ -64,6 +64,12 @@ impl LoopWaker {
         LoopWaker(Mutex::new(Some(event)))
     }
 
+    /// Wakes with `event` from here on.
+    pub fn replace(&self, event: Arc<EventFd>) {
+        let former = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(event);
+        drop(former);
+    }
+
     /// Lets go of the eventfd: there is nobody to wake any more.
     pub fn close(&self) {
         let event = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();

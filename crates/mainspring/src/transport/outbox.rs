@@ -1,0 +1,100 @@
+//! `Outbox`: how a transport sends: at once when nothing waits, else in order, as the kernel takes it.
+//!
+//! The queue is borrowed for the system call and for nothing else; chunks that are done are dropped outside of the
+//! borrow, because dropping one may run user code that writes again.
+
+use super::{WriteQueue, is_to_be_repeated};
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The kernel took all of it.
+    All,
+    /// Some of it waits, and nothing did before: the kernel has to be asked when it takes more.
+    Begun,
+    /// It waits behind what waited before.
+    Behind,
+}
+
+/// See the module's text.
+pub(super) struct Outbox<C>(RefCell<WriteQueue<C>>);
+
+impl<C> Default for Outbox<C> {
+    fn default() -> Self {
+        Outbox(RefCell::default())
+    }
+}
+
+impl<C: AsRef<[u8]>> Outbox<C> {
+    /// Bytes that wait.
+    pub fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// Sends `pieces` with `send` if nothing waits, and queues the rest, of which `keep` gives the chunks.
+    pub fn write(
+        &self,
+        pieces: &[IoSlice<'_>],
+        mut keep: impl FnMut(usize) -> Option<C>,
+        send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) -> io::Result<Written> {
+        let was_empty = self.is_empty();
+        let mut sent = 0;
+        if was_empty {
+            match send(pieces) {
+                Ok(count) => sent = count,
+                Err(error) if is_to_be_repeated(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for (index, piece) in pieces.iter().enumerate() {
+            let skip = sent.min(piece.len());
+            sent -= skip;
+            if skip < piece.len() {
+                let Some(chunk) = keep(index) else { continue };
+                self.0.borrow_mut().push(chunk, skip);
+            }
+        }
+        Ok(match (self.is_empty(), was_empty) {
+            (true, _) => Written::All,
+            (false, true) => Written::Begun,
+            (false, false) => Written::Behind,
+        })
+    }
+
+    /// Sends with `send` what one call takes of the queue; `false` if the kernel took nothing.
+    pub fn flush(&self, send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<bool> {
+        let sent = self.0.borrow().with_front(send);
+        match sent {
+            Ok(count) => {
+                let done = self.0.borrow_mut().advance(count);
+                drop(done);
+                Ok(true)
+            }
+            Err(error) if is_to_be_repeated(&error) => Ok(false),
+            Err(error) => {
+                self.clear();
+                Err(error)
+            }
+        }
+    }
+
+    /// Drops what waits.
+    pub fn clear(&self) {
+        let unsent = self.0.borrow_mut().take();
+        drop(unsent);
+    }
+
+    /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
+    pub fn for_each_chunk(&self, show: &mut dyn FnMut(&C)) {
+        if let Ok(queue) = self.0.try_borrow() {
+            queue.iter().for_each(show);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The pipe transports, and a loop in a process that was forked, on epoll and on the back end that fails on demand.
+//!
+//! They are run under a face of their own, as small as a face can be ([`face`]).
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod face;
+mod faults;
+mod fork;
+mod reading;
+mod reentrancy;
+mod writing;

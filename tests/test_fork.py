@@ -1,0 +1,247 @@
+"""``os.fork()`` in a process that has loops: the child may do what it likes with its copies, the parent hears nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+def in_child(work):
+    """Runs ``work()`` in a forked child; its exit status, and what it printed on failing is on standard error."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            status = work() or 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+async def a_round_trip():
+    """Something arrives over a pipe, and a thread wakes the loop."""
+    loop = asyncio.get_running_loop()
+    read_end, write_end = os.pipe()
+    arrived = loop.create_future()
+    loop.add_reader(read_end, lambda: arrived.done() or arrived.set_result(os.read(read_end, 1)))
+    os.write(write_end, b"x")
+    assert await arrived == b"x"
+    loop.remove_reader(read_end)
+    os.close(read_end)
+    os.close(write_end)
+    await loop.run_in_executor(None, int)
+
+
+class Watched:
+    """A pipe that is watched by a loop from before the fork on."""
+
+    def __init__(self, loop):
+        self.loop = loop
+        self.read_end, self.write_end = os.pipe()
+        self.calls = 0
+        loop.add_reader(self.read_end, self.called)
+
+    def called(self):
+        os.read(self.read_end, 1)
+        self.calls += 1
+        self.loop.stop()
+
+    def check(self):
+        """The loop still hears of it."""
+        calls = self.calls
+        os.write(self.write_end, b"x")
+        self.loop.call_later(20, self.loop.stop)
+        self.loop.run_forever()
+        assert self.calls == calls + 1
+
+    def close(self):
+        if not self.loop.is_closed():
+            self.loop.remove_reader(self.read_end)
+        os.close(self.read_end)
+        os.close(self.write_end)
+
+
+@pytest.fixture
+def watched(loop):
+    watched = Watched(loop)
+    yield watched
+    watched.close()
+
+
+@pytest.mark.mainspring_only
+def test_a_child_that_closes_its_copy_leaves_the_parents_loop_alone(loop, watched):
+    assert in_child(loop.close) == 0
+    watched.check()
+
+
+@pytest.mark.mainspring_only
+def test_a_child_that_stops_watching_leaves_the_parents_loop_alone(loop, watched):
+    assert in_child(lambda: loop.remove_reader(watched.read_end) is not True) == 0
+    watched.check()
+
+
+@pytest.mark.mainspring_only
+def test_a_child_that_watches_more_leaves_the_parents_loop_alone(loop, watched, run_pass):
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"x")
+
+    def work():
+        loop.add_reader(read_end, print)
+
+    assert in_child(work) == 0
+    # Were it in the parent's set, there would be an event that nobody expects, again and again.
+    counts = loop._counts()
+    run_pass()
+    assert loop._counts() == counts
+    watched.check()
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_child_may_run_its_copy_of_a_loop_that_was_not_running(loop, watched):
+    assert in_child(lambda: loop.run_until_complete(a_round_trip())) == 0
+    watched.check()
+
+
+@pytest.mark.mainspring_only
+def test_a_childs_copy_still_hears_what_it_watched(loop, watched):
+    assert in_child(watched.check) == 0
+    watched.check()
+
+
+def test_a_child_may_make_a_loop_of_its_own(loop, loop_factory, watched):
+    assert in_child(lambda: loop_factory().run_until_complete(a_round_trip())) == 0
+    watched.check()
+
+
+def test_a_child_that_is_forked_inside_a_running_loop_may_run_another(loop, loop_factory):
+    async def main():
+        assert in_child(lambda: asyncio.Runner(loop_factory=loop_factory).run(a_round_trip())) == 0
+        await a_round_trip()
+
+    if sys.version_info < (3, 11):
+        pytest.skip("there is no asyncio.Runner")
+    loop.run_until_complete(main())
+
+
+def test_no_loop_runs_in_a_child_that_was_forked_inside_one(loop):
+    def work():
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+
+    async def main():
+        assert in_child(work) == 0
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="the child's signals are the parent's in older asyncio"
+)
+def test_signals_of_the_child_are_not_the_parents(loop):
+    check_signals(loop)
+
+
+@pytest.mark.mainspring_only
+def test_signals_of_the_child_are_not_the_parents_on_any_python(loop):
+    check_signals(loop)
+
+
+def check_signals(loop):
+    heard = []
+
+    async def main():
+        loop.add_signal_handler(signal.SIGTERM, heard.append, "parent")
+        assert in_child(lambda: os.kill(os.getpid(), signal.SIGTERM)) == 0
+        await a_round_trip()
+        assert not heard
+        os.kill(os.getpid(), signal.SIGTERM)
+        await a_round_trip()
+        assert heard == ["parent"]
+        loop.remove_signal_handler(signal.SIGTERM)
+
+    loop.run_until_complete(main())
+
+
+@pytest.mark.mainspring_only
+def test_the_program_may_go_on_in_both_processes(run_python):
+    done = run_python("""
+import asyncio, os
+async def main():
+    loop = asyncio.get_running_loop()
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    got = loop.create_future()
+    loop.add_reader(reader, lambda: got.set_result(os.read(reader, 1)))
+    pid = os.fork()
+    # Each goes on in its own copy of this coroutine, and ends its own copy of the loop.
+    if pid == 0:
+        return 0
+    assert os.waitpid(pid, 0) == (pid, 0)
+    os.write(writer, b"x")
+    assert await got == b"x"
+    print("heard")
+    loop.remove_reader(reader)
+    return 0
+loop = new_loop()
+loop.run_until_complete(main())
+loop.close()
+""")
+    assert (done.stdout, done.stderr, done.returncode) == ("heard\n", "", 0)
+
+
+def test_children_of_multiprocessing_use_asyncio(run_python):
+    done = run_python(
+        """
+import asyncio, multiprocessing
+def work(number):
+    loop = new_loop()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    return number + 1
+async def main():
+    context = multiprocessing.get_context("fork")
+    loop = asyncio.get_running_loop()
+    def pooled():
+        with context.Pool(2) as pool:
+            return pool.map(work, range(10))
+    assert pooled() == list(range(1, 11))
+    await asyncio.sleep(0.001)
+    print("done")
+if __name__ == "__main__":
+    loop = new_loop()
+    loop.run_until_complete(main())
+    loop.close()
+""",
+        flags=["-W", "ignore::DeprecationWarning"],
+    )
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+@pytest.mark.mainspring_only
+def test_a_copy_that_is_collected_as_garbage_leaves_the_parents_loop_alone(run_python):
+    done = run_python("""
+import asyncio, gc, os
+loop = new_loop()
+reader, writer = os.pipe()
+got = loop.create_future()
+loop.add_reader(reader, lambda: got.set_result(os.read(reader, 1)))
+pid = os.fork()
+if pid == 0:
+    del loop, got
+    gc.collect()
+    os._exit(0)
+assert os.waitpid(pid, 0) == (pid, 0)
+os.write(writer, b"x")
+assert loop.run_until_complete(asyncio.wait_for(got, 20)) == b"x"
+loop.close()
+""")
+    assert (done.stderr, done.returncode) == ("", 0)
