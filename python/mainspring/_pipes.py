@@ -70,14 +70,10 @@ class _PipeTransport:
             info.append("open" if self._loop.is_closed() else self._describe())
         return f"<{' '.join(info)}>"
 
-    def __del__(self) -> None:
-        try:
-            finished = self._state()[0]
-        except RuntimeError:
-            return  # never opened
-        if not finished:
-            warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
-            self._release()
+    def _warn_unclosed(self) -> None:
+        """Nobody refers to the transport any more, and it was not closed."""
+        warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
+        self._release()
 
 
 class ReadPipeTransport(_PipeTransport, _mainspring.ReadPipeTransport):

@@ -87,6 +87,10 @@ impl<P: Pipe> NativeData for PipeData<P> {
     fn clear(&self) {
         kind::clear(self);
     }
+
+    fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        kind::finalize(self, object)
+    }
 }
 
 impl<P: Pipe> Kind for PipeData<P> {

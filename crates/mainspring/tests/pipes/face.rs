@@ -209,7 +209,7 @@ impl<P> Clone for Transport<P> {
     }
 }
 
-struct Held<P> {
+pub struct Held<P> {
     pipe: P,
     engine: Weak<Engine<Bare>>,
 }
