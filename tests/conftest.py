@@ -15,6 +15,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -133,12 +134,23 @@ def run_pass(loop):
 
 
 @pytest.fixture
-def run_python(loop_kind, tmp_path):
+def write_program(loop_kind, tmp_path):
+    """Makes a file of a program in which ``new_loop()`` makes a loop."""
+
+    def write(source):
+        script = tmp_path / "program.py"
+        script.write_text(f"{FACTORY_SOURCE[loop_kind]}\n{textwrap.dedent(source)}")
+        return script
+
+    return write
+
+
+@pytest.fixture
+def run_python(write_program):
     """Runs a program in an interpreter of its own; ``new_loop()`` makes a loop in it."""
 
     def run_source(source, *arguments, **options):
-        script = tmp_path / "program.py"
-        script.write_text(f"{FACTORY_SOURCE[loop_kind]}\n{source}")
+        script = write_program(source)
         options.setdefault("timeout", LIMIT)
         return subprocess.run(
             [sys.executable, *options.pop("flags", ()), str(script), *arguments],
