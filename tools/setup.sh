@@ -98,6 +98,22 @@ need_rust() {
   command -v cc >/dev/null || die "cc is missing: Rust links with it (on Debian: apt-get install gcc libc6-dev)"
 }
 
+# need_servers: PostgreSQL and Redis, which some tests start for themselves. Installs what is missing where that is
+# possible without asking; elsewhere those tests say what they lack. Nothing is started: services stay off in runlevel 1.
+need_servers() {
+  local lacking=()
+  command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || lacking+=(postgresql)
+  command -v redis-server >/dev/null || lacking+=(redis-server)
+  if ((${#lacking[@]} == 0 || EUID != 0)) || ! command -v apt-get >/dev/null; then return 0; fi
+  say "installing ${lacking[*]}"
+  install() {
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      -o DPkg::Lock::Timeout=300 "${lacking[@]}" </dev/null >&2
+  }
+  # The lists of packages may be old, or not there.
+  install || { apt-get update -qq >&2 && install; } || say "apt-get could not install ${lacking[*]}; going on without"
+}
+
 # --- set-up, one at a time
 
 # locked COMMAND…: runs it while nothing else sets up anything in this tree. What COMMAND starts does not inherit
@@ -163,18 +179,25 @@ source_hash() {
 }
 
 # install_mainspring DIR PROBE PROFILE: this tree's package, built by cargo's PROFILE, in the virtual environment DIR.
+# A wheel that was built for an environment beside it serves this one too.
 install_mainspring() {
-  local dir=$1 probe=$2 profile=$3 wanted builder
+  local dir=$1 probe=$2 profile=$3 wanted builder other wheels=
   wanted=$(source_hash "$probe" "$profile")
   if stamped "$dir/.mainspring" "$wanted"; then return; fi
-  need_rust
-  builder=$(maturin)
-  say "building mainspring for Python $(cut -f 1 <<<"$probe") (profile $profile)"
   rm -rf "$dir/.mainspring" "$dir/wheels"
-  CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/wheel "$builder" build --profile "$profile" \
-    --manifest-path "$root/crates/mainspring-python/Cargo.toml" --interpreter "$(cut -f 2 <<<"$probe")" \
-    --out "$dir/wheels" >&2 || die "the build failed; its reason stands above"
+  for other in "${dir%/*}"/*; do
+    if [[ -d $other/wheels ]] && stamped "$other/.mainspring" "$wanted"; then wheels=$other/wheels; fi
+  done
+  if [[ -z $wheels ]]; then
+    need_rust
+    builder=$(maturin)
+    wheels=$dir/wheels
+    say "building mainspring for Python $(cut -f 1 <<<"$probe") (profile $profile)"
+    CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/wheel "$builder" build --profile "$profile" \
+      --manifest-path "$root/crates/mainspring-python/Cargo.toml" --interpreter "$(cut -f 2 <<<"$probe")" \
+      --out "$wheels" >&2 || die "the build failed; its reason stands above"
+  fi
   "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall \
-    "$dir"/wheels/*.whl
+    "$wheels"/*.whl
   printf '%s\n' "$wanted" >"$dir/.mainspring"
 }
