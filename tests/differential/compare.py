@@ -1,0 +1,115 @@
+"""The same operations on asyncio's loop and on mainspring's, and the comparison of the two traces.
+
+How much is tried: ``MAINSPRING_EXAMPLES=5000`` tries more programs of each kind, ``MAINSPRING_SEED=7`` others than
+those that are always tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import mainspring
+from hypothesis import strategies as st
+from stage import Stage, World, staged
+
+LOOPS = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.Loop}
+
+Operation = tuple[Any, ...]
+Trace = list[tuple[Any, ...]]
+
+# In a trace: from here on asyncio's behaviour is a fault of its own, and no measure.
+NO_MEASURE = "no measure"
+
+
+def programs(examples: int) -> Callable[[Any], Any]:
+    """Settings of a test of this folder: the same examples each time, unless asked otherwise."""
+    wanted = os.environ.get("MAINSPRING_EXAMPLES")
+    seed = os.environ.get("MAINSPRING_SEED")
+    settings = hypothesis.settings(
+        max_examples=int(wanted) if wanted else examples,
+        derandomize=seed is None,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+
+    def decorate(test: Any) -> Any:
+        return settings(hypothesis.seed(int(seed))(test) if seed is not None else test)
+
+    return decorate
+
+
+def program_of(operation: st.SearchStrategy[Operation], most: int = 14) -> st.SearchStrategy[list[Operation]]:
+    """Lists of operations, each followed by a rest, by one pass of the loop, or by the next operation at once."""
+    after = st.sampled_from([[("settle",)], [("pass",)], []])
+    steps = st.lists(st.tuples(operation, after), max_size=most)
+    return steps.map(lambda pairs: [each for first, then in pairs for each in (first, *then)])
+
+
+def run_on(loop_class: Any, world_class: Callable[[Stage], World], operations: list[Operation]) -> Trace:
+    with staged(loop_class) as stage:
+        world = world_class(stage)
+        world.play(operations)
+        # What is left is dropped while the trace is still written.
+        del world
+    return stage.trace
+
+
+def joined(trace: Trace) -> Trace:
+    """Data that came in several calls in a row is data that came in one."""
+    result: Trace = []
+    for entry in trace:
+        if entry[:2] == ("callback", "data_received") and result and result[-1][:3] == entry[:3]:
+            result[-1] = (*entry[:3], result[-1][3] + entry[3])
+        else:
+            result.append(entry)
+    return result
+
+
+def is_asyncios_fault(entry: tuple[Any, ...]) -> bool:
+    """Whether asyncio tripped over itself, where mainspring keeps its footing (docs/differences.md)."""
+    if entry[0] == NO_MEASURE:
+        return True
+    # The transport let go of its loop or socket, and forgot that it did.
+    if entry[0] == "call" and entry[2] == "raised":
+        return entry[3][0] in ("AttributeError", "AssertionError") or "NoneType" in str(entry[3][1])
+    if entry[0] == "reported":
+        return entry[2] is not None and (
+            entry[2][0] in ("AttributeError", "AssertionError", "InvalidStateError")
+            or "NoneType" in str(entry[2][1])
+        )
+    return False
+
+
+def same_on_both(world_class: Callable[[Stage], World], operations: list[Operation]) -> None:
+    """Fails, with both traces side by side, unless the loops did the same."""
+    theirs = joined(run_on(LOOPS["asyncio"], world_class, operations))
+    ours = joined(run_on(LOOPS["mainspring"], world_class, operations))
+    end = next((index for index, entry in enumerate(theirs) if is_asyncios_fault(entry)), None)
+    if end is not None:
+        hypothesis.event("asyncio is no measure from some point on")
+        # The piece of data before the end may be whole in one and in two parts in the other.
+        theirs, ours = theirs[:end], ours[:end]
+    if theirs != ours:
+        raise AssertionError(difference(operations, theirs, ours))
+
+
+def short(entry: Any) -> str:
+    text = repr(entry)
+    return text if len(text) < 150 else text[:100] + "…" + text[-40:]
+
+
+def difference(operations: list[Operation], theirs: Trace, ours: Trace) -> str:
+    lines = ["the loops differ after these operations:"]
+    lines += [f"    {operation!r}," for operation in operations]
+    same = 0
+    while same < min(len(theirs), len(ours)) and theirs[same] == ours[same]:
+        same += 1
+    lines += ["both:", *(f"    {short(entry)}" for entry in theirs[:same])]
+    lines += ["then asyncio:", *(f"    {short(entry)}" for entry in theirs[same : same + 12])]
+    lines += ["and mainspring:", *(f"    {short(entry)}" for entry in ours[same : same + 12])]
+    return "\n".join(lines)

@@ -1,0 +1,21 @@
+"""What holds for this folder: a collection after each program is short, and no test runs for ever."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def collections_are_short():
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.config.pluginmanager.hasplugin("timeout") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(1200))

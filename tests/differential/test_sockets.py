@@ -1,0 +1,19 @@
+"""Any order of operations on a socket transport, between passes of the loop and inside callbacks."""
+
+from __future__ import annotations
+
+from compare import program_of, programs, same_on_both
+from connections import Tcp, Unix, operations
+from hypothesis import given
+
+
+@programs(300)
+@given(program_of(operations))
+def test_a_tcp_connection_does_what_asyncios_does(program):
+    same_on_both(Tcp, program)
+
+
+@programs(300)
+@given(program_of(operations))
+def test_a_unix_connection_does_what_asyncios_does(program):
+    same_on_both(Unix, program)
