@@ -43,17 +43,20 @@ def programs(examples: int) -> Callable[[Any], Any]:
     return decorate
 
 
-def program_of(operation: st.SearchStrategy[Operation], most: int = 14) -> st.SearchStrategy[list[Operation]]:
-    """Lists of operations, each followed by a rest, by one pass of the loop, or by the next operation at once."""
+def program_of(step: st.SearchStrategy[list[Operation]], most: int = 8) -> st.SearchStrategy[list[Operation]]:
+    """Lists of steps, each followed by a rest, by one pass of the loop, or by the next step at once."""
     after = st.sampled_from([[("settle",)], [("pass",)], []])
-    steps = st.lists(st.tuples(operation, after), max_size=most)
-    return steps.map(lambda pairs: [each for first, then in pairs for each in (first, *then)])
+    steps = st.lists(st.tuples(step, after), max_size=most)
+    return steps.map(lambda pairs: [each for first, then in pairs for each in (*first, *then)])
 
 
 def run_on(loop_class: Any, world_class: Callable[[Stage], World], operations: list[Operation]) -> Trace:
     with staged(loop_class) as stage:
         world = world_class(stage)
-        world.play(operations)
+        try:
+            world.play(operations)
+        finally:
+            world.put_away()
         # What is left is dropped while the trace is still written.
         del world
     return stage.trace

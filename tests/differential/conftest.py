@@ -1,4 +1,4 @@
-"""What holds for this folder: a collection after each program is short, and no test runs for ever."""
+"""What holds for this folder: collections are short, and no test runs for ever."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import warnings
 from typing import Any
@@ -18,6 +17,8 @@ from typing import Any
 QUIET_PASSES = 4
 # No program keeps a loop busy for so long.
 MOST_PASSES = 2000
+# Operations that are about the stage, and not in the trace.
+QUIET = ("arm", "settle", "pass")
 
 
 class Boom(Exception):
@@ -94,8 +95,6 @@ def staged(loop_class: Any):
             warnings.simplefilter("ignore", ResourceWarning)
             yield stage
             stage.settle()
-            # What was left unclosed is noticed here, and not in somebody else's test.
-            gc.collect()
     finally:
         logger.removeHandler(stage)
         logger.propagate = propagate
@@ -121,6 +120,9 @@ class World:
     def finish(self) -> None:
         """Brings everything to its end, and notes what the peer saw."""
 
+    def put_away(self) -> None:
+        """Closes what a program that failed has left open."""
+
     # Operations.
 
     def do(self, operation: tuple[Any, ...]) -> None:
@@ -128,12 +130,14 @@ class World:
         name, *arguments = operation
         try:
             result = getattr(self, "do_" + name)(*arguments)
-        except (Boom, SystemExit):
-            raise
+        except (Boom, SystemExit) as error:
+            if self.firing:
+                raise
+            self.note("call", name, "raised", describe(error))
         except Exception as error:
             self.note("call", name, "raised", describe(error))
         else:
-            if result is not None:
+            if name not in QUIET:
                 self.note("call", name, "gave", result)
 
     def do_arm(self, callback: str, operation: tuple[Any, ...]) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from compare import program_of, programs, same_on_both
-from connections import Tcp, Unix, operations
+from connections import Tcp, Unix, steps
 from hypothesis import given
 
 
 @programs(300)
-@given(program_of(operations))
+@given(program_of(steps))
 def test_a_tcp_connection_does_what_asyncios_does(program):
     same_on_both(Tcp, program)
 
 
 @programs(300)
-@given(program_of(operations))
+@given(program_of(steps))
 def test_a_unix_connection_does_what_asyncios_does(program):
     same_on_both(Unix, program)

@@ -9,7 +9,7 @@ import compare
 import hypothesis
 import pytest
 from compare import program_of, run_on
-from connections import Tcp, Unix, operations
+from connections import Tcp, Unix, steps
 
 Sound = selector_events._SelectorSocketTransport
 
@@ -115,14 +115,14 @@ def test_a_planted_fault_is_found(fault, world, monkeypatch):
         return False
 
     settings = hypothesis.settings(
-        max_examples=400,
+        max_examples=600,
         derandomize=True,
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    program = hypothesis.find(program_of(operations), differs, settings=settings)
+    program = hypothesis.find(program_of(steps), differs, settings=settings)
     with pytest.raises(AssertionError, match="the loops differ after these operations"):
         compare.same_on_both(world, program)
 
@@ -132,7 +132,7 @@ def test_asyncio_agrees_with_itself(monkeypatch):
     monkeypatch.setitem(compare.LOOPS, "mainspring", asyncio.SelectorEventLoop)
 
     @compare.programs(200)
-    @hypothesis.given(program_of(operations))
+    @hypothesis.given(program_of(steps))
     def agrees(program):
         assert run_on(asyncio.SelectorEventLoop, Tcp, program) == run_on(
             asyncio.SelectorEventLoop, Tcp, program
