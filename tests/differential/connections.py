@@ -111,12 +111,11 @@ class Connection(World):
         self.ours, self.peer = self.pair()
         self.peer.setblocking(False)
         self.ours.setblocking(False)
-        self.connect()
 
     def pair(self) -> tuple[socket.socket, socket.socket]:
         raise NotImplementedError
 
-    def connect(self) -> None:
+    def begin(self) -> None:
         self.stage.run(self.loop.create_connection(lambda: Told(self, "first"), sock=self.ours))
 
     # The kernel.

@@ -114,6 +114,9 @@ class World:
 
     # What a kind of connection fills in.
 
+    def begin(self) -> None:
+        """Makes the connection."""
+
     def arrive(self) -> None:
         """Waits until the kernel has delivered what is under way."""
 
@@ -187,6 +190,7 @@ class World:
             assert passes < MOST_PASSES, "the loop does not come to rest"
 
     def play(self, operations: list[tuple[Any, ...]]) -> None:
+        self.begin()
         for operation in operations:
             self.do(operation)
         self.note("the end")

@@ -1,0 +1,239 @@
+"""Any order of operations on a datagram transport: UDP, connected and not, and Unix datagrams, which can fill up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import socket
+from typing import Any
+
+from compare import program_of, programs, same_on_both
+from connections import PATIENCE, describe_loss, raising, steps_of
+from hypothesis import given
+from hypothesis import strategies as st
+from stage import MOST_PASSES, Stage, World
+
+
+class Told(asyncio.DatagramProtocol):
+    def __init__(self, world: Any, name: str) -> None:
+        self.world, self.name = world, name
+
+    def connection_made(self, transport: Any) -> None:
+        self.world.transport = transport
+        self.world.called("connection_made", self.name)
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        self.world.called("datagram_received", self.name, data, self.world.who(addr))
+
+    def error_received(self, exc: Exception) -> None:
+        self.world.called("error_received", self.name, describe_loss(exc))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.world.called("connection_lost", self.name, describe_loss(exc))
+
+    def pause_writing(self) -> None:
+        self.world.called("pause_writing", self.name)
+
+    def resume_writing(self) -> None:
+        self.world.called("resume_writing", self.name)
+
+
+class Endpoint(World):
+    """A datagram transport, a peer, and a stranger; everything is delivered before send() returns."""
+
+    transport: Any = None
+    is_connected = False
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.open_sockets()
+        for sock in (self.ours, self.peer, self.stranger):
+            sock.setblocking(False)
+        self.peer_address = self.peer.getsockname() if self.peer.family == socket.AF_INET else None
+        self.peer_is_gone = False
+        self.sent = 0
+        self.successors = 0
+
+    def begin(self) -> None:
+        self.stage.run(self.loop.create_datagram_endpoint(lambda: Told(self, "first"), sock=self.ours))
+
+    def open_sockets(self) -> None:
+        self.ours, self.peer, self.stranger = (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)
+        )
+        for sock in (self.ours, self.peer, self.stranger):
+            sock.bind(("127.0.0.1", 0))
+        if self.is_connected:
+            self.ours.connect(self.peer.getsockname())
+
+    def who(self, address: Any) -> str:
+        known = {self.peer_address: "the peer"}
+        if self.stranger.fileno() >= 0:
+            known[self.stranger.getsockname()] = "the stranger"
+        return known.get(address, repr(address))
+
+    # Ours.
+
+    def do_sendto(self, size: int, whom: str) -> None:
+        addresses = {
+            "nobody": None,
+            "the peer": self.peer_address,
+            "the stranger": self.stranger.getsockname(),
+            "nonsense": ("127.0.0.1", "port"),
+            "an unreachable port": ("127.0.0.1", 1),
+        }
+        self.sent += 1
+        self.transport.sendto((b"%d " % self.sent).ljust(size, b".")[:size], addresses[whom])
+
+    def do_sendto_nonsense(self) -> None:
+        self.transport.sendto("text", self.peer_address)
+
+    def do_close(self) -> None:
+        self.transport.close()
+
+    def do_abort(self) -> None:
+        self.transport.abort()
+
+    def do_limits(self, high: int | None, low: int | None) -> None:
+        self.transport.set_write_buffer_limits(high=high, low=low)
+
+    def do_set_protocol(self) -> None:
+        self.successors += 1
+        self.transport.set_protocol(Told(self, f"successor {self.successors}"))
+
+    def do_ask(self, what: str) -> Any:
+        if what == "size":
+            return what, self.transport.get_write_buffer_size()
+        if what == "names":
+            known = [self.transport.get_extra_info(name, "unknown") for name in ("sockname", "peername")]
+            return what, [name is None or name == "unknown" for name in known]
+        if what == "protocol":
+            return what, getattr(self.transport.get_protocol(), "name", None)
+        return what, getattr(self.transport, what)()
+
+    # The others'.
+
+    def do_peer_sends(self, size: int, who: str = "the peer") -> None:
+        sender = self.peer if who == "the peer" else self.stranger
+        if sender.fileno() >= 0 and self.ours.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                sender.sendto(bytes(size), self.ours.getsockname())
+
+    def do_peer_reads(self) -> None:
+        """The peer takes all there is, also what the transport keeps back until then."""
+        if self.firing or self.peer_is_gone:
+            return
+        for _ in range(MOST_PASSES):
+            for name, sock in (("the peer", self.peer), ("the stranger", self.stranger)):
+                with contextlib.suppress(OSError):
+                    while True:
+                        self.note(name, "got", sock.recv(1 << 16)[:10])
+            if not self.transport.get_write_buffer_size():
+                break
+            poller = select.poll()
+            poller.register(self.ours.fileno(), select.POLLOUT)
+            poller.poll(PATIENCE)
+            self.one_pass()
+        self.note("the peer has read")
+
+    def do_peer_closes(self) -> None:
+        self.peer_is_gone = True
+        self.peer.close()
+
+    def finish(self) -> None:
+        self.note("closing", self.transport.is_closing(), self.ours.fileno() < 0)
+        self.do_peer_reads()
+        self.settle()
+        self.armed.clear()
+        if self.ours.fileno() >= 0:
+            self.do(("abort",))
+            self.settle()
+        self.note("the descriptor is closed", self.ours.fileno() < 0)
+
+    def put_away(self) -> None:
+        for sock in (self.ours, self.peer, self.stranger):
+            sock.close()
+
+
+class Unconnected(Endpoint):
+    pass
+
+
+class Connected(Endpoint):
+    is_connected = True
+
+
+class UnixDatagrams(Endpoint):
+    """A pair: a peer that does not read fills the kernel's queue after a few datagrams."""
+
+    is_connected = True
+
+    def open_sockets(self) -> None:
+        self.ours, self.peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.stranger.bind(("127.0.0.1", 0))
+        self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 10)
+
+    def do_sendto(self, size: int, whom: str) -> None:
+        super().do_sendto(size, "nobody")
+
+    def do_sendto_many(self, count: int) -> None:
+        for _ in range(count):
+            self.do_sendto(1000, "nobody")
+
+    def do_peer_sends(self, size: int, who: str = "the peer") -> None:
+        if not self.peer_is_gone and self.ours.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                self.peer.send(bytes(size))
+
+
+whom = st.sampled_from(["nobody", "the peer", "the stranger", "nonsense", "an unreachable port"])
+sending = st.one_of(
+    st.tuples(st.just("sendto"), st.sampled_from([0, 1, 100, 2000, 70_000]), whom),
+    st.sampled_from([("sendto_nonsense",), ("close",), ("abort",), ("set_protocol",)]),
+    st.tuples(
+        st.just("limits"), st.sampled_from([None, 0, 500, 1 << 24, -1]), st.sampled_from([None, 0, 100, 1 << 20])
+    ),
+)
+asking = st.sampled_from(
+    [("ask", what) for what in ("is_closing", "size", "names", "protocol", "get_write_buffer_limits")]
+)
+ours = st.one_of(sending, asking)
+peers = st.one_of(
+    st.tuples(
+        st.just("peer_sends"), st.sampled_from([0, 1, 1000]), st.sampled_from(["the peer", "the stranger"])
+    ),
+    st.sampled_from([("peer_reads",), ("peer_closes",)]),
+)
+CAUSES = {
+    "datagram_received": [("peer_sends", 10)],
+    "error_received": [("peer_closes",), ("sendto", 10, "nobody")],
+    "connection_lost": [("close",)],
+}
+PAIR_CAUSES = {
+    **CAUSES,
+    "pause_writing": [("limits", 0, 0), ("sendto_many", 20)],
+    "resume_writing": [("limits", 0, 0), ("sendto_many", 20), ("peer_reads",)],
+}
+inside = st.one_of(ours, raising)
+steps = steps_of(st.one_of(ours, peers), inside, CAUSES)
+pair_steps = steps_of(st.one_of(ours, peers, st.just(("sendto_many", 20))), inside, PAIR_CAUSES)
+
+
+@programs(150)
+@given(program_of(steps))
+def test_an_unconnected_udp_endpoint_does_what_asyncios_does(program):
+    same_on_both(Unconnected, program)
+
+
+@programs(150)
+@given(program_of(steps))
+def test_a_connected_udp_endpoint_does_what_asyncios_does(program):
+    same_on_both(Connected, program)
+
+
+@programs(150)
+@given(program_of(pair_steps))
+def test_a_pair_of_unix_datagram_sockets_does_what_asyncios_does(program):
+    same_on_both(UnixDatagrams, program)

@@ -1,0 +1,143 @@
+"""Any order of operations on pipe transports: reading ones, and writing ones whose reader may go."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from compare import program_of, programs, same_on_both
+from connections import FLOOD, Connection, Told, raising, steps_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+class PipeEnd:
+    """One end of a pipe, with the few methods of a socket that are used here."""
+
+    def __init__(self, fd: int, mode: str) -> None:
+        self.file = open(fd, mode, buffering=0)
+
+    def fileno(self) -> int:
+        return -1 if self.file.closed else self.file.fileno()
+
+    def setblocking(self, flag: bool) -> None:
+        os.set_blocking(self.file.fileno(), flag)
+
+    def recv(self, size: int) -> bytes:
+        return os.read(self.fileno(), size)
+
+    def send(self, data: bytes) -> int:
+        return os.write(self.fileno(), data)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class Pipe(Connection):
+    """A pipe: what is written is there at once, and the end is seen at once."""
+
+    def pair(self) -> Any:
+        reading, writing = os.pipe()
+        return self.ends(PipeEnd(reading, "rb"), PipeEnd(writing, "wb"))
+
+    def arrive(self) -> None:
+        pass
+
+    def do_peer_closes(self) -> None:
+        self.gone()
+
+    def do_ask(self, what: str) -> Any:
+        if what == "extra":
+            pipe = self.transport.get_extra_info("pipe")
+            return what, pipe is not None, pipe is not None and pipe.closed
+        return super().do_ask(what)
+
+
+class Reading(Pipe):
+    def ends(self, reading: PipeEnd, writing: PipeEnd) -> Any:
+        return reading, writing
+
+    def begin(self) -> None:
+        self.stage.run(self.loop.connect_read_pipe(lambda: Told(self, "first"), self.ours.file))
+
+    def do_abort(self) -> None:
+        self.transport.close()
+
+    def finish(self) -> None:
+        self.note("closing", self.transport.is_closing(), self.ours.file.closed)
+        self.armed.clear()
+        self.do(("close",))
+        self.settle()
+        self.note("the descriptor is closed", self.ours.file.closed)
+
+
+class Writing(Pipe):
+    def ends(self, reading: PipeEnd, writing: PipeEnd) -> Any:
+        return writing, reading
+
+    def begin(self) -> None:
+        self.stage.run(self.loop.connect_write_pipe(lambda: Told(self, "first"), self.ours.file))
+
+    def finish(self) -> None:
+        self.note("closing", self.transport.is_closing(), self.ours.file.closed)
+        self.do_peer_reads()
+        self.settle()
+        self.armed.clear()
+        if not self.peer_is_gone:
+            self.note("the peer sees", self.read_once(), self.peer_received)
+        if not self.ours.file.closed:
+            self.do(("abort",))
+            self.settle()
+        self.note("the descriptor is closed", self.ours.file.closed)
+
+
+# Written into pipes whose kernel buffer is 64 KiB.
+sizes = st.sampled_from([0, 1, 1000, 3 * FLOOD])
+both = st.sampled_from(
+    [
+        ("close",),
+        ("abort",),
+        ("set_protocol", "plain"),
+        *(("ask", what) for what in ("is_closing", "extra", "protocol")),
+    ]
+)
+reading_ours = st.one_of(
+    both, st.sampled_from([("pause_reading",), ("resume_reading",), ("ask", "is_reading")])
+)
+reading_peers = st.one_of(
+    st.tuples(st.just("peer_sends"), st.sampled_from([1, 10, 4000])), st.just(("peer_closes",))
+)
+READING_CAUSES = {
+    "data_received": [("peer_sends", 10)],
+    "eof_received": [("peer_closes",)],
+    "connection_lost": [("close",)],
+}
+writing_ours = st.one_of(
+    both,
+    st.tuples(st.just("write"), sizes),
+    st.tuples(st.just("write"), st.just(100), st.sampled_from(["bytearray", "memoryview"])),
+    st.lists(sizes, max_size=3).map(lambda some: ("writelines", *some)),
+    st.sampled_from([("write_eof",), ("ask", "waiting"), ("ask", "can_write_eof")]),
+    st.tuples(st.just("limits"), st.sampled_from([None, 0, 500, 1 << 24, -1]), st.sampled_from([None, 0, 100])),
+)
+writing_peers = st.sampled_from([("peer_reads",), ("peer_closes",)])
+WRITING_CAUSES = {
+    "connection_lost": [("close",)],
+    "pause_writing": [("write", 3 * FLOOD)],
+    "resume_writing": [("write", 3 * FLOOD), ("peer_reads",)],
+}
+
+
+@programs(200)
+@given(program_of(steps_of(st.one_of(reading_ours, reading_peers), st.one_of(reading_ours, raising), READING_CAUSES)))
+def test_a_reading_pipe_does_what_asyncios_does(program):
+    same_on_both(Reading, program)
+
+
+writing_steps = steps_of(st.one_of(writing_ours, writing_peers), st.one_of(writing_ours, raising), WRITING_CAUSES)
+
+
+@programs(200)
+@given(program_of(writing_steps))
+def test_a_writing_pipe_does_what_asyncios_does(program):
+    same_on_both(Writing, program)
