@@ -141,6 +141,8 @@ class Connection(World):
     written_when_gone = 0
 
     def poll(self, events: int) -> None:
+        if self.ours.fileno() < 0:
+            return
         poller = select.poll()
         poller.register(self.ours.fileno(), events)
         poller.poll(PATIENCE)
@@ -215,6 +217,9 @@ class Connection(World):
     def fired(self, callback: str) -> None:
         if callback == "resume_writing" and (self.transport is None or self.transport.is_closing()):
             # asyncio then calls connection_lost() twice, or fails an assertion.
+            self.note(NO_MEASURE)
+        if callback == "connection_lost" and getattr(self.transport, "_conn_lost", 1) == 0:
+            # asyncio forgot that the connection is lost if that came out of the last flush, and still writes.
             self.note(NO_MEASURE)
 
     # The peer's.
