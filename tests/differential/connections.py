@@ -214,12 +214,15 @@ class Connection(World):
     def do_keep_open_at_eof(self, keeps: bool) -> None:
         self.keeps_open = keeps
 
+    def fires(self, callback: str, operation: tuple[Any, ...]) -> None:
+        if callback == "connection_lost" and operation[0].startswith("write"):
+            if getattr(self.transport, "_conn_lost", 1) == 0:
+                # asyncio does not know that the connection is lost if that came out of the last flush.
+                self.note(NO_MEASURE)
+
     def fired(self, callback: str) -> None:
         if callback == "resume_writing" and (self.transport is None or self.transport.is_closing()):
             # asyncio then calls connection_lost() twice, or fails an assertion.
-            self.note(NO_MEASURE)
-        if callback == "connection_lost" and getattr(self.transport, "_conn_lost", 1) == 0:
-            # asyncio forgot that the connection is lost if that came out of the last flush, and still writes.
             self.note(NO_MEASURE)
 
     # The peer's.

@@ -163,6 +163,7 @@ class World:
         for index, (callback, operation) in enumerate(self.armed):
             if callback == entry[0]:
                 del self.armed[index]
+                self.fires(callback, operation)
                 self.firing.append(callback)
                 try:
                     self.do(operation)
@@ -170,6 +171,9 @@ class World:
                     self.firing.pop()
                     self.fired(callback)
                 return
+
+    def fires(self, callback: str, operation: tuple[Any, ...]) -> None:
+        """Something is about to be done inside of a callback."""
 
     def fired(self, callback: str) -> None:
         """Something was done inside of a callback."""
