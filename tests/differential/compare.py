@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import hypothesis
-import mainspring
 from hypothesis import strategies as st
 from stage import Stage, World, staged
+
+import mainspring
 
 LOOPS = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.Loop}
 

@@ -162,7 +162,9 @@ class Connection(World):
 
     def do_write(self, size: int, kind: str = "bytes") -> None:
         with self.writing(size) as data:
-            self.transport.write({"bytes": bytes, "bytearray": bytearray, "memoryview": memoryview}[kind](data))
+            self.transport.write(
+                {"bytes": bytes, "bytearray": bytearray, "memoryview": memoryview}[kind](data)
+            )
 
     def do_write_nonsense(self) -> None:
         self.transport.write("text")
@@ -345,7 +347,9 @@ sending = st.one_of(
     st.lists(sizes, max_size=3).map(lambda some: ("writelines", *some)),
     st.sampled_from([("write_nonsense",), ("write_eof",), ("close",), ("abort",)]),
     st.tuples(
-        st.just("limits"), st.sampled_from([None, 0, 500, 1 << 24, -1]), st.sampled_from([None, 0, 100, 1 << 20])
+        st.just("limits"),
+        st.sampled_from([None, 0, 500, 1 << 24, -1]),
+        st.sampled_from([None, 0, 100, 1 << 20]),
     ),
 )
 receiving = st.sampled_from([("pause_reading",), ("resume_reading",)])
@@ -359,7 +363,12 @@ asking = st.sampled_from(
     ]
 )  # fmt: skip
 setting = st.sampled_from(
-    [("set_protocol", "plain"), ("set_protocol", "buffered"), ("keep_open_at_eof", True), ("keep_open_at_eof", False)]
+    [
+        ("set_protocol", "plain"),
+        ("set_protocol", "buffered"),
+        ("keep_open_at_eof", True),
+        ("keep_open_at_eof", False),
+    ]
 )
 ours = st.one_of(sending, receiving, asking, setting)
 peers = st.one_of(

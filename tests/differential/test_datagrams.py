@@ -193,7 +193,9 @@ sending = st.one_of(
     st.tuples(st.just("sendto"), st.sampled_from([0, 1, 100, 2000, 70_000]), whom),
     st.sampled_from([("sendto_nonsense",), ("close",), ("abort",), ("set_protocol",)]),
     st.tuples(
-        st.just("limits"), st.sampled_from([None, 0, 500, 1 << 24, -1]), st.sampled_from([None, 0, 100, 1 << 20])
+        st.just("limits"),
+        st.sampled_from([None, 0, 500, 1 << 24, -1]),
+        st.sampled_from([None, 0, 100, 1 << 20]),
     ),
 )
 asking = st.sampled_from(

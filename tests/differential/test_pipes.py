@@ -118,7 +118,9 @@ writing_ours = st.one_of(
     st.tuples(st.just("write"), st.just(100), st.sampled_from(["bytearray", "memoryview"])),
     st.lists(sizes, max_size=3).map(lambda some: ("writelines", *some)),
     st.sampled_from([("write_eof",), ("ask", "waiting"), ("ask", "can_write_eof")]),
-    st.tuples(st.just("limits"), st.sampled_from([None, 0, 500, 1 << 24, -1]), st.sampled_from([None, 0, 100])),
+    st.tuples(
+        st.just("limits"), st.sampled_from([None, 0, 500, 1 << 24, -1]), st.sampled_from([None, 0, 100])
+    ),
 )
 writing_peers = st.sampled_from([("peer_reads",), ("peer_closes",)])
 WRITING_CAUSES = {
@@ -129,12 +131,18 @@ WRITING_CAUSES = {
 
 
 @programs(200)
-@given(program_of(steps_of(st.one_of(reading_ours, reading_peers), st.one_of(reading_ours, raising), READING_CAUSES)))
+@given(
+    program_of(
+        steps_of(st.one_of(reading_ours, reading_peers), st.one_of(reading_ours, raising), READING_CAUSES)
+    )
+)
 def test_a_reading_pipe_does_what_asyncios_does(program):
     same_on_both(Reading, program)
 
 
-writing_steps = steps_of(st.one_of(writing_ours, writing_peers), st.one_of(writing_ours, raising), WRITING_CAUSES)
+writing_steps = steps_of(
+    st.one_of(writing_ours, writing_peers), st.one_of(writing_ours, raising), WRITING_CAUSES
+)
 
 
 @programs(200)

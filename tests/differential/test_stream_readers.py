@@ -149,9 +149,9 @@ others = st.one_of(
     ),
 )
 said = st.one_of(
-    st.lists(st.sampled_from([b"a", b"ab", b"aaab", b"\n", b"\r", b"\r\n", b"x" * 50]), min_size=1, max_size=6).map(
-        b"".join
-    ),
+    st.lists(
+        st.sampled_from([b"a", b"ab", b"aaab", b"\n", b"\r", b"\r\n", b"x" * 50]), min_size=1, max_size=6
+    ).map(b"".join),
     st.sampled_from([b"y" * LIMIT, b"y" * (2 * LIMIT) + b"\n", b"z" * 1000]),
 )
 peers = st.one_of(

@@ -181,7 +181,9 @@ class Tls(Connection):
         self.note("closing", transport is None or transport.is_closing())
         self.do_peer_reads()
         self.settle()
-        self.note("received", self.peer_received if transport is not None and transport.is_closing() else None)
+        self.note(
+            "received", self.peer_received if transport is not None and transport.is_closing() else None
+        )
         self.armed.clear()
         if transport is not None:
             self.do(("abort",))

@@ -179,7 +179,9 @@ def test_a_socket_that_was_handed_over_is_closed_with_its_transport(loop_factory
 
 
 @pytest.mark.parametrize("use", [connected, accepted])
-def test_a_transport_that_is_open_when_the_loop_closes_keeps_its_socket_until_it_is_dropped(loop_factory, use):
+def test_a_transport_that_is_open_when_the_loop_closes_keeps_its_socket_until_it_is_dropped(
+    loop_factory, use
+):
     """uvloop #464: closing the loop closes no socket; dropping the transport does."""
     loop = loop_factory()
     ours, theirs = pair()

@@ -224,7 +224,9 @@ def test_a_spawn_can_be_given_up_at_any_moment(loop, run_child, steps):
 
     async def main():
         spawning = asyncio.ensure_future(
-            asyncio.create_subprocess_exec(*SLEEPS, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+            asyncio.create_subprocess_exec(
+                *SLEEPS, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            )
         )
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -385,4 +387,3 @@ def test_a_loop_that_is_held_up_holds_up_no_other(loop_factory, sockets):
         asleep.call_soon_threadsafe(sleeping.cancel)
         for other in others:
             other.join(LIMIT)
-

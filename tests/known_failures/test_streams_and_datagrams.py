@@ -250,7 +250,9 @@ def test_one_fast_peer_does_not_keep_the_others_waiting(loop, run_pass):
     quiet.close()
 
 
-@pytest.mark.parametrize("error", [ValueError("mine"), asyncio.CancelledError(), RecursionError("deep")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ValueError("mine"), asyncio.CancelledError(), RecursionError("deep")], ids=repr
+)
 def test_an_exception_in_data_received_is_told_and_ends_the_connection(loop, run, reported, error):
     """rloop: exceptions from ``data_received()`` vanished."""
     ours, theirs = socket.socketpair()
