@@ -14,7 +14,7 @@ import sys
 
 import pytest
 from peers import TIMEOUT, Echo, Recorder, end_of, in_thread, read_exactly
-from tls import Authority
+from tls import Authority, uses_tls
 
 cleans_up = pytest.mark.skipif(sys.version_info < (3, 13), reason="new in Python 3.13")
 
@@ -163,6 +163,7 @@ def test_streams(run, loop, path):
     run(main())
 
 
+@uses_tls
 def test_tls(run, loop, path, authority):
     async def main():
         async with serving(path, ssl=authority.server_context()):

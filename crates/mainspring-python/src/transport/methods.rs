@@ -44,11 +44,13 @@ pub fn table() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
-fn check_write(open: &Open<Stream<PyHost, PyUpper>>) -> PyResult<()> {
+/// Refuses a write in asyncio's words, which name the method that was called.
+fn check_write(open: &Open<Stream<PyHost, PyUpper>>, method: impl FnOnce() -> &'static str) -> PyResult<()> {
     open.machine.check_write().map_err(|refused| {
+        let method = method();
         PyRuntimeError::new_err(match refused {
-            WriteRefused::AfterEof => "Cannot call write() after write_eof()",
-            WriteRefused::Reserved => "unable to write; sendfile is in progress",
+            WriteRefused::AfterEof => format!("Cannot call {method}() after write_eof()"),
+            WriteRefused::Reserved => format!("unable to {method}; sendfile is in progress"),
         })
     })
 }
@@ -57,7 +59,7 @@ extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *
     method::<TransportData>(this, |py, open, cx| {
         // SAFETY: an argument is alive for the call.
         let data = unsafe { Data::new(py, argument)? };
-        check_write(open)?;
+        check_write(open, || "write")?;
         writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
         none(py)
     })
@@ -71,7 +73,8 @@ extern "C" fn writelines(this: *mut ffi::PyObject, argument: *mut ffi::PyObject)
         // SAFETY: the objects are held by `lines`.
         let pieces: Vec<Data> =
             lines.iter().map(|line| unsafe { Data::new(py, line.as_ptr()) }).collect::<PyResult<_>>()?;
-        check_write(open)?;
+        // Before Python 3.12 it joined the lines and called write().
+        check_write(open, || if py.version_info() >= (3, 12) { "writelines" } else { "write" })?;
         let slices: Vec<_> = pieces.iter().map(|piece| std::io::IoSlice::new(piece.as_slice())).collect();
         let keep = |index: usize| pieces.get(index).map(Data::to_chunk);
         writing(py, open, || open.machine.write_vectored(cx, &slices, keep))?;
