@@ -7,7 +7,7 @@ use crate::names::{Names, names};
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use mainspring::poller::PeerAddress;
-use mainspring::transport::{Cx, DatagramUpper, Destination, MAX_DATAGRAM, Refusal, Upper};
+use mainspring::transport::{Cx, DatagramUpper, Destination, MAX_DATAGRAM, Received, Refusal, Upper};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -216,7 +216,7 @@ impl DatagramUpper<PyHost> for PyDatagramUpper {
         self.protocol.call(&self.names.error_received, [error.as_ptr()]).map(drop)
     }
 
-    fn receive_foreign(&self, _: Cx<'_, PyHost>) -> Option<Result<PyResult<()>, Refusal<PyErr>>> {
+    fn receive_foreign(&self, _: Cx<'_, PyHost>) -> Option<Received<PyErr>> {
         if matches!(self.family, libc::AF_INET | libc::AF_INET6 | libc::AF_UNIX) {
             return None;
         }

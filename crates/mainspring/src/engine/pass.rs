@@ -113,7 +113,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Whether there is something to do without waiting for it.
-    fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         !self.lanes.borrow().is_empty() || self.stopping.get() || self.inbox.has_pending()
     }
 

@@ -10,8 +10,11 @@
 //! sent in order, one system call each. A datagram that fails in the queue is told and dropped, and those behind it wait
 //! for the next event, so that a queue of a thousand failures does not keep the loop to itself.
 //!
-//! One datagram is received per event, as in asyncio: what its callback schedules runs before the next one is delivered,
-//! and protocols rely on that (a future that is set by one datagram and replaced by whoever awaited it).
+//! In asyncio what the callback of a datagram schedules runs before the next one is delivered, and protocols rely on that
+//! (a future that is set by one datagram and replaced by whoever awaited it). So an event brings a second datagram only
+//! if the loop has nothing else to do, when the next pass would bring just that: a few system calls saved, and the same
+//! order. How many it brings is bounded, for the sake of timers and of other descriptors; and the attempt that finds
+//! nothing is made rarely where one datagram at a time is the rule.
 
 use super::datagram_queue::{DatagramQueue, Queued};
 use super::endpoint::Endpoint;
@@ -23,6 +26,11 @@ use std::os::fd::RawFd;
 
 /// The longest datagram that is received whole (asyncio's number). UDP's are shorter, Unix ones may be longer.
 pub const MAX_DATAGRAM: usize = 256 * 1024;
+
+/// The most datagrams one event brings.
+const BATCH: u32 = 16;
+/// Of so many events that bring one datagram each, one looks for a second.
+const PROBE_EVERY: u32 = 16;
 
 /// Where a datagram goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +54,9 @@ pub enum Refusal<E> {
     Fatal(E),
 }
 
+/// What became of receiving by itself: no datagram, or one that was delivered, with what the protocol raised.
+pub type Received<E> = Result<Result<(), E>, Refusal<E>>;
+
 /// The protocol above a datagram transport. Every method may call any method of any transport, this one included.
 pub trait DatagramUpper<H: TransportHost> {
     /// See [`Destination::Foreign`].
@@ -61,8 +72,8 @@ pub trait DatagramUpper<H: TransportHost> {
     fn error_received(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error>;
 
     /// Receives and delivers a datagram by itself, on a socket whose addresses only the face has words for; `None`
-    /// leaves it to the transport. The inner `Err` is what the protocol raised.
-    fn receive_foreign(&self, cx: Cx<'_, H>) -> Option<Result<Result<(), H::Error>, Refusal<H::Error>>> {
+    /// leaves it to the transport.
+    fn receive_foreign(&self, cx: Cx<'_, H>) -> Option<Received<H::Error>> {
         let _ = cx;
         None
     }
@@ -95,6 +106,8 @@ pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
     flow: FlowControl,
     reading_paused: Cell<bool>,
     lost_writes: Cell<u32>,
+    /// Events to come that take one datagram and do not look for a second.
+    single_events: Cell<u32>,
     drops_when_lost: bool,
 }
 
@@ -112,6 +125,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             flow: FlowControl::default(),
             reading_paused: Cell::new(false),
             lost_writes: Cell::new(1),
+            single_events: Cell::new(0),
             drops_when_lost,
         }
     }
@@ -200,7 +214,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
         // What the kernel is asked now, not what it was asked when it answered.
         if readiness.inbound && self.endpoint.interest().is_inbound() {
-            self.receive(cx)?;
+            self.receive_some(cx)?;
         }
         if readiness.outbound && self.endpoint.interest().is_outbound() {
             self.flush(cx)?;
@@ -287,24 +301,51 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         scheduled
     }
 
-    fn receive(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+    /// Receives one datagram, and more if that changes no order: see the module's text.
+    fn receive_some(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.receive(cx)?;
+        let singles = self.single_events.get();
+        if singles > 0 {
+            self.single_events.set(singles - 1);
+            return Ok(());
+        }
+        for received in 1..BATCH {
+            if cx.engine.is_busy() || !self.endpoint.interest().is_inbound() {
+                break;
+            }
+            if !self.receive(cx)? {
+                if received == 1 {
+                    self.single_events.set(PROBE_EVERY);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives one datagram, or an error; `false` if there was none.
+    fn receive(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if let Some(received) = self.upper.receive_foreign(cx) {
-            return match received {
-                Ok(delivered) => self.delivered(cx, delivered),
-                Err(Refusal::WouldBlock) => Ok(()),
-                Err(Refusal::System(error)) => self.tell_error(cx, error),
-                Err(Refusal::Fatal(error)) => self.fatal(cx, error, "Fatal read error on datagram transport"),
-            };
+            match received {
+                Ok(delivered) => self.delivered(cx, delivered)?,
+                Err(Refusal::WouldBlock) => return Ok(false),
+                Err(Refusal::System(error)) => self.tell_error(cx, error)?,
+                Err(Refusal::Fatal(error)) => {
+                    self.fatal(cx, error, "Fatal read error on datagram transport")?;
+                }
+            }
+            return Ok(true);
         }
         cx.engine.with_scratch_of(MAX_DATAGRAM, |scratch| {
             match self.endpoint.with_fd(|fd| cx.engine.recv_from(fd, self.key(), scratch)) {
                 Ok((length, from)) => {
                     let data = scratch.get(..length).unwrap_or_default();
-                    self.delivered(cx, self.upper.datagram_received(cx, data, from))
+                    self.delivered(cx, self.upper.datagram_received(cx, data, from))?;
                 }
-                Err(error) if is_to_be_repeated(&error) => Ok(()),
-                Err(error) => self.tell_error(cx, cx.host().os_error(error)),
+                Err(error) if is_to_be_repeated(&error) => return Ok(false),
+                Err(error) => self.tell_error(cx, cx.host().os_error(error))?,
             }
+            Ok(true)
         })
     }
 

@@ -20,7 +20,7 @@ mod stream;
 mod write_pipe;
 mod write_queue;
 
-pub use datagram::{Datagram, DatagramUpper, Destination, MAX_DATAGRAM, QueuedDatagram, Refusal};
+pub use datagram::{Datagram, DatagramUpper, Destination, MAX_DATAGRAM, QueuedDatagram, Received, Refusal};
 pub use datagram_queue::Queued;
 pub use flow::{FlowControl, WaterMarks};
 pub use listener::{Acceptor, Listener};

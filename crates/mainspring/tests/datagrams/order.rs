@@ -1,6 +1,6 @@
 //! What is sent, in which order, and when the protocol is paused.
 
-use crate::stage::{Stage, Told};
+use crate::stage::{Deed, Stage, Told};
 use crate::support::{On, guarded};
 use mainspring::transport::{Destination, Refusal};
 
@@ -26,7 +26,33 @@ fn datagrams_leave_in_order_whether_they_waited_or_not() {
 }
 
 #[test]
-fn one_datagram_is_delivered_in_a_pass() {
+fn an_event_brings_several_datagrams_unless_one_of_them_gives_the_loop_something_to_do() {
+    guarded(|| {
+        for on in On::ALL {
+            let (stage, near) = (Stage::new(on), tempfile());
+            stage.pass();
+            let name = bind_near(&stage, &near);
+            for number in 0..20u8 {
+                stage.peer.send_to(&[number], &name).unwrap();
+            }
+            *stage.protocol().when.borrow_mut() = Some((Told::Data(Vec::new()), Deed::CallSoon));
+            let mut delivered = Vec::new();
+            for _ in 0..4 {
+                stage.engine.run_once().unwrap();
+                delivered.push(stage.protocol().data().len());
+            }
+            // The second pass is the scheduled call's alone: a busy loop leaves a poll out.
+            assert_eq!(delivered, [1, 1, 17, 20]);
+            assert_eq!(stage.protocol().data(), (0..20u8).map(|number| vec![number]).collect::<Vec<_>>());
+            stage.transport.abort(stage.cx(), None).unwrap();
+            stage.until_lost();
+            std::fs::remove_file(name).unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_datagram_is_delivered_in_a_pass_of_a_loop_that_stops() {
     guarded(|| {
         for on in On::ALL {
             let (stage, near) = (Stage::new(on), tempfile());

@@ -36,6 +36,7 @@ pub enum Deed {
     Fail,
     PauseReading,
     DropAll,
+    CallSoon,
 }
 
 #[derive(Debug)]
@@ -139,13 +140,16 @@ impl TransportHost for TestHost {
     }
 }
 
+/// Why something is not sent.
+pub type Refuse = fn() -> Refusal<Failure>;
+
 /// Writes down what it is told; does a deed when told of `when`, once.
 #[derive(Default)]
 pub struct Protocol {
     pub log: RefCell<Vec<Told>>,
     pub when: RefCell<Option<(Told, Deed)>>,
     /// What sending to a foreign destination comes to.
-    pub foreign: Cell<Option<fn() -> Refusal<Failure>>>,
+    pub foreign: Cell<Option<Refuse>>,
     pub is_detached: Cell<bool>,
 }
 
@@ -162,6 +166,10 @@ impl Protocol {
             Deed::Send => transport.send_to(cx, b"inside", Destination::Connected, || b"inside".to_vec()),
             Deed::Fail => Err(Failure::OfTheProtocol),
             Deed::PauseReading => transport.pause_reading(cx).map(drop),
+            Deed::CallSoon => {
+                cx.engine.call_soon(Call::Never);
+                Ok(())
+            }
             Deed::DropAll => {
                 transport.abort(cx, None)?;
                 transport.close(cx)
