@@ -8,6 +8,8 @@ special, and nobody else's children are waited for.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import subprocess
 from asyncio.log import logger
 from typing import TYPE_CHECKING, Any
@@ -202,30 +204,30 @@ class Processes(Pipes):
         return watch
 
     def _child_ended(self, watch: _mainspring.ChildWatch, transport: SubprocessTransport) -> None:
-        ended = watch.try_wait()
-        if ended is None:
+        is_there = watch.look()
+        if is_there is None:
             return  # announced too early
-        self._forget_child(watch.pid)
-        returncode, is_known = ended
-        if not is_known:
-            # Popen itself may have looked after it: send_signal() and close() do, in some versions.
-            found = transport._proc.returncode
-            if found is None:
-                logger.warning("Unknown child process pid %d, will report returncode 255", watch.pid)
-            else:
-                returncode = found
+        pid = watch.pid
+        self._forget_child(pid)
+        returncode = None
+        if is_there:
+            # It has ended, so this does not block; nobody has waited for it, so the number is its own.
+            with contextlib.suppress(ChildProcessError):
+                returncode = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if returncode is None:
+            # Popen itself may have waited for it: send_signal() and close() do, in some versions.
+            returncode = transport._proc.returncode
+        if returncode is None:
+            logger.warning("Unknown child process pid %d, will report returncode 255", pid)
+            returncode = 255
         # At once: between the reaping and this, its number would be nobody's.
         transport._process_exited(returncode)
 
     def _close_processes(self) -> None:
         """Leaves no zombies: who has ended is waited for, and who was killed is given the time to end."""
-        for watch, transport in list(self._children.values()):
-            child = transport._proc
-            ended = watch.try_wait()
-            if ended is not None and child.returncode is None:
-                child.returncode = ended[0]
-            elif ended is None and transport.is_closing():
-                _reap(child)
+        for _, transport in list(self._children.values()):
+            if transport._proc.poll() is None and transport.is_closing():
+                _reap(transport._proc)
         self._children.clear()
 
     def _start_watched_by(

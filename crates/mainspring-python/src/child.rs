@@ -40,10 +40,9 @@ impl PyChildWatch {
         self.watch.0.as_fd().as_raw_fd()
     }
 
-    /// The return code, and whether it is known: somebody else may have waited for the child. None while it runs. Reaps
-    /// the child.
-    fn try_wait(&self, py: Python<'_>) -> PyResult<Option<(i32, bool)>> {
-        let exit = self.watch.0.try_wait().map_err(|error| os_error(py, error))?;
-        Ok(exit.map(|exit| (exit.returncode(), exit != ChildExit::Unknown)))
+    /// None while the child runs; then whether it is there to be waited for, by the one who asks.
+    fn look(&self, py: Python<'_>) -> PyResult<Option<bool>> {
+        let exit = self.watch.0.look().map_err(|error| os_error(py, error))?;
+        Ok(exit.map(|exit| exit != ChildExit::Unknown))
     }
 }

@@ -3,7 +3,7 @@
 //! # Rules
 //!
 //! - Only the watched process is waited for, by its own id: the children of others are never reaped.
-//! - The child is reaped in [`ChildWatch::try_wait`] and nowhere else. Until then its process id is its own, so
+//! - The child is reaped in [`ChildWatch::try_wait`], and nowhere else here. Until then its process id is its own, so
 //!   a signal sent to it reaches it or nobody, never a stranger.
 //! - Where the kernel has no pidfds (before Linux 5.4, or forbidden in a sandbox) a thread per child blocks in
 //!   `waitid` and writes an eventfd. It only looks (`WNOWAIT`) and leaves the reaping to `try_wait`; it ends when
@@ -112,21 +112,31 @@ impl ChildWatch {
     /// How the child ended, or `None` while it runs. The first answer reaps the child and is repeated from
     /// then on. Never blocks.
     pub fn try_wait(&self) -> io::Result<Option<ChildExit>> {
-        if let Some(exit) = self.exit.get() {
-            return Ok(Some(exit));
+        if self.exit.get().is_none() {
+            self.exit.set(self.wait(WaitIdOptions::empty())?);
         }
+        Ok(self.exit.get())
+    }
+
+    /// As [`try_wait`](ChildWatch::try_wait), but leaves the child to be waited for by somebody else: its process id is
+    /// its own until they have, unless the answer is [`ChildExit::Unknown`].
+    pub fn look(&self) -> io::Result<Option<ChildExit>> {
+        match self.exit.get() {
+            None => self.wait(WaitIdOptions::NOWAIT),
+            exit => Ok(exit),
+        }
+    }
+
+    fn wait(&self, how: WaitIdOptions) -> io::Result<Option<ChildExit>> {
         let id = || match &self.announcer {
             Announcer::PidFd(pidfd) => WaitId::PidFd(pidfd.as_fd()),
             Announcer::EventFd(_) => WaitId::Pid(self.pid),
         };
-        let exit = match retry_on_intr(|| waitid(id(), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)) {
-            Ok(None) => return Ok(None),
-            Ok(Some(status)) => ChildExit::from_status(&status),
-            Err(Errno::CHILD) => ChildExit::Unknown,
-            Err(error) => return Err(error.into()),
-        };
-        self.exit.set(Some(exit));
-        Ok(self.exit.get())
+        match retry_on_intr(|| waitid(id(), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | how)) {
+            Ok(status) => Ok(status.as_ref().map(ChildExit::from_status)),
+            Err(Errno::CHILD) => Ok(Some(ChildExit::Unknown)),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

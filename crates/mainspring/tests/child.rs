@@ -66,6 +66,22 @@ fn a_child_that_a_signal_ends_gives_its_number_below_zero() {
 }
 
 #[test]
+fn looking_at_a_childs_end_leaves_it_to_be_waited_for() {
+    for open in WAYS {
+        let mut child = runs_until_closed();
+        let watch = open(pid_of(&child)).unwrap();
+        assert_eq!(watch.look().unwrap(), None);
+        drop(child.stdin.take());
+        assert!(is_readable(&watch, None));
+        for _ in 0..2 {
+            assert_eq!(watch.look().unwrap(), Some(ChildExit::Exited(7)));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+        assert_eq!(watch.look().unwrap(), Some(ChildExit::Unknown));
+    }
+}
+
+#[test]
 fn a_child_that_runs_is_not_readable_and_has_no_end() {
     for open in WAYS {
         let mut child = runs_until_closed();
