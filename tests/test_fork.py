@@ -174,25 +174,28 @@ def check_signals(loop):
 @pytest.mark.mainspring_only
 def test_the_program_may_go_on_in_both_processes(run_python):
     done = run_python("""
-import asyncio, os
-async def main():
-    loop = asyncio.get_running_loop()
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    got = loop.create_future()
-    loop.add_reader(reader, lambda: got.set_result(os.read(reader, 1)))
-    pid = os.fork()
-    # Each goes on in its own copy of this coroutine, and ends its own copy of the loop.
-    if pid == 0:
-        return 0
-    assert os.waitpid(pid, 0) == (pid, 0)
-    os.write(writer, b"x")
-    assert await got == b"x"
-    print("heard")
-    loop.remove_reader(reader)
-    return 0
+import os
 loop = new_loop()
-loop.run_until_complete(main())
+reader, writer = os.pipe()
+
+def fork():
+    global pid
+    pid = os.fork()
+    # Each goes on in its own copy of the loop.
+    if pid == 0:
+        loop.stop()
+    else:
+        assert os.waitpid(pid, 0) == (pid, 0)
+        os.write(writer, b"x")
+
+def heard():
+    os.read(reader, 1)
+    print("heard")
+    loop.stop()
+
+loop.add_reader(reader, heard)
+loop.call_soon(fork)
+loop.run_forever()
 loop.close()
 """)
     assert (done.stdout, done.stderr, done.returncode) == ("heard\n", "", 0)

@@ -240,7 +240,8 @@ def test_sigchld_is_the_programs_own(run, loop):
     run(main())
 
 
-def test_a_process_that_ignores_its_children_hears_of_their_end_without_a_status(run, caplog):
+@pytest.mark.mainspring_only  # asyncio fails if the child is gone before it is watched
+def test_a_process_that_ignores_its_children_hears_of_their_end_without_a_status(run, loop_kind):
     async def main():
         former = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         try:
@@ -384,7 +385,7 @@ def test_the_options_of_popen_reach_it(run, tmp_path):
     async def main():
         child = await asyncio.create_subprocess_exec(
             *shell(
-                f"pwd; echo $KEY; umask; ps -o pgid= -o pid= -p $$; echo passed > /proc/self/fd/{write_end}"
+                f"pwd; echo $KEY; umask; cut -d' ' -f1,5 /proc/$$/stat; echo passed > /proc/self/fd/{write_end}"
             ),
             stdout=PIPE,
             cwd=tmp_path,

@@ -197,11 +197,11 @@ class Processes(Pipes):
         self._add_reader(watch, self._child_ended, watch, transport)
         self._children[child.pid] = watch, transport
 
-    def _forget_child(self, pid: int) -> _mainspring.ChildWatch | None:
+    def _forget_child(self, pid: int) -> None:
         watch, _ = self._children.pop(pid, (None, None))
         if watch is not None:
             self._remove_reader(watch)
-        return watch
+            watch.close()
 
     def _child_ended(self, watch: _mainspring.ChildWatch, transport: SubprocessTransport) -> None:
         is_there = watch.look()
@@ -228,7 +228,8 @@ class Processes(Pipes):
         for _, transport in list(self._children.values()):
             if transport._proc.poll() is None and transport.is_closing():
                 _reap(transport._proc)
-        self._children.clear()
+        for pid in list(self._children):
+            self._forget_child(pid)
 
     def _start_watched_by(
         self, watcher: Any, start: Callable[[], SubprocessTransport]

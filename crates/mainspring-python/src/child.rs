@@ -2,11 +2,13 @@
 
 use crate::host::os_error;
 use mainspring::child::{ChildExit, ChildWatch};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-/// The engine's watch.
-struct Watch(ChildWatch);
+/// The engine's watch, until it is closed.
+struct Watch(RefCell<Option<ChildWatch>>);
 
 // SAFETY: the interpreter lock is held by every thread that gets here and orders all uses, as for the loop's own state
 // (`loop_object.rs`).
@@ -17,7 +19,18 @@ unsafe impl Sync for Watch {}
 /// Its descriptor is readable when the child has ended.
 #[pyclass(name = "ChildWatch", module = "mainspring._mainspring", frozen)]
 pub struct PyChildWatch {
+    #[pyo3(get)]
+    pid: i32,
     watch: Watch,
+}
+
+impl PyChildWatch {
+    fn with<R>(&self, py: Python<'_>, ask: impl FnOnce(&ChildWatch) -> std::io::Result<R>) -> PyResult<R> {
+        match &*self.watch.0.borrow() {
+            Some(watch) => ask(watch).map_err(|error| os_error(py, error)),
+            None => Err(PyValueError::new_err("the watch is closed")),
+        }
+    }
 }
 
 #[pymethods]
@@ -25,24 +38,22 @@ impl PyChildWatch {
     /// Watches the child `pid`.
     #[new]
     fn new(py: Python<'_>, pid: i32) -> PyResult<Self> {
-        match ChildWatch::open(pid) {
-            Ok(watch) => Ok(PyChildWatch { watch: Watch(watch) }),
-            Err(error) => Err(os_error(py, error)),
-        }
+        let watch = ChildWatch::open(pid).map_err(|error| os_error(py, error))?;
+        Ok(PyChildWatch { pid, watch: Watch(RefCell::new(Some(watch))) })
     }
 
-    #[getter]
-    fn pid(&self) -> i32 {
-        self.watch.0.pid()
-    }
-
-    fn fileno(&self) -> RawFd {
-        self.watch.0.as_fd().as_raw_fd()
+    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
+        self.with(py, |watch| Ok(watch.as_fd().as_raw_fd()))
     }
 
     /// None while the child runs; then whether it is there to be waited for, by the one who asks.
     fn look(&self, py: Python<'_>) -> PyResult<Option<bool>> {
-        let exit = self.watch.0.look().map_err(|error| os_error(py, error))?;
+        let exit = self.with(py, ChildWatch::look)?;
         Ok(exit.map(|exit| exit != ChildExit::Unknown))
+    }
+
+    /// Closes the descriptor.
+    fn close(&self) {
+        self.watch.0.take();
     }
 }
