@@ -10,6 +10,7 @@ import logging
 import os
 import pty
 import socket
+import sys
 import tempfile
 import tty
 import weakref
@@ -38,6 +39,15 @@ async def writing(file=None, factory=peers.Recorder):
         file = os.fdopen(write_end, "wb", 0)
     _, protocol = await asyncio.get_running_loop().connect_write_pipe(factory, file)
     return protocol, read_end
+
+
+def is_reading(transport, expected):
+    """What ``is_reading()`` answers; before Python 3.11 asyncio's own pipes do not know."""
+    try:
+        return transport.is_reading()
+    except NotImplementedError:
+        assert sys.version_info < (3, 11) and type(transport).__module__.startswith("asyncio")
+        return expected
 
 
 def read_all(fd):
@@ -95,7 +105,7 @@ def test_a_closed_reader_is_told_of_no_end(run):
         os.write(write_end, b"abc")
         protocol.transport.close()
         protocol.transport.close()
-        assert not protocol.transport.is_reading()
+        assert not is_reading(protocol.transport, False)
         assert await protocol.until_lost() is None
         assert protocol.names == ["connection_made", "connection_lost"]
         with pytest.raises(BrokenPipeError):
@@ -111,14 +121,14 @@ def test_a_paused_reader_leaves_the_data_in_the_pipe(run):
         transport = protocol.transport
         transport.pause_reading()
         transport.pause_reading()
-        assert not transport.is_reading()
+        assert not is_reading(transport, False)
         os.write(write_end, b"abc")
         for _ in range(5):
             await asyncio.sleep(0)
         assert not protocol.received
         transport.resume_reading()
         transport.resume_reading()
-        assert transport.is_reading()
+        assert is_reading(transport, True)
         assert await protocol.until_received(3) == b"abc"
         os.close(write_end)
         await protocol.until_lost()
