@@ -10,6 +10,7 @@ and no descriptor may be left open.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import pathlib
@@ -161,3 +162,13 @@ def run_python(write_program):
         )
 
     return run_source
+
+
+@pytest.fixture
+def no_zombies():
+    """The test leaves no child behind, alive or not."""
+    yield
+    gc.collect()
+    with contextlib.suppress(ChildProcessError):
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        pytest.fail(f"a child is left: {(pid, status)}")

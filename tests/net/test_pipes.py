@@ -497,18 +497,3 @@ def test_streams_run_over_pipes(run, loop):
         await asyncio.sleep(0)
 
     run(main())
-
-
-def test_add_reader_refuses_a_transports_own_descriptor(run, loop, loop_name):
-    if loop_name == "asyncio":
-        pytest.skip("it asks its socket transports only")
-
-    async def main():
-        protocol, write_end = await reading()
-        with pytest.raises(RuntimeError, match="is used by transport"):
-            loop.add_reader(protocol.transport._fileno, print)
-        protocol.transport.close()
-        await protocol.until_lost()
-        os.close(write_end)
-
-    run(main())
