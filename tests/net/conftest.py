@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 
 import peers
 import pytest
@@ -55,6 +56,12 @@ def run(loop):
         return loop.run_until_complete(asyncio.wait_for(coroutine, peers.TIMEOUT))
 
     return run
+
+
+@pytest.fixture
+def not_asyncio_3_13(loop_name):
+    if loop_name == "asyncio" and sys.version_info[:2] == (3, 13):
+        pytest.skip("asyncio 3.13 forgets to take the header of a datagram off the size of its buffer")
 
 
 def pytest_collection_modifyitems(items):

@@ -12,11 +12,6 @@ from endpoints import Datagrams, blocked, drain, endpoint, local
 
 HEADER = 8 if sys.version_info >= (3, 13) else 0
 
-without_asyncio_3_13 = pytest.mark.skipif(
-    sys.version_info[:2] == (3, 13),
-    reason="asyncio 3.13 forgets to take the header of a datagram off the size of its buffer",
-)
-
 
 def test_what_the_kernel_does_not_take_waits_and_counts(run, tmp_path):
     async def main():
@@ -30,7 +25,7 @@ def test_what_the_kernel_does_not_take_waits_and_counts(run, tmp_path):
     run(main())
 
 
-@without_asyncio_3_13
+@pytest.mark.usefixtures("not_asyncio_3_13")
 def test_the_protocol_is_paused_above_the_high_mark_and_resumed_at_the_low_one(run, tmp_path):
     async def main():
         async with blocked(tmp_path) as (client, peer, _):
@@ -252,7 +247,7 @@ def test_any_callback_may_do_anything(run, callback, action):
     run(main())
 
 
-@without_asyncio_3_13
+@pytest.mark.usefixtures("not_asyncio_3_13")
 @pytest.mark.parametrize("action", ["close", "abort", "sendto"])
 @pytest.mark.parametrize("callback", ["pause_writing", "resume_writing"])
 def test_flow_control_may_do_anything(run, loop_name, tmp_path, callback, action):
