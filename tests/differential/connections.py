@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import termios
+from asyncio.selector_events import _SelectorSocketTransport
 from typing import Any
 
 from compare import NO_MEASURE
@@ -22,6 +23,10 @@ OUTBOUND = 8 << 10
 INBOUND = 1 << 20
 # More than the kernel takes, however it counts.
 FLOOD = 100_000
+# In some versions asyncio's own does not tell the protocol that its queue has become too long.
+WRITELINES_NEVER_PAUSES = "writelines" in vars(_SelectorSocketTransport) and (
+    "_maybe_pause_protocol" not in _SelectorSocketTransport.writelines.__code__.co_names
+)
 # The kernel delivers at once; it is given up on after so many milliseconds.
 PATIENCE = 500
 
@@ -176,6 +181,8 @@ class Connection(World):
                 parts.append(data[start : start + size])
                 start += size
             self.transport.writelines(parts)
+        if WRITELINES_NEVER_PAUSES and self.transport.get_write_buffer_size():
+            self.note(NO_MEASURE)
 
     def do_write_eof(self) -> None:
         self.transport.write_eof()
