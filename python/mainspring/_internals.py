@@ -11,10 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio import base_events, base_subprocess, constants, events, format_helpers, futures, unix_events
+from asyncio import (
+    base_events,
+    base_subprocess,
+    constants,
+    events,
+    format_helpers,
+    futures,
+    sslproto,
+    unix_events,
+)
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import contextvars
+    import socket
+    import ssl
     import traceback
     from collections.abc import Callable
 
@@ -38,6 +50,17 @@ if TYPE_CHECKING:
         def _asyncgen_finalizer_hook(self, agen: Any) -> None: ...
         def _check_sendfile_params(self, sock: Any, file: Any, offset: int, count: int | None) -> None: ...
         def _stop_serving(self, sock: Any) -> None: ...
+        def _make_socket_transport(
+            self, sock: socket.socket, protocol: asyncio.BaseProtocol, *args: Any, **options: Any
+        ) -> Any: ...
+        def _secure_acceptor(
+            self,
+            protocol_factory: Callable[[], asyncio.BaseProtocol],
+            sslcontext: ssl.SSLContext,
+            server: Any,
+            timeouts: tuple[float | None, ...],
+            context: contextvars.Context | None,
+        ) -> Callable[[socket.socket, Any], None]: ...
         async def _ensure_resolved(self, address: Any, **options: Any) -> list[Any]: ...
 
 else:
@@ -53,6 +76,9 @@ format_callback_source: Callable[..., str] = _format._format_callback_source
 extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
 set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 SendfileMode = constants._SendfileMode
+create_transport_context: Callable[[bool, str | None], ssl.SSLContext] = sslproto._create_transport_context
+# New in Python 3.11.
+SSL_SHUTDOWN_TIMEOUT: float = getattr(constants, "SSL_SHUTDOWN_TIMEOUT", 30.0)
 # asyncio's own loop, by whatever name it has been imported since: two of its coroutines serve here too.
 UnixLoop: Any = unix_events._UnixSelectorEventLoop
 
@@ -81,3 +107,8 @@ FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varn
 DATAGRAM_HEADER = 8 if sys.version_info >= (3, 13) else 0
 # From Python 3.13 on a server knows its transports.
 SERVER_TAKES_TRANSPORT: bool = _base.Server._attach.__code__.co_argcount > 1
+
+
+def stream_reader(protocol: asyncio.StreamReaderProtocol) -> Any:
+    """The reader that a stream's protocol feeds, with its ``_buffer``; None if nobody holds it any more."""
+    return getattr(protocol, "_stream_reader", None)

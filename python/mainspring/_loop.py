@@ -21,6 +21,7 @@ from ._resolving import Resolving
 from ._sendfile import FileSending
 from ._signals import SignalHandlers
 from ._sockets import SocketOperations
+from ._tls import Tls
 from ._unix import UnixSockets
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Loop(
     Resolving,
     UnixSockets,
     Network,
+    Tls,
     Processes,
     NativeLoop,
     asyncio.BaseEventLoop,

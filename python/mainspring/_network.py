@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import socket
-from asyncio import sslproto
 from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
@@ -60,28 +59,6 @@ class Network(_internals.LoopParts):
             self.call_soon(_internals.set_result_unless_cancelled, waiter, None)
         return transport
 
-    def _make_ssl_transport(
-        self,
-        rawsock: socket.socket,
-        protocol: asyncio.BaseProtocol,
-        sslcontext: ssl.SSLContext,
-        waiter: asyncio.Future[None] | None = None,
-        *,
-        server_side: bool = False,
-        server_hostname: str | None = None,
-        extra: dict[str, Any] | None = None,
-        server: Any = None,
-        context: contextvars.Context | None = None,
-        **timeouts: Any,
-    ) -> asyncio.Transport:
-        make_protocol: Any = sslproto.SSLProtocol
-        ssl_protocol = make_protocol(
-            self, protocol, sslcontext, waiter, server_side, server_hostname, **timeouts
-        )
-        self._make_socket_transport(rawsock, ssl_protocol, extra=extra, server=server, context=context)
-        app_transport: asyncio.Transport = ssl_protocol._app_transport
-        return app_transport
-
     def _start_serving(
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
@@ -94,18 +71,7 @@ class Network(_internals.LoopParts):
     ) -> None:
         accept_secure = None
         if sslcontext is not None:
-            names = ("ssl_handshake_timeout", "ssl_shutdown_timeout")
-            # Python 3.10 passes the first only.
-            options: dict[str, Any] = dict(zip(names, timeouts, strict=False))
-
-            def accept_secure(conn: socket.socket, peername: Any) -> None:
-                conn.setblocking(False)
-                if context is not None:
-                    # From Python 3.15 on; the current context is the connection's own already.
-                    options["context"] = contextvars.copy_context()
-                accepting = self._accept_secure(protocol_factory, conn, peername, sslcontext, server, options)
-                self.create_task(accepting)
-
+            accept_secure = self._secure_acceptor(protocol_factory, sslcontext, server, timeouts, context)
         listener = _mainspring.Listener(
             self, sock, protocol_factory, StreamTransport, server, backlog, accept_secure, context
         )
@@ -117,47 +83,6 @@ class Network(_internals.LoopParts):
         if listener is not None:
             listener.close()
         sock.close()
-
-    async def _accept_secure(
-        self,
-        protocol_factory: Callable[[], asyncio.BaseProtocol],
-        conn: socket.socket,
-        peername: Any,
-        sslcontext: ssl.SSLContext,
-        server: Any,
-        options: dict[str, Any],
-    ) -> None:
-        """Makes the transport of a connection that begins with TLS, and waits for the handshake."""
-        context: dict[str, Any] = {"message": "Error on transport creation for incoming connection"}
-        try:
-            protocol = context["protocol"] = protocol_factory()
-        except Exception as error:
-            conn.close()
-            self.call_exception_handler({**context, "exception": error})
-            return
-        try:
-            waiter = self.create_future()
-            transport = context["transport"] = self._make_ssl_transport(
-                conn,
-                protocol,
-                sslcontext,
-                waiter,
-                server_side=True,
-                extra={"peername": peername},
-                server=server,
-                **options,
-            )
-            try:
-                await waiter
-            except BaseException:
-                transport.close()
-                # The exception in the future would keep the protocol alive, and the protocol the future.
-                del waiter
-                raise
-        except Exception as error:
-            # Whoever knocks at the port without speaking TLS is of interest to those who debug.
-            if self.get_debug():
-                self.call_exception_handler({**context, "exception": error})
 
 
 def _set_nodelay(sock: socket.socket) -> None:

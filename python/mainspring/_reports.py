@@ -9,7 +9,7 @@ from asyncio.log import logger
 from typing import TYPE_CHECKING, Any
 
 from . import _internals
-from ._mainspring import Listener, WritePipeTransport
+from ._mainspring import Listener, SSLTransport, WritePipeTransport
 
 if TYPE_CHECKING:
     import traceback
@@ -41,7 +41,10 @@ def slow_callback(handle: asyncio.Handle, seconds: float) -> None:
 
 def transport_failed(loop: Loop, source: Any, exception: BaseException, message: str) -> None:
     context: dict[str, Any] = {"message": message, "exception": exception}
-    if isinstance(source, asyncio.BaseTransport):
+    if isinstance(source, SSLTransport):
+        context["transport"] = source
+        context["protocol"] = source._protocol_below()
+    elif isinstance(source, asyncio.BaseTransport):
         context["transport"] = source
         context["protocol"] = source.get_protocol()
     elif isinstance(source, Listener):
@@ -50,12 +53,31 @@ def transport_failed(loop: Loop, source: Any, exception: BaseException, message:
 
 
 def fatal_transport_error(loop: Loop, source: Any, exception: BaseException, message: str) -> None:
+    if isinstance(source, SSLTransport):
+        tls_failed(loop, source._protocol_below(), exception, message)
+        return
     is_everyday = getattr(source, "_is_everyday", None)
     if not isinstance(exception, OSError) or (is_everyday is not None and not is_everyday(exception)):
         transport_failed(loop, source, exception, message)
     elif loop.get_debug():
         # A peer that goes away is everyday life, of interest to those who debug.
         logger.debug("%r: %s", source, message, exc_info=exception)
+
+
+def tls_failed(loop: Loop, protocol: Any, exception: BaseException, message: str) -> None:
+    """As asyncio has it: TLS is a protocol that failed on the transport below."""
+    if isinstance(exception, OSError):
+        if loop.get_debug():
+            logger.debug("%r: %s", protocol, message, exc_info=exception)
+    elif not isinstance(exception, asyncio.CancelledError):
+        loop.call_exception_handler(
+            {
+                "message": message,
+                "exception": exception,
+                "transport": protocol._transport,
+                "protocol": protocol,
+            }
+        )
 
 
 def accept_failed(loop: Loop, exception: BaseException) -> None:
@@ -69,5 +91,7 @@ def accept_failed(loop: Loop, exception: BaseException) -> None:
 def warn_write_after_loss(source: Any) -> None:
     if isinstance(source, WritePipeTransport):
         logger.warning("pipe closed by peer or os.write(pipe, data) raised exception.")
+    elif isinstance(source, SSLTransport):
+        logger.warning("SSL connection is closed")
     else:
         logger.warning("socket.send() raised exception.")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
 import sys
 
 import peers
 import pytest
+import tls
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -62,6 +64,14 @@ def run(loop):
 def not_asyncio_3_13(loop_name):
     if loop_name == "asyncio" and sys.version_info[:2] == (3, 13):
         pytest.skip("asyncio 3.13 forgets to take the header of a datagram off the size of its buffer")
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    """Who vouches for the certificates of the TLS tests."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl command to make certificates with")
+    return tls.Authority(tmp_path_factory.mktemp("authority"))
 
 
 def pytest_collection_modifyitems(items):

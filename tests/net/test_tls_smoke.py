@@ -1,10 +1,9 @@
-"""TLS: that it works, and that what must not work does not.  The depths are asyncio's own code."""
+"""TLS: that it works, and that what must not work does not.  The depths are in the other files of this name."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import socket
 import ssl
 import sys
@@ -12,22 +11,11 @@ import warnings
 
 import pytest
 from peers import TIMEOUT, Echo, Recorder, end_of, in_thread, pattern
-from tls import Authority
 
-pytestmark = [
-    pytest.mark.skipif(
-        shutil.which("openssl") is None, reason="no openssl command to make certificates with"
-    ),
-    # What asyncio's TLS says of its own transports is its own matter; 3.10 calls some unclosed that are.
-    pytest.mark.filterwarnings("ignore:unclosed transport <asyncio.sslproto:ResourceWarning"),
-]
+# What asyncio's TLS says of its own transports is its own matter; 3.10 calls some unclosed that are.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed transport <asyncio.sslproto:ResourceWarning")
 
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="session")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,25 @@
-"""A certificate authority for the length of a test run, made with the ``openssl`` command."""
+"""What the TLS tests share: a certificate authority for the length of a test run, made with the ``openssl`` command,
+and secured pairs of ends."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import shutil
+import socket
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
+import peers
 import pytest
+
+# For tests of what asyncio's own TLS does not do, or not in every version.
+only_here = pytest.mark.parametrize("loop_name", ["mainspring"])
+
+# asyncio 3.10 has another, older machine; here its successor runs on every version.
+successor = pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio's machine is an older one")
 
 EXTENSIONS = """\
 [ca]
@@ -17,7 +29,7 @@ subjectKeyIdentifier = hash
 [leaf]
 basicConstraints = CA:FALSE
 keyUsage = critical, digitalSignature
-extendedKeyUsage = serverAuth
+extendedKeyUsage = serverAuth, clientAuth
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 subjectAltName = DNS:localhost, IP:127.0.0.1
@@ -52,19 +64,89 @@ class Authority:
             "req", "-x509", *new_key, "-extensions", "ca", "-subj", "/CN=mainspring test authority",
             "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
         )  # fmt: skip
-        self._openssl("req", *new_key, "-subj", "/CN=localhost", "-keyout", "leaf.key", "-out", "leaf.csr")
-        self._openssl(
-            "x509", "-req", "-in", "leaf.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-set_serial", "1",
-            "-extfile", "extensions.cnf", "-extensions", "leaf", "-out", "leaf.pem", "-days", "2",
-        )  # fmt: skip
+        for serial, name in enumerate(("localhost", "other"), 1):
+            file = "leaf" if name == "localhost" else name
+            self._openssl(
+                "req", *new_key, "-subj", f"/CN={name}", "-keyout", f"{file}.key", "-out", f"{file}.csr"
+            )  # fmt: skip
+            self._openssl(
+                "x509", "-req", "-in", f"{file}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-set_serial", str(serial),
+                "-extfile", "extensions.cnf", "-extensions", "leaf", "-out", f"{file}.pem", "-days", "2",
+            )  # fmt: skip
 
     def _openssl(self, *arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True)
 
-    def server_context(self) -> ssl.SSLContext:
+    def server_context(self, file: str = "leaf") -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.folder / "leaf.pem", self.folder / "leaf.key")
+        context.load_cert_chain(self.folder / f"{file}.pem", self.folder / f"{file}.key")
+        context.load_verify_locations(self.folder / "ca.pem")
         return context
 
     def client_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.folder / "ca.pem"))
+
+    def client_context_with_certificate(self) -> ssl.SSLContext:
+        context = self.client_context()
+        context.load_cert_chain(self.folder / "other.pem", self.folder / "other.key")
+        return context
+
+
+@contextlib.asynccontextmanager
+async def secured(authority, client_factory=peers.Recorder, server_factory=peers.Recorder, **options):
+    """Two protocols, connected by TLS through a server of this loop: (client, server's end)."""
+    loop = asyncio.get_running_loop()
+    accepted = loop.create_future()
+
+    def factory():
+        protocol = server_factory()
+        if not accepted.done():
+            accepted.set_result(protocol)
+        return protocol
+
+    server_options = {name: options.pop(name) for name in list(options) if name.startswith("ssl_")}
+    server_context = options.pop("server_context", None) or authority.server_context()
+    client_context = options.pop("client_context", None) or authority.client_context()
+    server = await loop.create_server(factory, "127.0.0.1", 0, ssl=server_context, **server_options)
+    address = server.sockets[0].getsockname()
+    options.setdefault("server_hostname", "localhost")
+    ends = []
+    try:
+        _, client = await loop.create_connection(client_factory, *address, ssl=client_context, **options)
+        ends.append(client)
+        protocol = await asyncio.wait_for(accepted, peers.TIMEOUT)
+        await protocol.until(lambda: protocol.transport is not None)
+        ends.append(protocol)
+        yield client, protocol
+    finally:
+        server.close()
+        for end in ends:
+            await peers.end_of(end)
+
+
+@contextlib.asynccontextmanager
+async def secured_with_socket(authority, factory=peers.Recorder, **options):
+    """A client protocol and the blocking TLS socket at the other end: (protocol, socket)."""
+    loop = asyncio.get_running_loop()
+    context = authority.server_context()
+
+    def serve(listening):
+        plain, _ = listening.accept()
+        plain.settimeout(peers.TIMEOUT)
+        return context.wrap_socket(plain, server_side=True, suppress_ragged_eofs=False)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = asyncio.ensure_future(peers.in_thread(serve, listening))
+        _, protocol = await loop.create_connection(
+            factory,
+            *listening.getsockname(),
+            ssl=authority.client_context(),
+            server_hostname="localhost",
+            **options,
+        )
+        peer = await serving
+    try:
+        yield protocol, peer
+    finally:
+        peer.close()
+        await peers.end_of(protocol)

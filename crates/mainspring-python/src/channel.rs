@@ -147,6 +147,16 @@ pub enum PyChunk {
     Copy(Vec<u8>),
 }
 
+impl PyChunk {
+    /// The same bytes for another owner.
+    pub fn share(&self) -> Self {
+        match self {
+            PyChunk::Bytes(bytes) => PyChunk::Bytes(bytes.clone()),
+            PyChunk::Copy(copy) => PyChunk::Copy(copy.clone()),
+        }
+    }
+}
+
 impl AsRef<[u8]> for PyChunk {
     fn as_ref(&self) -> &[u8] {
         match self {

@@ -10,6 +10,7 @@ use crate::loop_object::NativeLoop;
 use crate::names::names;
 use crate::obj::Obj;
 use crate::source::Source;
+use crate::tls::RoomCell;
 use crate::transport;
 use mainspring::engine::{Host, Readiness};
 use mainspring::transport::{Notice, TransportHost};
@@ -26,6 +27,8 @@ pub struct PyHost {
     event_loop: Cell<*mut ffi::PyObject>,
     debug: Cell<bool>,
     types: &'static HandleTypes,
+    cipher_room: RoomCell,
+    plain_room: RoomCell,
 }
 
 impl PyHost {
@@ -34,7 +37,19 @@ impl PyHost {
             event_loop: Cell::new(std::ptr::null_mut()),
             debug: Cell::new(false),
             types: HandleTypes::get(py)?,
+            cipher_room: RoomCell::default(),
+            plain_room: RoomCell::default(),
         })
+    }
+
+    /// Where TLS receives.
+    pub fn cipher_room(&self) -> &RoomCell {
+        &self.cipher_room
+    }
+
+    /// Where TLS decrypts.
+    pub fn plain_room(&self) -> &RoomCell {
+        &self.plain_room
     }
 
     /// Tells the host which object it lives in.

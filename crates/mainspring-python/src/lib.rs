@@ -16,6 +16,7 @@
 //! | `channel.rs`, `protocol.rs`, `transport/`, `listener.rs` | streams and servers, and what all transport objects share |
 //! | `pipe/`, `child.rs` | pipes, and the end of child processes |
 //! | `datagram/`, `address.rs` | datagram endpoints, and addresses in Python's words |
+//! | `tls/` | TLS, over a user's own `ssl.SSLContext` |
 
 mod address;
 mod call_out;
@@ -41,12 +42,14 @@ mod protocol;
 mod scheduling;
 mod socket_ops;
 mod source;
+mod tls;
 mod transport;
 
 use datagram::DatagramData;
 use native_object::NativeClass;
 use pipe::{ReadPipeData, WritePipeData};
 use pyo3::prelude::*;
+use tls::{TlsData, TlsTransportData};
 use transport::TransportData;
 
 #[pymodule]
@@ -77,6 +80,8 @@ mod _mainspring {
         module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;
         module.add("ReadPipeTransport", NativeClass::of::<ReadPipeData>(py)?.class())?;
         module.add("WritePipeTransport", NativeClass::of::<WritePipeData>(py)?.class())?;
+        module.add("SSLProtocol", NativeClass::of::<TlsData>(py)?.class())?;
+        module.add("SSLTransport", NativeClass::of::<TlsTransportData>(py)?.class())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         loop_object::register(module)
     }

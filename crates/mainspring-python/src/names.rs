@@ -51,6 +51,8 @@ names! {
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed,
     _asyncio_future_blocking, _check_socket, _drained, create_future, done, fileno, recv, recv_into, result,
     set_exception, set_result,
+    _ssl_protocol, _established, _handshake_ended, _trouble, _note, _force_close, do_handshake, unwrap, read,
+    write, pending, close, abort, is_closing, pause_reading, resume_reading,
 }
 
 static NAMES: PyOnceLock<Names> = PyOnceLock::new();

@@ -1,11 +1,14 @@
 //! A Python protocol object, as the engine's stream transport sees it.
 //!
 //! Methods are looked up by name at each call, as asyncio does, so a method that is replaced on the protocol is seen.
+//! TLS of our own is no Python protocol: it is told directly.
 
 use crate::call_out;
+use crate::channel::PyChunk;
 use crate::host::PyHost;
 use crate::names::{Names, names};
 use crate::obj::Obj;
+use crate::tls;
 use mainspring::transport::{Claim, Cx, Upper};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
@@ -19,6 +22,8 @@ pub struct PyUpper {
     names: &'static Names,
     protocol: RefCell<Option<Obj>>,
     is_buffered: Cell<bool>,
+    /// Whether the protocol is our own TLS.
+    is_tls: Cell<bool>,
     /// The `asyncio.Server` that accepted the connection, until the connection is gone.
     server: RefCell<Option<Obj>>,
 }
@@ -34,6 +39,7 @@ impl PyUpper {
             names: names(py)?,
             protocol: RefCell::new(None),
             is_buffered: Cell::new(false),
+            is_tls: Cell::new(false),
             server: RefCell::new(server),
         })
     }
@@ -41,7 +47,9 @@ impl PyUpper {
     pub fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = protocol.py();
         self.is_buffered.set(protocol.is_instance(self.names.buffered_protocol.bind(py))?);
-        let former = self.protocol.borrow_mut().replace(protocol.clone().into());
+        let protocol: Obj = protocol.clone().into();
+        self.is_tls.set(tls::is_tls_protocol(py, &protocol)?);
+        let former = self.protocol.borrow_mut().replace(protocol);
         drop(former);
         Ok(())
     }
@@ -66,6 +74,11 @@ impl PyUpper {
         let protocol = self.protocol.borrow_mut().take();
         let server = self.server.borrow_mut().take();
         drop((protocol, server));
+    }
+
+    /// The protocol if it is our own TLS.
+    fn tls(&self) -> Option<Obj> {
+        if self.is_tls.get() { self.protocol() } else { None }
     }
 
     /// Calls a method of the protocol's, looked up now.
@@ -109,8 +122,20 @@ impl Upper<PyHost> for PyUpper {
         self.call(&self.names.data_received, [bytes.as_ptr()]).map(drop)
     }
 
+    fn chunk_received(&self, cx: Cx<'_, PyHost>, chunk: PyChunk, skip: usize) -> PyResult<()> {
+        match &chunk {
+            PyChunk::Bytes(bytes) if skip == 0 => {
+                self.call(&self.names.data_received, [bytes.as_ptr()]).map(drop)
+            }
+            _ => self.data_received(cx, chunk.as_ref().get(skip..).unwrap_or_default()),
+        }
+    }
+
     fn receive_into(&self, _: Cx<'_, PyHost>, claim: Claim<'_>) -> PyResult<io::Result<usize>> {
         let py = attached();
+        if let Some(tls) = self.tls() {
+            return tls::receive(py, &tls, claim);
+        }
         // SAFETY: always allowed.
         let hint = unsafe { Obj::from_call(py, ffi::PyLong_FromLong(-1))? };
         let target = self.call(&self.names.get_buffer, [hint.as_ptr()])?;
@@ -134,28 +159,43 @@ impl Upper<PyHost> for PyUpper {
 
     fn buffer_updated(&self, _: Cx<'_, PyHost>, filled: usize) -> PyResult<()> {
         let py = attached();
+        if let Some(tls) = self.tls() {
+            return tls::received(py, &tls);
+        }
         // SAFETY: always allowed.
         let filled = unsafe { Obj::from_call(py, ffi::PyLong_FromSize_t(filled))? };
         self.call(&self.names.buffer_updated, [filled.as_ptr()]).map(drop)
     }
 
     fn eof_received(&self, _: Cx<'_, PyHost>) -> PyResult<bool> {
+        if let Some(tls) = self.tls() {
+            return tls::eof_received(attached(), &tls);
+        }
         self.call(&self.names.eof_received, [])?.bind(attached()).is_truthy()
     }
 
     fn connection_lost(&self, _: Cx<'_, PyHost>, error: Option<PyErr>) -> PyResult<()> {
         let py = attached();
+        if let Some(tls) = self.tls() {
+            return tls::connection_lost(py, &tls, error);
+        }
         let error = error
             .map_or_else(|| py.None().into_bound(py), |error| error.into_value(py).into_bound(py).into_any());
         self.call(&self.names.connection_lost, [error.as_ptr()]).map(drop)
     }
 
     fn pause_writing(&self, _: Cx<'_, PyHost>) -> PyResult<()> {
-        self.call(&self.names.pause_writing, []).map(drop)
+        match self.tls() {
+            Some(tls) => tls::pause_writing(attached(), &tls),
+            None => self.call(&self.names.pause_writing, []).map(drop),
+        }
     }
 
     fn resume_writing(&self, _: Cx<'_, PyHost>) -> PyResult<()> {
-        self.call(&self.names.resume_writing, []).map(drop)
+        match self.tls() {
+            Some(tls) => tls::resume_writing(attached(), &tls),
+            None => self.call(&self.names.resume_writing, []).map(drop),
+        }
     }
 
     fn drained(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {

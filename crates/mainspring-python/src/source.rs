@@ -5,6 +5,7 @@ use crate::listener;
 use crate::native_object::native_data;
 use crate::obj::Obj;
 use crate::pipe::{ReadPipeData, WritePipeData};
+use crate::tls::TlsTransportData;
 use crate::transport::TransportData;
 use crate::transport::kind;
 use mainspring::engine::Readiness;
@@ -17,6 +18,8 @@ pub enum Source<'a> {
     Datagram(&'a DatagramData),
     ReadPipe(&'a ReadPipeData),
     WritePipe(&'a WritePipeData),
+    /// Has no descriptor of its own: only its deferred steps come from the engine.
+    Tls,
     Listener,
 }
 
@@ -34,7 +37,8 @@ impl<'a> Source<'a> {
         if let Some(pipe) = native_data(py, source)? {
             return Ok(Source::WritePipe(pipe));
         }
-        Ok(Source::Listener)
+        let is_tls = native_data::<TlsTransportData>(py, source)?.is_some();
+        Ok(if is_tls { Source::Tls } else { Source::Listener })
     }
 
     /// Something happened on the descriptor of `source`, which is this one.
@@ -44,6 +48,7 @@ impl<'a> Source<'a> {
             Source::Datagram(datagram) => kind::io_ready(py, *datagram, source, readiness),
             Source::ReadPipe(pipe) => kind::io_ready(py, *pipe, source, readiness),
             Source::WritePipe(pipe) => kind::io_ready(py, *pipe, source, readiness),
+            Source::Tls => Ok(()),
             Source::Listener => listener::io_ready(py, source),
         }
     }
@@ -56,7 +61,7 @@ impl<'a> Source<'a> {
             Source::Datagram(datagram) => kind::connection_made_callback(py, *datagram).map(Some),
             Source::ReadPipe(pipe) => kind::connection_made_callback(py, *pipe).map(Some),
             Source::WritePipe(pipe) => kind::connection_made_callback(py, *pipe).map(Some),
-            Source::Listener => Ok(None),
+            Source::Tls | Source::Listener => Ok(None),
         }
     }
 
@@ -67,7 +72,7 @@ impl<'a> Source<'a> {
             Source::Datagram(datagram) => kind::context_for_steps(*datagram),
             Source::ReadPipe(pipe) => kind::context_for_steps(*pipe),
             Source::WritePipe(pipe) => kind::context_for_steps(*pipe),
-            Source::Listener => std::ptr::null_mut(),
+            Source::Tls | Source::Listener => std::ptr::null_mut(),
         }
     }
 }

@@ -34,8 +34,8 @@
 //! # The layer below
 //!
 //! The same engine carries the Python package of the same name. Its parts ([`engine`], [`transport`],
-//! [`socket_ops`], [`poller`], [`timers`], [`ready`], [`wakeup`]) are public for such faces, not for programs, and change as
-//! faces need.
+//! [`tls`], [`socket_ops`], [`poller`], [`timers`], [`ready`], [`wakeup`]) are public for such faces, not for
+//! programs, and change as faces need.
 
 #![deny(missing_docs)]
 
@@ -62,6 +62,7 @@ mod task;
 pub mod testing;
 pub mod time;
 pub mod timers;
+pub mod tls;
 pub mod transport;
 pub mod wakeup;
 

@@ -2,11 +2,11 @@
 
 use super::kind::{Kind, method};
 use super::machine::{Machine, Reading, Writing};
+use super::marks::marks_from;
 use super::notice_from_number;
 use crate::fastcall::{self, Args};
 use crate::obj::Obj;
 use mainspring::transport::{Notice, WaterMarks};
-use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -166,20 +166,7 @@ extern "C" fn set_write_buffer_limits<K: Kind<Machine: Writing>>(
     method::<K>(this, |py, open, cx| {
         // SAFETY: called by the interpreter with these arguments.
         let args = unsafe { Args::new("set_write_buffer_limits", args, count, kwnames) };
-        let [high, low] = args.optional(py, ["high", "low"])?;
-        let mark = |value: Option<Bound<'_, PyAny>>| -> PyResult<Option<i64>> {
-            value.filter(|value| !value.is_none()).map(|value| value.extract()).transpose()
-        };
-        let (high, low) = (mark(high)?, mark(low)?);
-        let positive = |mark: Option<i64>| mark.map(usize::try_from).transpose().ok();
-        let marks = positive(high).zip(positive(low)).and_then(|(high, low)| WaterMarks::new(high, low));
-        let Some(marks) = marks else {
-            let high_value = high.or(low.map(|low| low.saturating_mul(4))).unwrap_or(64 * 1024);
-            let low_value = low.unwrap_or(high_value.div_euclid(4));
-            return Err(PyValueError::new_err(format!(
-                "high ({high_value}) must be >= low ({low_value}) must be >= 0"
-            )));
-        };
+        let marks = marks_from(py, &args, WaterMarks::default().high)?;
         open.machine.set_water_marks(cx, marks)?;
         none(py)
     })

@@ -118,7 +118,7 @@ pub fn open<K: Kind>(
 }
 
 /// Runs `body` with what the object has since it was opened, and its loop.
-fn with_open<K: Kind, R>(
+pub fn with_open<K: Kind, R>(
     py: Python<'_>,
     data: &K,
     body: impl FnOnce(&Open<K::Machine>, &NativeLoop) -> PyResult<R>,

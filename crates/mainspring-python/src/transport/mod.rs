@@ -8,6 +8,7 @@ pub mod common;
 pub mod contexts;
 pub mod kind;
 pub mod machine;
+pub mod marks;
 mod methods;
 
 use crate::channel::{PyChannel, PyChunk, SocketHold};
@@ -19,13 +20,14 @@ use crate::protocol::PyUpper;
 use accepted::Accepted;
 use kind::{Kind, Open};
 use mainspring::transport::{Cx, Notice, Stream, Upper};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 use std::cell::OnceCell;
 use std::ffi::CStr;
+use std::io;
 
 /// Our data in a stream's transport object.
 pub struct TransportData {
@@ -126,6 +128,18 @@ pub fn open(
     })
 }
 
+/// Sends a chunk through `transport`, which is a `StreamTransport`: what TLS does with its ciphertext.
+pub fn write_chunk(py: Python<'_>, transport: &Obj, chunk: PyChunk) -> PyResult<()> {
+    let Some(data) = native_data::<TransportData>(py, transport)? else {
+        return Err(PyTypeError::new_err("not a StreamTransport"));
+    };
+    kind::with_open(py, data, |open, native| {
+        let cx = Cx { engine: native.engine(), this: transport };
+        let pieces = [io::IoSlice::new(chunk.as_ref())];
+        contexts::writing(py, open, || open.machine.write_vectored(cx, &pieces, |_| Some(chunk.share())))
+    })
+}
+
 fn join_server(py: Python<'_>, server: &Bound<'_, PyAny>, transport: &Bound<'_, PyAny>) -> PyResult<()> {
     tell_server(server, transport, &names(py)?._attach)
 }
@@ -147,12 +161,16 @@ fn tell_server(
     }
 }
 
-const NOTICES: [Notice; 5] = [
+const NOTICES: [Notice; 9] = [
     Notice::ConnectionMade,
     Notice::StartReading,
     Notice::EofReceived,
     Notice::ConnectionLost,
     Notice::ResumeAccepting,
+    Notice::ContinueReading,
+    Notice::HandshakeTimeout,
+    Notice::ShutdownTimeout,
+    Notice::CloseLower,
 ];
 
 /// A notice as the argument of `_notified`.

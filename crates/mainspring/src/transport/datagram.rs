@@ -206,7 +206,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             Notice::ConnectionMade => self.upper.connection_made(cx),
             Notice::StartReading => self.want(cx, Interest::READ, self.is_reading()),
             Notice::ConnectionLost => self.finish(cx),
-            Notice::EofReceived | Notice::ResumeAccepting => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -13,16 +13,25 @@ pub struct WaterMarks {
 }
 
 impl Default for WaterMarks {
-    /// asyncio's: 64 KiB and a quarter of it.
+    /// asyncio's for sockets and pipes.
     fn default() -> Self {
-        WaterMarks { high: 64 * 1024, low: 16 * 1024 }
+        WaterMarks::of(64 * 1024)
     }
 }
 
 impl WaterMarks {
     /// Marks from what a user gave, the other derived as asyncio does; `None` if low is above high.
     pub fn new(high: Option<usize>, low: Option<usize>) -> Option<Self> {
-        let default = WaterMarks::default().high;
+        WaterMarks::derive(WaterMarks::default().high, high, low)
+    }
+
+    /// A high mark, and a quarter of it.
+    pub const fn of(high: usize) -> Self {
+        WaterMarks { high, low: high / 4 }
+    }
+
+    /// As [`WaterMarks::new`], with another default for the high mark.
+    pub fn derive(default: usize, high: Option<usize>, low: Option<usize>) -> Option<Self> {
         let high = high.unwrap_or_else(|| low.map_or(default, |low| low.saturating_mul(4)));
         let low = low.unwrap_or(high / 4);
         (low <= high).then_some(WaterMarks { high, low })
@@ -37,6 +46,11 @@ pub struct FlowControl {
 }
 
 impl FlowControl {
+    /// With other marks than the default, or for a protocol that is paused already.
+    pub fn new(marks: WaterMarks, paused: bool) -> Self {
+        FlowControl { marks: Cell::new(marks), paused: Cell::new(paused) }
+    }
+
     /// The marks in force.
     pub fn marks(&self) -> WaterMarks {
         self.marks.get()

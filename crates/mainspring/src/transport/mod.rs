@@ -78,10 +78,18 @@ pub enum Notice {
     ConnectionLost,
     /// Accept again after the system ran out of something.
     ResumeAccepting,
+    /// TLS: go on delivering what has arrived.
+    ContinueReading,
+    /// TLS: the handshake has taken too long.
+    HandshakeTimeout,
+    /// TLS: the shutdown has taken too long.
+    ShutdownTimeout,
+    /// TLS: all is said; close the transport below.
+    CloseLower,
 }
 
 /// From so many writes on a lost connection on, each one is worth a warning (asyncio's number).
-const WARN_AFTER_LOST_WRITES: u32 = 5;
+pub(crate) const WARN_AFTER_LOST_WRITES: u32 = 5;
 
 /// The engine and the transport's own handle, for one call.
 pub struct Cx<'a, H: Host> {
@@ -100,7 +108,7 @@ impl<H: Host> Clone for Cx<'_, H> {
 impl<H: Host> Copy for Cx<'_, H> {}
 
 impl<'a, H: Host> Cx<'a, H> {
-    fn host(&self) -> &'a H {
+    pub(crate) fn host(&self) -> &'a H {
         self.engine.host()
     }
 }
@@ -125,6 +133,14 @@ pub trait Upper<H: Host> {
 
     /// Bytes arrived; never none.
     fn data_received(&self, cx: Cx<'_, H>, data: &[u8]) -> Result<(), H::Error>;
+
+    /// The same for a transport that can give the bytes away: those of `chunk` from `skip` on, never none.
+    fn chunk_received(&self, cx: Cx<'_, H>, chunk: H::Chunk, skip: usize) -> Result<(), H::Error>
+    where
+        H: TransportHost,
+    {
+        self.data_received(cx, chunk.as_ref().get(skip..).unwrap_or_default())
+    }
 
     /// Asks the protocol for a buffer and lets `claim` fill it. `Err` is the protocol's failure to give one.
     fn receive_into(&self, cx: Cx<'_, H>, claim: Claim<'_>) -> Result<io::Result<usize>, H::Error>;

@@ -86,7 +86,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
             Notice::StartReading => self.want_reading(cx, self.is_reading()),
             Notice::EofReceived => self.upper.eof_received(cx).map(drop),
             Notice::ConnectionLost => self.end.finish_with(cx, &self.upper),
-            Notice::ResumeAccepting => Ok(()),
+            _ => Ok(()),
         }
     }
 

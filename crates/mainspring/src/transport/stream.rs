@@ -147,7 +147,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             Notice::ConnectionMade => self.upper.connection_made(cx),
             Notice::StartReading => self.want_inbound(cx, self.is_reading()),
             Notice::ConnectionLost => self.finish(cx),
-            Notice::EofReceived | Notice::ResumeAccepting => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -117,7 +117,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
             // Closed meanwhile: if data still waits, its reader is of interest all the same.
             Notice::StartReading => self.want(cx, Interest::READ, !self.end.is_lost()),
             Notice::ConnectionLost => self.end.finish_with(cx, &self.upper),
-            Notice::EofReceived | Notice::ResumeAccepting => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -46,6 +46,21 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
         self.chunks.push_back(chunk);
     }
 
+    /// Takes the first chunk out, with how much of it is sent.
+    pub fn pop_front(&mut self) -> Option<(C, usize)> {
+        let chunk = self.chunks.pop_front()?;
+        let sent = std::mem::take(&mut self.offset);
+        self.len -= chunk.as_ref().len().saturating_sub(sent);
+        Some((chunk, sent))
+    }
+
+    /// Puts a chunk that was taken out back to the front.
+    pub fn push_front(&mut self, chunk: C, sent: usize) {
+        self.len += chunk.as_ref().len().saturating_sub(sent);
+        self.offset = sent;
+        self.chunks.push_front(chunk);
+    }
+
     /// Lends the front of the queue to `send`, as many chunks as one system call takes.
     pub fn with_front<R>(&self, send: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
         let mut slices = [IoSlice::new(&[]); MAX_CHUNKS_PER_SEND];

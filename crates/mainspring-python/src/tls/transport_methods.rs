@@ -1,0 +1,260 @@
+//! The methods of `SSLTransport`, as the interpreter calls them.
+
+use super::{PyTls, TlsTransportData, native_of, open_of};
+use crate::channel::Data;
+use crate::fastcall::{self, Args, enter};
+use crate::host::PyHost;
+use crate::native_object::native_data;
+use crate::obj::Obj;
+use crate::transport::common::{boolean, none};
+use crate::transport::marks::marks_from;
+use crate::transport::notice_from_number;
+use mainspring::transport::{Cx, WaterMarks};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+pub fn table() -> Vec<ffi::PyMethodDef> {
+    vec![
+        fastcall::method_one(c"write", write, c"Write some data bytes to the transport."),
+        fastcall::method_one(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
+        fastcall::method_noargs(
+            c"can_write_eof",
+            can_write_eof,
+            c"Return False: TLS cannot end in one direction only.",
+        ),
+        fastcall::method_noargs(c"close", close, c"Close the transport after flushing buffered data."),
+        fastcall::method_noargs(c"abort", abort, c"Close the transport immediately; buffered data is lost."),
+        fastcall::method_one(
+            c"_force_close",
+            force_close,
+            c"Close immediately; the argument is what connection_lost() is told.",
+        ),
+        fastcall::method_noargs(c"is_closing", is_closing, c"Whether the transport is closing or closed."),
+        fastcall::method_noargs(c"is_reading", is_reading, c"Whether the transport delivers what arrives."),
+        fastcall::method_noargs(c"pause_reading", pause_reading, c"Pause the receiving end."),
+        fastcall::method_noargs(c"resume_reading", resume_reading, c"Resume the receiving end."),
+        fastcall::method_noargs(
+            c"get_write_buffer_size",
+            get_write_buffer_size,
+            c"The number of bytes that wait to be encrypted or sent.",
+        ),
+        fastcall::method_noargs(
+            c"get_write_buffer_limits",
+            get_write_buffer_limits,
+            c"The low and high water marks of write flow control.",
+        ),
+        fastcall::method(
+            c"set_write_buffer_limits",
+            set_write_buffer_limits,
+            c"Set the high and low water limits for write flow control.",
+        ),
+        fastcall::method_noargs(
+            c"get_read_buffer_size",
+            get_read_buffer_size,
+            c"The number of bytes that were received and not delivered.",
+        ),
+        fastcall::method_noargs(
+            c"get_read_buffer_limits",
+            get_read_buffer_limits,
+            c"The low and high water marks of read flow control.",
+        ),
+        fastcall::method(
+            c"set_read_buffer_limits",
+            set_read_buffer_limits,
+            c"Set the high and low water limits for read flow control.",
+        ),
+        fastcall::method_one(c"set_protocol", set_protocol, c"Set a new protocol."),
+        fastcall::method_noargs(c"get_protocol", get_protocol, c"The current protocol."),
+        fastcall::method_one(c"_notified", notified, c"Run a deferred step; scheduled by the engine."),
+        fastcall::method_noargs(c"_state", state, c"Whether it was closed, and whether writing is paused."),
+        fastcall::method_noargs(c"_protocol_below", protocol_below, c"The protocol of the transport below."),
+    ]
+}
+
+fn protocol_of<'a>(py: Python<'_>, this: &'a Obj) -> PyResult<&'a Obj> {
+    let data = native_data::<TlsTransportData>(py, this)?;
+    let protocol = data.and_then(|data| data.protocol.get());
+    protocol.ok_or_else(|| PyRuntimeError::new_err("the transport was not opened by a loop"))
+}
+
+/// Runs a method body with the machine and what it needs to call out.
+fn method(
+    this: *mut ffi::PyObject,
+    body: impl FnOnce(Python<'_>, &PyTls, Cx<'_, PyHost>) -> PyResult<*mut ffi::PyObject>,
+) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method; `this` is alive for the call, and the reference made here
+        // keeps it so, and its protocol with it, while others are called.
+        let this = unsafe { Obj::from_borrowed(this) };
+        let open = open_of(py, protocol_of(py, &this)?)?;
+        body(py, &open.tls, Cx { engine: native_of(py, open)?.engine(), this: &this })
+    })
+}
+
+fn limits(py: Python<'_>, marks: WaterMarks) -> PyResult<*mut ffi::PyObject> {
+    Ok((marks.low, marks.high).into_pyobject(py)?.into_ptr())
+}
+
+extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        // SAFETY: an argument is alive for the call.
+        let Ok(data) = (unsafe { Data::new(py, argument) }) else {
+            // SAFETY: as above.
+            let name = unsafe { Bound::from_borrowed_ptr(py, argument) }.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("data: expecting a bytes-like instance, got {name}")));
+        };
+        if !data.as_slice().is_empty() {
+            tls.write(cx, [data.to_chunk()])?;
+        }
+        none(py)
+    })
+}
+
+extern "C" fn writelines(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        // SAFETY: an argument is alive for the call.
+        let lines = unsafe { Bound::from_borrowed_ptr(py, argument) };
+        let mut chunks = Vec::new();
+        for line in lines.try_iter()? {
+            let line = line?;
+            // SAFETY: the object is held by `line`.
+            chunks.push(unsafe { Data::new(py, line.as_ptr())? }.to_chunk());
+        }
+        tls.write(cx, chunks)?;
+        none(py)
+    })
+}
+
+extern "C" fn can_write_eof(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |_, _, _| boolean(false))
+}
+
+extern "C" fn close(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        if !tls.is_closed() {
+            tls.close(cx)?;
+        }
+        none(py)
+    })
+}
+
+extern "C" fn abort(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        tls.abort(cx, None)?;
+        none(py)
+    })
+}
+
+extern "C" fn force_close(this: *mut ffi::PyObject, error: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        // SAFETY: an argument is alive for the call.
+        let error = unsafe { Bound::from_borrowed_ptr(py, error) };
+        let error = (!error.is_none()).then(|| PyErr::from_value(error));
+        tls.abort(cx, error)?;
+        none(py)
+    })
+}
+
+extern "C" fn is_closing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |_, tls, cx| boolean(tls.is_closing(cx)?))
+}
+
+extern "C" fn is_reading(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |_, tls, _| boolean(tls.is_reading()))
+}
+
+extern "C" fn pause_reading(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, _| {
+        tls.pause_reading();
+        none(py)
+    })
+}
+
+extern "C" fn resume_reading(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        tls.resume_reading(cx)?;
+        none(py)
+    })
+}
+
+extern "C" fn get_write_buffer_size(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| Ok(tls.write_buffer_size(cx)?.into_pyobject(py)?.into_ptr()))
+}
+
+extern "C" fn get_write_buffer_limits(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, _| limits(py, tls.write_marks()))
+}
+
+extern "C" fn set_write_buffer_limits(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        // SAFETY: called by the interpreter with these arguments.
+        let args = unsafe { Args::new("set_write_buffer_limits", args, count, kwnames) };
+        tls.set_write_marks(cx, marks_from(py, &args, PyTls::WRITE_HIGH_WATER)?)?;
+        none(py)
+    })
+}
+
+extern "C" fn get_read_buffer_size(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| Ok(tls.read_buffer_size(cx)?.into_pyobject(py)?.into_ptr()))
+}
+
+extern "C" fn get_read_buffer_limits(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, _| limits(py, tls.read_marks()))
+}
+
+extern "C" fn set_read_buffer_limits(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        // SAFETY: called by the interpreter with these arguments.
+        let args = unsafe { Args::new("set_read_buffer_limits", args, count, kwnames) };
+        tls.set_read_marks(cx, marks_from(py, &args, PyTls::READ_HIGH_WATER)?)?;
+        none(py)
+    })
+}
+
+extern "C" fn set_protocol(this: *mut ffi::PyObject, protocol: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, _| {
+        // SAFETY: an argument is alive for the call.
+        let protocol = unsafe { Bound::from_borrowed_ptr(py, protocol) };
+        tls.upper().set_protocol(&protocol)?;
+        none(py)
+    })
+}
+
+extern "C" fn get_protocol(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, _| match tls.upper().protocol() {
+        Some(protocol) => Ok(protocol.into_ptr()),
+        None => none(py),
+    })
+}
+
+extern "C" fn notified(this: *mut ffi::PyObject, notice: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, cx| {
+        // SAFETY: an argument is alive for the call.
+        let notice = unsafe { Bound::from_borrowed_ptr(py, notice) };
+        tls.notified(cx, notice_from_number(&notice)?)?;
+        none(py)
+    })
+}
+
+extern "C" fn state(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method(this, |py, tls, _| Ok((tls.is_closed(), tls.is_writing_paused()).into_pyobject(py)?.into_ptr()))
+}
+
+extern "C" fn protocol_below(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    enter(|py| {
+        // SAFETY: called by the interpreter as a method.
+        let this = unsafe { Obj::from_borrowed(this) };
+        Ok(protocol_of(py, &this)?.clone().into_ptr())
+    })
+}

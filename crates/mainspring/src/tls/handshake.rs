@@ -1,0 +1,73 @@
+//! The handshake: its beginning, its end, and its time limit.
+
+use super::machine::{State, Told};
+use super::{Lower, Note, Session, Step, Tls, Trouble};
+use crate::transport::{Cx, Notice, TransportHost, Upper};
+
+impl<H, S, L, U> Tls<H, S, L, U>
+where
+    H: TransportHost,
+    S: Session<H>,
+    L: Lower<H>,
+    U: Upper<H>,
+{
+    pub(super) fn start_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.session.note(cx, Note::HandshakeBegins)?;
+        self.state.set(State::Handshaking);
+        let timer = self.later(cx, self.handshake_timeout, Notice::HandshakeTimeout)?;
+        self.handshake_timer.set(Some(timer));
+        self.go_on_with_handshake(cx)
+    }
+
+    pub(super) fn go_on_with_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let step = self.session.handshake(cx);
+        // The session may call out (a server name arrives, a certificate is looked at), and so be closed.
+        if self.state.get() != State::Handshaking {
+            return Ok(());
+        }
+        match step {
+            Ok(Step::Again) => self.send(cx),
+            Ok(Step::Done) => self.handshake_done(cx),
+            Err(error) => self.handshake_failed(cx, error),
+        }
+    }
+
+    fn handshake_done(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.stop_timer(cx, &self.handshake_timer);
+        if let Err(error) = self.session.established(cx) {
+            return self.handshake_failed(cx, error);
+        }
+        self.established.set(true);
+        self.state.set(State::Wrapped);
+        if self.told.get() == Told::Nothing {
+            self.told.set(Told::Made);
+            self.upper.connection_made(cx)?;
+        }
+        self.session.handshake_ended(cx, Ok(()))?;
+        self.read(cx)
+    }
+
+    /// The peer is told why (an alert is the last thing the session has to send), then the connection is closed.
+    pub(super) fn handshake_failed(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
+        self.stop_timer(cx, &self.handshake_timer);
+        self.state.set(State::Unwrapped);
+        self.closed.set(true);
+        let message = self.session.handshake_failure(&error);
+        let error = cx.host().report_fatal(cx.this, error, message)?;
+        self.session.handshake_ended(cx, Err(&error))?;
+        self.send_last(cx)?;
+        match self.lower() {
+            Some(lower) => lower.force_close(cx, Some(error)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn handshake_timed_out(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.handshake_timer.set(None);
+        if self.state.get() != State::Handshaking {
+            return Ok(());
+        }
+        let error = self.session.trouble(cx, Trouble::HandshakeTimeout);
+        self.fatal(cx, error, "Fatal error on transport")
+    }
+}

@@ -1,0 +1,164 @@
+//! Plain text on its way in: decrypted, delivered as the protocol wants it; and the flow control of it.
+
+use super::machine::{State, Told};
+use super::{Lower, Note, Plain, Session, Tls};
+use crate::transport::{Cx, Notice, TransportHost, Upper, WaterMarks};
+
+impl<H, S, L, U> Tls<H, S, L, U>
+where
+    H: TransportHost,
+    S: Session<H>,
+    L: Lower<H>,
+    U: Upper<H>,
+{
+    /// Delivers what there is, then sends what that led to.
+    pub(super) fn read(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if !self.may_deliver() {
+            return Ok(());
+        }
+        match self.deliver_and_answer(cx) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fatal(cx, error, "Fatal error on SSL protocol"),
+        }
+    }
+
+    fn may_deliver(&self) -> bool {
+        matches!(self.state.get(), State::Wrapped | State::Flushing)
+    }
+
+    fn deliver_and_answer(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let mut is_all = false;
+        if !self.reading_paused.get() {
+            self.delivering.set(self.delivering.get() + 1);
+            let delivered = self.deliver(cx);
+            self.delivering.set(self.delivering.get() - 1);
+            is_all = delivered?;
+            self.has_more.set(!is_all);
+        }
+        // Also after a handshake that an upgraded protocol did not wait for: it may have written meanwhile.
+        if self.may_deliver() && !self.backlog.borrow().is_empty() {
+            self.encrypt(cx)?;
+        }
+        self.send(cx)?;
+        if is_all { self.control_reading(cx, 0) } else { self.control_reading_by_size(cx) }
+    }
+
+    /// Delivers until there is nothing more (`true`) or nobody wants more.
+    fn deliver(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        loop {
+            let left_over = self.undelivered.take();
+            let (chunk, done, is_all) = match left_over {
+                Some((chunk, done)) => (chunk, done, false),
+                None => match self.session.read(cx)? {
+                    Plain::Data { chunk, is_all } => (chunk, 0, is_all),
+                    Plain::Again => return Ok(true),
+                    Plain::End => {
+                        self.tell_eof(cx)?;
+                        self.close(cx)?;
+                        return Ok(true);
+                    }
+                },
+            };
+            if !self.may_deliver() {
+                // The session called out, and was closed by what it called.
+                return Ok(true);
+            }
+            if self.upper.is_buffered() {
+                let is_rest = self.fill_buffer(cx, chunk, done)?;
+                if is_all && !is_rest {
+                    return Ok(true);
+                }
+                if self.state.get() == State::Wrapped && !self.reading_paused.get() {
+                    // asyncio: one buffer in a pass, so that others have their turn.
+                    self.soon(cx, Notice::ContinueReading)?;
+                    return Ok(false);
+                }
+            } else {
+                self.upper.chunk_received(cx, chunk, done)?;
+                if is_all {
+                    return Ok(true);
+                }
+            }
+            if self.reading_paused.get() || !self.may_deliver() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Fills one buffer of the protocol's. `true` if not all of the chunk fit in.
+    fn fill_buffer(&self, cx: Cx<'_, H>, chunk: H::Chunk, done: usize) -> Result<bool, H::Error> {
+        let rest = chunk.as_ref().get(done..).unwrap_or_default();
+        let filled = self.upper.receive_into(cx, &mut |buffer| {
+            let count = rest.len().min(buffer.len());
+            if let (Some(to), Some(from)) = (buffer.get_mut(..count), rest.get(..count)) {
+                to.copy_from_slice(from);
+            }
+            Ok(count)
+        })?;
+        let filled = filled.map_err(|error| cx.host().os_error(error))?;
+        let is_rest = filled < rest.len();
+        if is_rest {
+            let former = self.undelivered.replace(Some((chunk, done + filled)));
+            drop(former);
+        }
+        self.upper.buffer_updated(cx, filled)?;
+        Ok(is_rest)
+    }
+
+    /// Tells the protocol that the peer sends no more, unless it knows.
+    pub(super) fn tell_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.told.get() != Told::Made {
+            return Ok(());
+        }
+        self.told.set(Told::Eof);
+        match self.upper.eof_received(cx) {
+            Ok(false) => Ok(()),
+            Ok(true) => self.session.note(cx, Note::KeepOpenIgnored),
+            Err(error) => self.fatal(cx, error, "Error calling eof_received()"),
+        }
+    }
+
+    /// Delivers no more until [`Tls::resume_reading`].
+    pub fn pause_reading(&self) {
+        self.reading_paused.set(true);
+    }
+
+    /// Delivers again, beginning with the next pass.
+    pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.reading_paused.replace(false) { self.soon(cx, Notice::ContinueReading) } else { Ok(()) }
+    }
+
+    /// Bytes that were received and not delivered.
+    pub fn read_buffer_size(&self, cx: Cx<'_, H>) -> Result<usize, H::Error> {
+        let undelivered = self
+            .undelivered
+            .borrow()
+            .as_ref()
+            .map_or(0, |(chunk, done)| chunk.as_ref().len().saturating_sub(*done));
+        Ok(self.session.fed(cx)?.saturating_add(undelivered))
+    }
+
+    /// Sets the marks for what was received and not delivered, and pauses or resumes the transport below if it is
+    /// time.
+    pub fn set_read_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
+        self.read_marks.set(marks);
+        self.control_reading_by_size(cx)
+    }
+
+    fn control_reading_by_size(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let size = self.read_buffer_size(cx)?;
+        self.control_reading(cx, size)
+    }
+
+    fn control_reading(&self, cx: Cx<'_, H>, size: usize) -> Result<(), H::Error> {
+        let Some(lower) = self.lower() else { return Ok(()) };
+        let WaterMarks { high, low } = self.read_marks.get();
+        if size >= high && size > low {
+            if self.lower_reading_paused.replace(true) { Ok(()) } else { lower.pause_reading(cx) }
+        } else if size <= low && self.lower_reading_paused.replace(false) {
+            lower.resume_reading(cx)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Plain text on its way out: queued, encrypted, handed to the transport below; and the flow control of it.
+
+use super::machine::State;
+use super::{Lower, Session, Tls};
+use crate::transport::{Cx, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks};
+
+/// So much of what a protocol writes while it takes data is kept until it returns, to leave in one piece.
+const DEFER_LIMIT: usize = 64 * 1024;
+
+impl<H, S, L, U> Tls<H, S, L, U>
+where
+    H: TransportHost,
+    S: Session<H>,
+    L: Lower<H>,
+    U: Upper<H>,
+{
+    /// Sends chunks of plain text, in order.
+    pub fn write(&self, cx: Cx<'_, H>, chunks: impl IntoIterator<Item = H::Chunk>) -> Result<(), H::Error> {
+        match self.state.get() {
+            State::Handshaking | State::Wrapped => {}
+            State::Unwrapped | State::Flushing | State::ShuttingDown => {
+                let writes = self.lost_writes.get();
+                self.lost_writes.set(writes.saturating_add(1));
+                return if writes >= WARN_AFTER_LOST_WRITES {
+                    cx.host().warn_write_after_loss(cx.this)
+                } else {
+                    Ok(())
+                };
+            }
+        }
+        for chunk in chunks {
+            let length = chunk.as_ref().len();
+            self.backlog.borrow_mut().push(chunk, 0);
+            if self.delivering.get() > 0 {
+                self.deferred.set(self.deferred.get().saturating_add(length));
+            }
+        }
+        if self.state.get() != State::Wrapped {
+            return Ok(());
+        }
+        match self.encrypt(cx) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fatal(cx, error, "Fatal error on SSL protocol"),
+        }
+    }
+
+    /// Encrypts what waits, and sends the outcome.
+    pub(super) fn encrypt(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.encrypting.replace(true) {
+            // Called by the session itself: whoever called that goes on with what has been queued now.
+            return Ok(());
+        }
+        let result = self.encrypt_backlog(cx);
+        self.encrypting.set(false);
+        result?;
+        let is_deferred = self.delivering.get() > 0 && self.deferred.get() < DEFER_LIMIT;
+        if is_deferred { Ok(()) } else { self.send(cx) }
+    }
+
+    fn encrypt_backlog(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        loop {
+            let next = self.backlog.borrow_mut().pop_front();
+            let Some((chunk, done)) = next else { return Ok(()) };
+            let taken = self.session.write(cx, &chunk, done);
+            let remains = match &taken {
+                Ok(Some(count)) => done.saturating_add(*count) < chunk.as_ref().len(),
+                Ok(None) => true,
+                Err(_) => false,
+            };
+            if remains {
+                let done = done + taken.as_ref().map_or(0, |taken| taken.unwrap_or(0));
+                self.backlog.borrow_mut().push_front(chunk, done);
+            }
+            if taken?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands the ciphertext to the transport below, unless that asked for a pause.
+    pub(super) fn send(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.deferred.set(0);
+        if !self.lower_writing_paused.get() {
+            self.hand_over(cx)?;
+        }
+        self.control_writing(cx)
+    }
+
+    /// The same at the end, when nobody will come back for what is left: the transport below keeps it.
+    pub(super) fn send_last(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.deferred.set(0);
+        self.hand_over(cx)
+    }
+
+    fn hand_over(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let Some(lower) = self.lower() else { return Ok(()) };
+        match self.session.take(cx)? {
+            Some(ciphertext) => lower.write(cx, ciphertext),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the protocol to pause or to resume, if it is time.
+    pub(super) fn control_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let size = self.write_buffer_len(cx)?;
+        if self.flow.is_paused() {
+            if self.lower_writing_paused.get() {
+                // A protocol that the transport below had paused before the upgrade waits for that one to resume.
+                return Ok(());
+            }
+            self.flow.shrunk(cx, size, || self.upper.resume_writing(cx))
+        } else {
+            self.flow.grown(cx, size, || self.upper.pause_writing(cx))
+        }
+    }
+
+    fn write_buffer_len(&self, cx: Cx<'_, H>) -> Result<usize, H::Error> {
+        let ciphertext = if self.lower_writing_paused.get() { self.session.pending(cx)? } else { 0 };
+        Ok(self.backlog.borrow().len().saturating_add(ciphertext))
+    }
+
+    /// Bytes that wait here: not yet encrypted, or not yet handed to the transport below.
+    pub fn write_buffer_size(&self, cx: Cx<'_, H>) -> Result<usize, H::Error> {
+        if self.deferred.get() > 0 {
+            self.send(cx)?;
+        }
+        self.write_buffer_len(cx)
+    }
+
+    /// Sets the marks for what is written, and pauses or resumes the protocol if it is time.
+    pub fn set_write_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
+        self.flow.set_marks(marks);
+        self.control_writing(cx)
+    }
+}

@@ -1,0 +1,7 @@
+//! The machine of `tls/`, with a session that is a toy and nothing of the system but time, which is virtual.
+
+mod beginning;
+mod data;
+mod ending;
+mod face;
+mod toy;

@@ -1,0 +1,348 @@
+"""TLS: the native machine as asyncio's transports and protocols, and the loop's ways to it.
+
+The records are made and read by the user's own ``ssl.SSLContext``, over ``SSLObject`` and ``MemoryBIO``; when, is the
+machine's (``crates/mainspring/src/tls``).  Here is what happens once for a connection, and asyncio's words for it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ssl
+import warnings
+from asyncio import constants, exceptions, streams
+from asyncio.log import logger
+from typing import TYPE_CHECKING, Any
+
+from . import _internals, _mainspring
+from ._internals import SendfileMode
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Callable
+
+__all__ = ("Tls", "SSLProtocol", "SSLTransport")
+
+
+class SSLTransport(_mainspring.SSLTransport):
+    """The transport of a protocol whose connection is secured with TLS."""
+
+    # What asyncio's own code asks of a transport before it starts TLS (inside of TLS) or sends a file over it.
+    _start_tls_compatible = True
+    _sendfile_compatible = SendfileMode.FALLBACK
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    @property
+    def _ssl_protocol(self) -> SSLProtocol:
+        protocol: SSLProtocol = self._protocol_below()
+        return protocol
+
+    @property
+    def _protocol_paused(self) -> bool:
+        """Whether the protocol was told to pause writing: asyncio's own helpers look here."""
+        return self._state()[1]
+
+    @property
+    def _closed(self) -> bool:
+        return self._state()[0]
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Get optional transport information."""
+        return self._ssl_protocol._get_extra_info(name, default)
+
+    def write_eof(self) -> None:
+        """Refused: TLS cannot end in one direction only."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        try:
+            closing = " closing" if self.is_closing() else ""
+            below = self._ssl_protocol._transport
+        except RuntimeError:
+            return f"<{type(self).__name__} not opened>"
+        return f"<{type(self).__name__}{closing} over {below!r}>"
+
+    def _warn_unclosed(self) -> None:
+        """Nobody refers to the transport any more, and it was not closed."""
+        warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
+
+
+class SSLProtocol(_mainspring.SSLProtocol):
+    """What stands between the transport that carries the records and the protocol above."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        app_protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext | None,
+        waiter: asyncio.Future[None] | None,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        call_connection_made: bool = True,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+        writing_paused: bool = False,
+    ) -> None:
+        self._handshake_timeout = _checked_timeout(
+            "ssl_handshake_timeout", ssl_handshake_timeout, constants.SSL_HANDSHAKE_TIMEOUT
+        )
+        shutdown_timeout = _checked_timeout(
+            "ssl_shutdown_timeout", ssl_shutdown_timeout, _internals.SSL_SHUTDOWN_TIMEOUT
+        )
+        if not sslcontext:
+            sslcontext = _internals.create_transport_context(server_side, server_hostname)
+        self._loop = loop
+        self._waiter = waiter
+        self._handshake_begun = 0.0
+        # More is known when the handshake is done.
+        self._extra: dict[str, Any] = {"sslcontext": sslcontext}
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ssl_object = sslcontext.wrap_bio(
+            incoming,
+            outgoing,
+            server_side=server_side,
+            server_hostname=(server_hostname or None) if not server_side else None,
+        )
+        self._bind(
+            loop,
+            SSLTransport(loop),
+            app_protocol,
+            ssl_object,
+            incoming,
+            outgoing,
+            self._handshake_timeout,
+            shutdown_timeout,
+            not call_connection_made,
+            writing_paused,
+        )
+
+    @property
+    def _transport(self) -> asyncio.Transport | None:
+        return self._parts()[0]
+
+    @property
+    def _app_transport(self) -> _mainspring.SSLTransport | None:
+        return self._parts()[1]
+
+    @property
+    def _app_protocol(self) -> asyncio.BaseProtocol | None:
+        return self._parts()[2]
+
+    @property
+    def _sslobj(self) -> ssl.SSLObject:
+        return self._parts()[3]
+
+    def _get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name in self._extra:
+            return self._extra[name]
+        below = self._transport
+        return default if below is None else below.get_extra_info(name, default)
+
+    # What the machine asks for.
+
+    def _established(self) -> None:
+        ssl_object = self._sslobj
+        self._extra.update(
+            peercert=ssl_object.getpeercert(),
+            cipher=ssl_object.cipher(),
+            compression=ssl_object.compression(),
+            ssl_object=ssl_object,
+        )
+        if self._handshake_begun:
+            took = self._loop.time() - self._handshake_begun
+            logger.debug("%r: SSL handshake took %.1f ms", self, took * 1e3)
+
+    def _handshake_ended(self, exception: BaseException | None) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is None or waiter.cancelled():
+            return
+        if exception is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(exception)
+
+    def _trouble(self, kind: int) -> OSError:
+        if kind == 0:
+            return ConnectionResetError()
+        if kind == 1:
+            return ConnectionAbortedError(
+                f"SSL handshake is taking longer than {self._handshake_timeout} seconds: "
+                f"aborting the connection"
+            )
+        # Before Python 3.11 asyncio's TimeoutError is no OSError.
+        timeout: Any = exceptions.TimeoutError("SSL shutdown timed out")
+        return timeout  # type: ignore[no-any-return]
+
+    def _note(self, kind: int) -> None:
+        if kind == 0:
+            self._handshake_begun = self._loop.time()
+            logger.debug("%r starts SSL handshake", self)
+        elif kind == 1:
+            logger.debug("%r received EOF", self)
+        else:
+            logger.warning("returning true from eof_received() has no effect when using ssl")
+
+
+class Tls(_internals.LoopParts):
+    """The part of the loop that is about TLS."""
+
+    def _make_ssl_transport(
+        self,
+        rawsock: socket.socket,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext | None,
+        waiter: asyncio.Future[None] | None = None,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+        context: contextvars.Context | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> _mainspring.SSLTransport:
+        below = SSLProtocol(
+            self,
+            protocol,
+            sslcontext,
+            waiter,
+            server_side,
+            server_hostname,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+        transport = below._app_transport
+        assert transport is not None  # it goes with connection_lost()
+        self._make_socket_transport(rawsock, below, extra=extra, server=server, context=context)
+        return transport
+
+    def _secure_acceptor(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        sslcontext: ssl.SSLContext,
+        server: Any,
+        timeouts: tuple[float | None, ...],
+        context: contextvars.Context | None,
+    ) -> Callable[[socket.socket, Any], None]:
+        """What a listener does with each of its connections."""
+        names = ("ssl_handshake_timeout", "ssl_shutdown_timeout")
+        # Python 3.10 passes the first only.
+        options: dict[str, Any] = dict(zip(names, timeouts, strict=False))
+
+        def accept(conn: socket.socket, peername: Any) -> None:
+            conn.setblocking(False)
+            own = options
+            if context is not None:
+                # From Python 3.15 on; the current context is the connection's own already.
+                own = {**options, "context": contextvars.copy_context()}
+            self.create_task(self._accept_secure(protocol_factory, conn, peername, sslcontext, server, own))
+
+        return accept
+
+    async def _accept_secure(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        conn: socket.socket,
+        peername: Any,
+        sslcontext: ssl.SSLContext,
+        server: Any,
+        options: dict[str, Any],
+    ) -> None:
+        """Makes the transport of a connection that begins with TLS, and waits for the handshake."""
+        context: dict[str, Any] = {"message": "Error on transport creation for incoming connection"}
+        try:
+            protocol = context["protocol"] = protocol_factory()
+        except Exception as error:
+            conn.close()
+            self.call_exception_handler({**context, "exception": error})
+            return
+        try:
+            waiter = self.create_future()
+            transport = context["transport"] = self._make_ssl_transport(
+                conn,
+                protocol,
+                sslcontext,
+                waiter,
+                server_side=True,
+                extra={"peername": peername},
+                server=server,
+                **options,
+            )
+            try:
+                await waiter
+            except BaseException:
+                transport.close()
+                # The exception in the future would keep the protocol alive, and the protocol the future.
+                del waiter
+                raise
+        except Exception as error:
+            # Whoever knocks at the port without speaking TLS is of interest to those who debug.
+            if self.get_debug():
+                self.call_exception_handler({**context, "exception": error})
+
+    async def start_tls(
+        self,
+        transport: asyncio.BaseTransport,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: ssl.SSLContext,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> asyncio.Transport | None:
+        """Upgrade a transport to TLS; gives the transport that *protocol* should use from here on."""
+        if not isinstance(sslcontext, ssl.SSLContext):
+            raise TypeError(f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}")
+        if not getattr(transport, "_start_tls_compatible", False):
+            raise TypeError(f"transport {transport!r} is not supported by start_tls()")
+        below: Any = transport
+        waiter: asyncio.Future[None] | None = self.create_future()
+        secure = SSLProtocol(
+            self,
+            protocol,
+            sslcontext,
+            waiter,
+            server_side,
+            server_hostname,
+            call_connection_made=False,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+            # Whoever was paused by the transport below will be resumed by the one above.
+            writing_paused=bool(getattr(transport, "_protocol_paused", False)),
+        )
+        # Nothing may arrive between the two protocols.
+        below.pause_reading()
+        if server_side and isinstance(protocol, streams.StreamReaderProtocol):
+            _hand_over(protocol, secure)
+        below.set_protocol(secure)
+        made = self.call_soon(secure.connection_made, below)
+        resumed = self.call_soon(below.resume_reading)
+        try:
+            await waiter  # type: ignore[misc]
+        except BaseException:
+            below.close()
+            made.cancel()
+            resumed.cancel()
+            # The exception in the future would keep everything alive that its traceback shows.
+            waiter = None
+            raise
+        return secure._app_transport
+
+
+def _hand_over(protocol: asyncio.StreamReaderProtocol, secure: SSLProtocol) -> None:
+    """What the reader has of the peer's first TLS record (a client need not wait for the answer) belongs to TLS."""
+    reader = _internals.stream_reader(protocol)
+    if reader is not None and reader._buffer:
+        secure._feed(bytes(reader._buffer))
+        reader._buffer.clear()
+
+
+def _checked_timeout(name: str, given: float | None, default: float) -> float:
+    if given is None:
+        return default
+    if given <= 0:
+        raise ValueError(f"{name} should be a positive number, got {given}")
+    return given

@@ -1,0 +1,310 @@
+"""TLS: data in both directions, the protocol's own buffers, flow control, what the transport tells of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import pytest
+from peers import BufferedRecorder, Echo, Recorder, in_thread, pattern, read_exactly
+from tls import only_here, secured, secured_with_socket, successor
+
+pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("size", [1, 999, 1000, 1001, 16_384, 200_000])
+def test_a_protocol_with_a_buffer_of_its_own_gets_every_byte(run, authority, size):
+    async def main():
+        data = pattern(size)
+        async with secured(authority, BufferedRecorder, Echo) as (client, _):
+            client.transport.write(data)
+            assert await client.until_received(size) == data
+
+    run(main())
+
+
+def test_a_protocol_with_a_small_buffer_gets_what_came_before_the_end(run, authority):
+    async def main():
+        data = pattern(50_000)
+        async with secured_with_socket(authority, BufferedRecorder) as (client, peer):
+
+            def send():
+                peer.sendall(data)
+                peer.unwrap()
+
+            await in_thread(send)
+            await client.until_lost()
+            assert bytes(client.received) == data
+
+    run(main())
+
+
+def test_the_protocol_may_be_changed_while_data_waits(run, authority):
+    class Changes(BufferedRecorder):
+        size = 10
+
+        def buffer_updated(self, nbytes):
+            super().buffer_updated(nbytes)
+            self.transport.set_protocol(self.successor)
+
+    async def main():
+        async with secured_with_socket(authority, Changes) as (first, peer):
+            second = first.successor = Recorder()
+            await in_thread(peer.sendall, b"0123456789abcdef")
+            assert await second.until_received(6) == b"abcdef"
+            assert first.received == b"0123456789"
+            assert first.transport.get_protocol() is second
+            first.transport.set_protocol(first)
+
+    run(main())
+
+
+def test_lines_leave_in_the_order_they_were_written(run, authority):
+    async def main():
+        async with secured(authority, Recorder, Echo) as (client, _):
+            client.transport.write(b"a")
+            client.transport.writelines([b"b", bytearray(b"c"), b"", memoryview(b"d")])
+            client.transport.write(bytearray(b"e"))
+            client.transport.write(b"")
+            assert await client.until_received(5) == b"abcde"
+
+    run(main())
+
+
+@only_here
+def test_what_is_written_is_what_it_was_at_the_time(run, authority):
+    async def main():
+        async with secured(authority, Recorder, Echo) as (client, _):
+            data = bytearray(b"before")
+            client.transport.write(data)
+            data[:] = b"after!"
+            assert await client.until_received(6) == b"before"
+
+    run(main())
+
+
+def test_what_is_not_bytes_is_refused(run, authority):
+    async def main():
+        async with secured(authority) as (client, _):
+            with pytest.raises(TypeError, match="expecting a bytes-like instance, got str"):
+                client.transport.write("text")
+
+    run(main())
+
+
+def test_writes_out_of_every_callback_arrive_in_order(run, authority):
+    """A storm of small writes: while data is taken, on being resumed, in a call of their own."""
+
+    class Chatters(Echo):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            transport.set_write_buffer_limits(high=1000)
+
+        def data_received(self, data):
+            self.received += data
+            for byte in data:
+                self.transport.write(bytes([byte]))
+            self.changed()
+
+        def resume_writing(self):
+            self.note("resume_writing")
+
+    async def main():
+        data = pattern(3000)
+        async with secured(authority, Recorder, Chatters) as (client, server):
+            loop = asyncio.get_running_loop()
+            for start in range(0, len(data), 7):
+                loop.call_soon(client.transport.write, data[start : start + 7])
+            assert await client.until_received(len(data)) == data
+            assert server.received == data
+
+    run(main())
+
+
+def test_several_writes_in_one_callback_leave_together(run, authority, loop_name):
+    """Each is a record of its own; on the wire they are one piece."""
+
+    class Answers(Recorder):
+        def data_received(self, data):
+            super().data_received(data)
+            for part in (b"status ", b"headers ", b"body"):
+                self.transport.write(part)
+            self.waiting = self.transport.get_write_buffer_size()
+
+    async def main():
+        async with secured(authority, Recorder, Answers) as (client, server):
+            client.transport.write(b"?")
+            assert await client.until_received(19) == b"status headers body"
+            assert server.waiting == 0
+            if loop_name == "mainspring":
+                assert client.count("data_received") == 1
+
+    run(main())
+
+
+def test_a_protocol_that_writes_too_much_is_paused_and_resumed(run, authority):
+    async def main():
+        async with secured_with_socket(authority) as (client, peer):
+            transport = client.transport
+            assert transport.get_write_buffer_limits() == (128 * 1024, 512 * 1024)
+            written = 0
+            while not client.count("pause_writing"):
+                transport.write(bytes(MIB))
+                written += MIB
+            assert transport.get_write_buffer_size() > 512 * 1024
+            assert transport._protocol_paused
+            assert len(await in_thread(read_exactly, peer, written)) == written
+            await client.until(lambda: client.count("resume_writing") > 0)
+            assert transport.get_write_buffer_size() == 0
+            assert not transport._protocol_paused
+            assert client.names == ["connection_made", "pause_writing", "resume_writing"]
+
+    run(main())
+
+
+def test_the_marks_for_writing_can_be_set(run, authority):
+    async def main():
+        async with secured(authority) as (client, _):
+            transport = client.transport
+            transport.set_write_buffer_limits(high=1000)
+            assert transport.get_write_buffer_limits() == (250, 1000)
+            transport.set_write_buffer_limits(low=100)
+            assert transport.get_write_buffer_limits() == (100, 400)
+            with pytest.raises(ValueError, match="high .* must be >= low"):
+                transport.set_write_buffer_limits(high=1, low=2)
+
+    run(main())
+
+
+@only_here
+def test_a_mark_of_zero_pauses_only_when_something_waits(run, authority):
+    async def main():
+        async with secured(authority) as (client, _):
+            client.transport.set_write_buffer_limits(0)
+            client.transport.write(b"leaves at once")
+            assert client.names == ["connection_made"]
+
+    run(main())
+
+
+def test_a_paused_protocol_gets_nothing_and_its_peer_is_held_up(run, authority):
+    class Held(Recorder):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            transport.pause_reading()
+
+    async def main():
+        async with secured(authority, Recorder, Held) as (client, server):
+            assert not server.transport.is_reading()
+            sent = 0
+            while not client.count("pause_writing"):
+                client.transport.write(bytes(MIB))
+                sent += MIB
+            await server.until(lambda: server.transport.get_read_buffer_size() >= 256 * 1024)
+            assert not server.received
+            server.transport.resume_reading()
+            server.transport.resume_reading()
+            assert server.transport.is_reading()
+            assert not server.received
+            assert len(await server.until_received(sent)) == sent
+
+    async def never_waits_for_a_callback():
+        # until() looks only after callbacks; a paused protocol has none.
+        held = Held.until
+
+        async def until(self, predicate):
+            while not predicate():
+                await asyncio.sleep(0)
+                if self.received:
+                    return await held(self, predicate)
+
+        Held.until = until
+        await main()
+
+    run(never_waits_for_a_callback())
+
+
+def test_pausing_while_data_is_taken_stops_at_once(run, authority):
+    class OneAtATime(BufferedRecorder):
+        size = 100
+
+        def buffer_updated(self, nbytes):
+            super().buffer_updated(nbytes)
+            self.transport.pause_reading()
+
+    async def main():
+        async with secured_with_socket(authority, OneAtATime) as (client, peer):
+            await in_thread(peer.sendall, pattern(250))
+            for count in (100, 200, 250):
+                assert len(await client.until_received(count)) == count
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                assert len(client.received) == count
+                client.transport.resume_reading()
+
+    run(main())
+
+
+def test_the_marks_for_reading_can_be_set(run, authority):
+    async def main():
+        async with secured(authority) as (client, _):
+            transport = client.transport
+            assert transport.get_read_buffer_limits() == (64 * 1024, 256 * 1024)
+            transport.set_read_buffer_limits(high=100, low=10)
+            assert transport.get_read_buffer_limits() == (10, 100)
+            assert transport.get_read_buffer_size() == 0
+
+    run(main())
+
+
+def test_the_transport_tells_of_both_layers(run, authority):
+    async def main():
+        context = authority.client_context()
+        async with secured(authority, client_context=context) as (client, server):
+            info = client.transport.get_extra_info
+            assert info("sslcontext") is context
+            assert isinstance(info("ssl_object"), ssl.SSLObject)
+            assert info("cipher") == info("ssl_object").cipher()
+            assert info("compression") is None
+            assert info("peercert") == info("ssl_object").getpeercert()
+            assert info("sockname") == server.transport.get_extra_info("peername")
+            assert info("peername") == server.transport.get_extra_info("sockname")
+            assert info("socket").getpeername() == info("peername")
+            assert info("nothing of the kind", "default") == "default"
+            assert not server.transport.get_extra_info("peercert")
+
+    run(main())
+
+
+def test_the_transport_is_asyncios_and_cannot_end_in_one_direction(run, authority):
+    async def main():
+        async with secured(authority) as (client, _):
+            transport = client.transport
+            assert isinstance(transport, asyncio.Transport)
+            assert isinstance(transport._ssl_protocol, asyncio.BufferedProtocol)
+            assert transport._ssl_protocol._app_transport is transport
+            assert transport._ssl_protocol._app_protocol is client
+            assert transport._ssl_protocol._transport.get_extra_info("sslcontext") is None
+            assert not transport.can_write_eof()
+            with pytest.raises(NotImplementedError):
+                transport.write_eof()
+            assert not transport.is_closing()
+
+    run(main())
+
+
+def test_a_file_is_sent_in_pieces(run, loop, authority, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(pattern(300_000))
+
+    async def main():
+        async with secured(authority) as (client, server):
+            with path.open("rb") as file:
+                with pytest.raises(RuntimeError, match="fallback is disabled"):
+                    await loop.sendfile(client.transport, file, fallback=False)
+                assert await loop.sendfile(client.transport, file) == 300_000
+            assert await server.until_received(300_000) == pattern(300_000)
+
+    run(main())

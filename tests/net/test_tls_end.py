@@ -1,0 +1,389 @@
+"""TLS: how a connection ends, and what each side is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import socket
+import ssl
+import warnings
+
+import pytest
+from peers import TIMEOUT, Recorder, in_thread, pattern, read_to_end, reset
+from tls import only_here, secured, secured_with_socket, successor
+
+pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
+
+MIB = 1 << 20
+
+
+def test_closing_in_order_is_told_to_both_sides(run, authority):
+    async def main():
+        async with secured(authority) as (client, server):
+            client.transport.close()
+            assert client.transport.is_closing()
+            assert await client.until_lost() is None
+            assert await server.until_lost() is None
+            # The peer's close_notify is the end of the stream, for the one who closed as well.
+            assert client.names == ["connection_made", "eof_received", "connection_lost"]
+            assert server.names == ["connection_made", "eof_received", "connection_lost"]
+            client.transport.close()
+            client.transport.abort()
+
+    run(main())
+
+
+def test_what_was_written_before_the_close_arrives(run, authority):
+    async def main():
+        data = pattern(3 * MIB)
+        async with secured(authority) as (client, server):
+            client.transport.write(data)
+            client.transport.close()
+            client.transport.write(b"too late")
+            await server.until_lost()
+            assert bytes(server.received) == data
+            assert await client.until_lost() is None
+
+    run(main())
+
+
+@only_here
+def test_what_waits_when_the_peer_closes_is_sent_all_the_same(run, authority):
+    """asyncio closes the transport below with the rest of it still in the upper layer."""
+
+    async def main():
+        data = pattern(8 * MIB)
+        async with secured_with_socket(authority) as (client, peer):
+            for start in range(0, len(data), MIB):
+                client.transport.write(data[start : start + MIB])
+            assert client.transport.get_write_buffer_size() > 0
+
+            def say_goodbye_then_read():
+                peer.setblocking(False)
+                # It does not read what is under way.
+                with contextlib.suppress(ssl.SSLError):
+                    peer.unwrap()
+                peer.setblocking(True)
+                with socket.socket(fileno=peer.detach()) as plain:
+                    plain.settimeout(TIMEOUT)
+                    return read_to_end(plain)
+
+            ciphertext = await in_thread(say_goodbye_then_read)
+            # But for the one record that unwrap() came across.
+            assert len(ciphertext) > len(data) - (1 << 14)
+            await client.until_lost()
+
+    run(main())
+
+
+def test_the_end_of_the_stream_without_a_word_is_an_end(run, authority):
+    async def main():
+        async with secured_with_socket(authority) as (client, peer):
+            await in_thread(peer.sendall, b"last words")
+            # Behind the back of TLS: no close_notify.
+            socket.socket.shutdown(peer, socket.SHUT_WR)
+            assert await client.until_lost() is None
+            assert client.names == ["connection_made", "data_received", "eof_received", "connection_lost"]
+            assert client.received == b"last words"
+
+    run(main())
+
+
+def test_a_reset_is_told_as_such(run, authority):
+    async def main():
+        async with secured_with_socket(authority) as (client, peer):
+            plain = socket.socket(fileno=peer.detach())
+            reset(plain)
+            assert isinstance(await client.until_lost(), ConnectionResetError)
+            assert client.names == ["connection_made", "connection_lost"]
+
+    run(main())
+
+
+def test_an_abort_sends_no_goodbye(run, authority):
+    async def main():
+        async with secured_with_socket(authority) as (client, peer):
+            client.transport.abort()
+            assert client.transport.is_closing()
+            assert await client.until_lost() is None
+
+            def read():
+                with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
+                    peer.recv(100)
+
+            await in_thread(read)
+            assert client.names == ["connection_made", "connection_lost"]
+
+    run(main())
+
+
+def test_what_was_answered_before_an_abort_is_on_its_way(run, authority):
+    class AnswersAndLeaves(Recorder):
+        def data_received(self, data):
+            super().data_received(data)
+            self.transport.write(b"goodbye")
+            self.transport.abort()
+
+    async def main():
+        async with secured_with_socket(authority, AnswersAndLeaves) as (client, peer):
+            await in_thread(peer.sendall, b"hello")
+            assert await in_thread(peer.recv, 100) == b"goodbye"
+            await client.until_lost()
+
+    run(main())
+
+
+@only_here
+def test_a_forced_close_tells_why(run, authority):
+    async def main():
+        async with secured(authority) as (client, _):
+            error = OSError("enough")
+            client.transport._force_close(error)
+            assert await client.until_lost() is error
+
+    run(main())
+
+
+def test_closing_during_a_download_ends_it(run, authority):
+    """A peer that goes on sending is not listened to: no data comes after close(), and the connection ends soon."""
+
+    class Closes(Recorder):
+        after = 0
+
+        def data_received(self, data):
+            if self.transport.is_closing():
+                self.after += len(data)
+            super().data_received(data)
+            if len(self.received) > 100_000:
+                self.transport.close()
+
+    async def main():
+        async with secured_with_socket(authority, Closes) as (client, peer):
+
+            def send_for_ever():
+                sent = 0
+                try:
+                    while True:
+                        peer.sendall(bytes(64 * 1024))
+                        sent += 64 * 1024
+                except OSError:
+                    return sent
+
+            sent = await in_thread(send_for_ever)
+            await client.until_lost()
+            assert client.after == 0
+            # What fits between the two ends, and not what 30 seconds bring.
+            assert sent < 64 * MIB
+
+    run(main())
+
+
+def test_a_peer_that_does_not_say_goodbye_is_waited_for_no_longer_than_allowed(run, authority):
+    async def main():
+        async with secured_with_socket(authority, ssl_shutdown_timeout=0.05) as (client, peer):
+            client.transport.close()
+            error = await client.until_lost()
+            assert isinstance(error, asyncio.TimeoutError)
+            assert str(error) == "SSL shutdown timed out"
+
+    run(main())
+
+
+@only_here
+def test_a_peer_that_said_goodbye_and_does_not_read_is_not_waited_for_either(run, authority):
+    async def main():
+        async with secured_with_socket(authority, ssl_shutdown_timeout=0.2) as (client, peer):
+            client.transport.write(bytes(16 * MIB))
+
+            def say_goodbye():
+                peer.setblocking(False)
+                with contextlib.suppress(ssl.SSLError):
+                    peer.unwrap()
+
+            await in_thread(say_goodbye)
+            assert isinstance(await client.until_lost(), asyncio.TimeoutError)
+
+    run(main())
+
+
+def test_a_connection_whose_transport_below_dies_is_told(run, authority, loop_name):
+    """In asyncio's own words: the raw transport is gone, and the one above does not know (fixed in later versions)."""
+
+    async def main():
+        async with secured(authority) as (client, _):
+            below = client.transport._ssl_protocol._transport
+            below.abort()
+            if loop_name == "mainspring":
+                assert client.transport.is_closing()
+            assert await client.until_lost() is None
+            assert client.transport.is_closing()
+
+    run(main())
+
+
+def test_a_socket_that_is_shut_down_under_the_connection_is_told(run, authority):
+    async def main():
+        async with secured(authority) as (client, _):
+            client.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            await client.until_lost()
+            assert client.names[-1] == "connection_lost"
+
+    run(main())
+
+
+def test_a_protocol_that_fails_to_take_data_loses_its_connection(run, loop, authority):
+    class Fails(Recorder):
+        def data_received(self, data):
+            super().data_received(data)
+            raise ZeroDivisionError
+
+    async def main():
+        async with secured_with_socket(authority, Fails) as (client, peer):
+            await in_thread(peer.sendall, b"x")
+            assert isinstance(await client.until_lost(), ZeroDivisionError)
+            (report,) = loop.reports
+            assert report["message"] == "Fatal error on SSL protocol"
+            assert report["protocol"] is client.transport._ssl_protocol
+            loop.reports.clear()
+
+    run(main())
+
+
+def test_a_protocol_that_fails_at_the_end_of_the_stream_is_reported(run, loop, authority):
+    class Fails(Recorder):
+        def eof_received(self):
+            super().eof_received()
+            raise ZeroDivisionError
+
+    async def main():
+        async with secured_with_socket(authority, Fails) as (client, peer):
+            await in_thread(peer.close)
+            assert isinstance(await client.until_lost(), ZeroDivisionError)
+            assert [report["message"] for report in loop.reports] == ["Error calling eof_received()"]
+            loop.reports.clear()
+
+    run(main())
+
+
+@pytest.mark.parametrize("method", ["pause_writing", "resume_writing"])
+def test_a_protocol_that_fails_to_pause_or_resume_goes_on(run, loop, authority, method):
+    def fail(self):
+        self.note(method)
+        raise ZeroDivisionError
+
+    factory = type("Fails", (Recorder,), {method: fail})
+
+    async def main():
+        async with secured(authority, factory) as (client, server):
+            written = 0
+            while not client.count("pause_writing"):
+                client.transport.write(bytes(MIB))
+                written += MIB
+            await server.until_received(written)
+            await client.until(lambda: client.count("resume_writing") > 0)
+            assert [report["message"] for report in loop.reports] == [f"protocol.{method}() failed"]
+            loop.reports.clear()
+
+    run(main())
+
+
+def test_wishing_to_keep_the_connection_open_has_no_effect(run, authority, caplog):
+    class KeepsOpen(Recorder):
+        keep_open_at_eof = True
+
+    async def main():
+        async with secured_with_socket(authority, KeepsOpen) as (client, peer):
+            await in_thread(peer.close)
+            assert await client.until_lost() is None
+
+    run(main())
+    assert "returning true from eof_received() has no effect when using ssl" in caplog.text
+
+
+@only_here
+def test_a_client_may_pause_reading_when_it_is_connected(run, authority):
+    """asyncio then keeps the last message of the handshake to itself, and the server waits for it."""
+
+    class Held(Recorder):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            transport.pause_reading()
+
+    async def main():
+        async with secured_with_socket(authority, Held) as (client, peer):
+            await in_thread(peer.sendall, b"x")
+            client.transport.resume_reading()
+            assert await client.until_received(1) == b"x"
+
+    run(main())
+
+
+def test_a_paused_protocol_gets_the_rest_when_it_resumes(run, authority):
+    """Also after the end of the stream: what was there before it is delivered first."""
+
+    async def main():
+        async with secured_with_socket(authority) as (client, peer):
+            client.transport.pause_reading()
+
+            def send_and_leave():
+                peer.sendall(b"the rest")
+                socket.socket(fileno=peer.detach()).close()
+
+            await in_thread(send_and_leave)
+            for _ in range(5):
+                await asyncio.sleep(0.001)
+            assert client.names == ["connection_made"]
+            client.transport.resume_reading()
+            await client.until_lost()
+            assert client.received == b"the rest"
+
+    run(main())
+
+
+def test_writing_to_a_lost_connection_is_warned_about_at_last(run, authority, caplog):
+    async def main():
+        async with secured(authority) as (client, _):
+            client.transport.abort()
+            await client.until_lost()
+            for _ in range(4):
+                client.transport.write(b"x")
+            assert "SSL connection is closed" not in caplog.text
+            for _ in range(3):
+                client.transport.write(b"x")
+
+    with caplog.at_level(logging.WARNING, logger="asyncio"):
+        run(main())
+    assert "SSL connection is closed" in caplog.text
+
+
+@only_here
+def test_a_transport_that_is_dropped_unclosed_is_warned_about(run, loop, authority):
+    async def main():
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            serving = asyncio.ensure_future(in_thread(_serve_once, authority, listening))
+            transport, _ = await loop.create_connection(
+                asyncio.Protocol,
+                *listening.getsockname(),
+                ssl=authority.client_context(),
+                server_hostname="localhost",
+            )
+            peer = await serving
+        # Nobody holds it then: the loop lets go of a connection that is not asked about.
+        transport._ssl_protocol._transport.pause_reading()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del transport
+            gc.collect()
+        peer.close()
+        # The one below says so too.
+        assert any(str(warning.message).startswith("unclosed transport <SSLTransport") for warning in caught)
+
+    run(main())
+
+
+def _serve_once(authority, listening):
+    plain, _ = listening.accept()
+    plain.settimeout(TIMEOUT)
+    return authority.server_context().wrap_socket(plain, server_side=True)
