@@ -54,7 +54,7 @@ macro_rules! contract {
             a_wait_without_timeout_ends_with_an_event_from_another_thread,
             a_signal_interrupts_the_wait,
             events_are_added_to_those_already_there,
-            more_events_than_one_wait_brings_are_all_brought_by_two,
+            more_events_than_one_wait_brings_are_all_brought_by_the_next_ones,
         );
     };
     ($open:expr, $room:ident: $($behaviour:ident,)*) => {
