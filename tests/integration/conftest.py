@@ -45,7 +45,10 @@ def loop(loop_factory):
     before = sockets_open()
     loop = loop_factory()
     yield loop
-    assert not (left := asyncio.all_tasks(loop)), f"tasks left: {left}"
+    # A server's end of a connection may have heard of its end and not yet acted on it; what never acts is a failure.
+    if ending := asyncio.all_tasks(loop):
+        _, left = loop.run_until_complete(asyncio.wait(ending, timeout=LIMIT / 3))
+        assert not left, f"tasks left: {left}"
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.run_until_complete(loop.shutdown_default_executor())
     # What the test's last step scheduled still runs.
