@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from compare import NO_MEASURE, program_of, programs, same_on_both
@@ -114,7 +115,15 @@ both = st.sampled_from(
     ]
 )
 reading_ours = st.one_of(
-    both, st.sampled_from([("pause_reading",), ("resume_reading",), ("ask", "is_reading")])
+    both,
+    st.sampled_from(
+        [
+            ("pause_reading",),
+            ("resume_reading",),
+            # asyncio's own pipes do not know before Python 3.11.
+            *([("ask", "is_reading")] if sys.version_info >= (3, 11) else []),
+        ]
+    ),
 )
 reading_peers = st.one_of(
     st.tuples(st.just("peer_sends"), st.sampled_from([1, 10, 4000])), st.just(("peer_closes",))

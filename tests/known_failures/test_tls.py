@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import socket
 import ssl
@@ -129,11 +130,18 @@ def test_handshakes_that_are_given_up_leave_nothing(loop, run, authority, report
         for _ in range(5):
             await asyncio.sleep(0)
 
+    def parts_of_connections():
+        gc.collect()
+        kinds = (asyncio.Transport, ssl.SSLObject, asyncio.sslproto.SSLProtocol)
+        return [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
+
+    # Held, so that none of the new ones can be taken for one of them.
+    before = parts_of_connections()
     run(main())
     gc.collect()
     assert not protocols
-    kinds = (asyncio.Transport, ssl.SSLObject, asyncio.sslproto.SSLProtocol)
-    assert not [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
+    known = set(map(id, before))
+    assert not [thing for thing in parts_of_connections() if id(thing) not in known]
 
 
 class ReadsTheHeaderOnly(Recorder, asyncio.BufferedProtocol):
@@ -274,8 +282,9 @@ def test_every_kind_of_end_is_told_as_asyncio_tells_it(loop, run, authority, how
         tls = served(authority, theirs)
         tls.sendall(b"data")
         if how == "close_notify":
-            with pytest.raises(OSError):
-                tls.settimeout(0)
+            # The answer is not waited for; it may be there already.
+            tls.settimeout(0)
+            with contextlib.suppress(OSError):
                 tls.unwrap()
         raw = socket.socket(fileno=tls.detach())
         if how == "end in a record":
