@@ -27,6 +27,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"), append=False)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def collections_are_short():
+    """The libraries themselves, loaded by now, are not looked at again whenever a test collects garbage."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def sockets_open():
     found = {}
     for name in os.listdir("/proc/self/fd"):
