@@ -66,6 +66,12 @@ def not_asyncio_3_13(loop_name):
         pytest.skip("asyncio 3.13 forgets to take the header of a datagram off the size of its buffer")
 
 
+@pytest.fixture
+def asyncio_has_the_new_machine(loop_name):
+    if loop_name == "asyncio" and sys.version_info < (3, 11):
+        pytest.skip("asyncio 3.10 has another, older TLS")
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory):
     """Who vouches for the certificates of the TLS tests."""

@@ -12,7 +12,7 @@ import warnings
 
 import pytest
 from peers import TIMEOUT, Recorder, in_thread, pattern, read_to_end, reset
-from tls import only_here, secured, secured_with_socket, successor
+from tls import only_here, secured, secured_with_socket, shutdown_timeout, successor
 
 pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
 
@@ -180,6 +180,7 @@ def test_closing_during_a_download_ends_it(run, authority):
     run(main())
 
 
+@shutdown_timeout
 def test_a_peer_that_does_not_say_goodbye_is_waited_for_no_longer_than_allowed(run, authority):
     async def main():
         async with secured_with_socket(authority, ssl_shutdown_timeout=0.05) as (client, peer):
@@ -192,6 +193,7 @@ def test_a_peer_that_does_not_say_goodbye_is_waited_for_no_longer_than_allowed(r
 
 
 @only_here
+@shutdown_timeout
 def test_a_peer_that_said_goodbye_and_does_not_read_is_not_waited_for_either(run, authority):
     async def main():
         async with secured_with_socket(authority, ssl_shutdown_timeout=0.2) as (client, peer):

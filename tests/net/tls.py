@@ -19,7 +19,11 @@ import pytest
 only_here = pytest.mark.parametrize("loop_name", ["mainspring"])
 
 # asyncio 3.10 has another, older machine; here its successor runs on every version.
-successor = pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio's machine is an older one")
+successor = pytest.mark.usefixtures("asyncio_has_the_new_machine")
+
+shutdown_timeout = pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="ssl_shutdown_timeout is new in Python 3.11"
+)
 
 EXTENSIONS = """\
 [ca]
