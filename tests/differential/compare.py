@@ -13,7 +13,7 @@ from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
-from stage import Stage, World, staged
+from stage import World, staged
 
 import mainspring
 
@@ -51,7 +51,7 @@ def program_of(step: st.SearchStrategy[list[Operation]], most: int = 8) -> st.Se
     return steps.map(lambda pairs: [each for first, then in pairs for each in (*first, *then)])
 
 
-def run_on(loop_class: Any, world_class: Callable[[Stage], World], operations: list[Operation]) -> Trace:
+def run_on(loop_class: Any, world_class: type[World], operations: list[Operation]) -> Trace:
     with staged(loop_class) as stage:
         world = world_class(stage)
         try:
@@ -63,11 +63,15 @@ def run_on(loop_class: Any, world_class: Callable[[Stage], World], operations: l
     return stage.trace
 
 
+# Calls that bring a part of the stream, as the last of their arguments.
+BRING_DATA = (("callback", "data_received"), ("callback", "buffer_updated"))
+
+
 def joined(trace: Trace) -> Trace:
     """Data that came in several calls in a row is data that came in one."""
     result: Trace = []
     for entry in trace:
-        if entry[:2] == ("callback", "data_received") and result and result[-1][:3] == entry[:3]:
+        if entry[:2] in BRING_DATA and result and result[-1][:3] == entry[:3]:
             result[-1] = (*entry[:3], result[-1][3] + entry[3])
         else:
             result.append(entry)
@@ -89,18 +93,26 @@ def is_asyncios_fault(entry: tuple[Any, ...]) -> bool:
     return False
 
 
-def same_on_both(world_class: Callable[[Stage], World], operations: list[Operation]) -> None:
+def same_on_both(world_class: type[World], operations: list[Operation]) -> None:
     """Fails, with both traces side by side, unless the loops did the same."""
-    theirs = joined(run_on(LOOPS["asyncio"], world_class, operations))
-    ours = joined(run_on(LOOPS["mainspring"], world_class, operations))
-    end = next((index for index, entry in enumerate(theirs) if is_asyncios_fault(entry)), None)
-    if end is not None:
+    arranged = world_class.arranged
+    theirs = [joined(part) for part in arranged(run_on(LOOPS["asyncio"], world_class, operations))]
+    ours = [joined(part) for part in arranged(run_on(LOOPS["mainspring"], world_class, operations))]
+    faults = [
+        (part, index)
+        for part, entries in enumerate(theirs)
+        for index, entry in enumerate(entries)
+        if is_asyncios_fault(entry)
+    ]
+    if faults:
         if hypothesis.currently_in_test_context():
             hypothesis.event("asyncio is no measure from some point on")
-        # The piece of data before the end may be whole in one and in two parts in the other.
-        theirs, ours = theirs[:end], ours[:end]
-    if theirs != ours:
-        raise AssertionError(difference(operations, theirs, ours))
+        # Up to there, and of that part only: what the others say may already be a consequence.
+        part, end = faults[0]
+        theirs, ours = [theirs[part][:end]], [ours[part][:end]]
+    for theirs_of_part, ours_of_part in zip(theirs, ours, strict=True):
+        if theirs_of_part != ours_of_part:
+            raise AssertionError(difference(operations, theirs_of_part, ours_of_part))
 
 
 def short(entry: Any) -> str:

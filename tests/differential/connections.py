@@ -85,7 +85,8 @@ class ToldByBuffer(Told, asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> Any:
         self.world.called("get_buffer", self.name, sizehint)
-        return self.buffer
+        # Over TLS asyncio loses what does not go into the first slice of anything but a view.
+        return memoryview(self.buffer)
 
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(self.buffer[:nbytes])

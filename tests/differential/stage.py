@@ -123,6 +123,11 @@ class World:
     def finish(self) -> None:
         """Brings everything to its end, and notes what the peer saw."""
 
+    @staticmethod
+    def arranged(trace: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+        """The parts of a trace within which the order matters; all of it, unless a kind knows better."""
+        return [trace]
+
     def put_away(self) -> None:
         """Closes what a program that failed has left open."""
 
