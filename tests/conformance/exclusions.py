@@ -137,6 +137,10 @@ ASYNCIO = {
         "test_ssl.TestSSL.test_flush_before_shutdown",
         "test_ssl.TestSSL.test_remote_shutdown_receives_trailing_data*",
     ],
+    """Puts a function in place of connection_made of asyncio.sslproto.SSLProtocol, and
+    expects the loop's TLS to call it.""": [
+        *since((3, 14), "test_sslproto.*.test_create_connection_ssl_failed_certificate_no_cycles"),
+    ],
     """Looks at the private child watcher in CPython's loop.""": [
         *since(
             (3, 14),

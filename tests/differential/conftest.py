@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def collections_are_short():
+    if sys.version_info < (3, 11):
+        pytest.skip("asyncio 3.10 is no measure: its TLS is another, its pipes know less")
     gc.collect()
     gc.freeze()
     yield
