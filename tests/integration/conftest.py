@@ -25,6 +25,9 @@ def pytest_collection_modifyitems(items):
         # What the libraries themselves think of this Python is not asked here.
         for category in ("DeprecationWarning", "PendingDeprecationWarning"):
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"), append=False)
+        # asyncio of Python 3.10 calls TLS transports unclosed that are closed.
+        unclosed = "ignore:unclosed transport <asyncio.sslproto:ResourceWarning"
+        item.add_marker(pytest.mark.filterwarnings(unclosed), append=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

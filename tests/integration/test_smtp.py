@@ -14,13 +14,6 @@ needed("aiosmtpd")
 smtp = needed("aiosmtpd.smtp")
 aiosmtplib = needed("aiosmtplib")
 
-pytestmark = [
-    # asyncio of Python 3.10 calls TLS transports unclosed that are.
-    pytest.mark.filterwarnings("ignore:unclosed transport <asyncio.sslproto:ResourceWarning"),
-    # aiosmtpd would have its users ask for mail to be encrypted.
-    pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS"),
-]
-
 
 class Post:
     """Keeps what is delivered, and whether it came encrypted."""
