@@ -22,7 +22,7 @@
 //!
 //! - Every call of the session, the lower transport and the protocol may come back into the machine. No borrow is
 //!   held across one, and after each the state is looked at again.
-//! - Plain text leaves in the order it was written: one writer at a time feeds the session ([`writing`]); whoever comes
+//! - Plain text leaves in the order it was written: one writer at a time feeds the session (`writing`); whoever comes
 //!   meanwhile queues behind it.
 //! - What the protocol writes while it takes data is encrypted at once and sent in one piece when it returns, unless
 //!   it is much.
