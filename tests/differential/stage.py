@@ -111,6 +111,7 @@ class World:
         self.note = stage.note
         self.armed: list[tuple[str, tuple[Any, ...]]] = []
         self.firing: list[str] = []
+        self.is_lost = False
 
     # What a kind of connection fills in.
 
@@ -165,6 +166,8 @@ class World:
     def called(self, *entry: Any) -> None:
         """A callback was called: notes it, and does there what was armed for it."""
         self.note("callback", *entry)
+        if entry[0] == "connection_lost":
+            self.is_lost = True
         for index, (callback, operation) in enumerate(self.armed):
             if callback == entry[0]:
                 del self.armed[index]

@@ -8,7 +8,7 @@ import select
 import socket
 from typing import Any
 
-from compare import program_of, programs, same_on_both
+from compare import NO_MEASURE, program_of, programs, same_on_both, without_handles
 from connections import PATIENCE, describe_loss, raising, steps_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,10 +50,14 @@ class Endpoint(World):
         self.open_sockets()
         for sock in (self.ours, self.peer, self.stranger):
             sock.setblocking(False)
-        self.peer_address = self.peer.getsockname() if self.peer.family == socket.AF_INET else None
+        self.peer_address = self.peer.getsockname()
         self.peer_is_gone = False
         self.sent = 0
         self.successors = 0
+
+    @staticmethod
+    def arranged(trace: Any) -> Any:
+        return [without_handles(trace)]
 
     def begin(self) -> None:
         self.stage.run(self.loop.create_datagram_endpoint(lambda: Told(self, "first"), sock=self.ours))
@@ -83,6 +87,9 @@ class Endpoint(World):
             "nonsense": ("127.0.0.1", "port"),
             "an unreachable port": ("127.0.0.1", 1),
         }
+        if self.is_lost:
+            # asyncio keeps it without a word if something waits already, else trips over the socket it let go of.
+            self.note(NO_MEASURE)
         self.sent += 1
         self.transport.sendto((b"%d " % self.sent).ljust(size, b".")[:size], addresses[whom])
 
@@ -104,6 +111,8 @@ class Endpoint(World):
 
     def do_ask(self, what: str) -> Any:
         if what == "size":
+            if self.transport.is_closing():
+                return what  # asyncio drops what it aborts and goes on counting it
             return what, self.transport.get_write_buffer_size()
         if what == "names":
             known = [self.transport.get_extra_info(name, "unknown") for name in ("sockname", "peername")]
@@ -129,7 +138,7 @@ class Endpoint(World):
                 with contextlib.suppress(OSError):
                     while True:
                         self.note(name, "got", sock.recv(1 << 16)[:10])
-            if not self.transport.get_write_buffer_size():
+            if self.ours.fileno() < 0 or not self.transport.get_write_buffer_size():
                 break
             poller = select.poll()
             poller.register(self.ours.fileno(), select.POLLOUT)
@@ -170,7 +179,12 @@ class UnixDatagrams(Endpoint):
     is_connected = True
 
     def open_sockets(self) -> None:
-        self.ours, self.peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.ours, self.peer = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+        # With names, of the kernel's choice: asyncio takes a socket whose peer has none for unconnected.
+        self.ours.bind("")
+        self.peer.bind("")
+        self.ours.connect(self.peer.getsockname())
+        self.peer.connect(self.ours.getsockname())
         self.stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.stranger.bind(("127.0.0.1", 0))
         self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 10)

@@ -178,18 +178,13 @@ class Tls(Connection):
                 ours.append(entry)
         return [ours, peers, connecting]
 
-    is_lost = False
-
-    def called(self, *entry: Any) -> None:
-        if entry[0] == "connection_lost":
-            self.is_lost = True
-        super().called(*entry)
-
     def do_ask(self, what: str) -> Any:
         below = getattr(getattr(self.transport, "_ssl_protocol", None), "_transport", None)
         if what in ("is_closing", "is_reading") and below is not None and below.is_closing():
             # Some versions of asyncio do not look at the transport below.
             self.note(NO_MEASURE)
+        if what == "protocol" and self.is_lost:
+            return what  # asyncio has let go of it, one pass before it is told
         return super().do_ask(what)
 
     def do_abort(self) -> None:
