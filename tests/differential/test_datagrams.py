@@ -77,6 +77,20 @@ class Endpoint(World):
             known[self.stranger.getsockname()] = "the stranger"
         return known.get(address, repr(address))
 
+    def called(self, *entry: Any) -> None:
+        super().called(*entry)
+        if entry[0] in ("pause_writing", "resume_writing"):
+            self.is_paused = entry[0] == "pause_writing"
+        if entry[0] == "error_received" and self.is_paused:
+            # From an error on what waits on asyncio goes on asking for room, and the protocol stays paused.
+            self.note(NO_MEASURE)
+
+    is_paused = False
+
+    def fired(self, callback: str) -> None:
+        if callback == "resume_writing" and self.transport.is_closing():
+            self.note(NO_MEASURE)  # as on a connection
+
     # Ours.
 
     def do_sendto(self, size: int, whom: str) -> None:
@@ -99,10 +113,15 @@ class Endpoint(World):
     def do_close(self) -> None:
         self.transport.close()
 
+    was_aborted = False
+
     def do_abort(self) -> None:
+        self.was_aborted = True
         self.transport.abort()
 
     def do_limits(self, high: int | None, low: int | None) -> None:
+        if self.transport.is_closing():
+            self.note(NO_MEASURE)  # likewise
         self.transport.set_write_buffer_limits(high=high, low=low)
 
     def do_set_protocol(self) -> None:
@@ -138,7 +157,8 @@ class Endpoint(World):
                 with contextlib.suppress(OSError):
                     while True:
                         self.note(name, "got", sock.recv(1 << 16)[:10])
-            if self.ours.fileno() < 0 or not self.transport.get_write_buffer_size():
+            # asyncio still counts what it has aborted.
+            if self.was_aborted or self.ours.fileno() < 0 or not self.transport.get_write_buffer_size():
                 break
             poller = select.poll()
             poller.register(self.ours.fileno(), select.POLLOUT)
@@ -190,6 +210,9 @@ class UnixDatagrams(Endpoint):
         self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 10)
 
     def do_sendto(self, size: int, whom: str) -> None:
+        if self.transport.is_closing():
+            # What the kernel does not take asyncio keeps for ever, and pauses the protocol.
+            self.note(NO_MEASURE)
         super().do_sendto(size, "nobody")
 
     def do_sendto_many(self, count: int) -> None:
