@@ -33,6 +33,8 @@ impl<H: Host> Engine<H> {
             self.wake.take(),
             self.signal_pipe.take(),
         );
+        // The new back end announces it anew.
+        self.backlog.clear();
         self.inbox.waker().close();
         drop(parents);
 

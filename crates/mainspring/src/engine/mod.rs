@@ -18,6 +18,7 @@
 //!   here is therefore borrowed for one operation on plain data, and values leave the borrow before they are
 //!   run or dropped.
 
+mod backlog;
 mod fork;
 mod host;
 mod pass;
@@ -118,6 +119,7 @@ pub struct Engine<H: Host> {
     stopping: Cell<bool>,
     closed: Cell<bool>,
     skipped: pass::Skipped,
+    backlog: backlog::Backlog,
     io_lane: Cell<Lane>,
     max_overdue: Cell<Option<Duration>>,
 }
@@ -147,6 +149,7 @@ impl<H: Host> Engine<H> {
             stopping: Cell::new(false),
             closed: Cell::new(false),
             skipped: pass::Skipped::default(),
+            backlog: backlog::Backlog::default(),
             io_lane: Cell::new(Lane::Normal),
             max_overdue: Cell::new(None),
         })
@@ -319,6 +322,7 @@ impl<H: Host> Engine<H> {
     #[must_use = "what is left is the face's to drop"]
     pub fn close(&self) -> Vec<Leftover<H>> {
         self.closed.set(true);
+        self.backlog.clear();
         let unread = self.inbox.close();
         let ready = self.lanes.borrow_mut().clear();
         let timers = self.timers.borrow_mut().clear();

@@ -1,5 +1,6 @@
 //! One pass of the loop.
 
+use super::backlog::Crowded;
 use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
 use crate::poller::Event;
@@ -48,6 +49,11 @@ impl Skipped {
     fn poll_next(&self) {
         self.passes.set(MAX_PASSES_WITHOUT_POLL);
     }
+
+    /// Whether the next pass polls whatever else it has to do.
+    fn is_next_polled(&self) -> bool {
+        self.passes.get() >= MAX_PASSES_WITHOUT_POLL
+    }
 }
 
 impl<H: Host> Engine<H> {
@@ -86,6 +92,13 @@ impl<H: Host> Engine<H> {
     }
 
     fn poll(&self) -> Result<(), H::Error> {
+        let is_first = self.skipped.is_next_polled();
+        if !self.backlog.is_empty() {
+            self.ready_backlog(is_first);
+            if !is_first {
+                return Ok(());
+            }
+        }
         let now = self.clock.now();
         if self.is_busy() {
             if self.stopping.get() || !self.skipped.one_more(now) {
@@ -114,7 +127,10 @@ impl<H: Host> Engine<H> {
 
     /// Whether there is something to do without waiting for it.
     pub fn is_busy(&self) -> bool {
-        !self.lanes.borrow().is_empty() || self.stopping.get() || self.inbox.has_pending()
+        !self.lanes.borrow().is_empty()
+            || !self.backlog.is_empty()
+            || self.stopping.get()
+            || self.inbox.has_pending()
     }
 
     /// Asks the kernel, and makes what it answers ready.
@@ -160,6 +176,7 @@ impl<H: Host> Engine<H> {
     fn ready_events(&self, events: &mut Vec<Event>) -> bool {
         let lane = self.io_lane.get();
         let mut signalled = false;
+        let mut share = self.io_share(events.len());
         for Event { key, readiness } in events.drain(..) {
             if key == WAKE_KEY {
                 // If this fails the event comes again, which costs a pass and nothing else.
@@ -175,19 +192,20 @@ impl<H: Host> Engine<H> {
             }
             let table = self.table.borrow();
             let Some(entry) = table.get(key) else { continue };
-            let inbound = readiness.inbound && entry.interest.is_inbound();
-            let outbound = readiness.outbound && entry.interest.is_outbound();
-            let mut lanes = self.lanes.borrow_mut();
             match &entry.occupant {
+                Occupant::Source(_) if share == 0 => self.postpone(Event { key, readiness }),
                 Occupant::Source(_) => {
-                    lanes.push(lane, Ready::Io(key, super::Readiness { inbound, outbound }));
+                    share -= 1;
+                    self.ready_source(key, readiness);
                 }
                 Occupant::Watch { reader, writer } => {
                     // asyncio: the reader's call before the writer's.
-                    let reader = reader.as_ref().filter(|_| inbound);
-                    let writer = writer.as_ref().filter(|_| outbound);
+                    let is_readable = readiness.inbound && entry.interest.is_inbound();
+                    let is_writable = readiness.outbound && entry.interest.is_outbound();
+                    let reader = reader.as_ref().filter(|_| is_readable);
+                    let writer = writer.as_ref().filter(|_| is_writable);
                     for watched in reader.into_iter().chain(writer) {
-                        lanes.push(lane, Ready::Call(watched.watch.clone().into()));
+                        self.lanes.borrow_mut().push(lane, Ready::Call(watched.watch.clone().into()));
                     }
                 }
             }
@@ -241,10 +259,15 @@ impl<H: Host> Engine<H> {
 
     fn run_ready(&self) -> Result<(), H::Error> {
         let mut pass = self.lanes.borrow_mut().begin_pass();
+        let mut crowded = self.begin_crowded();
         loop {
             let next = self.lanes.borrow_mut().next(&mut pass);
+            Crowded::count(&mut crowded);
             match next {
-                None => return Ok(()),
+                None => {
+                    self.end_crowded(crowded);
+                    return Ok(());
+                }
                 Some(Ready::Call(call)) => self.host.run_call(call)?,
                 Some(Ready::Io(key, readiness)) => {
                     let source = match self.table.borrow().get(key).map(|entry| &entry.occupant) {

@@ -1,5 +1,6 @@
 //! The Rust face, tested as a program uses it.
 
+mod crowds;
 mod executor;
 mod futures;
 mod lifecycle;
