@@ -6,6 +6,7 @@
 use crate::engine::{Host, Readiness};
 use crate::event_loop::{Core, ExceptionContext};
 use crate::handle::Callback;
+use crate::net::Below;
 use crate::panics::catch;
 use crate::transport::{Notice, TransportHost};
 use async_task::Runnable;
@@ -79,6 +80,11 @@ pub(crate) trait Source {
 
     /// A deferred step is due.
     fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure>;
+
+    /// The connection, if it is one that programs hold as a [`Transport`](crate::Transport).
+    fn below(&self) -> Option<&dyn Below> {
+        None
+    }
 }
 
 /// What went wrong.

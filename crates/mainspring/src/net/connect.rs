@@ -2,10 +2,12 @@
 
 use super::address::{ToAddress, resolve};
 use super::protocol::Protocol;
+use super::socket::SocketConnection;
 use super::transport::Transport;
 use crate::engine::Direction;
 use crate::event_loop::{Core, EventLoop};
 use crate::host::{Call, Watch};
+use crate::poller::PeerAddress;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use std::cell::Cell;
@@ -40,7 +42,8 @@ impl EventLoop {
         core.check_open()?;
         let (socket, peer) = connect(core, address).await?;
         let protocol = Rc::new(protocol_factory());
-        let transport = Transport::open(core, socket, Some(peer), Rc::<P>::clone(&protocol), None);
+        let transport =
+            SocketConnection::open(core, socket, PeerAddress::Inet(peer), Rc::<P>::clone(&protocol), None);
         let mut unclaimed = Unclaimed(Some(transport.clone()));
         after_what_is_ready(core).await;
         unclaimed.0 = None;

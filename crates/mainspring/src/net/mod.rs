@@ -5,9 +5,11 @@
 //! for.
 
 mod address;
+pub(crate) mod below;
 mod connect;
 mod protocol;
 mod server;
+mod socket;
 mod tcp_listener;
 mod tcp_stream;
 mod transport;
@@ -19,6 +21,8 @@ pub use server::Server;
 pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;
 pub use transport::Transport;
+
+pub(crate) use below::Below;
 
 use crate::event_loop::{Core, running_core};
 use std::io;

@@ -1,13 +1,13 @@
 //! `Protocol`: what is above a transport.
 
 use super::server::Connection;
-use super::transport::{Inner, Transport};
+use super::transport::Transport;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
 use crate::transport::{Claim, Cx, Upper};
 use std::cell::RefCell;
 use std::io;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 /// What a connection's events are told to, as asyncio's `Protocol`.
 ///
@@ -54,45 +54,54 @@ pub trait Protocol: 'static {
     fn resume_writing(&self, transport: &Transport) {}
 }
 
-/// A protocol, as the engine's transport sees it.
-pub(super) struct Above {
-    transport: Weak<Inner>,
+/// A protocol, as the engine's transports see it: one for every kind of them.
+pub(crate) struct Above {
     protocol: RefCell<Option<Rc<dyn Protocol>>>,
     /// Counts the connection at the server that accepted it.
     connection: RefCell<Option<Connection>>,
 }
 
 impl Above {
-    pub(super) fn new(
-        transport: Weak<Inner>,
-        protocol: Rc<dyn Protocol>,
-        connection: Option<Connection>,
-    ) -> Self {
-        Above { transport, protocol: RefCell::new(Some(protocol)), connection: RefCell::new(connection) }
+    pub(crate) fn new(protocol: Rc<dyn Protocol>, connection: Option<Connection>) -> Self {
+        Above { protocol: RefCell::new(Some(protocol)), connection: RefCell::new(connection) }
+    }
+
+    /// The protocol, until the connection is gone.
+    pub(super) fn protocol(&self) -> Option<Rc<dyn Protocol>> {
+        self.protocol.borrow().clone()
+    }
+
+    /// Puts another protocol in the place of this one, which comes back; the new one does if the connection is gone.
+    pub(super) fn replace(&self, protocol: Rc<dyn Protocol>) -> Rc<dyn Protocol> {
+        match self.protocol.borrow_mut().as_mut() {
+            Some(current) => std::mem::replace(current, protocol),
+            None => protocol,
+        }
     }
 
     /// Calls the protocol, unless it has been let go.
-    fn tell<R: Default>(&self, tell: impl FnOnce(&dyn Protocol, &Transport) -> R) -> Result<R, Failure> {
-        let protocol = self.protocol.borrow().clone();
-        let (Some(protocol), Some(transport)) = (protocol, self.transport.upgrade().map(Transport::of))
-        else {
-            return Ok(R::default());
-        };
+    fn tell<R: Default>(
+        &self,
+        cx: Cx<'_, RustHost>,
+        tell: impl FnOnce(&dyn Protocol, &Transport) -> R,
+    ) -> Result<R, Failure> {
+        let Some(protocol) = self.protocol() else { return Ok(R::default()) };
+        let transport = Transport::new(Rc::clone(cx.this));
         catch(|| tell(&*protocol, &transport)).map_err(Failure::Panic)
     }
 }
 
 impl Upper<RustHost> for Above {
-    fn connection_made(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.connection_made(transport))
+    fn connection_made(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(cx, |protocol, transport| protocol.connection_made(transport))
     }
 
     fn is_buffered(&self) -> bool {
         false
     }
 
-    fn data_received(&self, _: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.data_received(transport, data))
+    fn data_received(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
+        self.tell(cx, |protocol, transport| protocol.data_received(transport, data))
     }
 
     fn receive_into(&self, _: Cx<'_, RustHost>, _: Claim<'_>) -> Result<io::Result<usize>, Failure> {
@@ -103,20 +112,20 @@ impl Upper<RustHost> for Above {
         Ok(())
     }
 
-    fn eof_received(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
-        self.tell(|protocol, transport| protocol.eof_received(transport))
+    fn eof_received(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.tell(cx, |protocol, transport| protocol.eof_received(transport))
     }
 
-    fn connection_lost(&self, _: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
+    fn connection_lost(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.tell(cx, |protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
     }
 
-    fn pause_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.pause_writing(transport))
+    fn pause_writing(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(cx, |protocol, transport| protocol.pause_writing(transport))
     }
 
-    fn resume_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.resume_writing(transport))
+    fn resume_writing(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(cx, |protocol, transport| protocol.resume_writing(transport))
     }
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {

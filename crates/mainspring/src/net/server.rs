@@ -2,7 +2,7 @@
 
 use super::address::{ToAddress, resolve};
 use super::protocol::Protocol;
-use super::transport::Transport;
+use super::socket::SocketConnection;
 use super::waiters::Waiters;
 use crate::engine::Readiness;
 use crate::event_loop::{Core, EventLoop, ExceptionContext};
@@ -37,7 +37,7 @@ struct State {
 }
 
 /// One connection of a server, counted until it is dropped.
-pub(super) struct Connection(Rc<State>);
+pub(crate) struct Connection(Rc<State>);
 
 impl Connection {
     fn new(state: Rc<State>) -> Self {
@@ -175,7 +175,7 @@ impl Acceptor<RustHost> for Serving {
         match catch(|| factory()) {
             Ok(protocol) => {
                 let counted = Connection::new(server);
-                Transport::open(&core, connection, socket_address(peer), protocol, Some(counted));
+                SocketConnection::open(&core, connection, peer, protocol, Some(counted));
             }
             Err(text) => {
                 let message = "The protocol factory of a server panicked";

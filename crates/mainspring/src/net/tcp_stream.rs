@@ -6,10 +6,12 @@
 
 use super::connect::connect;
 use super::protocol::Protocol;
+use super::socket::SocketConnection;
 use super::transport::Transport;
 use super::waiters::Waiters;
 use super::{ToAddress, current_core};
 use crate::event_loop::Core;
+use crate::poller::PeerAddress;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -94,7 +96,13 @@ impl Buffered {
 impl TcpStream {
     pub(super) fn new(core: &Rc<Core>, socket: OwnedFd, peer: SocketAddr) -> Self {
         let buffered = Rc::new(Buffered::default());
-        let transport = Transport::open(core, socket, Some(peer), Rc::<Buffered>::clone(&buffered), None);
+        let transport = SocketConnection::open(
+            core,
+            socket,
+            PeerAddress::Inet(peer),
+            Rc::<Buffered>::clone(&buffered),
+            None,
+        );
         TcpStream { transport, buffered }
     }
 
@@ -203,9 +211,7 @@ impl TcpStream {
     }
 
     fn check_writable(&self) -> io::Result<()> {
-        if self.transport.is_eof_written() {
-            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "cannot write after shutdown"));
-        }
+        self.transport.check_write()?;
         if self.buffered.is_lost.get() || self.transport.is_closing() {
             return Err(self.lost());
         }

@@ -24,7 +24,7 @@ use crate::engine::Readiness;
 use crate::poller::Interest;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// Why a call on a transport was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     /// The descriptor's number; still told after it is closed, for messages.
     pub fn fd(&self) -> RawFd {
         self.end.fd()
+    }
+
+    /// Lends the descriptor for one system call; `NotConnected` once it is closed.
+    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        self.end.with_fd(use_it)
     }
 
     /// Takes the channel out, from a transport that goes without having been closed, or to put another owner of

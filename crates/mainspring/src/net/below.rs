@@ -1,0 +1,157 @@
+//! `Below`: one kind of connection, as a [`Transport`](super::Transport) uses it.
+//!
+//! A transport is a handle on any kind: a socket's stream (`socket.rs`), one end of a pipe, a TLS session over another
+//! transport. A kind is a struct with the machine of the engine in it, and three things about it:
+//!
+//! - it implements [`Source`](crate::host::Source), by which the engine calls it, and whose `below` gives `self`;
+//! - it implements [`Below`], by which programs call it;
+//! - the protocol above its machine is an [`Above`], the same for every kind.
+//!
+//! Every [`Cx`] that reaches an [`Above`] names the connection itself, never one below it: the transport that the
+//! protocol is shown is made of `cx.this`.
+//!
+//! The methods that take a [`Cx`] are called on a loop that is open, and may call out. The others only look.
+
+pub(crate) use super::protocol::Above;
+
+use crate::event_loop::Core;
+use crate::host::{Failure, RustHost};
+use crate::poller::PeerAddress;
+use crate::transport::{Cx, WaterMarks, WriteRefused};
+use std::any::Any;
+use std::io::{self, IoSlice};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::rc::Weak;
+
+/// What is done with a descriptor that is lent for one call.
+pub(crate) type WithFd<'a> = &'a mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>;
+
+/// See the module's text. The defaults are those of a kind that does not have the thing at all.
+#[allow(dead_code, reason = "not every kind of connection, nor every use of one, is in every build")]
+pub(crate) trait Below {
+    /// The loop it lives on.
+    fn core(&self) -> &Weak<Core>;
+
+    /// The protocol.
+    fn above(&self) -> &Above;
+
+    /// Sends `data`, or queues what cannot be sent at once. `Err` where [`Below::check_write`] says so.
+    fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure>;
+
+    /// Sends several pieces as one write.
+    fn write_vectored(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
+        pieces.iter().try_for_each(|piece| self.write(cx, piece))
+    }
+
+    /// Whether a write would be refused. A write to a connection that is gone is not: it is dropped.
+    fn check_write(&self) -> Result<(), WriteRefused> {
+        Ok(())
+    }
+
+    /// Whether it can end its sending side alone.
+    fn can_write_eof(&self) -> bool {
+        false
+    }
+
+    /// Sends no more after what is queued.
+    fn write_eof(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        let _ = cx;
+        let text = "this connection cannot end one direction alone";
+        Err(Failure::Io(io::Error::new(io::ErrorKind::Unsupported, text)))
+    }
+
+    /// Closes in order: what is queued goes out first.
+    fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure>;
+
+    /// Closes at once. `failure` is what `connection_lost` will be told.
+    fn abort(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure>;
+
+    /// Whether it is closed or on the way there.
+    fn is_closing(&self) -> bool;
+
+    /// Whether `connection_lost` has run, or will in the next pass.
+    fn is_lost(&self) -> bool;
+
+    /// Receives no more for now; `false` if nothing changed.
+    fn pause_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        let _ = cx;
+        Ok(false)
+    }
+
+    /// Receives again; `false` if nothing changed.
+    fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        let _ = cx;
+        Ok(false)
+    }
+
+    /// Whether it receives.
+    fn is_reading(&self) -> bool {
+        false
+    }
+
+    /// Whether the protocol was told to pause writing, and not yet to resume.
+    fn is_writing_paused(&self) -> bool {
+        false
+    }
+
+    /// Bytes that wait to be sent.
+    fn write_buffer_size(&self, cx: Cx<'_, RustHost>) -> Result<usize, Failure> {
+        let _ = cx;
+        Ok(0)
+    }
+
+    /// The marks in force for what is written.
+    fn water_marks(&self) -> WaterMarks {
+        WaterMarks::default()
+    }
+
+    /// The high mark of somebody who sets none.
+    fn default_high_water(&self) -> usize {
+        WaterMarks::default().high
+    }
+
+    /// Sets the marks, and pauses the protocol if more than the new high one waits.
+    fn set_water_marks(&self, cx: Cx<'_, RustHost>, marks: WaterMarks) -> Result<(), Failure> {
+        let _ = (cx, marks);
+        Ok(())
+    }
+
+    /// The address of this end; also told after the connection is gone.
+    fn local_address(&self) -> PeerAddress {
+        PeerAddress::Other
+    }
+
+    /// The peer's address; also told after the connection is gone.
+    fn peer_address(&self) -> PeerAddress {
+        PeerAddress::Other
+    }
+
+    /// The descriptor's number; still told after it is closed, for messages.
+    fn fd(&self) -> RawFd;
+
+    /// Lends the descriptor for one system call; `NotConnected` once it is closed.
+    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()>;
+
+    /// Refuses writes from here on, for somebody who will send on the descriptor past the queue. Whether that is empty;
+    /// if it is not, the protocol side is told when it is. `None` where nobody may send past the machine.
+    fn reserve_writing(&self) -> Option<bool> {
+        None
+    }
+
+    /// Takes writes again.
+    fn release_writing(&self) {}
+
+    /// What only this kind knows of itself, for those who know the kind.
+    fn extra(&self) -> Option<&dyn Any> {
+        None
+    }
+}
+
+/// A refusal, in this face's words.
+pub(crate) fn refused(refusal: WriteRefused) -> Failure {
+    let text = match refusal {
+        WriteRefused::AfterEof => "cannot write after write_eof()",
+        WriteRefused::Reserved => "cannot write while a file is being sent",
+    };
+    Failure::Io(io::Error::new(io::ErrorKind::BrokenPipe, text))
+}

@@ -1,0 +1,165 @@
+//! A connection on a stream socket, TCP's or Unix's: the plainest kind of [`Below`].
+
+use super::below::{Below, WithFd, refused};
+use super::protocol::{Above, Protocol};
+use super::server::Connection;
+use super::transport::Transport;
+use crate::engine::Readiness;
+use crate::event_loop::Core;
+use crate::host::{Failure, RustHost, Source};
+use crate::poller::{PeerAddress, local_address};
+use crate::transport::{Cx, Notice, Stream, WaterMarks, WriteRefused};
+use socket2::SockRef;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::rc::{Rc, Weak};
+
+/// See the module's text.
+pub(super) struct SocketConnection {
+    core: Weak<Core>,
+    stream: Stream<RustHost, Above>,
+    local: PeerAddress,
+    peer: PeerAddress,
+}
+
+impl SocketConnection {
+    /// Puts `protocol` on a connected, non-blocking stream socket. `connection_made` is called soon.
+    pub(super) fn open(
+        core: &Rc<Core>,
+        socket: OwnedFd,
+        peer: PeerAddress,
+        protocol: Rc<dyn Protocol>,
+        connection: Option<Connection>,
+    ) -> Transport {
+        let local = local_address(socket.as_fd());
+        if matches!(local, PeerAddress::Inet(_)) {
+            // asyncio's choice; a connection that is gone already tells so soon enough.
+            let _ = SockRef::from(&socket).set_tcp_nodelay(true);
+        }
+        let connection = Rc::new(SocketConnection {
+            core: Rc::downgrade(core),
+            stream: Stream::new(socket, Above::new(protocol, connection)),
+            local,
+            peer,
+        });
+        let transport = Transport::new(Rc::<SocketConnection>::clone(&connection));
+        transport.with(|_, cx| connection.stream.open(cx));
+        transport
+    }
+}
+
+impl Source for SocketConnection {
+    fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = self.clone();
+        self.stream.io_ready(Cx { engine: &core.engine, this: &this }, readiness)
+    }
+
+    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = self.clone();
+        self.stream.notified(Cx { engine: &core.engine, this: &this }, notice)
+    }
+
+    fn below(&self) -> Option<&dyn Below> {
+        Some(self)
+    }
+}
+
+impl Below for SocketConnection {
+    fn core(&self) -> &Weak<Core> {
+        &self.core
+    }
+
+    fn above(&self) -> &Above {
+        self.stream.upper()
+    }
+
+    fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
+        self.stream.check_write().map_err(refused)?;
+        self.stream.write(cx, data, || data.to_vec())
+    }
+
+    fn write_vectored(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
+        self.stream.check_write().map_err(refused)?;
+        self.stream.write_vectored(cx, pieces, |index| pieces.get(index).map(|piece| piece.to_vec()))
+    }
+
+    fn check_write(&self) -> Result<(), WriteRefused> {
+        self.stream.check_write()
+    }
+
+    fn can_write_eof(&self) -> bool {
+        true
+    }
+
+    fn write_eof(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.stream.write_eof(cx)
+    }
+
+    fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.stream.close(cx)
+    }
+
+    fn abort(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.stream.abort(cx, failure)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.stream.is_closing()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.stream.is_lost()
+    }
+
+    fn pause_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.stream.pause_reading(cx)
+    }
+
+    fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.stream.resume_reading(cx)
+    }
+
+    fn is_reading(&self) -> bool {
+        self.stream.is_reading()
+    }
+
+    fn is_writing_paused(&self) -> bool {
+        self.stream.is_writing_paused()
+    }
+
+    fn write_buffer_size(&self, _: Cx<'_, RustHost>) -> Result<usize, Failure> {
+        Ok(self.stream.write_buffer_size())
+    }
+
+    fn water_marks(&self) -> WaterMarks {
+        self.stream.water_marks()
+    }
+
+    fn set_water_marks(&self, cx: Cx<'_, RustHost>, marks: WaterMarks) -> Result<(), Failure> {
+        self.stream.set_water_marks(cx, marks)
+    }
+
+    fn local_address(&self) -> PeerAddress {
+        self.local.clone()
+    }
+
+    fn peer_address(&self) -> PeerAddress {
+        self.peer.clone()
+    }
+
+    fn fd(&self) -> RawFd {
+        self.stream.fd()
+    }
+
+    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
+        self.stream.with_fd(use_it)
+    }
+
+    fn reserve_writing(&self) -> Option<bool> {
+        Some(self.stream.reserve_writing())
+    }
+
+    fn release_writing(&self) {
+        self.stream.release_writing();
+    }
+}
