@@ -29,6 +29,7 @@
 //! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
 //! - [`Protocol`] and [`Transport`] are asyncio's for TCP, with [`EventLoop::create_connection`] and
 //!   [`EventLoop::create_server`]; [`net::TcpStream`] and [`net::TcpListener`] are the same with `await`.
+//! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
 //! - [`testing`] has virtual time and a back end that fails on demand.
 //!
 //! # The layer below
@@ -58,6 +59,7 @@ mod remote;
 mod run;
 pub mod signals;
 pub mod socket_ops;
+pub mod sync;
 mod task;
 pub mod testing;
 pub mod time;

@@ -1,0 +1,281 @@
+//! `Line`: who waits for something, in the order they came.
+//!
+//! The primitives of this module are a state and one or two lines behind one `RefCell`. A line calls nobody: it
+//! says whom to wake, and [`wake_chosen`] wakes them when nothing is borrowed.
+//!
+//! # Rules
+//!
+//! - A place belongs to who [`join`](Line::join)ed: only its [`Key`] removes it, and there is one key. So a key
+//!   needs no generation, and a future that is dropped leaves nothing behind.
+//! - A place waits until it is chosen. *Chosen* is a promise: what was waited for is that place's now, and its owner
+//!   either takes it or hands it on when it [`leave`](Line::leave)s.
+//! - Who is chosen is woken once, in the order of the choosing, by whoever next calls [`wake_chosen`]. Choosing many
+//!   is therefore one step for all who look on, however much their wakers do.
+//! - Who was promised something and found it gone may [`stand_again`](Line::stand_again) where it stood: by its
+//!   ticket, before all who came later.
+//! - Wakers are foreign code. They are cloned, called and dropped outside; what a function here takes out, it hands
+//!   to its caller.
+
+use slab::Slab;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::{Context, Waker};
+
+/// Above this, an empty line gives its memory back.
+const KEEP_CAPACITY: usize = 64;
+
+/// Who waits, each with a note: how much it wants, or what it was given.
+pub(crate) struct Line<N = ()> {
+    places: Slab<Place<N>>,
+    waiting: Row,
+    to_wake: Row,
+    waiting_count: usize,
+    chosen_count: usize,
+    tickets: u64,
+}
+
+/// A place in a line. It is not `Clone`: who has it is who waits.
+#[derive(Debug)]
+pub(crate) struct Key(usize);
+
+/// What was at a place that was left. Its waker is to be dropped when nothing is borrowed.
+#[must_use]
+pub(crate) struct Left<N> {
+    pub(crate) note: N,
+    pub(crate) was_chosen: bool,
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    waker: Option<Waker>,
+}
+
+struct Place<N> {
+    ticket: u64,
+    standing: Standing,
+    /// None from joining until the first waker is known, and from waking on.
+    waker: Option<Waker>,
+    note: N,
+    before: Option<usize>,
+    after: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// In the row `waiting`.
+    Waiting,
+    /// Chosen; in the row `to_wake`.
+    ToWake,
+    /// Chosen; in no row.
+    Woken,
+}
+
+/// The two ends of a list through the places.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    first: Option<usize>,
+    last: Option<usize>,
+}
+
+#[allow(dead_code, reason = "the rest of the module is to stand on it")]
+impl<N> Line<N> {
+    pub(crate) const fn new() -> Self {
+        const EMPTY: Row = Row { first: None, last: None };
+        Line {
+            places: Slab::new(),
+            waiting: EMPTY,
+            to_wake: EMPTY,
+            waiting_count: 0,
+            chosen_count: 0,
+            tickets: 0,
+        }
+    }
+
+    /// How many wait and are not chosen.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting_count
+    }
+
+    /// How many are chosen and have not left.
+    pub(crate) fn chosen(&self) -> usize {
+        self.chosen_count
+    }
+
+    /// Takes the last place. It has no waker yet: see [`keep_waker`].
+    pub(crate) fn join(&mut self, note: N) -> Key {
+        let ticket = self.tickets;
+        self.tickets += 1;
+        let place =
+            Place { ticket, standing: Standing::Waiting, waker: None, note, before: None, after: None };
+        let index = self.places.insert(place);
+        self.link(Standing::Waiting, self.waiting.last, index);
+        self.waiting_count += 1;
+        Key(index)
+    }
+
+    /// Gives the place up.
+    pub(crate) fn leave(&mut self, key: Key) -> Left<N> {
+        self.unlink(key.0);
+        let place = self.places.remove(key.0);
+        let was_chosen = place.standing != Standing::Waiting;
+        if was_chosen {
+            self.chosen_count -= 1;
+        } else {
+            self.waiting_count -= 1;
+        }
+        if self.places.is_empty() && self.places.capacity() > KEEP_CAPACITY {
+            self.places = Slab::new();
+        }
+        Left { note: place.note, was_chosen, waker: place.waker }
+    }
+
+    pub(crate) fn is_chosen(&self, key: &Key) -> bool {
+        self.places[key.0].standing != Standing::Waiting
+    }
+
+    /// The note of who is first of the waiting.
+    pub(crate) fn first(&self) -> Option<&N> {
+        self.waiting.first.map(|index| &self.places[index].note)
+    }
+
+    /// The note of a place.
+    pub(crate) fn note_mut(&mut self, key: &Key) -> &mut N {
+        &mut self.places[key.0].note
+    }
+
+    /// Chooses who is first of the waiting, and gives its note.
+    pub(crate) fn choose_first(&mut self) -> Option<&mut N> {
+        let index = self.waiting.first?;
+        self.unlink(index);
+        self.link(Standing::ToWake, self.to_wake.last, index);
+        self.waiting_count -= 1;
+        self.chosen_count += 1;
+        Some(&mut self.places[index].note)
+    }
+
+    /// Chooses all who wait.
+    pub(crate) fn choose_all(&mut self) {
+        while self.choose_first().is_some() {}
+    }
+
+    /// Has a place that was chosen wait on, before all who came after it.
+    pub(crate) fn stand_again(&mut self, key: &Key) {
+        self.unlink(key.0);
+        let ticket = self.places[key.0].ticket;
+        let mut before = None;
+        let mut next = self.waiting.first;
+        while let Some(index) = next.filter(|index| self.places[*index].ticket < ticket) {
+            before = next;
+            next = self.places[index].after;
+        }
+        self.link(Standing::Waiting, before, key.0);
+        self.chosen_count -= 1;
+        self.waiting_count += 1;
+    }
+
+    /// Whether the place would wake the task of `waker`; a place that is chosen has no need to.
+    fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
+        let place = &self.places[key.0];
+        place.standing != Standing::Waiting
+            || place.waker.as_ref().is_some_and(|known| known.will_wake(waker))
+    }
+
+    /// Sets the waker of a place, and gives the one that was there.
+    fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
+        self.places[key.0].waker.replace(waker)
+    }
+
+    /// Takes the next of the chosen off the row of those to be woken. It may have no waker.
+    fn next_to_wake(&mut self) -> Option<Option<Waker>> {
+        let index = self.to_wake.first?;
+        self.unlink(index);
+        let place = &mut self.places[index];
+        place.standing = Standing::Woken;
+        Some(place.waker.take())
+    }
+
+    fn row(&mut self, standing: Standing) -> Option<&mut Row> {
+        match standing {
+            Standing::Waiting => Some(&mut self.waiting),
+            Standing::ToWake => Some(&mut self.to_wake),
+            Standing::Woken => None,
+        }
+    }
+
+    /// Puts a place that is in no row into the one of `standing`, behind `before`, or first.
+    fn link(&mut self, standing: Standing, before: Option<usize>, index: usize) {
+        let after = match before {
+            Some(before) => self.places[before].after.replace(index),
+            None => self.row(standing).and_then(|row| row.first.replace(index)),
+        };
+        if after.is_none()
+            && let Some(row) = self.row(standing)
+        {
+            row.last = Some(index);
+        }
+        if let Some(after) = after {
+            self.places[after].before = Some(index);
+        }
+        let place = &mut self.places[index];
+        (place.standing, place.before, place.after) = (standing, before, after);
+    }
+
+    /// Takes a place out of the row it is in, if it is in one.
+    fn unlink(&mut self, index: usize) {
+        let place = &mut self.places[index];
+        let (standing, before, after) = (place.standing, place.before.take(), place.after.take());
+        let Some(row) = self.row(standing) else { return };
+        if before.is_none() {
+            row.first = after;
+        }
+        if after.is_none() {
+            row.last = before;
+        }
+        if let Some(before) = before {
+            self.places[before].after = after;
+        }
+        if let Some(after) = after {
+            self.places[after].before = before;
+        }
+    }
+}
+
+impl<N> Default for Line<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Has the place wake the task of `cx` when it is chosen. The waker's clone may call in, so afterwards the place may be
+/// chosen: look again.
+pub(crate) fn keep_waker<S, N>(
+    state: &RefCell<S>,
+    line: impl Fn(&mut S) -> &mut Line<N>,
+    key: &Key,
+    cx: &Context<'_>,
+) {
+    if line(&mut state.borrow_mut()).has_waker(key, cx.waker()) {
+        return;
+    }
+    let waker = cx.waker().clone();
+    let former = line(&mut state.borrow_mut()).replace_waker(key, waker);
+    drop(former);
+}
+
+/// Wakes everybody who was chosen and not woken yet. A waker that panics does not keep the others from being woken; the
+/// first panic goes on when all are.
+pub(crate) fn wake_chosen<S, N>(state: &RefCell<S>, line: impl Fn(&mut S) -> &mut Line<N>) {
+    let mut panicked = None;
+    loop {
+        let Some(waker) = line(&mut state.borrow_mut()).next_to_wake() else { break };
+        let Some(waker) = waker else { continue };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+            // A second payload is leaked: dropping it is foreign code, in the middle of a panic.
+            let former = panicked.replace(payload);
+            std::mem::forget(former);
+        }
+    }
+    if let Some(payload) = panicked {
+        resume_unwind(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! `WaitList`: tasks that wait to be woken, one by one or all at once.
+//!
+//! For whoever has a condition of its own, and someone who knows when it may have changed:
+//!
+//! ```text
+//! list.until(|| is_there.get().then_some(())).await      // one side
+//! is_there.set(true); list.wake_all();                   // the other
+//! ```
+//!
+//! Waiters stand in a [`Line`], first come first woken. One that is dropped leaves it; if it was the one that
+//! [`wake_one`](WaitList::wake_one) had chosen, the turn goes to the next.
+
+use super::line::{self, Key, Line};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Tasks that wait to be woken.
+#[derive(Default)]
+pub(crate) struct WaitList(RefCell<Line<Turn>>);
+
+/// Whether a waiter was chosen alone, and so has something to hand on.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Turn(bool);
+
+#[allow(dead_code, reason = "the streams are to wait here too")]
+/// A place in a list that its owner keeps: for `poll_…` functions, whose caller may not come back. Dropped without
+/// [`WaitList::leave`], it stays in the list as long as the list is there.
+#[derive(Debug, Default)]
+pub(crate) struct Seat(Option<Key>);
+
+/// The wait of [`WaitList::wait`].
+#[must_use = "nothing waits until it is awaited"]
+pub(crate) struct Wait<'a> {
+    list: &'a WaitList,
+    seat: Seat,
+}
+
+#[allow(dead_code, reason = "the streams are to wait here too")]
+impl WaitList {
+    pub(crate) const fn new() -> Self {
+        WaitList(RefCell::new(Line::new()))
+    }
+
+    /// Waits until it is woken. It stands in the list from when it is first polled; dropping it leaves no trace.
+    pub(crate) fn wait(&self) -> Wait<'_> {
+        Wait { list: self, seat: Seat::default() }
+    }
+
+    /// Waits until `check` gives something. It is asked at once, and whenever this is woken; who is told `None` keeps
+    /// its place. Dropping it leaves no trace.
+    pub(crate) async fn until<R>(&self, mut check: impl FnMut() -> Option<R>) -> R {
+        let mut wait = self.wait();
+        poll_fn(|cx| {
+            loop {
+                if let Some(result) = check() {
+                    self.take_turn(&mut wait.seat);
+                    return Poll::Ready(result);
+                }
+                let key = self.key(&mut wait.seat);
+                if self.0.borrow().is_chosen(key) {
+                    self.0.borrow_mut().stand_again(key);
+                }
+                line::keep_waker(&self.0, |line| line, key, cx);
+                if !self.0.borrow().is_chosen(key) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes the seat, or finds out whether it was woken; then it is free again.
+    pub(crate) fn poll_wait(&self, seat: &mut Seat, cx: &Context<'_>) -> Poll<()> {
+        let key = self.key(seat);
+        line::keep_waker(&self.0, |line| line, key, cx);
+        if !self.0.borrow().is_chosen(key) {
+            return Poll::Pending;
+        }
+        self.take_turn(seat);
+        Poll::Ready(())
+    }
+
+    fn key<'a>(&self, seat: &'a mut Seat) -> &'a Key {
+        seat.0.get_or_insert_with(|| self.0.borrow_mut().join(Turn::default()))
+    }
+
+    /// Leaves the seat, with what it was woken for.
+    fn take_turn(&self, seat: &mut Seat) {
+        if let Some(key) = seat.0.take() {
+            let left = self.0.borrow_mut().leave(key);
+            drop(left);
+        }
+    }
+
+    /// Gives the seat up. If it was this one's turn, it is the next one's.
+    pub(crate) fn leave(&self, seat: &mut Seat) {
+        let Some(key) = seat.0.take() else { return };
+        let left = self.0.borrow_mut().leave(key);
+        if left.was_chosen && left.note == Turn(true) {
+            self.wake_one();
+        }
+    }
+
+    /// Wakes who is first. `false` if nobody waits.
+    pub(crate) fn wake_one(&self) -> bool {
+        let is_one = self.0.borrow_mut().choose_first().map(|turn| *turn = Turn(true)).is_some();
+        if is_one {
+            line::wake_chosen(&self.0, |line| line);
+        }
+        is_one
+    }
+
+    /// Wakes all who wait now, in the order they came.
+    pub(crate) fn wake_all(&self) {
+        self.0.borrow_mut().choose_all();
+        line::wake_chosen(&self.0, |line| line);
+    }
+
+    /// How many wait and were not woken.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.borrow().waiting()
+    }
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let list = self.list;
+        list.poll_wait(&mut self.seat, cx)
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.list.leave(&mut self.seat);
+    }
+}
