@@ -157,6 +157,45 @@ fn watching_one_child_does_not_reap_another() {
 }
 
 #[test]
+fn a_signal_is_sent_to_a_child_and_to_nobody_once_it_was_waited_for() {
+    for open in WAYS {
+        let child = runs_until_closed();
+        let watch = open(pid_of(&child)).unwrap();
+        assert!(watch.send_signal(Signal::CONT.as_raw()).unwrap());
+        assert!(watch.send_signal(Signal::TERM.as_raw()).unwrap());
+        assert!(is_readable(&watch, None));
+        // A zombie has its number still, and takes it.
+        assert!(watch.send_signal(Signal::KILL.as_raw()).unwrap());
+        assert_eq!(watch.try_wait().unwrap(), Some(ChildExit::Signaled(Signal::TERM.as_raw())));
+        assert!(!watch.send_signal(Signal::KILL.as_raw()).unwrap());
+    }
+}
+
+#[test]
+fn no_signal_is_sent_to_a_child_that_somebody_else_waited_for() {
+    for open in WAYS {
+        let mut child = shell("exit 0");
+        let watch = open(pid_of(&child)).unwrap();
+        child.wait().unwrap();
+        assert!(!watch.send_signal(Signal::TERM.as_raw()).unwrap());
+    }
+}
+
+#[test]
+fn a_real_time_signal_reaches_a_child_and_what_is_no_signal_is_refused() {
+    for open in WAYS {
+        let child = runs_until_closed();
+        let watch = open(pid_of(&child)).unwrap();
+        for signum in [0, -1, 32, 65] {
+            assert_eq!(watch.send_signal(signum).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+        assert!(watch.send_signal(libc::SIGRTMIN()).unwrap());
+        assert_eq!(end_of(&watch), ChildExit::Signaled(libc::SIGRTMIN()));
+        assert!(!watch.has_dumped_core());
+    }
+}
+
+#[test]
 fn what_cannot_be_one_process_is_refused() {
     for open in WAYS {
         for pid in [0, -1, i32::MIN] {
