@@ -30,6 +30,7 @@
 //! - [`Protocol`] and [`Transport`] are asyncio's for TCP, with [`EventLoop::create_connection`] and
 //!   [`EventLoop::create_server`]; [`net::TcpStream`] and [`net::TcpListener`] are the same with `await`.
 //! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
+//! - [`signal`] waits for signals; [`EventLoop::add_signal_handler`] calls.
 //! - [`testing`] has virtual time and a back end that fails on demand.
 //!
 //! # The layer below
@@ -57,6 +58,8 @@ pub mod poller;
 pub mod ready;
 mod remote;
 mod run;
+#[cfg(not(loom))]
+pub mod signal;
 pub mod signals;
 pub mod socket_ops;
 pub mod sync;

@@ -46,7 +46,7 @@ pub(crate) struct Core {
     pub(super) executor_config: ExecutorConfig,
     pub(super) executor: OnceCell<Executor>,
     #[cfg(not(loom))]
-    pub(super) signals: super::watching::CaughtSignals,
+    pub(crate) signals: crate::signal::CaughtSignals,
 }
 
 impl Core {
@@ -65,7 +65,7 @@ impl Core {
             executor_config,
             executor: OnceCell::new(),
             #[cfg(not(loom))]
-            signals: super::watching::CaughtSignals::default(),
+            signals: crate::signal::CaughtSignals::default(),
         });
         core.engine.host().bind(&core);
         current::enter_loop(&core);

@@ -4,9 +4,8 @@ use super::EventLoop;
 use crate::engine::Direction;
 use crate::error::Error;
 use crate::host::Watch;
-use crate::signals::{Installed, install};
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use crate::signal::CaughtSignals;
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
@@ -43,18 +42,6 @@ impl<F: FnMut()> Watch for Repeating<F> {
     fn cancel(&self) {
         self.is_cancelled.set(true);
         drop(self.closure.take());
-    }
-}
-
-/// The signals that a loop has the system deliver to it.
-#[derive(Default)]
-pub(super) struct CaughtSignals(RefCell<BTreeMap<i32, Installed>>);
-
-impl CaughtSignals {
-    /// Gives every signal back to whom it belonged.
-    pub(super) fn clear(&self) {
-        let caught = self.0.take();
-        drop(caught);
     }
 }
 
@@ -100,28 +87,30 @@ impl EventLoop {
     }
 
     /// Calls `callback` on the loop whenever this process receives the signal `signum`, in place of the
-    /// callback it may have had, and of what the signal does otherwise.
+    /// callback it may have had, and of what the signal does otherwise. [`signal`](crate::signal)s that are awaited
+    /// are told as well, and before.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let stopper = event_loop.clone();
+    /// event_loop.add_signal_handler(12, move || stopper.stop())?;
+    /// # let _ = std::process::Command::new("kill").args(["-12", &std::process::id().to_string()]).status();
+    /// event_loop.run_forever()?;
+    /// assert!(event_loop.remove_signal_handler(12));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn add_signal_handler(&self, signum: i32, callback: impl FnMut() + 'static) -> Result<(), Error> {
-        let core = self.core();
-        core.check_open()?;
-        if !core.signals.0.borrow().contains_key(&signum) {
-            let pipe = core.engine.signal_pipe().ok_or(Error::Closed)?;
-            let installed = install(signum, &pipe)?;
-            core.signals.0.borrow_mut().insert(signum, installed);
-        }
-        let replaced = core.engine.set_signal(signum, Repeating::shared(callback));
+        let replaced = CaughtSignals::set_callback(self.core(), signum, Repeating::shared(callback))?;
         if let Some(replaced) = replaced {
             replaced.cancel();
         }
         Ok(())
     }
 
-    /// Lets `signum` do again what it did before. Whether it had a callback.
+    /// Calls the callback of `signum` no more. Whether it had one. If nobody else listens, the signal does again
+    /// what it did before.
     pub fn remove_signal_handler(&self, signum: i32) -> bool {
-        let core = self.core();
-        let installed = core.signals.0.borrow_mut().remove(&signum);
-        drop(installed);
-        let removed = core.engine.remove_signal(signum);
+        let removed = CaughtSignals::remove_callback(self.core(), signum);
         removed.inspect(|watch| watch.cancel()).is_some()
     }
 

@@ -6,6 +6,7 @@ mod futures;
 mod lifecycle;
 mod remote;
 mod scheduling;
+mod signals;
 mod support;
 mod tasks;
 mod tcp_protocols;
