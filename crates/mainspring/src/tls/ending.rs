@@ -68,7 +68,10 @@ where
         if self.shut_down.get() {
             return Ok(());
         }
-        let step = if self.end_of_stream.get() { Ok(Step::Done) } else { self.session.shutdown(cx) };
+        // A stream that has ended carries no answer; one that was kept open for writing after the peer's goodbye carries
+        // ours.
+        let is_deaf = self.end_of_stream.get() && !self.peer_ended.get();
+        let step = if is_deaf { Ok(Step::Done) } else { self.session.shutdown(cx) };
         match step {
             Ok(Step::Again) => self.send(cx),
             Ok(Step::Done) => {

@@ -61,6 +61,12 @@ pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) established: Cell<bool>,
     pub(super) end_of_stream: Cell<bool>,
     pub(super) shut_down: Cell<bool>,
+    /// The peer sends no more, and the protocol keeps the connection open.
+    pub(super) peer_ended: Cell<bool>,
+    /// The protocol sends no more.
+    pub(super) eof_written: Cell<bool>,
+    /// The peer was told of it.
+    pub(super) eof_sent: Cell<bool>,
     /// The last delivery ended before everything was delivered.
     pub(super) has_more: Cell<bool>,
     /// The protocol asked for a pause.
@@ -114,6 +120,9 @@ where
             established: Cell::new(false),
             end_of_stream: Cell::new(false),
             shut_down: Cell::new(false),
+            peer_ended: Cell::new(false),
+            eof_written: Cell::new(false),
+            eof_sent: Cell::new(false),
             has_more: Cell::new(false),
             reading_paused: Cell::new(false),
             lower_reading_paused: Cell::new(false),
@@ -188,6 +197,11 @@ where
             State::Handshaking => {
                 let error = self.session.trouble(cx, Trouble::HandshakeReset);
                 self.handshake_failed(cx, error)?;
+            }
+            State::Wrapped if self.session.can_half_close() => {
+                // What has arrived is read first; whether the peer's goodbye is among it decides what this is.
+                self.read(cx)?;
+                return Ok(self.state.get() == State::Wrapped);
             }
             State::Wrapped => {
                 self.state.set(State::Flushing);

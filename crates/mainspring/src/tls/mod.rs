@@ -15,6 +15,10 @@
 //! | `Flushing` | what has arrived is delivered, what was written is encrypted | `ShuttingDown` |
 //! | `ShuttingDown` | close_notify goes both ways | the transport below is closed, and its `connection_lost` ends this one |
 //!
+//! A session that can end one direction alone ([`Session::can_half_close`]) stays `Wrapped` when the peer sends no more
+//! and the protocol keeps the connection open, or when [`Tls::write_eof`] was called and the peer still sends. It is
+//! also one that does not take the end of the stream below for the peer's word ([`Session::truncated`]).
+//!
 //! A protocol that was told `connection_made` is told `connection_lost`, once and last. The handshake and the
 //! shutdown each have a time limit; that of the shutdown holds until the connection is lost.
 //!
@@ -106,6 +110,24 @@ pub trait Session<H: TransportHost> {
 
     /// Goes on with the shutdown: sends close_notify and waits for the peer's.
     fn shutdown(&self, cx: Cx<'_, H>) -> Result<Step, H::Error>;
+
+    /// Whether one direction can end before the other, as TLS 1.3 has it. asyncio's cannot.
+    fn can_half_close(&self) -> bool {
+        false
+    }
+
+    /// Says goodbye and goes on receiving; for a session that [can half-close](Session::can_half_close).
+    fn end_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// What is wrong with a stream that ends without the peer's goodbye; asked of a session that
+    /// [can half-close](Session::can_half_close). asyncio takes it for an end like any other.
+    fn truncated(&self, cx: Cx<'_, H>) -> Option<H::Error> {
+        let _ = cx;
+        None
+    }
 
     /// The ciphertext to send, all of it; `None` if there is none.
     fn take(&self, cx: Cx<'_, H>) -> Result<Option<H::Chunk>, H::Error>;

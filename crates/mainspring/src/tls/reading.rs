@@ -34,17 +34,31 @@ where
             self.delivering.set(self.delivering.get() - 1);
             is_all = delivered?;
             self.has_more.set(!is_all);
+            if is_all
+                && let Some(error) = self.truncated(cx)
+            {
+                return Err(error);
+            }
         }
         // Also after a handshake that an upgraded protocol did not wait for: it may have written meanwhile.
-        if self.may_deliver() && !self.backlog.borrow().is_empty() {
+        if self.may_deliver() && self.has_to_encrypt() {
             self.encrypt(cx)?;
         }
         self.send(cx)?;
         if is_all { self.control_reading(cx, 0) } else { self.control_reading_by_size(cx) }
     }
 
+    /// What is wrong if everything is delivered, the stream below has ended and the peer has not said goodbye.
+    fn truncated(&self, cx: Cx<'_, H>) -> Option<H::Error> {
+        let is_early = self.end_of_stream.get() && self.state.get() == State::Wrapped && !self.peer_ended.get();
+        if is_early { self.session.truncated(cx) } else { None }
+    }
+
     /// Delivers until there is nothing more (`true`) or nobody wants more.
     fn deliver(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if self.peer_ended.get() {
+            return Ok(true);
+        }
         loop {
             let left_over = self.undelivered.take();
             let (chunk, done, is_all) = match left_over {
@@ -53,8 +67,12 @@ where
                     Plain::Data { chunk, is_all } => (chunk, 0, is_all),
                     Plain::Again => return Ok(true),
                     Plain::End => {
-                        self.tell_eof(cx)?;
-                        self.close(cx)?;
+                        let is_kept = self.tell_eof(cx)?;
+                        if is_kept && self.state.get() == State::Wrapped && !self.eof_written.get() {
+                            self.peer_ended.set(true);
+                        } else {
+                            self.close(cx)?;
+                        }
                         return Ok(true);
                     }
                 },
@@ -105,17 +123,20 @@ where
         Ok(is_rest)
     }
 
-    /// Tells the protocol that the peer sends no more, unless it knows.
-    pub(super) fn tell_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+    /// Tells the protocol that the peer sends no more, unless it knows. `true` if the connection is to be kept open for
+    /// writing, and can be.
+    pub(super) fn tell_eof(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.told.get() != Told::Made {
-            return Ok(());
+            return Ok(false);
         }
         self.told.set(Told::Eof);
         match self.upper.eof_received(cx) {
-            Ok(false) => Ok(()),
-            Ok(true) => self.session.note(cx, Note::KeepOpenIgnored),
-            Err(error) => self.fatal(cx, error, "Error calling eof_received()"),
+            Ok(true) if self.session.can_half_close() => return Ok(true),
+            Ok(true) => self.session.note(cx, Note::KeepOpenIgnored)?,
+            Ok(false) => {}
+            Err(error) => self.fatal(cx, error, "Error calling eof_received()")?,
         }
+        Ok(false)
     }
 
     /// Delivers no more until [`Tls::resume_reading`].

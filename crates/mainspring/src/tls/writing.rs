@@ -2,7 +2,7 @@
 
 use super::machine::State;
 use super::{Lower, Session, Tls};
-use crate::transport::{Cx, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks};
+use crate::transport::{Cx, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteRefused};
 
 /// So much of what a protocol writes while it takes data is kept until it returns, to leave in one piece.
 const DEFER_LIMIT: usize = 64 * 1024;
@@ -44,13 +44,43 @@ where
         }
     }
 
+    /// Whether a write would be refused.
+    pub fn check_write(&self) -> Result<(), WriteRefused> {
+        if self.eof_written.get() { Err(WriteRefused::AfterEof) } else { Ok(()) }
+    }
+
+    /// Sends no more after what was written: the peer is told so, and receiving goes on. For a session that
+    /// [can half-close](Session::can_half_close).
+    pub fn write_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let state = self.state.get();
+        if !matches!(state, State::Handshaking | State::Wrapped) || self.eof_written.replace(true) {
+            return Ok(());
+        }
+        if self.peer_ended.get() {
+            return self.close(cx);
+        }
+        // During the handshake the goodbye waits as data does.
+        if state == State::Handshaking {
+            return Ok(());
+        }
+        match self.encrypt(cx) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fatal(cx, error, "Fatal error on SSL protocol"),
+        }
+    }
+
+    /// Whether the session is to be given something: plain text, or word of the end.
+    pub(super) fn has_to_encrypt(&self) -> bool {
+        !self.backlog.borrow().is_empty() || self.eof_written.get() && !self.eof_sent.get()
+    }
+
     /// Encrypts what waits, and sends the outcome.
     pub(super) fn encrypt(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.encrypting.replace(true) {
             // Called by the session itself: whoever called that goes on with what has been queued now.
             return Ok(());
         }
-        let result = self.encrypt_backlog(cx);
+        let result = self.encrypt_backlog(cx).and_then(|()| self.encrypt_eof(cx));
         self.encrypting.set(false);
         result?;
         let is_deferred = self.delivering.get() > 0 && self.deferred.get() < DEFER_LIMIT;
@@ -75,6 +105,11 @@ where
                 return Ok(());
             }
         }
+    }
+
+    fn encrypt_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let is_due = self.eof_written.get() && self.backlog.borrow().is_empty();
+        if is_due && !self.eof_sent.replace(true) { self.session.end_writing(cx) } else { Ok(()) }
     }
 
     /// Hands the ciphertext to the transport below, unless that asked for a pause.

@@ -1,0 +1,108 @@
+//! `TlsError`: what goes wrong with TLS, apart from the system's own failures.
+
+use rustls::{CertificateError, InvalidMessage};
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// What went wrong with TLS. It comes inside of an [`io::Error`]; [`TlsError::of`] finds it there.
+///
+/// ```
+/// use mainspring::net::tls::TlsError;
+/// use std::io;
+///
+/// let error = io::Error::from(TlsError::Truncated);
+/// assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+/// assert!(matches!(TlsError::of(&error), Some(TlsError::Truncated)));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// What the peer sends is not TLS: it speaks something else, perhaps without encryption. `InvalidData`.
+    NotTls,
+    /// The server's certificate is good, but for others. `InvalidData`.
+    WrongName {
+        /// The name that was asked for.
+        expected: String,
+        /// The names in the certificate.
+        presented: Vec<String>,
+    },
+    /// What was given as the server's name is neither a host name nor an IP address. `InvalidInput`.
+    InvalidName(String),
+    /// The peer closed the connection before the handshake was done. `ConnectionReset`.
+    HandshakeReset,
+    /// The handshake took longer than this. `TimedOut`.
+    HandshakeTimeout(Duration),
+    /// The peer did not answer our goodbye, or did not take what was sent, for this long. `TimedOut`.
+    ShutdownTimeout(Duration),
+    /// The stream ended without the peer's goodbye (close_notify): somebody may have cut it. `UnexpectedEof`.
+    Truncated,
+    /// Anything else, in rustls's words. `InvalidData`.
+    Rustls(rustls::Error),
+}
+
+impl TlsError {
+    /// What is inside of `error`, if it is about TLS.
+    pub fn of(error: &io::Error) -> Option<&TlsError> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// rustls's refusal, met during the handshake.
+    pub(super) fn of_handshake(error: rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidMessage(
+                InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
+            ) => TlsError::NotTls,
+            rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+                expected,
+                presented,
+            }) => TlsError::WrongName { expected: expected.to_str().into_owned(), presented },
+            other => TlsError::Rustls(other),
+        }
+    }
+
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            TlsError::NotTls | TlsError::WrongName { .. } | TlsError::Rustls(_) => io::ErrorKind::InvalidData,
+            TlsError::InvalidName(_) => io::ErrorKind::InvalidInput,
+            TlsError::HandshakeReset => io::ErrorKind::ConnectionReset,
+            TlsError::HandshakeTimeout(_) | TlsError::ShutdownTimeout(_) => io::ErrorKind::TimedOut,
+            TlsError::Truncated => io::ErrorKind::UnexpectedEof,
+        }
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TlsError::NotTls => f.write_str("the peer does not speak TLS"),
+            TlsError::WrongName { expected, presented } => {
+                write!(f, "the certificate is not for {expected:?}, but for {}", presented.join(", "))
+            }
+            TlsError::InvalidName(name) => write!(f, "not the name of a server: {name:?}"),
+            TlsError::HandshakeReset => {
+                f.write_str("the peer closed the connection before the TLS handshake was done")
+            }
+            TlsError::HandshakeTimeout(limit) => {
+                write!(f, "the TLS handshake took longer than {limit:?}")
+            }
+            TlsError::ShutdownTimeout(limit) => {
+                write!(f, "the TLS shutdown took longer than {limit:?}")
+            }
+            TlsError::Truncated => f.write_str("the peer ended the stream without a TLS close_notify"),
+            TlsError::Rustls(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TlsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let TlsError::Rustls(error) = self { Some(error) } else { None }
+    }
+}
+
+impl From<TlsError> for io::Error {
+    fn from(error: TlsError) -> Self {
+        io::Error::new(error.kind(), error)
+    }
+}
