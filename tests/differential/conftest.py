@@ -18,7 +18,12 @@ def collections_are_short():
     gc.unfreeze()
 
 
+# On Python 3.15 hypothesis takes its own generator of random numbers for one that is about to be collected.
+OWN_GENERATOR = "ignore:It looks like `register_random`"
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
+        item.add_marker(pytest.mark.filterwarnings(OWN_GENERATOR))
         if item.config.pluginmanager.hasplugin("timeout") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(1200))

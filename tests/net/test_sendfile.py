@@ -137,13 +137,16 @@ def test_what_is_no_file_to_the_kernel_is_read_and_sent(run, loop):
     run(main())
 
 
-def test_a_pipe_is_read_and_sent(run, loop):
+def test_a_pipe_cannot_be_sent_by_the_kernel(run, loop):
+    # From 3.14 on the position of the file is set even so, which a pipe does not have.
+    refusal = OSError if sys.version_info >= (3, 14) else asyncio.SendfileNotAvailableError
+
     async def main():
         reader, writer = os.pipe()
         os.write(writer, b"through a pipe")
         os.close(writer)
         with open(reader, "rb", buffering=0) as file, pair() as (ours, theirs):
-            with pytest.raises(asyncio.SendfileNotAvailableError, match="os.sendfile call failed"):
+            with pytest.raises(refusal, match="os.sendfile call failed|Illegal seek"):
                 await loop.sock_sendfile(ours, file, 0, 100, fallback=False)
             assert theirs.send(b"still there") == 11
             assert ours.recv(100) == b"still there"

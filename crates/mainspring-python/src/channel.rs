@@ -170,6 +170,13 @@ impl AsRef<[u8]> for PyChunk {
     }
 }
 
+const BYTES_LIKE: &str = "bytes-like object";
+
+/// What this version of asyncio says a stream takes.
+fn stream_data(py: Python<'_>) -> &'static str {
+    if py.version_info() >= (3, 14) { "bytes, bytearray, or memoryview object" } else { BYTES_LIKE }
+}
+
 /// A view of a bytes-like argument, for the length of one call.
 pub struct Data {
     object: *mut ffi::PyObject,
@@ -178,11 +185,30 @@ pub struct Data {
 }
 
 impl Data {
+    /// Looks at what a user wants to send over a stream; asyncio's `TypeError` if it is not bytes-like.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub unsafe fn for_stream(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { Self::accept(py, object, stream_data) }
+    }
+
     /// Looks at what a user wants to send; asyncio's `TypeError` if it is not bytes-like.
     ///
     /// # Safety
     /// `object` is a live object that outlives the view.
     pub unsafe fn new(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { Self::accept(py, object, |_| BYTES_LIKE) }
+    }
+
+    /// `expected` is the error's word for what would do.
+    unsafe fn accept(
+        py: Python<'_>,
+        object: *mut ffi::PyObject,
+        expected: fn(Python<'_>) -> &'static str,
+    ) -> PyResult<Self> {
         // SAFETY: the buffer is filled by the interpreter, or an exception is set. It is released when dropped.
         unsafe {
             if ffi::PyBytes_CheckExact(object) != 0 {
@@ -194,7 +220,8 @@ impl Data {
             if !accepted {
                 let name = Bound::from_borrowed_ptr(py, object).get_type().name()?;
                 return Err(PyTypeError::new_err(format!(
-                    "data argument must be a bytes-like object, not '{name}'"
+                    "data argument must be a {}, not '{name}'",
+                    expected(py)
                 )));
             }
             let mut buffer = Box::new(ffi::Py_buffer::new());

@@ -58,7 +58,7 @@ fn check_write(open: &Open<Stream<PyHost, PyUpper>>, method: impl FnOnce() -> &'
 extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
     method::<TransportData>(this, |py, open, cx| {
         // SAFETY: an argument is alive for the call.
-        let data = unsafe { Data::new(py, argument)? };
+        let data = unsafe { Data::for_stream(py, argument)? };
         check_write(open, || "write")?;
         writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
         none(py)

@@ -34,9 +34,7 @@ where
             self.delivering.set(self.delivering.get() - 1);
             is_all = delivered?;
             self.has_more.set(!is_all);
-            if is_all
-                && let Some(error) = self.truncated(cx)
-            {
+            if is_all && let Some(error) = self.truncated(cx) {
                 return Err(error);
             }
         }
@@ -50,7 +48,8 @@ where
 
     /// What is wrong if everything is delivered, the stream below has ended and the peer has not said goodbye.
     fn truncated(&self, cx: Cx<'_, H>) -> Option<H::Error> {
-        let is_early = self.end_of_stream.get() && self.state.get() == State::Wrapped && !self.peer_ended.get();
+        let is_early =
+            self.end_of_stream.get() && self.state.get() == State::Wrapped && !self.peer_ended.get();
         if is_early { self.session.truncated(cx) } else { None }
     }
 
