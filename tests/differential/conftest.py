@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +19,15 @@ def collections_are_short():
     gc.unfreeze()
 
 
+HERE = Path(__file__).parent
+
 # On Python 3.15 hypothesis takes its own generator of random numbers for one that is about to be collected.
 OWN_GENERATOR = "ignore:It looks like `register_random`"
 
 
 def pytest_collection_modifyitems(items):
-    for item in items:
+    # pytest shows every test that was collected, wherever it is.
+    for item in (item for item in items if HERE in item.path.parents):
         item.add_marker(pytest.mark.filterwarnings(OWN_GENERATOR))
         if item.config.pluginmanager.hasplugin("timeout") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(1200))
