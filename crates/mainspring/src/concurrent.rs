@@ -1,7 +1,7 @@
 //! `ConcurrentFuture`: a future whose result comes from another thread, as Python's
 //! `concurrent.futures.Future`.
 
-use crate::panics::catch;
+use crate::panics::catch_payload;
 use crate::task::JoinError;
 use std::fmt;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 #[must_use = "the result comes when this is awaited"]
 pub struct ConcurrentFuture<T>(Arc<Shared<T>>);
 
-/// The other end: settles the future, with [`JoinError::Cancelled`] if it is dropped unused.
+/// The other end: settles the future, with a [`JoinError`] that says "cancelled" if it is dropped unused.
 pub(crate) struct Outcome<T>(Option<Arc<Shared<T>>>);
 
 struct Shared<T> {
@@ -55,7 +55,7 @@ impl<T> Shared<T> {
 impl<T> Outcome<T> {
     /// Settles with what `run` gives, or with its panic.
     pub(crate) fn settle_with(self, run: impl FnOnce() -> T) {
-        let result = catch(run).map_err(JoinError::Panicked);
+        let result = catch_payload(run).map_err(|payload| JoinError::panicked(None, payload));
         self.settle(result);
     }
 
@@ -69,7 +69,7 @@ impl<T> Outcome<T> {
 impl<T> Drop for Outcome<T> {
     fn drop(&mut self) {
         if let Some(shared) = self.0.take() {
-            shared.settle(Err(JoinError::Cancelled));
+            shared.settle(Err(JoinError::cancelled(None)));
         }
     }
 }

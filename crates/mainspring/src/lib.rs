@@ -26,6 +26,7 @@
 //!
 //! - [`run`] is a program's way in, [`EventLoop`] what it runs on, [`Remote`] how other threads reach it.
 //! - [`spawn`] runs futures side by side. They need not be `Send`: none of them ever leaves its thread.
+//! - [`Task`] is a task with its result, [`TaskHandle`] without; [`context`] has variables that belong to a task.
 //! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
 //! - [`Protocol`] and [`Transport`] are asyncio's for TCP, with [`EventLoop::create_connection`] and
 //!   [`EventLoop::create_server`]; [`net::TcpStream`] and [`net::TcpListener`] are the same with `await`.
@@ -81,7 +82,10 @@ pub use handle::{Handle, TimerHandle};
 pub use net::{Protocol, Server, Transport};
 pub use remote::Remote;
 pub use run::run;
-pub use task::{JoinError, Task, spawn};
+pub use task::{
+    JoinError, Task, TaskBuilder, TaskFuture, TaskHandle, TaskId, context, current_task, shield, spawn,
+    spawn_named, yield_now,
+};
 pub use time::{Elapsed, Sleep, sleep, sleep_until, timeout};
 
 /// The examples of the README are compiled with the others.

@@ -40,7 +40,7 @@ impl Remote {
 
     /// Makes a future on the loop's thread, so that it need not be `Send` itself, and runs it there as a task.
     ///
-    /// The result is [`JoinError::Cancelled`](crate::JoinError::Cancelled) if the loop is closed first.
+    /// The result is a [`JoinError`](crate::JoinError) that says "cancelled" if the loop is closed first.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;

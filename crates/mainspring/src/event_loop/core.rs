@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
 use crate::host::{Call, Inbound, RustHost};
 use crate::panics::catch;
+use crate::task::{AnyTask, FactorySlot};
 use crate::wakeup::Inbox;
 use slab::Slab;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -38,8 +39,9 @@ pub(crate) struct Core {
     pub(super) is_running: Cell<bool>,
     pub(super) is_closed: Cell<bool>,
     pub(super) timers_made: Cell<u64>,
-    /// What cancels each task that is not done, with the task's number: a place is used again.
-    tasks: RefCell<Slab<(u64, async_task::Task<()>)>>,
+    /// The tasks that are not done.
+    tasks: RefCell<Slab<Rc<dyn AnyTask>>>,
+    pub(crate) task_factory: FactorySlot,
     /// How many futures of tasks exist.
     pub(crate) live_futures: Cell<usize>,
     pub(crate) tasks_made: Cell<u64>,
@@ -60,6 +62,7 @@ impl Core {
             is_closed: Cell::new(false),
             timers_made: Cell::new(0),
             tasks: RefCell::default(),
+            task_factory: FactorySlot::default(),
             live_futures: Cell::new(0),
             tasks_made: Cell::new(0),
             executor_config,
@@ -125,25 +128,25 @@ impl Core {
 
     /// Cancels all tasks. On a loop that is open, their futures are dropped in the next pass.
     pub(super) fn cancel_every_task(&self) {
-        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
-        for (_, (_, task)) in tasks {
-            drop(task);
+        for task in self.all_tasks() {
+            task.meta().cancel();
         }
     }
 
-    /// Keeps what cancels the task `number`, and gives the place where.
-    pub(crate) fn keep_task(&self, number: u64, task: async_task::Task<()>) -> usize {
-        self.tasks.borrow_mut().insert((number, task))
+    /// The tasks that are not done, in no order.
+    pub(crate) fn all_tasks(&self) -> Vec<Rc<dyn AnyTask>> {
+        self.tasks.borrow().iter().map(|(_, task)| Rc::clone(task)).collect()
     }
 
-    /// What cancels the task `number`; dropping it does.
-    pub(crate) fn take_task(&self, slot: usize, number: u64) -> Option<async_task::Task<()>> {
-        let mut tasks = self.tasks.borrow_mut();
-        if tasks.get(slot).is_some_and(|(kept, _)| *kept == number) {
-            tasks.try_remove(slot).map(|(_, task)| task)
-        } else {
-            None
-        }
+    /// Lists a task, and gives the place where.
+    pub(crate) fn keep_task(&self, task: Rc<dyn AnyTask>) -> usize {
+        self.tasks.borrow_mut().insert(task)
+    }
+
+    /// Takes a task out of the list.
+    pub(crate) fn forget_task(&self, place: usize) {
+        let task = self.tasks.borrow_mut().try_remove(place);
+        drop(task);
     }
 
     /// A future is dropped by whoever takes the step that its task has coming. Such a step may be in the inbox,

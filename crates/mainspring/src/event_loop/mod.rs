@@ -27,6 +27,7 @@ use crate::handle::{Handle, Once, TimerHandle};
 use crate::host::{Call, Failure};
 use crate::remote::Remote;
 use crate::task::Task;
+use crate::task::context::copy_context;
 use current::Running;
 use main_future::MainWaker;
 use std::fmt;
@@ -154,14 +155,17 @@ impl EventLoop {
         let mut future = pin!(future.into_future());
         let scheduling = Arc::new(MainWaker::new(Arc::clone(core.inbox())));
         let waker = Waker::from(Arc::clone(&scheduling));
+        // asyncio: what the main task sets, its caller does not see.
+        let context = copy_context();
         let mut outcome = None;
         let mut step = || {
             if outcome.is_some() {
                 return;
             }
             scheduling.begin_step();
-            let polled =
-                catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
+            let polled = catch_unwind(AssertUnwindSafe(|| {
+                context.run(|| future.as_mut().poll(&mut Context::from_waker(&waker)))
+            }));
             outcome = match polled {
                 Ok(Poll::Pending) => return,
                 Ok(Poll::Ready(output)) => Some(Ok(output)),

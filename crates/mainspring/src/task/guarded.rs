@@ -1,75 +1,116 @@
 //! `Guarded`: a task's future with a wall around it.
 //!
 //! Whatever the future does when it is polled or dropped, panic included, ends here in a result for the task's
-//! state: exactly one, and only after the future is gone. `async-task` itself would end the process if a future
-//! panicked in its destructor.
+//! [`Sink`]: exactly one, and only after the future is gone. `async-task` itself would end the process if a
+//! future panicked in its destructor.
 
-use super::{JoinError, State};
-use crate::panics::catch;
+use super::state::State;
+use super::{JoinError, current};
+use crate::panics::{catch, catch_payload};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-pub(super) struct Guarded<F: Future> {
-    /// Pinned with this struct: never moved out, only dropped in place. `None` when it is done.
-    future: Option<F>,
-    state: Rc<State<F::Output>>,
+/// Where the result of a task's future goes.
+pub(super) trait Sink {
+    /// What the future gives.
+    type Output;
+    /// What the task gives.
+    type Value: 'static;
+
+    fn state(&self) -> &Rc<State<Self::Value>>;
+
+    /// Takes the result, once. Runs foreign code.
+    fn settle(&self, result: Result<Self::Output, JoinError>);
 }
 
-impl<F: Future> Guarded<F> {
-    pub(super) fn new(future: F, state: Rc<State<F::Output>>) -> Self {
-        Guarded { future: Some(future), state }
+/// The task gives what its future gives.
+impl<T: 'static> Sink for Rc<State<T>> {
+    type Output = T;
+    type Value = T;
+
+    fn state(&self) -> &Rc<State<T>> {
+        self
     }
 
-    fn future(self: Pin<&mut Self>) -> Pin<&mut Option<F>> {
+    fn settle(&self, result: Result<T, JoinError>) {
+        State::settle(self, result);
+    }
+}
+
+pub(super) struct Guarded<F: Future, S: Sink<Output = F::Output>> {
+    /// Pinned with this struct: never moved out, only dropped in place. `None` when it is done.
+    future: Option<F>,
+    sink: S,
+}
+
+impl<F: Future, S: Sink<Output = F::Output>> Guarded<F, S> {
+    pub(super) fn new(future: F, sink: S) -> Self {
+        Guarded { future: Some(future), sink }
+    }
+
+    fn parts(self: Pin<&mut Self>) -> (Pin<&mut Option<F>>, &S) {
         // SAFETY: `future` is pinned whenever this struct is: nothing here moves it, the struct is `Unpin` only
-        // if `F` is, and its `Drop` only uses it through this function.
-        unsafe { self.map_unchecked_mut(|this| &mut this.future) }
+        // if `F` is, and its `Drop` only uses it through this function. `sink` is not pinned, and only lent.
+        unsafe {
+            let this = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut this.future), &this.sink)
+        }
     }
 
-    /// Drops the future and tells the state the result, which is a panic if the future's destructor does.
-    fn settle(mut self: Pin<&mut Self>, result: Result<F::Output, JoinError>) {
-        let dropped = catch(|| self.as_mut().future().set(None));
+    /// Drops the future and tells the sink the result, which is a panic if the future's destructor does.
+    fn settle(self: Pin<&mut Self>, result: Result<F::Output, JoinError>) {
+        let (mut future, sink) = self.parts();
+        let task = sink.state();
+        let dropped = catch_payload(|| current::within(task, || future.set(None)));
         let result = match dropped {
             Ok(()) => result,
-            Err(text) => {
+            Err(payload) => {
                 // The output is the user's as well.
                 let _ = catch(|| drop(result));
-                Err(JoinError::Panicked(text))
+                Err(JoinError::panicked(Some(task.meta.task_name()), payload))
             }
         };
-        let state = Rc::clone(&self.state);
         // Wakes somebody or drops an output that nobody wants: foreign code either way.
-        if let Err(text) = catch(|| state.settle(result)) {
-            state.report(text);
+        if let Err(text) = catch(|| sink.settle(result)) {
+            task.meta.report(&text);
+        }
+        // The values of variables that nobody else has are let go with the future, not with the last handle.
+        if let Some(variables) = task.meta.context.take()
+            && let Err(text) = catch(|| drop(variables))
+        {
+            task.meta.report(&text);
         }
     }
 }
 
-impl<F: Future> Future for Guarded<F> {
+impl<F: Future, S: Sink<Output = F::Output>> Future for Guarded<F, S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let polled = match self.as_mut().future().as_pin_mut() {
-            Some(future) => catch(|| future.poll(cx)),
+        let (future, sink) = self.as_mut().parts();
+        let task = sink.state();
+        let polled = match future.as_pin_mut() {
+            Some(future) => catch_payload(|| current::within(task, || future.poll(cx))),
             None => return Poll::Ready(()),
         };
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(output)) => Ok(output),
-            Err(text) => Err(JoinError::Panicked(text)),
+            Err(payload) => Err(JoinError::panicked(Some(task.meta.task_name()), payload)),
         };
         self.settle(result);
         Poll::Ready(())
     }
 }
 
-impl<F: Future> Drop for Guarded<F> {
+impl<F: Future, S: Sink<Output = F::Output>> Drop for Guarded<F, S> {
     fn drop(&mut self) {
         if self.future.is_some() {
+            let error = JoinError::cancelled(Some(self.sink.state().meta.task_name()));
             // SAFETY: a value that is being dropped is not moved any more.
             let this = unsafe { Pin::new_unchecked(self) };
-            this.settle(Err(JoinError::Cancelled));
+            this.settle(Err(error));
         }
     }
 }

@@ -1,35 +1,141 @@
 //! Why a task has no result.
 
+use super::{TaskId, TaskName};
+use crate::panics::Payload;
+use std::any::Any;
 use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError};
 
-/// Why a task, or what ran on another thread, has no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JoinError {
-    /// It was cancelled, or its loop was closed.
+/// Why a task, or what ran on another thread, has no result: it was cancelled, or it panicked.
+///
+/// It knows which task it was, and what the panic was given, so that the panic can be taken up again elsewhere.
+/// It is `Send` and `Sync`.
+///
+/// ```
+/// # mainspring::run(async {
+/// let error = mainspring::spawn_named("worker", async { panic!("out of luck") }).await.unwrap_err();
+/// assert!(error.is_panic() && !error.is_cancelled());
+/// assert_eq!(error.panic_text(), Some("out of luck"));
+/// assert_eq!(error.to_string(), "worker panicked: out of luck");
+///
+/// let task = mainspring::spawn(std::future::pending::<()>());
+/// task.cancel();
+/// assert!(task.await.unwrap_err().is_cancelled());
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+// Boxed: it is part of every task's result, and rare.
+pub struct JoinError(Box<Inner>);
+
+struct Inner {
+    /// `None` for what was no task.
+    task: Option<TaskName>,
+    cause: Cause,
+}
+
+enum Cause {
     Cancelled,
-    /// It panicked, with this text.
-    Panicked(String),
+    /// The lock only makes the payload `Sync`; it is never waited for.
+    Panicked(String, Mutex<Payload>),
 }
 
 impl JoinError {
-    /// Whether it was cancelled.
+    pub(crate) fn cancelled(task: Option<TaskName>) -> Self {
+        JoinError(Box::new(Inner { task, cause: Cause::Cancelled }))
+    }
+
+    pub(crate) fn panicked(task: Option<TaskName>, payload: Payload) -> Self {
+        let cause = Cause::Panicked(payload.text(), Mutex::new(payload));
+        JoinError(Box::new(Inner { task, cause }))
+    }
+
+    /// Whether it was cancelled, or its loop was closed.
     pub fn is_cancelled(&self) -> bool {
-        matches!(self, JoinError::Cancelled)
+        matches!(self.0.cause, Cause::Cancelled)
     }
 
     /// Whether it panicked.
     pub fn is_panic(&self) -> bool {
-        matches!(self, JoinError::Panicked(_))
+        matches!(self.0.cause, Cause::Panicked(..))
+    }
+
+    /// What the panic said, if it was one.
+    pub fn panic_text(&self) -> Option<&str> {
+        match &self.0.cause {
+            Cause::Panicked(text, _) => Some(text),
+            Cause::Cancelled => None,
+        }
+    }
+
+    /// Which task it was. `None` if it was none: a call in the executor, say.
+    pub fn id(&self) -> Option<TaskId> {
+        self.0.task.as_ref().map(|task| task.id)
+    }
+
+    /// What the panic was given, for [`std::panic::resume_unwind`].
+    ///
+    /// # Panics
+    ///
+    /// If it was not a panic. [`JoinError::try_into_panic`] asks.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let error = mainspring::spawn(async { std::panic::panic_any(7) }).await.unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&7));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("{error}: that is no panic"),
+        }
+    }
+
+    /// What the panic was given; the error itself if it was none.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, JoinError> {
+        let Inner { task, cause } = *self.0;
+        match cause {
+            Cause::Panicked(_, payload) => {
+                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner).into_inner())
+            }
+            Cause::Cancelled => Err(JoinError::cancelled(task)),
+        }
     }
 }
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            JoinError::Cancelled => f.write_str("cancelled"),
-            JoinError::Panicked(text) => write!(f, "panicked: {text}"),
+        match (&self.0.task, &self.0.cause) {
+            (Some(task), Cause::Cancelled) => write!(f, "{task} was cancelled"),
+            (Some(task), Cause::Panicked(text, _)) => write!(f, "{task} panicked: {text}"),
+            (None, Cause::Cancelled) => f.write_str("cancelled"),
+            (None, Cause::Panicked(text, _)) => write!(f, "panicked: {text}"),
         }
     }
 }
 
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("JoinError").field(&format_args!("{self}")).finish()
+    }
+}
+
+/// Of the same task, and for the same reason; of two panics the texts are compared.
+impl PartialEq for JoinError {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id() && self.panic_text() == other.panic_text()
+    }
+}
+
+impl Eq for JoinError {}
+
 impl std::error::Error for JoinError {}
+
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> Self {
+        io::Error::other(error)
+    }
+}

@@ -7,123 +7,133 @@
 //! # Rules
 //!
 //! - The future is polled and dropped on the loop's thread only, and nothing it panics with comes out of it
-//!   ([`Guarded`]).
-//! - The core holds what cancels each task that is not done, the user's [`Task`] only the [`State`] that the
-//!   result goes to. So dropping a `Task` lets the task run on, and closing the loop ends all of them.
+//!   ([`guarded`]).
+//! - The core lists each task that is not done, and each of those holds what cancels it ([`state`]). The user's
+//!   [`Task`] only has the state that the result goes to. So dropping a `Task` lets the task run on, and closing
+//!   the loop ends all of them.
 //! - A task that panicked and whose result nobody took is reported to the exception handler.
 
+pub mod context;
+mod current;
+mod factory;
 mod guarded;
+mod handle;
 mod join_error;
+mod shield;
+mod starting;
+mod state;
 
+pub use current::current_task;
+pub use handle::TaskHandle;
 pub use join_error::JoinError;
+pub use shield::{shield, yield_now};
+pub use starting::{TaskBuilder, spawn, spawn_named};
+pub use state::TaskId;
 
-use crate::event_loop::{Core, ExceptionContext, wake_call};
-use crate::host::{Call, Inbound};
-use guarded::Guarded;
-use std::cell::{Cell, RefCell};
+pub(crate) use factory::FactorySlot;
+pub(crate) use state::{AnyTask, TaskName};
+
+use state::{Phase, Progress, State};
 use std::fmt;
 use std::pin::Pin;
-use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// What runs as a task, for a task factory: see [`EventLoop::set_task_factory`](crate::EventLoop::set_task_factory).
+pub type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A future that runs on the loop, and the way to its result. See [`spawn`].
 ///
-/// Dropping it lets the task run on, as in asyncio. Awaiting it gives the result, once.
+/// Dropping it lets the task run on, as in asyncio. Awaiting it gives the result, once; `&mut task` can be awaited
+/// too, by those who may want to give up waiting and keep the task. It stays on its thread (`!Send`).
+///
+/// Cancel safety: giving up waiting loses nothing, as long as the `Task` is kept.
+///
+/// ```
+/// use mainspring::{sleep, spawn, timeout};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let mut task = spawn(async {
+///     sleep(Duration::from_millis(5)).await;
+///     "done"
+/// });
+/// assert!(timeout(Duration::from_millis(1), &mut task).await.is_err());
+/// assert!(!task.is_finished());
+/// assert_eq!(task.await, Ok("done"));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct Task<T> {
     state: Rc<State<T>>,
 }
 
-/// What a task and its handle share.
-struct State<T> {
-    core: Weak<Core>,
-    number: u64,
-    name: RefCell<Option<String>>,
-    /// Where the core has what cancels the task.
-    slot: Cell<Option<usize>>,
-    progress: RefCell<Progress<T>>,
-    /// Nobody is going to ask for the result.
-    is_detached: Cell<bool>,
-}
-
-enum Progress<T> {
-    Running(Option<Waker>),
-    Finished(Result<T, JoinError>),
-    Taken,
-}
-
-/// Runs `future` as a task on the loop that runs on this thread: it takes its first step in the next pass.
-///
-/// # Panics
-///
-/// If no loop runs on this thread. [`EventLoop::spawn`](crate::EventLoop::spawn) needs none to run.
-///
-/// ```
-/// # mainspring::run(async {
-/// let task = mainspring::spawn(async { 6 * 7 });
-/// assert_eq!(task.await, Ok(42));
-/// # })?;
-/// # Ok::<(), mainspring::Error>(())
-/// ```
-#[track_caller]
-pub fn spawn<F>(future: F) -> Task<F::Output>
-where
-    F: IntoFuture<IntoFuture: 'static, Output: 'static>,
-{
-    Task::start(crate::EventLoop::current().core(), future.into_future())
-}
-
-impl<T: 'static> Task<T> {
-    /// Starts a task on a loop that is open.
-    pub(crate) fn start(core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Self {
-        let number = core.tasks_made.get() + 1;
-        core.tasks_made.set(number);
-        let state = Rc::new(State {
-            core: Rc::downgrade(core),
-            number,
-            name: RefCell::new(None),
-            slot: Cell::new(None),
-            progress: RefCell::new(Progress::Running(None)),
-            is_detached: Cell::new(false),
-        });
-        core.live_futures.set(core.live_futures.get() + 1);
-        let guarded = Guarded::new(future, Rc::clone(&state));
-        let inbox = Arc::clone(core.inbox());
-        let schedule = move |step| {
-            // A closed loop has no use for it: the future is dropped with the step, or was before.
-            let _ = wake_call(&inbox, Inbound::Task(step));
-        };
-        let (step, task) = async_task::spawn_local(guarded, schedule);
-        state.slot.set(Some(core.keep_task(number, task)));
-        core.engine.call_soon(Call::Task(step));
-        Task { state }
-    }
-}
-
 impl<T> Task<T> {
-    /// Ends the task where it stands: its future is dropped in the next pass, and awaiting it gives
-    /// [`JoinError::Cancelled`]. `false` if it is done already, or is being cancelled.
+    /// Ends the task where it stands: its future is dropped in the next pass, with everything in it, and awaiting the
+    /// task gives a [`JoinError`] that says so. `false` if it is done already, or is being cancelled.
+    ///
+    /// A task may cancel itself: it ends at its next `await`.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let task = mainspring::spawn(std::future::pending::<()>());
+    /// assert!(task.cancel());
+    /// assert!(!task.cancel(), "once is enough");
+    /// assert!(task.await.unwrap_err().is_cancelled());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
-        let Some(slot) = self.state.slot.take() else { return false };
-        let Some(core) = self.state.core.upgrade() else { return false };
-        // Dropping it cancels.
-        core.take_task(slot, self.state.number).map(drop).is_some()
+        self.state.meta.cancel()
+    }
+
+    /// Whether the task was cancelled, and is done.
+    pub fn cancelled(&self) -> bool {
+        self.state.meta.phase() == Phase::Cancelled
     }
 
     /// Whether the task is done: finished, panicked or cancelled.
+    #[doc(alias = "done")]
     pub fn is_finished(&self) -> bool {
-        !matches!(*self.state.progress.borrow(), Progress::Running(_))
+        self.state.meta.is_done()
     }
 
-    /// The task's name: `Task-1` and so on, or what [`Task::set_name`] gave.
+    /// Which task of its loop it is.
+    pub fn id(&self) -> TaskId {
+        self.state.meta.id()
+    }
+
+    /// The task's name: `Task-1` and so on, or what it was given.
     pub fn name(&self) -> String {
-        self.state.name()
+        self.state.meta.task_name().to_string()
     }
 
     /// Names the task, for messages.
     pub fn set_name(&self, name: impl Into<String>) {
-        let name = name.into();
-        *self.state.name.borrow_mut() = Some(name);
+        self.state.meta.set_name(name.into());
+    }
+}
+
+impl<T: 'static> Task<T> {
+    /// The task without its result: for those who are to cancel it, or to hear of its end.
+    #[doc(alias = "abort_handle")]
+    pub fn handle(&self) -> TaskHandle {
+        TaskHandle(Rc::clone(&self.state) as Rc<dyn AnyTask>)
+    }
+
+    /// Has `callback` called in the pass after the one in which the task is done; in the next one if it is already.
+    /// It is told which task that was, however that ended.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let task = mainspring::spawn_named("worker", async {});
+    /// task.add_done_callback(|task| println!("{} is done", task.name()));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn add_done_callback(&self, callback: impl FnOnce(&TaskHandle) + 'static) {
+        self.handle().add_done_callback(callback);
     }
 }
 
@@ -131,21 +141,30 @@ impl<T> Future for Task<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let waker = cx.waker().clone();
-        let mut progress = self.state.progress.borrow_mut();
-        if let Progress::Running(waiting) = &mut *progress {
-            let former = waiting.replace(waker);
-            drop(progress);
-            drop(former);
+        if self.poll_done(cx).is_pending() {
             return Poll::Pending;
         }
-        let taken = std::mem::replace(&mut *progress, Progress::Taken);
-        drop(progress);
-        match taken {
+        match self.state.progress.replace(Progress::Taken) {
             Progress::Finished(result) => Poll::Ready(result),
             // Polled again after it was ready, which no `await` does.
             _ => Poll::Pending,
         }
+    }
+}
+
+impl<T> Task<T> {
+    /// Waits for the result without taking it.
+    fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut progress = self.state.progress.borrow_mut();
+        let Progress::Running(waiting) = &mut *progress else {
+            drop(progress);
+            return Poll::Ready(());
+        };
+        let former = waiting.replace(waker);
+        drop(progress);
+        drop(former);
+        Poll::Pending
     }
 }
 
@@ -158,43 +177,10 @@ impl<T> Drop for Task<T> {
                 *self.state.progress.borrow_mut() = Progress::Running(None);
                 drop(waiting);
             }
-            Progress::Finished(Err(JoinError::Panicked(text))) => self.state.report(text),
+            Progress::Finished(Err(error)) if error.is_panic() => {
+                self.state.meta.report(error.panic_text().unwrap_or_default());
+            }
             other => drop(other),
-        }
-    }
-}
-
-impl<T> State<T> {
-    fn name(&self) -> String {
-        self.name.borrow().clone().unwrap_or_else(|| format!("Task-{}", self.number))
-    }
-
-    /// Sets the result, once; called by the future's wrapper when the future is gone.
-    fn settle(&self, result: Result<T, JoinError>) {
-        if let Some(core) = self.core.upgrade() {
-            core.live_futures.set(core.live_futures.get().saturating_sub(1));
-            let slot = self.slot.take();
-            if let Some(task) = slot.and_then(|slot| core.take_task(slot, self.number)) {
-                task.detach();
-            }
-        }
-        if self.is_detached.get() {
-            match result {
-                Err(JoinError::Panicked(text)) => self.report(text),
-                unwanted => drop(unwanted),
-            }
-            return;
-        }
-        let former = self.progress.replace(Progress::Finished(result));
-        if let Progress::Running(Some(waker)) = former {
-            waker.wake();
-        }
-    }
-
-    fn report(&self, text: String) {
-        if let Some(core) = self.core.upgrade() {
-            let message = format!("{} panicked, and nobody asked for its result", self.name());
-            core.call_exception_handler(&ExceptionContext::of_panic(&message, text));
         }
     }
 }
@@ -203,7 +189,7 @@ impl<T> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task")
             .field("name", &self.name())
-            .field("finished", &self.is_finished())
+            .field("phase", &self.state.meta.phase())
             .finish_non_exhaustive()
     }
 }

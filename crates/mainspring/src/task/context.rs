@@ -1,0 +1,188 @@
+//! Variables of a task: asyncio's `contextvars`.
+//!
+//! A context is the set of variables that have a value. Each task has its own: a copy, made when the task is started, of
+//! the context it is started in. So a task sees what was set around it, and what it sets itself nobody else sees. The
+//! future of [`run_until_complete`](crate::EventLoop::run_until_complete) has its own as well. Code that runs in
+//! neither, a callback say, uses its thread's, unless it runs in a [`Context`].
+//!
+//! ```
+//! use mainspring::context::ContextVar;
+//! use mainspring::spawn;
+//!
+//! static REQUEST: ContextVar<u32> = ContextVar::new("request");
+//!
+//! mainspring::run(async {
+//!     REQUEST.set(7);
+//!     let task = spawn(async {
+//!         let seen = REQUEST.get();
+//!         REQUEST.set(8);
+//!         seen
+//!     });
+//!     assert_eq!(task.await, Ok(Some(7)));
+//!     assert_eq!(REQUEST.get(), Some(7));
+//! })?;
+//! # Ok::<(), mainspring::Error>(())
+//! ```
+//!
+//! A copy is one reference; a context is copied for real when somebody sets a variable in one that is shared. A
+//! program without variables pays for none of it.
+
+mod variable;
+
+pub use variable::{ContextVar, Token};
+
+use super::current;
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+
+type Value = Rc<dyn Any>;
+
+/// The variables that are set, few enough for a look at each.
+#[derive(Clone, Default)]
+pub(super) struct Variables(Vec<(u64, Value)>);
+
+/// Where a task has its variables. `None` if none was ever set.
+#[derive(Default)]
+pub(super) struct Slot(Cell<Option<Rc<Variables>>>);
+
+thread_local! {
+    /// The variables outside of tasks.
+    static AMBIENT: Slot = const { Slot(Cell::new(None)) };
+}
+
+/// A copy of the current variables, for a task that is started.
+#[inline]
+pub(super) fn inherited() -> Slot {
+    Slot(Cell::new(with_slot(Slot::copy).flatten()))
+}
+
+/// Shows the current slot to `look`, which must run no foreign code. `None` when the thread is ending.
+#[inline]
+fn with_slot<R>(look: impl FnOnce(&Slot) -> R) -> Option<R> {
+    current::with_current(|task| match task {
+        Some(task) => Some(look(&task.meta().context)),
+        None => AMBIENT.try_with(look).ok(),
+    })
+}
+
+impl Slot {
+    #[inline]
+    pub(super) fn take(&self) -> Option<Rc<Variables>> {
+        self.0.take()
+    }
+
+    #[inline]
+    fn copy(&self) -> Option<Rc<Variables>> {
+        let variables = self.0.take();
+        self.0.set(variables.clone());
+        variables
+    }
+
+    fn find(&self, key: u64) -> Option<Value> {
+        let variables = self.copy()?;
+        variables.0.iter().find(|(found, _)| *found == key).map(|(_, value)| Rc::clone(value))
+    }
+
+    /// Sets a variable, or unsets it, and hands out what it was.
+    fn replace(&self, key: u64, value: Option<Value>) -> Option<Value> {
+        let mut shared = self.0.take().unwrap_or_default();
+        let variables = &mut Rc::make_mut(&mut shared).0;
+        let place = variables.iter().position(|(found, _)| *found == key);
+        let former = match (place, value) {
+            (Some(place), Some(value)) => {
+                variables.get_mut(place).map(|(_, former)| std::mem::replace(former, value))
+            }
+            (Some(place), None) => Some(variables.swap_remove(place).1),
+            (None, Some(value)) => {
+                variables.push((key, value));
+                None
+            }
+            (None, None) => None,
+        };
+        self.0.set((!shared.0.is_empty()).then_some(shared));
+        former
+    }
+}
+
+/// A set of variables with values, outside of any task: asyncio's `contextvars.Context`.
+///
+/// [`copy_context`] makes one from what is current. A callback that is to see the variables of whoever schedules it runs in
+/// one:
+///
+/// ```
+/// use mainspring::EventLoop;
+/// use mainspring::context::{ContextVar, copy_context};
+///
+/// static REQUEST: ContextVar<u32> = ContextVar::new("request");
+///
+/// # mainspring::run(async {
+/// REQUEST.set(7);
+/// let context = copy_context();
+/// EventLoop::current().call_soon(move || context.run(|| assert_eq!(REQUEST.get(), Some(7))))?;
+/// # Ok::<(), mainspring::Error>(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Context(Slot);
+
+/// A copy of the current context.
+///
+/// ```
+/// use mainspring::context::{ContextVar, copy_context};
+///
+/// static REQUEST: ContextVar<u32> = ContextVar::new("request");
+///
+/// REQUEST.set(7);
+/// let context = copy_context();
+/// REQUEST.set(8);
+/// assert_eq!(context.run(|| REQUEST.get()), Some(7));
+/// ```
+pub fn copy_context() -> Context {
+    Context(inherited())
+}
+
+impl Context {
+    /// A context in which no variable has a value.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Calls `function` in this context. What it sets stays here.
+    pub fn run<R>(&self, function: impl FnOnce() -> R) -> R {
+        struct Restore<'a>(&'a Slot);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                with_slot(|slot| slot.0.swap(&self.0.0));
+            }
+        }
+        // Behind a slot of its own, so that running it within itself finds the variables too.
+        let inside = Slot(Cell::new(self.0.copy()));
+        with_slot(|slot| slot.0.swap(&inside.0));
+        let restore = Restore(&inside);
+        let result = function();
+        drop(restore);
+        let former = self.0.0.replace(inside.take());
+        drop(former);
+        result
+    }
+
+    pub(super) fn into_slot(self) -> Slot {
+        self.0
+    }
+}
+
+impl Clone for Context {
+    fn clone(&self) -> Self {
+        Context(Slot(Cell::new(self.0.copy())))
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set = self.0.copy().map_or(0, |variables| variables.0.len());
+        f.debug_struct("Context").field("variables", &set).finish_non_exhaustive()
+    }
+}

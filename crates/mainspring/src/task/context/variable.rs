@@ -1,0 +1,191 @@
+//! `ContextVar`: one variable, and the ways to give it a value for a time.
+
+use super::{Value, with_slot};
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+/// A variable whose value belongs to the task that set it, and to the tasks started from there. See the
+/// [module](super).
+///
+/// It is meant for a `static`, and is `Sync` whatever `T` is: values never leave the thread they were set on.
+///
+/// ```
+/// use mainspring::context::ContextVar;
+///
+/// static USER: ContextVar<String> = ContextVar::new("user");
+///
+/// assert_eq!(USER.get(), None);
+/// let token = USER.set("ada".to_owned());
+/// assert_eq!(USER.get().as_deref(), Some("ada"));
+/// assert_eq!(USER.with(|user| user.map(String::len)), Some(3));
+/// token.reset();
+/// assert_eq!(USER.get(), None);
+/// ```
+pub struct ContextVar<T: 'static> {
+    name: &'static str,
+    /// 0 until it is first used.
+    key: AtomicU64,
+    value: PhantomData<fn(T) -> T>,
+}
+
+impl<T: 'static> ContextVar<T> {
+    /// A variable without a value. The name is for messages.
+    pub const fn new(name: &'static str) -> Self {
+        ContextVar { name, key: AtomicU64::new(0), value: PhantomData }
+    }
+
+    /// The variable's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn key(&self) -> u64 {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let key = self.key.load(Ordering::Relaxed);
+        if key != 0 {
+            return key;
+        }
+        let made = MADE.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.key.compare_exchange(0, made, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => made,
+            Err(key) => key,
+        }
+    }
+
+    /// The value in the current context, if it has one there.
+    pub fn get(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.with(|value| value.cloned())
+    }
+
+    /// Shows the value in the current context to `look`.
+    pub fn with<R>(&self, look: impl FnOnce(Option<&T>) -> R) -> R {
+        let key = self.key();
+        let value = with_slot(|slot| slot.find(key)).flatten();
+        look(value.as_deref().and_then(<dyn Any>::downcast_ref))
+    }
+
+    /// Sets the value in the current context, until somebody sets another or uses the token. Most have no use for the
+    /// token.
+    pub fn set(&self, value: T) -> Token<T> {
+        let key = self.key();
+        let value: Value = Rc::new(value);
+        let former = with_slot(|slot| slot.replace(key, Some(value))).flatten();
+        Token { key, former, value: PhantomData }
+    }
+
+    /// Runs `future` with this value: a value that only what runs inside can see.
+    ///
+    /// Every step of the future has the value, and its destructor too; what the future sets itself it finds again in its
+    /// next step, and is gone when it ends.
+    ///
+    /// ```
+    /// use mainspring::context::ContextVar;
+    ///
+    /// static DEPTH: ContextVar<u32> = ContextVar::new("depth");
+    ///
+    /// # mainspring::run(async {
+    /// let inside = DEPTH.scope(1, async {
+    ///     mainspring::yield_now().await;
+    ///     DEPTH.get()
+    /// });
+    /// assert_eq!(inside.await, Some(1));
+    /// assert_eq!(DEPTH.get(), None);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    ///
+    /// Cancel safety: as safe as `future` is.
+    pub fn scope<F: IntoFuture>(&self, value: T, future: F) -> impl Future<Output = F::Output> + use<T, F> {
+        let key = self.key();
+        let value: Option<Value> = Some(Rc::new(value));
+        async move {
+            let future = pin!(Some(future.into_future()));
+            let mut scoped = Scoped { key, value, future };
+            std::future::poll_fn(move |cx| {
+                scoped.step(|future| match future.as_pin_mut() {
+                    Some(future) => future.poll(cx),
+                    None => Poll::Pending,
+                })
+            })
+            .await
+        }
+    }
+
+    /// Calls `function` with this value. [`ContextVar::scope`] for what does not `await`.
+    pub fn sync_scope<R>(&self, value: T, function: impl FnOnce() -> R) -> R {
+        let mut value: Option<Value> = Some(Rc::new(value));
+        with_value(self.key(), &mut value, function)
+    }
+}
+
+impl<T> fmt::Debug for ContextVar<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ContextVar").field(&self.name).finish()
+    }
+}
+
+/// What a variable was before [`ContextVar::set`]. Dropping it changes nothing.
+pub struct Token<T: 'static> {
+    key: u64,
+    former: Option<Value>,
+    value: PhantomData<fn(T) -> T>,
+}
+
+impl<T> Token<T> {
+    /// Gives the variable the value that it had before, in the current context; or none, if it had none.
+    pub fn reset(self) {
+        let replaced = with_slot(|slot| slot.replace(self.key, self.former));
+        drop(replaced);
+    }
+}
+
+impl<T> fmt::Debug for Token<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("had_value", &self.former.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Runs `function` with `value` in place of the current value of a variable; what it is afterwards comes out in
+/// `value`.
+fn with_value<R>(key: u64, value: &mut Option<Value>, function: impl FnOnce() -> R) -> R {
+    struct Restore<'a>(u64, &'a mut Option<Value>, Option<Value>);
+    impl Drop for Restore<'_> {
+        fn drop(&mut self) {
+            let former = self.2.take();
+            *self.1 = with_slot(|slot| slot.replace(self.0, former)).flatten();
+        }
+    }
+    let inside = value.take();
+    let former = with_slot(|slot| slot.replace(key, inside)).flatten();
+    let _restore = Restore(key, value, former);
+    function()
+}
+
+/// A future with a value of its own.
+struct Scoped<'a, F> {
+    key: u64,
+    value: Option<Value>,
+    /// `None` when it was dropped.
+    future: Pin<&'a mut Option<F>>,
+}
+
+impl<F> Scoped<'_, F> {
+    fn step<R>(&mut self, step: impl FnOnce(Pin<&mut Option<F>>) -> R) -> R {
+        let future = self.future.as_mut();
+        with_value(self.key, &mut self.value, || step(future))
+    }
+}
+
+impl<F> Drop for Scoped<'_, F> {
+    fn drop(&mut self) {
+        self.step(|mut future| future.set(None));
+    }
+}

@@ -1,0 +1,67 @@
+//! Which task takes a step on this thread.
+//!
+//! A pointer in a thread-local, set around every step and every drop of a task's future. It is not a reference
+//! that counts: a step would pay for it, and few ask.
+
+use super::TaskHandle;
+use super::state::{AnyTask, State};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+thread_local! {
+    static CURRENT: Cell<Option<NonNull<dyn AnyTask>>> = const { Cell::new(None) };
+}
+
+/// Runs a step of `task`, or a destructor.
+pub(super) fn within<T: 'static, R>(task: &Rc<State<T>>, step: impl FnOnce() -> R) -> R {
+    struct Restore(Option<NonNull<dyn AnyTask>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let pointer = Rc::as_ptr(task) as *const dyn AnyTask;
+    // The pointer leaves the thread-local before this function returns or unwinds, so while `task` is borrowed.
+    let _restore = Restore(CURRENT.replace(NonNull::new(pointer.cast_mut())));
+    step()
+}
+
+/// The task whose step runs.
+pub(super) fn current() -> Option<TaskHandle> {
+    let pointer = CURRENT.get()?;
+    // SAFETY: the pointer is that of an `Rc` which `within`, further down on this stack, borrows as long as the
+    // pointer is in the thread-local. So the value is alive, in an `Rc`, on this thread, and counting one more
+    // owner of it is sound.
+    let task = unsafe {
+        Rc::increment_strong_count(pointer.as_ptr());
+        Rc::from_raw(pointer.as_ptr())
+    };
+    Some(TaskHandle(task))
+}
+
+/// The task that takes a step on this thread; `None` in a callback, in the future of
+/// [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete) and [`run`](crate::run), and outside of
+/// loops.
+///
+/// A destructor that runs because its task ended or was cancelled still belongs to that task.
+///
+/// ```
+/// # mainspring::run(async {
+/// assert!(mainspring::current_task().is_none());
+/// let task = mainspring::spawn_named("reader", async {
+///     mainspring::current_task().map(|task| task.name())
+/// });
+/// assert_eq!(task.await.unwrap().as_deref(), Some("reader"));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn current_task() -> Option<TaskHandle> {
+    current()
+}
+
+/// Shows the current task to `look`, for whom a reference that counts would cost too much.
+pub(super) fn with_current<R>(look: impl FnOnce(Option<&dyn AnyTask>) -> R) -> R {
+    // SAFETY: as in `current`; `look` is done before anything further down on this stack can end.
+    look(CURRENT.get().map(|pointer| unsafe { &*pointer.as_ptr() }))
+}

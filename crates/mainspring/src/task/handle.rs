@@ -1,0 +1,108 @@
+//! `TaskHandle`: a task seen from outside, whatever its result.
+
+use super::TaskId;
+use super::state::{AnyTask, Phase};
+use crate::event_loop::EventLoop;
+use std::fmt;
+use std::rc::Rc;
+
+/// A task without its result: to cancel it, to ask how it stands, to hear of its end.
+///
+/// A clone is the same task. It neither keeps the task running nor takes its result, and it stays on its thread
+/// (`!Send`). tokio's `AbortHandle`.
+///
+/// ```
+/// # mainspring::run(async {
+/// let task = mainspring::spawn(std::future::pending::<()>());
+/// let handle = task.handle();
+/// mainspring::spawn(async move { handle.cancel() });
+/// assert!(task.await.unwrap_err().is_cancelled());
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone)]
+#[doc(alias = "AbortHandle")]
+pub struct TaskHandle(pub(super) Rc<dyn AnyTask>);
+
+impl TaskHandle {
+    /// Ends the task where it stands. See [`Task::cancel`](crate::Task::cancel).
+    pub fn cancel(&self) -> bool {
+        self.0.meta().cancel()
+    }
+
+    /// Whether the task is done: finished, panicked or cancelled.
+    #[doc(alias = "done")]
+    pub fn is_finished(&self) -> bool {
+        self.0.meta().is_done()
+    }
+
+    /// Whether the task was cancelled, and is done.
+    pub fn cancelled(&self) -> bool {
+        self.0.meta().phase() == Phase::Cancelled
+    }
+
+    /// Whether the task panicked.
+    pub fn panicked(&self) -> bool {
+        self.0.meta().phase() == Phase::Panicked
+    }
+
+    /// Which task it is.
+    pub fn id(&self) -> TaskId {
+        self.0.meta().id()
+    }
+
+    /// The task's name: `Task-1` and so on, or what it was given.
+    pub fn name(&self) -> String {
+        self.0.meta().task_name().to_string()
+    }
+
+    /// Names the task, for messages.
+    pub fn set_name(&self, name: impl Into<String>) {
+        self.0.meta().set_name(name.into());
+    }
+
+    /// Has `callback` called when the task is done. See [`Task::add_done_callback`](crate::Task::add_done_callback).
+    pub fn add_done_callback(&self, callback: impl FnOnce(&TaskHandle) + 'static) {
+        self.call_when_done(Box::new(callback));
+    }
+}
+
+impl PartialEq for TaskHandle {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for TaskHandle {}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle")
+            .field("name", &self.name())
+            .field("phase", &self.0.meta().phase())
+            .finish_non_exhaustive()
+    }
+}
+
+impl EventLoop {
+    /// The tasks of this loop that are not done, in the order they were made.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let tasks = ["a", "b"].map(|name| mainspring::spawn_named(name, async {}));
+    /// let names: Vec<_> = event_loop.all_tasks().iter().map(|task| task.name()).collect();
+    /// assert_eq!(names, ["a", "b"]);
+    /// for task in tasks {
+    ///     task.await.unwrap();
+    /// }
+    /// assert_eq!(event_loop.all_tasks(), []);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn all_tasks(&self) -> Vec<TaskHandle> {
+        let mut tasks: Vec<_> = self.core().all_tasks().into_iter().map(TaskHandle).collect();
+        tasks.sort_by_key(TaskHandle::id);
+        tasks
+    }
+}

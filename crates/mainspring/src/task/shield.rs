@@ -1,0 +1,74 @@
+//! Small ones: giving way, and work that goes on when nobody waits for it any more.
+
+use super::{Task, spawn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Lets everything else that is ready run once. asyncio's `sleep(0)`.
+///
+/// Cancel safety: nothing is lost by giving it up.
+///
+/// ```
+/// # mainspring::run(async {
+/// let task = mainspring::spawn(async {});
+/// mainspring::yield_now().await;
+/// assert!(task.is_finished());
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn yield_now() -> impl Future<Output = ()> {
+    YieldNow { gave_way: false }
+}
+
+struct YieldNow {
+    gave_way: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.gave_way {
+            return Poll::Ready(());
+        }
+        self.gave_way = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Protects `future` from whoever waits for it: it runs as a task of its own, and goes on if the wait is given up.
+///
+/// In Rust that is what [`spawn`] does, and this is `spawn` under the name by which asyncio's users look for it. A
+/// task that exists already needs no shield: `timeout(limit, &mut task)` gives up the wait and keeps the task.
+///
+/// # Panics
+///
+/// Like [`spawn`].
+///
+/// ```
+/// use mainspring::{shield, sleep, timeout};
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let saved = Rc::new(Cell::new(false));
+/// let flag = Rc::clone(&saved);
+/// let save = async move {
+///     sleep(Duration::from_millis(2)).await;
+///     flag.set(true);
+/// };
+/// assert!(timeout(Duration::from_millis(1), shield(save)).await.is_err());
+/// sleep(Duration::from_millis(5)).await;
+/// assert!(saved.get());
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[track_caller]
+pub fn shield<F>(future: F) -> Task<F::Output>
+where
+    F: IntoFuture<IntoFuture: 'static, Output: 'static>,
+{
+    spawn(future)
+}

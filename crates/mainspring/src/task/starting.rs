@@ -1,0 +1,179 @@
+//! How a task begins: [`spawn`], [`TaskBuilder`], and the one place where a future becomes a task of the loop.
+
+use super::Task;
+use super::context::{self, Context};
+use super::guarded::{Guarded, Sink};
+use super::state::State;
+use crate::error::Error;
+use crate::event_loop::{Core, EventLoop, wake_call};
+use crate::host::{Call, Inbound};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Runs `future` as a task on the loop that runs on this thread: it takes its first step in the next pass.
+///
+/// asyncio's `create_task`. The future need not be `Send`, and neither is the [`Task`].
+///
+/// # Panics
+///
+/// If no loop runs on this thread. [`EventLoop::spawn`](crate::EventLoop::spawn) needs none to run.
+///
+/// ```
+/// # mainspring::run(async {
+/// let task = mainspring::spawn(async { 6 * 7 });
+/// assert_eq!(task.await, Ok(42));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[doc(alias = "create_task")]
+#[doc(alias = "ensure_future")]
+#[track_caller]
+pub fn spawn<F>(future: F) -> Task<F::Output>
+where
+    F: IntoFuture<IntoFuture: 'static, Output: 'static>,
+{
+    Task::start(EventLoop::current().core(), future.into_future())
+}
+
+/// [`spawn`], with a name for messages.
+///
+/// # Panics
+///
+/// Like [`spawn`].
+///
+/// ```
+/// # mainspring::run(async {
+/// let task = mainspring::spawn_named("answer", async { 6 * 7 });
+/// assert_eq!(task.name(), "answer");
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[track_caller]
+pub fn spawn_named<F>(name: impl Into<String>, future: F) -> Task<F::Output>
+where
+    F: IntoFuture<IntoFuture: 'static, Output: 'static>,
+{
+    TaskBuilder::new().name(name).spawn(future)
+}
+
+/// A task that begins with more than a future: a name, a context.
+///
+/// ```
+/// use mainspring::TaskBuilder;
+/// use mainspring::context::Context;
+///
+/// # mainspring::run(async {
+/// let task = TaskBuilder::new().name("clean").context(Context::new()).spawn(async { 6 * 7 });
+/// assert_eq!(task.name(), "clean");
+/// assert_eq!(task.await, Ok(42));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a builder starts nothing before `spawn`"]
+pub struct TaskBuilder {
+    name: Option<String>,
+    context: Option<Context>,
+}
+
+impl TaskBuilder {
+    /// A task as [`spawn`] makes it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The task's name, in place of `Task-1` and so on.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        TaskBuilder { name: Some(name.into()), ..self }
+    }
+
+    /// The variables that the task begins with, in place of a copy of the current ones.
+    pub fn context(self, context: Context) -> Self {
+        TaskBuilder { context: Some(context), ..self }
+    }
+
+    /// Starts the task on the loop that runs on this thread.
+    ///
+    /// # Panics
+    ///
+    /// Like [`spawn`].
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> Task<F::Output>
+    where
+        F: IntoFuture<IntoFuture: 'static, Output: 'static>,
+    {
+        self.start(EventLoop::current().core(), future.into_future())
+    }
+
+    /// Starts the task on `event_loop`. [`Error::Closed`] if that is closed.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, TaskBuilder};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let task = TaskBuilder::new().name("answer").spawn_on(&event_loop, async { 6 * 7 })?;
+    /// assert_eq!(event_loop.run_until_complete(task)?, Ok(42));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn spawn_on<F>(self, event_loop: &EventLoop, future: F) -> Result<Task<F::Output>, Error>
+    where
+        F: IntoFuture<IntoFuture: 'static, Output: 'static>,
+    {
+        event_loop.core().check_open()?;
+        Ok(self.start(event_loop.core(), future.into_future()))
+    }
+
+    fn start<T: 'static>(self, core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Task<T> {
+        let context = self.context.map_or_else(context::inherited, Context::into_slot);
+        let state = State::new(core, self.name, context);
+        launch(core, Rc::clone(&state), future);
+        Task { state }
+    }
+}
+
+impl<T: 'static> Task<T> {
+    /// Starts a task.
+    pub(crate) fn start(core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Self {
+        let state = State::new(core, None, context::inherited());
+        launch(core, Rc::clone(&state), future);
+        Task { state }
+    }
+}
+
+/// Makes `future` a task of the loop, by way of the loop's task factory if it has one.
+pub(super) fn launch<F, S>(core: &Rc<Core>, sink: S, future: F)
+where
+    F: Future<Output = S::Output> + 'static,
+    S: Sink<Output: 'static> + 'static,
+{
+    match core.task_factory.get() {
+        None => launch_plain(core, sink, future),
+        Some(factory) => {
+            let made = factory.make(sink.state(), future);
+            launch_plain(core, sink, made);
+        }
+    }
+}
+
+fn launch_plain<F, S>(core: &Rc<Core>, sink: S, future: F)
+where
+    F: Future<Output = S::Output> + 'static,
+    S: Sink<Output: 'static> + 'static,
+{
+    let state = Rc::clone(sink.state());
+    if core.check_open().is_err() {
+        // What made the future, or the factory, has closed the loop. The guard settles the task.
+        return drop(Guarded::new(future, sink));
+    }
+    core.live_futures.set(core.live_futures.get() + 1);
+    let guarded = Guarded::new(future, sink);
+    let inbox = Arc::clone(core.inbox());
+    let schedule = move |step| {
+        // A closed loop has no use for it: the future is dropped with the step, or was before.
+        let _ = wake_call(&inbox, Inbound::Task(step));
+    };
+    let (step, canceller) = async_task::spawn_local(guarded, schedule);
+    let place = core.keep_task(Rc::clone(&state) as _);
+    state.meta.started(place, canceller);
+    core.engine.call_soon(Call::Task(step));
+}

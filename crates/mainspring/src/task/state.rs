@@ -1,0 +1,242 @@
+//! What a task and its handles share: [`State`], of which everything but the result is [`Meta`].
+//!
+//! # Rules of the phase
+//!
+//! - `Running` from the beginning; the canceller is there from when the task is started.
+//! - `Cancelling` when somebody has cancelled: the canceller is gone, the future is not.
+//! - `Finished`, `Cancelled` or `Panicked` from when the future is gone, for good. The loop no longer lists the
+//!   task then, and its callbacks are on their way.
+
+use super::context::Slot;
+use super::{JoinError, TaskHandle};
+use crate::event_loop::{Core, ExceptionContext};
+use crate::handle::Once;
+use crate::host::Call;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+
+/// Which task of its loop a task is: the first is 1. No number is used twice.
+///
+/// ```
+/// # mainspring::run(async {
+/// let task = mainspring::spawn(async { mainspring::current_task().map(|task| task.id()) });
+/// let id = task.id();
+/// assert_eq!(task.name(), format!("Task-{id}"));
+/// assert_eq!(task.await, Ok(Some(id)));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(u64);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How messages call a task.
+#[derive(Clone)]
+pub(crate) struct TaskName {
+    pub(super) id: TaskId,
+    given: Option<String>,
+}
+
+impl fmt::Display for TaskName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.given {
+            Some(name) => f.write_str(name),
+            None => write!(f, "Task-{}", self.id),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    Cancelling,
+    Finished,
+    Cancelled,
+    Panicked,
+}
+
+/// A task of any result.
+pub(crate) trait AnyTask {
+    fn meta(&self) -> &Meta;
+}
+
+pub(super) type DoneCallback = Box<dyn FnOnce(&TaskHandle)>;
+
+/// What does not depend on the type of the result.
+pub(crate) struct Meta {
+    core: Weak<Core>,
+    id: TaskId,
+    name: RefCell<Option<String>>,
+    phase: Cell<Phase>,
+    /// Where the core lists the task.
+    place: Cell<Option<usize>>,
+    /// Dropping it cancels.
+    canceller: Cell<Option<async_task::Task<()>>>,
+    pub(super) context: Slot,
+    callbacks: RefCell<Vec<DoneCallback>>,
+}
+
+pub(super) struct State<T> {
+    pub(super) meta: Meta,
+    pub(super) progress: RefCell<Progress<T>>,
+    /// Nobody is going to ask for the result.
+    pub(super) is_detached: Cell<bool>,
+}
+
+pub(super) enum Progress<T> {
+    Running(Option<Waker>),
+    Finished(Result<T, JoinError>),
+    Taken,
+}
+
+impl Meta {
+    pub(super) fn id(&self) -> TaskId {
+        self.id
+    }
+
+    pub(super) fn task_name(&self) -> TaskName {
+        TaskName { id: self.id, given: self.name.borrow().clone() }
+    }
+
+    pub(super) fn set_name(&self, name: String) {
+        let former = self.name.replace(Some(name));
+        drop(former);
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        !matches!(self.phase.get(), Phase::Running | Phase::Cancelling)
+    }
+
+    pub(crate) fn cancel(&self) -> bool {
+        if self.phase.get() != Phase::Running {
+            return false;
+        }
+        self.phase.set(Phase::Cancelling);
+        let canceller = self.canceller.take();
+        drop(canceller);
+        true
+    }
+
+    pub(super) fn core(&self) -> Option<Rc<Core>> {
+        self.core.upgrade()
+    }
+
+    /// The task is on its way: from here on it can be cancelled, and is if that was asked for before.
+    pub(super) fn started(&self, place: usize, canceller: async_task::Task<()>) {
+        self.place.set(Some(place));
+        if self.phase.get() == Phase::Running {
+            self.canceller.set(Some(canceller));
+        } else {
+            drop(canceller);
+        }
+    }
+
+    /// The future is gone. Runs no foreign code.
+    fn done(&self, phase: Phase) {
+        self.phase.set(phase);
+        if let Some(canceller) = self.canceller.take() {
+            canceller.detach();
+        }
+        let Some(place) = self.place.take() else { return };
+        if let Some(core) = self.core() {
+            core.live_futures.set(core.live_futures.get().saturating_sub(1));
+            core.forget_task(place);
+        }
+    }
+
+    pub(super) fn report(&self, text: &str) {
+        if let Some(core) = self.core() {
+            let message = format!("{} panicked, and nobody asked for its result", self.task_name());
+            core.call_exception_handler(&ExceptionContext::of_panic(&message, text.to_owned()));
+        }
+    }
+}
+
+impl TaskHandle {
+    /// Schedules `callback`, or keeps it until the task is done.
+    pub(super) fn call_when_done(&self, callback: DoneCallback) {
+        let meta = self.0.meta();
+        if meta.is_done() {
+            self.schedule(callback);
+        } else {
+            meta.callbacks.borrow_mut().push(callback);
+        }
+    }
+
+    fn schedule(&self, callback: DoneCallback) {
+        let meta = self.0.meta();
+        let Some(core) = meta.core() else { return };
+        if core.check_open().is_ok() {
+            let task = self.clone();
+            core.call_soon(Call::Handle(Once::shared(move || callback(&task))));
+        } else {
+            let name = meta.task_name();
+            let message = format!("{name} was done after its loop was closed: its callback is not called");
+            core.call_exception_handler(&ExceptionContext::new(message));
+        }
+    }
+}
+
+impl<T: 'static> State<T> {
+    pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: Slot) -> Rc<Self> {
+        let number = core.tasks_made.get() + 1;
+        core.tasks_made.set(number);
+        Rc::new(State {
+            meta: Meta {
+                core: Rc::downgrade(core),
+                id: TaskId(number),
+                name: RefCell::new(name),
+                phase: Cell::new(Phase::Running),
+                place: Cell::new(None),
+                canceller: Cell::new(None),
+                context,
+                callbacks: RefCell::default(),
+            },
+            progress: RefCell::new(Progress::Running(None)),
+            is_detached: Cell::new(false),
+        })
+    }
+
+    /// Sets the result, once; called when the future is gone.
+    pub(super) fn settle(self: &Rc<Self>, result: Result<T, JoinError>) {
+        self.meta.done(match &result {
+            Ok(_) => Phase::Finished,
+            Err(error) if error.is_panic() => Phase::Panicked,
+            Err(_) => Phase::Cancelled,
+        });
+        let callbacks = self.meta.callbacks.take();
+        if !callbacks.is_empty() {
+            let handle = TaskHandle(Rc::clone(self) as Rc<dyn AnyTask>);
+            callbacks.into_iter().for_each(|callback| handle.schedule(callback));
+        }
+        // From here on foreign code runs; everything of ours is in place.
+        if self.is_detached.get() {
+            match result {
+                Err(error) if error.is_panic() => self.meta.report(error.panic_text().unwrap_or_default()),
+                unwanted => drop(unwanted),
+            }
+        } else {
+            let former = self.progress.replace(Progress::Finished(result));
+            if let Progress::Running(Some(waker)) = former {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl<T> AnyTask for State<T> {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+}
