@@ -60,10 +60,11 @@ impl WaitList {
                 }
                 let key = self.key(&mut wait.seat);
                 if self.0.borrow().is_chosen(key) {
-                    self.0.borrow_mut().stand_again(key);
+                    let mut line = self.0.borrow_mut();
+                    line.stand_again(key);
+                    *line.note_mut(key) = Turn::default();
                 }
-                line::keep_waker(&self.0, |line| line, key, cx);
-                if !self.0.borrow().is_chosen(key) {
+                if self.poll_chosen(key, cx).is_pending() {
                     return Poll::Pending;
                 }
             }
@@ -73,13 +74,16 @@ impl WaitList {
 
     /// Takes the seat, or finds out whether it was woken; then it is free again.
     pub(crate) fn poll_wait(&self, seat: &mut Seat, cx: &Context<'_>) -> Poll<()> {
-        let key = self.key(seat);
-        line::keep_waker(&self.0, |line| line, key, cx);
-        if !self.0.borrow().is_chosen(key) {
-            return Poll::Pending;
+        let polled = self.poll_chosen(self.key(seat), cx);
+        if polled.is_ready() {
+            self.take_turn(seat);
         }
-        self.take_turn(seat);
-        Poll::Ready(())
+        polled
+    }
+
+    fn poll_chosen(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
+        line::keep_waker(&self.0, |line| line, key, cx);
+        if self.0.borrow().is_chosen(key) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn key<'a>(&self, seat: &'a mut Seat) -> &'a Key {
@@ -94,22 +98,31 @@ impl WaitList {
         }
     }
 
-    /// Gives the seat up. If it was this one's turn, it is the next one's.
-    pub(crate) fn leave(&self, seat: &mut Seat) {
-        let Some(key) = seat.0.take() else { return };
+    /// Gives the seat up. If it was this one's turn, it is the next one's; `true` if there is nobody to have it.
+    pub(crate) fn leave(&self, seat: &mut Seat) -> bool {
+        let Some(key) = seat.0.take() else { return false };
         let left = self.0.borrow_mut().leave(key);
-        if left.was_chosen && left.note == Turn(true) {
-            self.wake_one();
-        }
+        left.was_chosen && left.note == Turn(true) && !self.wake_one()
     }
 
     /// Wakes who is first. `false` if nobody waits.
     pub(crate) fn wake_one(&self) -> bool {
-        let is_one = self.0.borrow_mut().choose_first().map(|turn| *turn = Turn(true)).is_some();
-        if is_one {
-            line::wake_chosen(&self.0, |line| line);
+        self.wake(1) == 1
+    }
+
+    /// Wakes the first `count`, or all if they are fewer, and says how many.
+    pub(crate) fn wake(&self, count: usize) -> usize {
+        let mut line = self.0.borrow_mut();
+        let mut chosen = 0;
+        while chosen < count
+            && let Some(turn) = line.choose_first()
+        {
+            *turn = Turn(true);
+            chosen += 1;
         }
-        is_one
+        drop(line);
+        line::wake_chosen(&self.0, |line| line);
+        chosen
     }
 
     /// Wakes all who wait now, in the order they came.
@@ -121,6 +134,24 @@ impl WaitList {
     /// How many wait and were not woken.
     pub(crate) fn waiting(&self) -> usize {
         self.0.borrow().waiting()
+    }
+}
+
+/// Waiting in steps, for who has something to do in between.
+impl Wait<'_> {
+    /// Stands in the list from now on.
+    pub(crate) fn enter(&mut self) {
+        self.list.key(&mut self.seat);
+    }
+
+    /// Waits until it is woken, and keeps its turn: dropped now, it hands it on.
+    pub(crate) async fn woken(&mut self) {
+        poll_fn(|cx| self.list.poll_chosen(self.list.key(&mut self.seat), cx)).await;
+    }
+
+    /// The turn is used.
+    pub(crate) fn finish(mut self) {
+        self.list.take_turn(&mut self.seat);
     }
 }
 

@@ -1,0 +1,244 @@
+//! `Lock`: a value that one task at a time uses.
+//!
+//! The value is reached through a guard, and a guard is made only by who took the lock's one permit: that is what the
+//! `unsafe` of this file rests on.
+
+use super::permits::Permits;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+/// A value that one task at a time uses, across `await`s: `asyncio.Lock`, with what it guards inside.
+///
+/// Fair: who asks first gets it first. A task that panics lets go of it like any other. It is for the tasks of one
+/// thread (`!Sync`); share it through an [`Rc`]. A value that nobody holds across an `await` needs none: a
+/// [`RefCell`](std::cell::RefCell) does.
+///
+/// ```
+/// use mainspring::{sleep, spawn, sync::Lock};
+/// use std::rc::Rc;
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let count = Rc::new(Lock::new(0));
+/// let tasks = [(); 3].map(|()| {
+///     let count = count.clone();
+///     spawn(async move {
+///         let mut count = count.lock().await;
+///         let before = *count;
+///         sleep(Duration::ZERO).await;
+///         *count = before + 1;
+///     })
+/// });
+/// for task in tasks {
+///     task.await.unwrap();
+/// }
+/// assert_eq!(*count.lock().await, 3);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[doc(alias = "Mutex")]
+pub struct Lock<T: ?Sized> {
+    permits: Permits,
+    value: UnsafeCell<T>,
+}
+
+impl<T> Lock<T> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        Lock { permits: Permits::new(1, 1), value: UnsafeCell::new(value) }
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> Lock<T> {
+    /// Waits for the value, and holds it until the guard is dropped.
+    ///
+    /// Cancel safety: the lock is not held by who gave up; its place in line is lost.
+    #[doc(alias = "acquire")]
+    pub async fn lock(&self) -> LockGuard<'_, T> {
+        self.take().await;
+        LockGuard { lock: self }
+    }
+
+    /// The value, if nobody holds it or waits for it.
+    ///
+    /// ```
+    /// let lock = mainspring::sync::Lock::new('a');
+    /// let guard = lock.try_lock().unwrap();
+    /// assert!(lock.locked() && lock.try_lock().is_none());
+    /// drop(guard);
+    /// assert!(!lock.locked());
+    /// ```
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        self.permits.try_acquire(1).ok()?;
+        Some(LockGuard { lock: self })
+    }
+
+    /// [`lock`](Lock::lock), with a guard that holds the lock itself: it may go to another task.
+    ///
+    /// Cancel safety: as [`lock`](Lock::lock).
+    ///
+    /// ```
+    /// # use mainspring::{spawn, sync::Lock};
+    /// # use std::rc::Rc;
+    /// # mainspring::run(async {
+    /// let names = Rc::new(Lock::new(vec!["a"]));
+    /// let mut guard = names.clone().lock_owned().await;
+    /// spawn(async move { guard.push("b") }).await.unwrap();
+    /// assert_eq!(*names.lock().await, ["a", "b"]);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn lock_owned(self: Rc<Self>) -> OwnedLockGuard<T> {
+        self.take().await;
+        OwnedLockGuard { lock: self }
+    }
+
+    /// [`try_lock`](Lock::try_lock), with a guard that holds the lock itself.
+    pub fn try_lock_owned(self: Rc<Self>) -> Option<OwnedLockGuard<T>> {
+        self.permits.try_acquire(1).ok()?;
+        Some(OwnedLockGuard { lock: self })
+    }
+
+    /// Whether somebody holds it, or it is about to be somebody's who waited.
+    pub fn locked(&self) -> bool {
+        self.permits.is_exhausted()
+    }
+
+    /// The value; who has the lock alone need not lock it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    async fn take(&self) {
+        // Nobody closes these permits.
+        let _ = self.permits.acquire(1).await;
+    }
+}
+
+impl<T: Default> Default for Lock<T> {
+    fn default() -> Self {
+        Lock::new(T::default())
+    }
+}
+
+impl<T> From<T> for Lock<T> {
+    fn from(value: T) -> Self {
+        Lock::new(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Lock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lock = f.debug_struct("Lock");
+        let waiting = self.permits.waiting();
+        match self.try_lock() {
+            Some(guard) => lock.field("value", &&*guard),
+            None => lock.field("value", &format_args!("<locked>")),
+        };
+        lock.field("waiting", &waiting).finish_non_exhaustive()
+    }
+}
+
+/// The value of a [`Lock`], which is let go of when this is dropped.
+#[must_use = "dropped at once, the lock is free at once"]
+pub struct LockGuard<'a, T: ?Sized> {
+    lock: &'a Lock<T>,
+}
+
+/// [`LockGuard`] that holds its lock. See [`Lock::lock_owned`].
+#[must_use = "dropped at once, the lock is free at once"]
+pub struct OwnedLockGuard<T: ?Sized> {
+    lock: Rc<Lock<T>>,
+}
+
+/// A guard that can be given back for a while: what [`Condition::wait`](super::Condition::wait) takes, which is
+/// [`LockGuard`] and [`OwnedLockGuard`].
+pub trait AnyLockGuard: DerefMut + sealed::Relock {}
+
+impl<T: ?Sized> AnyLockGuard for LockGuard<'_, T> {}
+impl<T: ?Sized> AnyLockGuard for OwnedLockGuard<T> {}
+
+mod sealed {
+    /// How a guard is given back and taken again.
+    pub trait Relock: Sized {
+        type Unlocked;
+
+        fn unlock(self) -> Self::Unlocked;
+
+        fn relock(unlocked: Self::Unlocked) -> impl Future<Output = Self>;
+    }
+}
+
+impl<'a, T: ?Sized> sealed::Relock for LockGuard<'a, T> {
+    type Unlocked = &'a Lock<T>;
+
+    fn unlock(self) -> &'a Lock<T> {
+        self.lock
+    }
+
+    fn relock(lock: &'a Lock<T>) -> impl Future<Output = Self> {
+        lock.lock()
+    }
+}
+
+impl<T: ?Sized> sealed::Relock for OwnedLockGuard<T> {
+    type Unlocked = Rc<Lock<T>>;
+
+    fn unlock(self) -> Rc<Lock<T>> {
+        Rc::clone(&self.lock)
+    }
+
+    fn relock(lock: Rc<Lock<T>>) -> impl Future<Output = Self> {
+        lock.lock_owned()
+    }
+}
+
+macro_rules! guard {
+    ([$($generics:tt)*] $guard:ty) => {
+        impl<$($generics)* T: ?Sized> Deref for $guard {
+            type Target = T;
+
+            fn deref(&self) -> &T {
+                // SAFETY: this guard has the lock's only permit until it is dropped, so no other guard lends the
+                // value out; `get_mut` and `into_inner` need the lock itself, which the guard borrows or shares. The
+                // lock is not `Sync`, so all of this is on one thread.
+                unsafe { &*self.lock.value.get() }
+            }
+        }
+
+        impl<$($generics)* T: ?Sized> DerefMut for $guard {
+            fn deref_mut(&mut self) -> &mut T {
+                // SAFETY: as in `deref`; and this guard itself is borrowed mutably, so what it lends is the only one.
+                unsafe { &mut *self.lock.value.get() }
+            }
+        }
+
+        impl<$($generics)* T: ?Sized> Drop for $guard {
+            fn drop(&mut self) {
+                self.lock.permits.give_back(1);
+            }
+        }
+
+        impl<$($generics)* T: ?Sized + fmt::Debug> fmt::Debug for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+
+        impl<$($generics)* T: ?Sized + fmt::Display> fmt::Display for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+    };
+}
+
+guard!(['a,] LockGuard<'a, T>);
+guard!([] OwnedLockGuard<T>);

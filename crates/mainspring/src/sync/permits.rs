@@ -1,0 +1,219 @@
+//! `Permits`: a number of equal things that are lent out in the order they are asked for.
+//!
+//! What [`Semaphore`](super::Semaphore), [`Lock`](super::Lock) and [`RwLock`](super::RwLock) are made of.
+//!
+//! Permits go from hand to hand: what is given back is taken off the count for who is first in line before that task
+//! runs. So nobody who comes in between is faster, and who leaves with permits that it never saw gives them back. Who
+//! wants many keeps those behind it waiting, though there may be enough for them: else it might wait for ever.
+
+use super::line::{self, Key, Line};
+use std::cell::RefCell;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pub(super) struct Permits {
+    state: RefCell<State>,
+}
+
+struct State {
+    available: usize,
+    /// There are never more than this.
+    bound: usize,
+    is_closed: bool,
+    line: Line<Wish>,
+}
+
+struct Wish {
+    permits: usize,
+    /// Chosen because they are there, and not because there will be none.
+    is_granted: bool,
+}
+
+/// Why there is no permit now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryAcquireError {
+    /// The semaphore is closed.
+    Closed,
+    /// There are too few permits, or others wait for them.
+    NoPermits,
+}
+
+/// The semaphore is closed, and gives no more permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcquireError;
+
+impl fmt::Display for TryAcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryAcquireError::Closed => AcquireError.fmt(f),
+            TryAcquireError::NoPermits => f.write_str("there are too few permits at this time"),
+        }
+    }
+}
+
+impl std::error::Error for TryAcquireError {}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the semaphore is closed")
+    }
+}
+
+impl std::error::Error for AcquireError {}
+
+impl Permits {
+    pub(super) const fn new(available: usize, bound: usize) -> Self {
+        let state = State { available, bound, is_closed: false, line: Line::new() };
+        Permits { state: RefCell::new(state) }
+    }
+
+    pub(super) fn available(&self) -> usize {
+        self.state.borrow().available
+    }
+
+    /// How many tasks wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.state.borrow().line.waiting()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.borrow().is_closed
+    }
+
+    /// Whether a permit would have to be waited for.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let state = self.state.borrow();
+        state.available == 0 || state.line.waiting() > 0
+    }
+
+    pub(super) fn try_acquire(&self, permits: usize) -> Result<(), TryAcquireError> {
+        self.state.borrow_mut().take(permits)
+    }
+
+    /// Waits for `permits` of them. Who gets them owes a [`give_back`](Permits::give_back).
+    pub(super) fn acquire(&self, permits: usize) -> Acquire<'_> {
+        Acquire { lender: self, permits, key: None }
+    }
+
+    /// Gives back what was acquired.
+    pub(super) fn give_back(&self, permits: usize) {
+        self.state.borrow_mut().add(permits);
+        self.serve();
+    }
+
+    /// Adds permits. `false`, and nothing is added, if that were more than there may be.
+    pub(super) fn release(&self, permits: usize) -> bool {
+        let mut state = self.state.borrow_mut();
+        let Some(available) = state.available.checked_add(permits).filter(|count| *count <= state.bound)
+        else {
+            return false;
+        };
+        state.available = available;
+        drop(state);
+        self.serve();
+        true
+    }
+
+    /// Takes up to `permits` away for good, and says how many there were.
+    pub(super) fn forget(&self, permits: usize) -> usize {
+        let mut state = self.state.borrow_mut();
+        let forgotten = permits.min(state.available);
+        state.available -= forgotten;
+        forgotten
+    }
+
+    /// Gives no more, and tells those who wait.
+    pub(super) fn close(&self) {
+        let mut state = self.state.borrow_mut();
+        state.is_closed = true;
+        state.line.choose_all();
+        drop(state);
+        line::wake_chosen(&self.state, |state| &mut state.line);
+    }
+
+    /// Gives to those in front what there is for them.
+    fn serve(&self) {
+        if self.state.borrow_mut().grant() {
+            line::wake_chosen(&self.state, |state| &mut state.line);
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, permits: usize) -> Result<(), TryAcquireError> {
+        if self.is_closed {
+            return Err(TryAcquireError::Closed);
+        }
+        if self.line.waiting() > 0 || self.available < permits {
+            return Err(TryAcquireError::NoPermits);
+        }
+        self.available -= permits;
+        Ok(())
+    }
+
+    /// What comes back counts up to the bound: somebody may have released more than was out.
+    fn add(&mut self, permits: usize) {
+        self.available = self.available.saturating_add(permits).min(self.bound);
+    }
+
+    /// Chooses who is in front and can have what it wants.
+    fn grant(&mut self) -> bool {
+        let mut is_any = false;
+        while self.line.first().is_some_and(|wish| wish.permits <= self.available)
+            && let Some(wish) = self.line.choose_first()
+        {
+            wish.is_granted = true;
+            self.available -= wish.permits;
+            is_any = true;
+        }
+        is_any
+    }
+}
+
+/// The wait of [`Permits::acquire`].
+pub(super) struct Acquire<'a> {
+    lender: &'a Permits,
+    permits: usize,
+    key: Option<Key>,
+}
+
+impl Future for Acquire<'_> {
+    type Output = Result<(), AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Acquire { lender, permits, key } = &mut *self;
+        if key.is_none() {
+            let mut state = lender.state.borrow_mut();
+            match state.take(*permits) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(TryAcquireError::Closed) => return Poll::Ready(Err(AcquireError)),
+                Err(TryAcquireError::NoPermits) => {
+                    *key = Some(state.line.join(Wish { permits: *permits, is_granted: false }));
+                }
+            }
+        }
+        let Some(waiting) = key else { return Poll::Pending };
+        line::keep_waker(&lender.state, |state| &mut state.line, waiting, cx);
+        if !lender.state.borrow().line.is_chosen(waiting) {
+            return Poll::Pending;
+        }
+        let Some(waiting) = key.take() else { return Poll::Pending };
+        let left = lender.state.borrow_mut().line.leave(waiting);
+        Poll::Ready(if left.note.is_granted { Ok(()) } else { Err(AcquireError) })
+    }
+}
+
+impl Drop for Acquire<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let mut state = self.lender.state.borrow_mut();
+        let left = state.line.leave(key);
+        if left.note.is_granted {
+            state.add(left.note.permits);
+        }
+        drop(state);
+        // Who stood in front and wanted much may have kept others waiting.
+        self.lender.serve();
+    }
+}

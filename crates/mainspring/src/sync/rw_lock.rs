@@ -1,0 +1,178 @@
+//! `RwLock`: a value that many read or one changes.
+//!
+//! A reader has one permit, a writer all of them: that is what the `unsafe` of this file rests on.
+
+use super::permits::Permits;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+const ALL: usize = usize::MAX;
+
+/// A value that many tasks read or one changes, across `await`s; tokio's, and asyncio has none.
+///
+/// Fair: readers that come after a writer wait for it. So a task that reads must not wait to read once more: a writer
+/// may stand in between. It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+///
+/// ```
+/// use mainspring::sync::RwLock;
+///
+/// # mainspring::run(async {
+/// let lock = RwLock::new(1);
+/// {
+///     let (one, other) = (lock.read().await, lock.read().await);
+///     assert_eq!(*one + *other, 2);
+///     assert!(lock.try_write().is_none());
+/// }
+/// let mut writer = lock.write().await;
+/// *writer += 1;
+/// assert!(lock.try_read().is_none());
+/// assert_eq!(*writer.downgrade(), 2);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct RwLock<T: ?Sized> {
+    permits: Permits,
+    value: UnsafeCell<T>,
+}
+
+impl<T> RwLock<T> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        RwLock { permits: Permits::new(ALL, ALL), value: UnsafeCell::new(value) }
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until nobody changes the value, and those who came before have had their turn.
+    ///
+    /// Cancel safety: nothing is held by who gave up; its place in line is lost.
+    pub async fn read(&self) -> RwLockReadGuard<'_, T> {
+        // Nobody closes these permits.
+        let _ = self.permits.acquire(1).await;
+        RwLockReadGuard { lock: self }
+    }
+
+    /// Waits until nobody reads or changes the value, and those who came before have had their turn.
+    ///
+    /// Cancel safety: as [`read`](RwLock::read).
+    pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
+        let _ = self.permits.acquire(ALL).await;
+        RwLockWriteGuard { lock: self }
+    }
+
+    /// The value to read, if nobody changes it or waits for it.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.permits.try_acquire(1).ok()?;
+        Some(RwLockReadGuard { lock: self })
+    }
+
+    /// The value to change, if nobody holds it or waits for it.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        self.permits.try_acquire(ALL).ok()?;
+        Some(RwLockWriteGuard { lock: self })
+    }
+
+    /// The value; who has the lock alone need not lock it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        RwLock::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lock = f.debug_struct("RwLock");
+        let waiting = self.permits.waiting();
+        match self.try_read() {
+            Some(guard) => lock.field("value", &&*guard),
+            None => lock.field("value", &format_args!("<locked>")),
+        };
+        lock.field("waiting", &waiting).finish_non_exhaustive()
+    }
+}
+
+/// The value of a [`RwLock`], to read.
+#[must_use = "dropped at once, the lock is free at once"]
+pub struct RwLockReadGuard<'a, T: ?Sized> {
+    lock: &'a RwLock<T>,
+}
+
+/// The value of a [`RwLock`], to change.
+#[must_use = "dropped at once, the lock is free at once"]
+pub struct RwLockWriteGuard<'a, T: ?Sized> {
+    lock: &'a RwLock<T>,
+}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    /// Goes on reading: no other writer comes in between, but other readers may.
+    pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
+        let lock = self.lock;
+        // One permit stays out, for the reader. Waking may run others at once, and may panic: the reader is made first.
+        std::mem::forget(self);
+        let reader = RwLockReadGuard { lock };
+        lock.permits.give_back(ALL - 1);
+        reader
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this guard has a permit, so no writer has all of them, and only writers lend the value out to change.
+        // The lock is not `Sync`, so all of this is on one thread.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this guard has all the permits, so there is no other guard. The lock is not `Sync`, so all of this is
+        // on one thread.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; and this guard itself is borrowed mutably, so what it lends is the only one.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.permits.give_back(1);
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.permits.give_back(ALL);
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,279 @@
+//! `Semaphore`: so many at a time.
+
+use super::permits::{AcquireError, Permits, TryAcquireError};
+use std::fmt;
+use std::rc::Rc;
+
+/// Lets so many tasks at a time do something, as `asyncio.Semaphore` and `asyncio.BoundedSemaphore`.
+///
+/// Fair: permits are given in the order they were asked for, and nobody overtakes, not even somebody who wants fewer.
+/// It is for the tasks of one thread (`!Sync`); share it through an [`Rc`].
+///
+/// ```
+/// use mainspring::{sleep, spawn, sync::Semaphore};
+/// use std::rc::Rc;
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let two_at_a_time = Rc::new(Semaphore::new(2));
+/// let tasks = [(); 5].map(|()| {
+///     let semaphore = two_at_a_time.clone();
+///     spawn(async move {
+///         let _permit = semaphore.acquire().await;
+///         sleep(Duration::ZERO).await;
+///         semaphore.available_permits()
+///     })
+/// });
+/// for task in tasks {
+///     assert!(task.await.unwrap() < 2);
+/// }
+/// assert_eq!(two_at_a_time.available_permits(), 2);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[doc(alias = "BoundedSemaphore")]
+pub struct Semaphore {
+    permits: Permits,
+}
+
+/// The answer to a release that would make more permits than a bounded semaphore may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleasedTooOften;
+
+impl fmt::Display for ReleasedTooOften {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the semaphore was released too often")
+    }
+}
+
+impl std::error::Error for ReleasedTooOften {}
+
+impl Semaphore {
+    /// A semaphore with `value` permits, to which [`release`](Semaphore::release) may add any number.
+    pub const fn new(value: usize) -> Self {
+        Semaphore { permits: Permits::new(value, usize::MAX) }
+    }
+
+    /// A semaphore that never has more than `value` permits, with which it begins.
+    ///
+    /// ```
+    /// use mainspring::sync::{ReleasedTooOften, Semaphore};
+    ///
+    /// let semaphore = Semaphore::bounded(1);
+    /// assert_eq!(semaphore.release(1), Err(ReleasedTooOften));
+    /// semaphore.try_acquire().unwrap().forget();
+    /// assert_eq!(semaphore.release(1), Ok(()));
+    /// ```
+    pub const fn bounded(value: usize) -> Self {
+        Semaphore { permits: Permits::new(value, value) }
+    }
+
+    /// Waits for a permit, which goes back when it is dropped. [`AcquireError`] if the semaphore is closed.
+    ///
+    /// Cancel safety: no permit is lost; the place in line is.
+    pub async fn acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.acquire_many(1).await
+    }
+
+    /// Waits for `permits` at once. As long as this stands first in line, nobody else gets any.
+    ///
+    /// Cancel safety: as [`acquire`](Semaphore::acquire).
+    ///
+    /// ```
+    /// # use mainspring::sync::Semaphore;
+    /// # mainspring::run(async {
+    /// let semaphore = Semaphore::new(3);
+    /// let two = semaphore.acquire_many(2).await.unwrap();
+    /// assert!(semaphore.try_acquire_many(2).is_err());
+    /// drop(two);
+    /// assert_eq!(semaphore.available_permits(), 3);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn acquire_many(&self, permits: usize) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.permits.acquire(permits).await?;
+        Ok(SemaphorePermit { semaphore: self, permits })
+    }
+
+    /// A permit if there is one that nobody waits for.
+    pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// `permits` at once, if there are as many and nobody waits.
+    pub fn try_acquire_many(&self, permits: usize) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.permits.try_acquire(permits)?;
+        Ok(SemaphorePermit { semaphore: self, permits })
+    }
+
+    /// [`acquire`](Semaphore::acquire), with a permit that holds the semaphore: for another task.
+    ///
+    /// Cancel safety: as [`acquire`](Semaphore::acquire).
+    ///
+    /// ```
+    /// # use mainspring::sync::Semaphore;
+    /// # use std::rc::Rc;
+    /// # mainspring::run(async {
+    /// let semaphore = Rc::new(Semaphore::new(1));
+    /// let permit = semaphore.clone().acquire_owned().await.unwrap();
+    /// let task = mainspring::spawn(async move { drop(permit) });
+    /// let _mine = semaphore.acquire().await;
+    /// # task.await.unwrap();
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn acquire_owned(self: Rc<Self>) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.acquire_many_owned(1).await
+    }
+
+    /// [`acquire_many`](Semaphore::acquire_many), with a permit that holds the semaphore.
+    ///
+    /// Cancel safety: as [`acquire`](Semaphore::acquire).
+    pub async fn acquire_many_owned(
+        self: Rc<Self>,
+        permits: usize,
+    ) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.permits.acquire(permits).await?;
+        Ok(OwnedSemaphorePermit { semaphore: self, permits })
+    }
+
+    /// [`try_acquire`](Semaphore::try_acquire), with a permit that holds the semaphore.
+    pub fn try_acquire_owned(self: Rc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.permits.try_acquire(1)?;
+        Ok(OwnedSemaphorePermit { semaphore: self, permits: 1 })
+    }
+
+    /// Adds permits, and wakes those they are for. [`ReleasedTooOften`], and nothing is added, if that were more than
+    /// there may be.
+    #[doc(alias = "add_permits")]
+    pub fn release(&self, permits: usize) -> Result<(), ReleasedTooOften> {
+        if self.permits.release(permits) { Ok(()) } else { Err(ReleasedTooOften) }
+    }
+
+    /// Takes up to `permits` that are there away for good, and says how many there were.
+    ///
+    /// ```
+    /// let semaphore = mainspring::sync::Semaphore::new(3);
+    /// assert_eq!(semaphore.forget_permits(2), 2);
+    /// assert_eq!(semaphore.forget_permits(2), 1);
+    /// ```
+    pub fn forget_permits(&self, permits: usize) -> usize {
+        self.permits.forget(permits)
+    }
+
+    /// How many permits are there.
+    pub fn available_permits(&self) -> usize {
+        self.permits.available()
+    }
+
+    /// Whether a permit would have to be waited for.
+    pub fn locked(&self) -> bool {
+        self.permits.is_exhausted()
+    }
+
+    /// Gives no more permits: who waits and who comes is told [`AcquireError`]. Those that are out stay good.
+    ///
+    /// ```
+    /// # use mainspring::sync::{AcquireError, Semaphore};
+    /// # mainspring::run(async {
+    /// let semaphore = Semaphore::new(1);
+    /// semaphore.close();
+    /// assert!(semaphore.is_closed());
+    /// assert_eq!(semaphore.acquire().await.err(), Some(AcquireError));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Whether [`close`](Semaphore::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.permits.is_closed()
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("available", &self.available_permits())
+            .field("waiting", &self.permits.waiting())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Permits of a [`Semaphore`], which go back to it when this is dropped.
+///
+/// ```
+/// let semaphore = mainspring::sync::Semaphore::new(3);
+/// let mut all = semaphore.try_acquire_many(3).unwrap();
+/// let two = all.split(2).unwrap();
+/// assert_eq!((all.count(), two.count()), (1, 2));
+/// drop(two);
+/// all.forget();
+/// assert_eq!(semaphore.available_permits(), 2);
+/// ```
+#[must_use = "dropped at once, it goes back at once"]
+#[derive(Debug)]
+pub struct SemaphorePermit<'a> {
+    semaphore: &'a Semaphore,
+    permits: usize,
+}
+
+/// [`SemaphorePermit`] that holds its semaphore, and so may go anywhere on its thread. See
+/// [`Semaphore::acquire_owned`].
+#[must_use = "dropped at once, it goes back at once"]
+#[derive(Debug)]
+pub struct OwnedSemaphorePermit {
+    semaphore: Rc<Semaphore>,
+    permits: usize,
+}
+
+impl SemaphorePermit<'_> {
+    /// How many permits these are.
+    pub fn count(&self) -> usize {
+        self.permits
+    }
+
+    /// Keeps the permits from going back, for good.
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Makes a permit of its own of some; `None` if these are fewer.
+    pub fn split(&mut self, permits: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(permits)?;
+        Some(SemaphorePermit { semaphore: self.semaphore, permits })
+    }
+}
+
+impl OwnedSemaphorePermit {
+    /// How many permits these are.
+    pub fn count(&self) -> usize {
+        self.permits
+    }
+
+    /// Keeps the permits from going back, for good.
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Makes a permit of its own of some; `None` if these are fewer.
+    pub fn split(&mut self, permits: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(permits)?;
+        Some(OwnedSemaphorePermit { semaphore: Rc::clone(&self.semaphore), permits })
+    }
+}
+
+impl Drop for SemaphorePermit<'_> {
+    fn drop(&mut self) {
+        self.semaphore.permits.give_back(self.permits);
+    }
+}
+
+impl Drop for OwnedSemaphorePermit {
+    fn drop(&mut self) {
+        self.semaphore.permits.give_back(self.permits);
+    }
+}
