@@ -1,0 +1,76 @@
+//! The work on mainspring.
+
+use crate::bell::Bell;
+use crate::rows::Row;
+use crate::{
+    ANYWHERE, BUFFER, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed, timers,
+};
+use mainspring::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    mainspring::run(future).unwrap_or_else(|error| crate::process::fail(&format!("mainspring: {error}")))
+}
+
+pub fn work(row: Row) -> Option<Duration> {
+    run(async {
+        let time = match row {
+            Row::SpawnJoin => timed(spawn_and_join()).await,
+            Row::Yield => timed(give_way()).await,
+            Row::Timers => timed(timers::set_and_cancel(TIMERS, mainspring::sleep)).await,
+            // Queues are on their way into the library.
+            Row::Channel => return None,
+            Row::WakeUp => {
+                let bell = Arc::new(Bell::default());
+                let thread = Arc::clone(&bell).ring(WAKE_UPS);
+                mainspring::spawn(bell.hear(WAKE_UPS)).await.unwrap();
+                thread.join().unwrap()
+            }
+            Row::Echo(_) | Row::Memory => return None,
+        };
+        Some(time)
+    })
+}
+
+async fn spawn_and_join() {
+    let mut tasks = Vec::with_capacity(TASKS);
+    for _ in 0..TASK_BATCHES {
+        tasks.extend((0..TASKS).map(|number| mainspring::spawn(async move { number })));
+        for (number, task) in tasks.drain(..).enumerate() {
+            assert_eq!(task.await, Ok(number));
+        }
+    }
+}
+
+async fn give_way() {
+    let yielder = || async {
+        for _ in 0..YIELDS {
+            mainspring::sleep(Duration::ZERO).await;
+        }
+    };
+    let tasks: Vec<_> = (0..YIELDERS).map(|_| mainspring::spawn(yielder())).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+pub fn serve() {
+    run(async {
+        let listener = TcpListener::bind(ANYWHERE).await.unwrap();
+        announce(listener.local_addr());
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            mainspring::spawn(echo(stream));
+        }
+    })
+}
+
+async fn echo(stream: TcpStream) {
+    let mut buffer = [0; BUFFER];
+    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        if stream.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}

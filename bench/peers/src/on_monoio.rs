@@ -1,0 +1,106 @@
+//! The work on monoio, with the driver it chooses (io_uring where the kernel has it). What it leaves to other crates
+//! is theirs: channels are local-sync's, by the same authors, and the way to give way is futures-lite's.
+
+use crate::bell::Bell;
+use crate::rows::Row;
+use crate::{
+    ANYWHERE, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed,
+    timers,
+};
+use local_sync::mpsc::bounded;
+use monoio::io::{AsyncReadRent, AsyncWriteRentExt};
+use monoio::net::{TcpListener, TcpStream};
+use monoio::{FusionDriver, RuntimeBuilder};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    RuntimeBuilder::<FusionDriver>::new().enable_timer().build().unwrap().block_on(future)
+}
+
+pub fn work(row: Row) -> Option<Duration> {
+    run(async {
+        let time = match row {
+            Row::SpawnJoin => timed(spawn_and_join()).await,
+            Row::Yield => timed(give_way()).await,
+            Row::Timers => timed(timers::set_and_cancel(TIMERS, monoio::time::sleep)).await,
+            Row::Channel => timed(ping_pong()).await,
+            Row::WakeUp => {
+                let bell = Arc::new(Bell::default());
+                let thread = Arc::clone(&bell).ring(WAKE_UPS);
+                monoio::spawn(bell.hear(WAKE_UPS)).await;
+                thread.join().unwrap()
+            }
+            Row::Echo(_) | Row::Memory => return None,
+        };
+        Some(time)
+    })
+}
+
+async fn spawn_and_join() {
+    let mut tasks = Vec::with_capacity(TASKS);
+    for _ in 0..TASK_BATCHES {
+        tasks.extend((0..TASKS).map(|number| monoio::spawn(async move { number })));
+        for (number, task) in tasks.drain(..).enumerate() {
+            assert_eq!(task.await, number);
+        }
+    }
+}
+
+async fn give_way() {
+    let yielder = || async {
+        for _ in 0..YIELDS {
+            smol::future::yield_now().await;
+        }
+    };
+    let tasks: Vec<_> = (0..YIELDERS).map(|_| monoio::spawn(yielder())).collect();
+    for task in tasks {
+        task.await;
+    }
+}
+
+async fn ping_pong() {
+    let (ping, mut pings) = bounded::channel::<usize>(1);
+    let (pong, mut pongs) = bounded::channel::<usize>(1);
+    let answering = monoio::spawn(async move {
+        while let Some(number) = pings.recv().await {
+            assert!(pong.send(number).await.is_ok());
+        }
+    });
+    let asking = monoio::spawn(async move {
+        for number in 0..ROUND_TRIPS {
+            assert!(ping.send(number).await.is_ok());
+            assert_eq!(pongs.recv().await, Some(number));
+        }
+    });
+    asking.await;
+    answering.await;
+}
+
+pub fn serve() {
+    run(async {
+        let listener = TcpListener::bind(ANYWHERE).unwrap();
+        announce(listener.local_addr().unwrap());
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            monoio::spawn(echo(stream));
+        }
+    })
+}
+
+async fn echo(mut stream: TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let mut buffer = Vec::with_capacity(BUFFER);
+    loop {
+        let (count, filled) = stream.read(buffer).await;
+        if !matches!(count, Ok(1..)) {
+            return;
+        }
+        let (sent, emptied) = stream.write_all(filled).await;
+        if sent.is_err() {
+            return;
+        }
+        buffer = emptied;
+        buffer.clear();
+    }
+}

@@ -1,0 +1,97 @@
+//! The work on tokio: its current-thread runtime. No future here needs a `LocalSet`, which would cost more.
+
+use crate::bell::Bell;
+use crate::rows::Row;
+use crate::{
+    ANYWHERE, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed,
+    timers,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+pub fn work(row: Row) -> Option<Duration> {
+    run(async {
+        let time = match row {
+            Row::SpawnJoin => timed(spawn_and_join()).await,
+            Row::Yield => timed(give_way()).await,
+            Row::Timers => timed(timers::set_and_cancel(TIMERS, tokio::time::sleep)).await,
+            Row::Channel => timed(ping_pong()).await,
+            Row::WakeUp => {
+                let bell = Arc::new(Bell::default());
+                let thread = Arc::clone(&bell).ring(WAKE_UPS);
+                tokio::spawn(bell.hear(WAKE_UPS)).await.unwrap();
+                thread.join().unwrap()
+            }
+            Row::Echo(_) | Row::Memory => return None,
+        };
+        Some(time)
+    })
+}
+
+async fn spawn_and_join() {
+    let mut tasks = Vec::with_capacity(TASKS);
+    for _ in 0..TASK_BATCHES {
+        tasks.extend((0..TASKS).map(|number| tokio::spawn(async move { number })));
+        for (number, task) in tasks.drain(..).enumerate() {
+            assert_eq!(task.await.unwrap(), number);
+        }
+    }
+}
+
+async fn give_way() {
+    let yielder = || async {
+        for _ in 0..YIELDS {
+            tokio::task::yield_now().await;
+        }
+    };
+    let tasks: Vec<_> = (0..YIELDERS).map(|_| tokio::spawn(yielder())).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+async fn ping_pong() {
+    let (ping, mut pings) = mpsc::channel::<usize>(1);
+    let (pong, mut pongs) = mpsc::channel::<usize>(1);
+    let answering = tokio::spawn(async move {
+        while let Some(number) = pings.recv().await {
+            pong.send(number).await.unwrap();
+        }
+    });
+    let asking = tokio::spawn(async move {
+        for number in 0..ROUND_TRIPS {
+            ping.send(number).await.unwrap();
+            assert_eq!(pongs.recv().await, Some(number));
+        }
+    });
+    asking.await.unwrap();
+    answering.await.unwrap();
+}
+
+pub fn serve() {
+    run(async {
+        let listener = TcpListener::bind(ANYWHERE).await.unwrap();
+        announce(listener.local_addr().unwrap());
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(echo(stream));
+        }
+    })
+}
+
+async fn echo(mut stream: TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let mut buffer = [0; BUFFER];
+    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        if stream.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The table: medians with the lowest and highest figure, and how far ahead of tokio each is.
+
+use crate::director::Figure;
+use crate::rows::{Row, Runtime};
+use std::fmt;
+
+/// The figures of one runtime on one row, one for each round.
+#[derive(Default)]
+struct Cell {
+    values: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
+pub struct Table {
+    rows: Vec<(Row, [Cell; Runtime::ALL.len()])>,
+}
+
+impl Table {
+    pub fn new(rows: &[Row]) -> Self {
+        Table { rows: rows.iter().map(|&row| (row, Default::default())).collect() }
+    }
+
+    pub fn add(&mut self, row: Row, runtime: Runtime, figure: Figure) {
+        if let Some((_, cells)) = self.rows.iter_mut().find(|(known, _)| *known == row) {
+            let cell = &mut cells[runtime as usize];
+            cell.values.push(figure.value);
+            cell.cpu.extend(figure.cpu);
+        }
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+/// A figure with as many digits as one reads.
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 100_000.0 => format!("{:.0}k", value / 1_000.0),
+        value if value >= 10_000.0 => format!("{:.1}k", value / 1_000.0),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value => format!("{value:.1}"),
+    }
+}
+
+/// How much better `value` is than `base`: above 1 is better.
+fn ratio(value: f64, base: f64, is_rate: bool) -> f64 {
+    if is_rate { value / base } else { base / value }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rounds = self.rows.iter().map(|(_, cells)| cells[0].values.len()).max().unwrap_or(0);
+        writeln!(
+            f,
+            "\nMedians of {rounds} rounds (lowest..highest); then the ratio to tokio, above 1 is better.\n"
+        )?;
+        header(f, "")?;
+        let mut ahead = 0;
+        for (row, cells) in &self.rows {
+            let title = format!("{}, {}", row.title(), row.unit());
+            let values = cells.each_ref().map(|cell| cell.values.as_slice());
+            ahead += usize::from(line(f, &title, values, row.is_rate())? > 1.0);
+        }
+        if self.rows.iter().any(|(row, _)| row.is_rate()) {
+            writeln!(f, "\nThe processor's time of the server alone, for one echo; not counted below.\n")?;
+            header(f, "")?;
+            for (row, cells) in self.rows.iter().filter(|(row, _)| row.is_rate()) {
+                let title = format!("{}, ns", row.title());
+                line(f, &title, cells.each_ref().map(|cell| cell.cpu.as_slice()), false)?;
+            }
+        }
+        writeln!(f, "\nahead of tokio on {ahead} of {} rows", self.rows.len())
+    }
+}
+
+fn header(f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
+    write!(f, "| {title:<38} |")?;
+    for runtime in Runtime::ALL {
+        write!(f, " {:<30} |", runtime.name())?;
+    }
+    write!(f, "\n| {:-<38} |", "")?;
+    for _ in Runtime::ALL {
+        write!(f, " {:-<30} |", "")?;
+    }
+    writeln!(f)
+}
+
+/// Writes a line, and gives mainspring's ratio to tokio.
+fn line(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    values: [&[f64]; Runtime::ALL.len()],
+    is_rate: bool,
+) -> Result<f64, fmt::Error> {
+    let base = median(values[Runtime::Tokio as usize]);
+    write!(f, "| {title:<38} |")?;
+    for values in values {
+        let text = if values.is_empty() {
+            "–".to_owned()
+        } else {
+            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = values.iter().copied().fold(0.0, f64::max);
+            let middle = median(values);
+            let ratio = ratio(middle, base, is_rate);
+            format!("{} ({}..{}) **{ratio:.2}**", short(middle), short(low), short(high))
+        };
+        write!(f, " {text:<30} |")?;
+    }
+    writeln!(f)?;
+    Ok(ratio(median(values[Runtime::Mainspring as usize]), base, is_rate))
+}
