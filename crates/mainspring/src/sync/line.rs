@@ -183,7 +183,7 @@ impl<N> Line<N> {
     }
 
     /// Takes the next of the chosen off the row of those to be woken. It may have no waker.
-    fn next_to_wake(&mut self) -> Option<Option<Waker>> {
+    pub(crate) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
         let index = self.to_wake.first?;
         self.unlink(index);
         let place = &mut self.places[index];
@@ -259,12 +259,16 @@ pub(crate) fn keep_waker<S, N>(
     drop(former);
 }
 
-/// Wakes everybody who was chosen and not woken yet. A waker that panics does not keep the others from being woken; the
-/// first panic goes on when all are.
+/// Wakes everybody who was chosen and not woken yet.
 pub(crate) fn wake_chosen<S, N>(state: &RefCell<S>, line: impl Fn(&mut S) -> &mut Line<N>) {
+    wake_each(|| line(&mut state.borrow_mut()).next_to_wake());
+}
+
+/// Wakes whom `next` gives until it gives nobody. A waker that panics does not keep the others from being woken; the
+/// first panic goes on when all are.
+pub(crate) fn wake_each(mut next: impl FnMut() -> Option<Option<Waker>>) {
     let mut panicked = None;
-    loop {
-        let Some(waker) = line(&mut state.borrow_mut()).next_to_wake() else { break };
+    while let Some(waker) = next() {
         let Some(waker) = waker else { continue };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
             // A second payload is leaked: dropping it is foreign code, in the middle of a panic.

@@ -1,0 +1,286 @@
+//! A channel: a [`Queue`](super::Queue) in two halves, which ends when all of one side are dropped.
+//!
+//! Many send, one receives. As all of this module, for the tasks of one thread (`!Send`).
+//!
+//! ```
+//! use mainspring::{spawn, sync::mpsc};
+//!
+//! # mainspring::run(async {
+//! let (sender, mut receiver) = mpsc::channel(2);
+//! for name in ["a", "b"] {
+//!     let sender = sender.clone();
+//!     spawn(async move {
+//!         for number in 0..2 {
+//!             sender.send((name, number)).await.unwrap();
+//!         }
+//!     });
+//! }
+//! drop(sender);
+//! let mut received = Vec::new();
+//! while let Some(item) = receiver.recv().await {
+//!     received.push(item);
+//! }
+//! assert_eq!(received.len(), 4);
+//! # })?;
+//! # Ok::<(), mainspring::Error>(())
+//! ```
+
+pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
+
+use super::line::Key;
+use super::queue::{GetError, PutError, Queue};
+use super::wait_list::WaitList;
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A channel that holds up to `capacity` values, one at least.
+pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let channel = Rc::new(Channel {
+        queue: Queue::new(capacity.max(1)),
+        senders: Cell::new(1),
+        closing: WaitList::new(),
+    });
+    (Sender { channel: Rc::clone(&channel) }, Receiver { channel, key: None })
+}
+
+/// A channel that holds any number of values, so that sending needs no `await`.
+///
+/// ```
+/// use mainspring::sync::mpsc;
+///
+/// # mainspring::run(async {
+/// let (sender, mut receiver) = mpsc::unbounded_channel();
+/// sender.send("hello").unwrap();
+/// assert_eq!(receiver.recv().await, Some("hello"));
+/// receiver.close();
+/// assert_eq!(sender.send("again"), Err(mpsc::SendError("again")));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
+    let channel = Rc::new(Channel { queue: Queue::new(0), senders: Cell::new(1), closing: WaitList::new() });
+    let sender = Sender { channel: Rc::clone(&channel) };
+    (UnboundedSender { sender }, Receiver { channel, key: None })
+}
+
+struct Channel<T> {
+    queue: Queue<T>,
+    senders: Cell<usize>,
+    /// Who waits for the receiver to close.
+    closing: WaitList,
+}
+
+/// The sending half of [`channel`]. A clone sends to the same receiver.
+pub struct Sender<T> {
+    channel: Rc<Channel<T>>,
+}
+
+/// The sending half of [`unbounded_channel`]. A clone sends to the same receiver.
+pub struct UnboundedSender<T> {
+    sender: Sender<T>,
+}
+
+/// The receiving half of [`channel`] and [`unbounded_channel`].
+pub struct Receiver<T> {
+    channel: Rc<Channel<T>>,
+    /// The place of [`Receiver::poll_recv`].
+    key: Option<Key>,
+}
+
+impl<T> Sender<T> {
+    /// Sends a value, and waits for room if there is none. [`SendError`], with the value, if the receiver is gone.
+    ///
+    /// Cancel safety: the value is sent if this is finished, else it is dropped with the future.
+    pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.channel.queue.put(value).await.map_err(|refused| SendError(refused.0))
+    }
+
+    /// Sends a value if there is room.
+    ///
+    /// ```
+    /// use mainspring::sync::mpsc::{channel, TrySendError};
+    ///
+    /// let (sender, receiver) = channel(1);
+    /// assert_eq!(sender.try_send(1), Ok(()));
+    /// assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
+    /// drop(receiver);
+    /// assert_eq!(sender.try_send(3), Err(TrySendError::Closed(3)));
+    /// ```
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.channel.queue.put_nowait(value).map_err(|refused| match refused {
+            PutError::Full(value) => TrySendError::Full(value),
+            PutError::ShutDown(value) => TrySendError::Closed(value),
+        })
+    }
+
+    /// Whether the receiver is gone, or has closed the channel.
+    pub fn is_closed(&self) -> bool {
+        self.channel.queue.is_shut_down()
+    }
+
+    /// Waits until the receiver is gone, or has closed the channel.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # use mainspring::{spawn, sync::mpsc};
+    /// # mainspring::run(async {
+    /// let (sender, receiver) = mpsc::channel::<()>(1);
+    /// spawn(async move { drop(receiver) });
+    /// sender.closed().await;
+    /// assert!(sender.is_closed());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn closed(&self) {
+        if !self.is_closed() {
+            self.channel.closing.wait().await;
+        }
+    }
+
+    /// How many values there is room for.
+    pub fn capacity(&self) -> usize {
+        self.channel.queue.maxsize().saturating_sub(self.channel.queue.qsize())
+    }
+
+    /// How many values there is room for when the channel is empty.
+    pub fn max_capacity(&self) -> usize {
+        self.channel.queue.maxsize()
+    }
+}
+
+impl<T> UnboundedSender<T> {
+    /// Sends a value. [`SendError`], with the value, if the receiver is gone.
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.sender.try_send(value).map_err(|refused| SendError(refused.into_inner()))
+    }
+
+    /// Whether the receiver is gone, or has closed the channel.
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// [`Sender::closed`].
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn closed(&self) {
+        self.sender.closed().await;
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The next value; `None` when nobody is left to send and all that was sent is received.
+    ///
+    /// Cancel safety: no value is lost.
+    pub async fn recv(&mut self) -> Option<T> {
+        self.leave();
+        self.channel.queue.get().await.ok()
+    }
+
+    /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value.
+    ///
+    /// ```
+    /// # use std::future::poll_fn;
+    /// # mainspring::run(async {
+    /// let (sender, mut receiver) = mainspring::sync::mpsc::channel(1);
+    /// sender.try_send(7).unwrap();
+    /// assert_eq!(poll_fn(|cx| receiver.poll_recv(cx)).await, Some(7));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok)
+    }
+
+    /// The next value, if there is one.
+    ///
+    /// ```
+    /// use mainspring::sync::mpsc::{channel, TryRecvError};
+    ///
+    /// let (sender, mut receiver) = channel(1);
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    /// sender.try_send('a').unwrap();
+    /// drop(sender);
+    /// assert_eq!(receiver.try_recv(), Ok('a'));
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        self.channel.queue.get_nowait().map_err(|refused| match refused {
+            GetError::Empty => TryRecvError::Empty,
+            GetError::ShutDown => TryRecvError::Closed,
+        })
+    }
+
+    /// Takes no more values. Those that were sent can still be received.
+    pub fn close(&mut self) {
+        self.channel.queue.shutdown(false);
+        self.channel.closing.wake_all();
+    }
+
+    /// How many values wait to be received.
+    pub fn len(&self) -> usize {
+        self.channel.queue.qsize()
+    }
+
+    /// Whether no value waits to be received.
+    pub fn is_empty(&self) -> bool {
+        self.channel.queue.empty()
+    }
+
+    fn leave(&mut self) {
+        self.channel.queue.leave_getters(&mut self.key);
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.channel.senders.set(self.channel.senders.get() + 1);
+        Sender { channel: Rc::clone(&self.channel) }
+    }
+}
+
+impl<T> Clone for UnboundedSender<T> {
+    fn clone(&self) -> Self {
+        UnboundedSender { sender: self.sender.clone() }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let left = self.channel.senders.get() - 1;
+        self.channel.senders.set(left);
+        if left == 0 {
+            self.channel.queue.shutdown(false);
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.leave();
+        // Senders learn of it before the values are dropped, whose destructors are not ours.
+        self.channel.queue.shutdown(false);
+        self.channel.closing.wake_all();
+        self.channel.queue.shutdown(true);
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("channel", &self.channel.queue).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for UnboundedSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnboundedSender").field("channel", &self.sender.channel.queue).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("channel", &self.channel.queue).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,96 @@
+//! Why a queue did not take or give an item.
+
+use std::fmt;
+
+/// The queue is shut down. An item that was to be put comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct QueueShutDown<T = ()>(
+    /// What was to be put.
+    pub T,
+);
+
+/// Why [`put_nowait`](super::OrderedQueue::put_nowait) did not take the item, which comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum PutError<T> {
+    /// asyncio's `QueueFull`: there is no room.
+    Full(T),
+    /// asyncio's `QueueShutDown`.
+    ShutDown(T),
+}
+
+/// Why [`get_nowait`](super::OrderedQueue::get_nowait) has no item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GetError {
+    /// asyncio's `QueueEmpty`: there is none now.
+    Empty,
+    /// asyncio's `QueueShutDown`: there will be none any more.
+    ShutDown,
+}
+
+/// The answer to a [`task_done`](super::OrderedQueue::task_done) that belongs to no item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoneTooOften;
+
+const SHUT_DOWN: &str = "the queue is shut down";
+
+impl<T> PutError<T> {
+    /// The item.
+    pub fn into_inner(self) -> T {
+        match self {
+            PutError::Full(item) | PutError::ShutDown(item) => item,
+        }
+    }
+}
+
+impl<T> fmt::Debug for QueueShutDown<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QueueShutDown(..)")
+    }
+}
+
+impl<T> fmt::Display for QueueShutDown<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SHUT_DOWN)
+    }
+}
+
+impl<T> std::error::Error for QueueShutDown<T> {}
+
+impl<T> fmt::Debug for PutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PutError::Full(_) => "Full(..)",
+            PutError::ShutDown(_) => "ShutDown(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for PutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PutError::Full(_) => "the queue is full",
+            PutError::ShutDown(_) => SHUT_DOWN,
+        })
+    }
+}
+
+impl<T> std::error::Error for PutError<T> {}
+
+impl fmt::Display for GetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GetError::Empty => "the queue is empty",
+            GetError::ShutDown => SHUT_DOWN,
+        })
+    }
+}
+
+impl std::error::Error for GetError {}
+
+impl fmt::Display for DoneTooOften {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("more items are done than there were")
+    }
+}
+
+impl std::error::Error for DoneTooOften {}

@@ -1,0 +1,265 @@
+//! Queues between tasks: asyncio's `Queue`, `LifoQueue` and `PriorityQueue`.
+
+mod errors;
+mod order;
+mod polling;
+mod state;
+
+pub use errors::{DoneTooOften, GetError, PutError, QueueShutDown};
+pub use order::{Fifo, LeastFirst, Lifo, Order};
+
+use super::wait_list::WaitList;
+use polling::{Get, Put};
+use state::State;
+use std::cell::RefCell;
+use std::fmt;
+
+/// A queue that hands out first what was put first, as `asyncio.Queue`. All it does is with [`OrderedQueue`].
+///
+/// ```
+/// use mainspring::{spawn, sync::Queue};
+/// use std::rc::Rc;
+///
+/// # mainspring::run(async {
+/// let queue = Rc::new(Queue::new(2));
+/// let producer = queue.clone();
+/// spawn(async move {
+///     for number in 1..=5 {
+///         producer.put(number).await.unwrap();
+///     }
+///     producer.shutdown(false);
+/// });
+/// let mut sum = 0;
+/// while let Ok(number) = queue.get().await {
+///     sum += number;
+/// }
+/// assert_eq!(sum, 15);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub type Queue<T> = OrderedQueue<T, Fifo<T>>;
+
+/// A queue that hands out first what was put last, as `asyncio.LifoQueue`.
+///
+/// ```
+/// let queue = mainspring::sync::LifoQueue::new(0);
+/// for item in ["a", "b"] {
+///     queue.put_nowait(item).unwrap();
+/// }
+/// assert_eq!(queue.get_nowait(), Ok("b"));
+/// ```
+pub type LifoQueue<T> = OrderedQueue<T, Lifo<T>>;
+
+/// A queue that hands out the least first, as `asyncio.PriorityQueue`; of equal ones, the one that came first. For a
+/// priority beside an item put a pair.
+///
+/// ```
+/// let queue = mainspring::sync::PriorityQueue::new(0);
+/// for item in [(2, "later"), (1, "soon")] {
+///     queue.put_nowait(item).unwrap();
+/// }
+/// assert_eq!(queue.get_nowait(), Ok((1, "soon")));
+/// ```
+pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
+
+/// A queue between tasks. [`Queue`], [`LifoQueue`] and [`PriorityQueue`] are this, each with its [`Order`].
+///
+/// Fair: [`get`](OrderedQueue::get) and [`put`](OrderedQueue::put) are served in the order they came. The `_nowait`
+/// functions do not stand in line, as in asyncio: while [`empty`](OrderedQueue::empty) says no,
+/// [`get_nowait`](OrderedQueue::get_nowait) gets something, and a task that was just woken for it waits on, in its old
+/// place. It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+///
+/// # Panics
+///
+/// If the queue is used by the [`Order`] it works with, or by the comparison of a [`PriorityQueue`]'s items.
+pub struct OrderedQueue<T, O: Order<T>> {
+    state: RefCell<State<T, O>>,
+    /// Who waits in `join`.
+    joining: WaitList,
+}
+
+impl<T, O: Order<T>> OrderedQueue<T, O> {
+    /// A queue for `maxsize` items; zero is for any number.
+    pub fn new(maxsize: usize) -> Self {
+        OrderedQueue { state: RefCell::new(State::new(maxsize)), joining: WaitList::new() }
+    }
+
+    /// Puts an item, and waits for room if there is none. [`QueueShutDown`], with the item, if the queue is shut down
+    /// before there is.
+    ///
+    /// Cancel safety: the item is in the queue if this is finished, else it is dropped with the future. The place in line
+    /// is lost.
+    pub async fn put(&self, item: T) -> Result<(), QueueShutDown<T>> {
+        Put::new(self, item).await
+    }
+
+    /// Puts an item if there is room.
+    ///
+    /// ```
+    /// use mainspring::sync::{PutError, Queue};
+    ///
+    /// let queue = Queue::new(1);
+    /// assert_eq!(queue.put_nowait('a'), Ok(()));
+    /// assert_eq!(queue.put_nowait('b'), Err(PutError::Full('b')));
+    /// assert!(queue.full() && queue.qsize() == queue.maxsize());
+    /// ```
+    pub fn put_nowait(&self, item: T) -> Result<(), PutError<T>> {
+        let mut state = self.state.borrow_mut();
+        if state.is_shut_down {
+            return Err(PutError::ShutDown(item));
+        }
+        if state.room() == 0 {
+            return Err(PutError::Full(item));
+        }
+        state.put(item);
+        state.settle();
+        drop(state);
+        self.wake();
+        Ok(())
+    }
+
+    /// The next item, and waits for one if there is none. [`QueueShutDown`] if the queue is shut down and has none left.
+    ///
+    /// Cancel safety: no item is lost; the place in line is.
+    pub async fn get(&self) -> Result<T, QueueShutDown> {
+        Get::new(self).await
+    }
+
+    /// The next item, if there is one.
+    ///
+    /// ```
+    /// use mainspring::sync::{GetError, Queue};
+    ///
+    /// let queue = Queue::new(0);
+    /// queue.put_nowait('a').unwrap();
+    /// queue.shutdown(false);
+    /// assert_eq!(queue.get_nowait(), Ok('a'));
+    /// assert_eq!(queue.get_nowait(), Err(GetError::ShutDown));
+    /// assert!(queue.empty());
+    /// ```
+    pub fn get_nowait(&self) -> Result<T, GetError> {
+        let mut state = self.state.borrow_mut();
+        let Some(item) = state.store.get() else {
+            return Err(if state.is_shut_down { GetError::ShutDown } else { GetError::Empty });
+        };
+        state.settle();
+        drop(state);
+        self.wake();
+        Ok(item)
+    }
+
+    /// How many items are there.
+    pub fn qsize(&self) -> usize {
+        self.state.borrow().store.len()
+    }
+
+    /// Whether there is no item.
+    pub fn empty(&self) -> bool {
+        !self.state.borrow().has_item()
+    }
+
+    /// Whether there is no room. A queue for any number of items always has some.
+    pub fn full(&self) -> bool {
+        self.state.borrow().room() == 0
+    }
+
+    /// For how many items the queue is; zero is for any number.
+    pub fn maxsize(&self) -> usize {
+        self.state.borrow().maxsize
+    }
+
+    /// Says that an item which was got is done with. [`DoneTooOften`] if there was none.
+    ///
+    /// ```
+    /// use mainspring::{spawn, sync::{DoneTooOften, Queue}};
+    /// use std::rc::Rc;
+    ///
+    /// # mainspring::run(async {
+    /// let queue = Rc::new(Queue::new(0));
+    /// queue.put_nowait("work").unwrap();
+    /// let worker = queue.clone();
+    /// spawn(async move {
+    ///     worker.get().await.unwrap();
+    ///     worker.task_done().unwrap();
+    /// });
+    /// queue.join().await;
+    /// assert_eq!(queue.task_done(), Err(DoneTooOften));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn task_done(&self) -> Result<(), DoneTooOften> {
+        let mut state = self.state.borrow_mut();
+        state.unfinished = state.unfinished.checked_sub(1).ok_or(DoneTooOften)?;
+        let is_all = state.unfinished == 0;
+        drop(state);
+        if is_all {
+            self.joining.wake_all();
+        }
+        Ok(())
+    }
+
+    /// Waits until [`task_done`](OrderedQueue::task_done) was called for every item that was put.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn join(&self) {
+        if self.state.borrow().unfinished > 0 {
+            self.joining.wait().await;
+        }
+    }
+
+    /// Takes no more items: who wants to put one is told [`QueueShutDown`], and who wants to get one when there are none
+    /// left. `immediate` drops those that are there, as if they were done.
+    ///
+    /// ```
+    /// use mainspring::sync::{PutError, Queue};
+    ///
+    /// let queue = Queue::new(0);
+    /// queue.put_nowait(1).unwrap();
+    /// queue.shutdown(true);
+    /// assert!(queue.is_shut_down() && queue.empty());
+    /// assert_eq!(queue.put_nowait(2), Err(PutError::ShutDown(2)));
+    /// ```
+    pub fn shutdown(&self, immediate: bool) {
+        // Items are dropped last: what their destructors do finds a queue that is whole, and nobody left to wake.
+        let mut dropped = O::default();
+        let mut state = self.state.borrow_mut();
+        state.shut_down();
+        if immediate {
+            std::mem::swap(&mut state.store, &mut dropped);
+            state.unfinished = state.unfinished.saturating_sub(dropped.len());
+        }
+        let is_all = state.unfinished == 0;
+        drop(state);
+        self.wake();
+        if is_all {
+            self.joining.wake_all();
+        }
+        drop(dropped);
+    }
+
+    /// Whether [`shutdown`](OrderedQueue::shutdown) was called.
+    pub fn is_shut_down(&self) -> bool {
+        self.state.borrow().is_shut_down
+    }
+}
+
+/// A queue for any number of items.
+impl<T, O: Order<T>> Default for OrderedQueue<T, O> {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl<T, O: Order<T>> fmt::Debug for OrderedQueue<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.borrow();
+        f.debug_struct("Queue")
+            .field("maxsize", &state.maxsize)
+            .field("items", &state.store.len())
+            .field("getting", &state.getters.waiting())
+            .field("putting", &state.putters.waiting())
+            .field("unfinished", &state.unfinished)
+            .field("shut_down", &state.is_shut_down)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! In what order a queue hands its items out.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Where a queue keeps its items, and which of them is next: the part of asyncio's `Queue` that subclasses replace.
+///
+/// These functions run while the queue is in use. One that calls into the same queue panics, as borrowing a
+/// [`RefCell`](std::cell::RefCell) twice does.
+///
+/// ```
+/// use mainspring::sync::{Order, OrderedQueue};
+/// use std::collections::BTreeSet;
+///
+/// /// Least first, and nothing twice.
+/// #[derive(Default)]
+/// struct Distinct(BTreeSet<u32>);
+///
+/// impl Order<u32> for Distinct {
+///     fn put(&mut self, item: u32) {
+///         self.0.insert(item);
+///     }
+///     fn get(&mut self) -> Option<u32> {
+///         self.0.pop_first()
+///     }
+///     fn len(&self) -> usize {
+///         self.0.len()
+///     }
+/// }
+///
+/// let queue = OrderedQueue::<u32, Distinct>::new(0);
+/// for item in [2, 1, 2] {
+///     queue.put_nowait(item).unwrap();
+/// }
+/// assert_eq!((queue.get_nowait(), queue.qsize()), (Ok(1), 1));
+/// ```
+pub trait Order<T>: Default {
+    /// Takes an item in.
+    fn put(&mut self, item: T);
+
+    /// Hands the next item out.
+    fn get(&mut self) -> Option<T>;
+
+    /// How many items are there.
+    fn len(&self) -> usize;
+
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// First in, first out: the [`Order`] of [`Queue`](super::Queue).
+#[derive(Debug)]
+pub struct Fifo<T>(VecDeque<T>);
+
+/// Last in, first out: the [`Order`] of [`LifoQueue`](super::LifoQueue).
+#[derive(Debug)]
+pub struct Lifo<T>(Vec<T>);
+
+/// Least first, and of equal ones the one that came first: the [`Order`] of [`PriorityQueue`](super::PriorityQueue).
+#[derive(Debug)]
+pub struct LeastFirst<T> {
+    heap: BinaryHeap<Ranked<T>>,
+    came: u64,
+}
+
+/// An item that is greater the less it is: a heap hands out its greatest.
+#[derive(Debug)]
+struct Ranked<T> {
+    item: T,
+    number: u64,
+}
+
+impl<T> Default for Fifo<T> {
+    fn default() -> Self {
+        Fifo(VecDeque::new())
+    }
+}
+
+impl<T> Order<T> for Fifo<T> {
+    fn put(&mut self, item: T) {
+        self.0.push_back(item);
+    }
+
+    fn get(&mut self) -> Option<T> {
+        self.0.pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<T> Default for Lifo<T> {
+    fn default() -> Self {
+        Lifo(Vec::new())
+    }
+}
+
+impl<T> Order<T> for Lifo<T> {
+    fn put(&mut self, item: T) {
+        self.0.push(item);
+    }
+
+    fn get(&mut self) -> Option<T> {
+        self.0.pop()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<T: Ord> Default for LeastFirst<T> {
+    fn default() -> Self {
+        LeastFirst { heap: BinaryHeap::new(), came: 0 }
+    }
+}
+
+impl<T: Ord> Order<T> for LeastFirst<T> {
+    fn put(&mut self, item: T) {
+        let number = self.came;
+        self.came += 1;
+        self.heap.push(Ranked { item, number });
+    }
+
+    fn get(&mut self) -> Option<T> {
+        self.heap.pop().map(|ranked| ranked.item)
+    }
+
+    fn len(&self) -> usize {
+        self.heap.len()
+    }
+}
+
+impl<T: Ord> Ord for Ranked<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.item.cmp(&self.item).then(other.number.cmp(&self.number))
+    }
+}
+
+impl<T: Ord> PartialOrd for Ranked<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T: Ord> PartialEq for Ranked<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<T: Ord> Eq for Ranked<T> {}

@@ -1,0 +1,89 @@
+//! `State`: what a queue is made of, and who is to be woken when.
+//!
+//! # Rules
+//!
+//! - Whoever waits for an item is chosen when there is one more than is promised to those chosen before; whoever waits
+//!   for room likewise. [`State::settle`] does that after every change, so between two changes nobody waits for
+//!   something that is there and promised to nobody.
+//! - `get` and `put` stand in line: who comes takes only what nobody was promised. The `_nowait` functions do not, as in
+//!   asyncio: what `qsize` counts they take. A chosen one that finds it gone waits on in its old place.
+//! - An item is in the store until a future that is being polled takes it. So dropping a future loses none; it only
+//!   frees a promise, and `settle` gives it to the next.
+
+use super::Order;
+use crate::sync::line::Line;
+use std::marker::PhantomData;
+use std::task::Waker;
+
+pub(super) struct State<T, O> {
+    pub(super) store: O,
+    pub(super) maxsize: usize,
+    pub(super) is_shut_down: bool,
+    /// Items put and not yet done.
+    pub(super) unfinished: usize,
+    pub(super) getters: Line,
+    pub(super) putters: Line,
+    item: PhantomData<T>,
+}
+
+impl<T, O: Order<T>> State<T, O> {
+    pub(super) fn new(maxsize: usize) -> Self {
+        State {
+            store: O::default(),
+            maxsize,
+            is_shut_down: false,
+            unfinished: 0,
+            getters: Line::new(),
+            putters: Line::new(),
+            item: PhantomData,
+        }
+    }
+
+    /// How many more items there is room for.
+    pub(super) fn room(&self) -> usize {
+        if self.maxsize == 0 { usize::MAX } else { self.maxsize.saturating_sub(self.store.len()) }
+    }
+
+    pub(super) fn has_item(&self) -> bool {
+        !self.store.is_empty()
+    }
+
+    /// Whether there is an item for somebody who was promised none. Once the queue is shut down nobody is promised
+    /// anything.
+    pub(super) fn has_free_item(&self) -> bool {
+        let promised = if self.is_shut_down { 0 } else { self.getters.chosen() };
+        self.store.len() > promised
+    }
+
+    /// Whether there is room for somebody who was promised none.
+    pub(super) fn has_free_room(&self) -> bool {
+        self.room() > self.putters.chosen()
+    }
+
+    /// Takes an item in. It is counted first: an order that panics may have taken it.
+    pub(super) fn put(&mut self, item: T) {
+        self.unfinished += 1;
+        self.store.put(item);
+    }
+
+    /// Promises to those in front what is there and promised to nobody.
+    pub(super) fn settle(&mut self) {
+        while self.getters.waiting() > 0 && self.has_free_item() {
+            self.getters.choose_first();
+        }
+        while self.putters.waiting() > 0 && self.has_free_room() {
+            self.putters.choose_first();
+        }
+    }
+
+    /// Takes no more items; everybody who waits for one, or for room, is told so.
+    pub(super) fn shut_down(&mut self) {
+        self.is_shut_down = true;
+        self.getters.choose_all();
+        self.putters.choose_all();
+    }
+
+    pub(super) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
+        self.getters.next_to_wake().or_else(|| self.putters.next_to_wake())
+    }
+}
