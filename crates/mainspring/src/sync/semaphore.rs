@@ -139,8 +139,16 @@ impl Semaphore {
 
     /// [`try_acquire`](Semaphore::try_acquire), with a permit that holds the semaphore.
     pub fn try_acquire_owned(self: Rc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
-        self.permits.try_acquire(1)?;
-        Ok(OwnedSemaphorePermit { semaphore: self, permits: 1 })
+        self.try_acquire_many_owned(1)
+    }
+
+    /// [`try_acquire_many`](Semaphore::try_acquire_many), with a permit that holds the semaphore.
+    pub fn try_acquire_many_owned(
+        self: Rc<Self>,
+        permits: usize,
+    ) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.permits.try_acquire(permits)?;
+        Ok(OwnedSemaphorePermit { semaphore: self, permits })
     }
 
     /// Adds permits, and wakes those they are for. [`ReleasedTooOften`], and nothing is added, if that were more than

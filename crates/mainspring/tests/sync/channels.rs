@@ -1,0 +1,199 @@
+//! Channels: both halves, dropped in every order.
+
+use crate::support::{Actor, passes, pending, run};
+use mainspring::spawn;
+use mainspring::sync::{broadcast, mpsc, oneshot, watch};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+#[test]
+fn a_channel_ends_when_the_last_sender_is_gone() {
+    let (sender, mut receiver) = mpsc::channel(1);
+    let other = sender.clone();
+    drop(sender);
+    other.try_send(1).unwrap();
+    drop(other);
+    let mut receiving = Actor::new(async move { (receiver.recv().await, receiver.recv().await) });
+    assert_eq!(receiving.poll(), Poll::Ready((Some(1), None)));
+}
+
+#[test]
+fn a_sender_that_waits_learns_that_the_receiver_is_gone() {
+    let (sender, receiver) = mpsc::channel(1);
+    sender.try_send(Rc::new(1)).unwrap();
+    let watching = sender.clone();
+    let mut closed = pending(async move { watching.closed().await });
+    let mut sending = pending(async move { sender.send(Rc::new(2)).await });
+    drop(receiver);
+    assert!(closed.poll().is_ready());
+    assert_eq!(sending.poll(), Poll::Ready(Err(mpsc::SendError(Rc::new(2)))));
+}
+
+#[test]
+fn what_was_sent_before_closing_is_received() {
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    sender.clone().send('a').unwrap();
+    receiver.close();
+    assert!(sender.is_closed() && sender.send('b').is_err());
+    assert_eq!((receiver.len(), receiver.is_empty()), (1, false));
+    assert_eq!(receiver.try_recv(), Ok('a'));
+    assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Closed));
+}
+
+#[test]
+fn polling_and_awaiting_a_receiver_can_be_mixed() {
+    let (sender, mut receiver) = mpsc::channel(2);
+    let mut polling = Actor::new(async move {
+        let first = poll_fn(|cx| Poll::Ready(receiver.poll_recv(cx))).await;
+        assert!(first.is_pending());
+        receiver
+    });
+    let Poll::Ready(mut receiver) = polling.poll() else { panic!("it waits") };
+    // The place that polling has taken is promised the value, and is left.
+    sender.try_send(1).unwrap();
+    assert!(polling.is_woken());
+    let mut receiving = Actor::new(async move { receiver.recv().await });
+    assert_eq!(receiving.poll(), Poll::Ready(Some(1)));
+}
+
+#[test]
+fn a_receiver_that_is_dropped_in_the_middle_drops_what_was_sent() {
+    let (sender, receiver) = mpsc::channel(4);
+    let value = Rc::new(());
+    for _ in 0..3 {
+        sender.try_send(value.clone()).unwrap();
+    }
+    assert_eq!((sender.capacity(), sender.max_capacity()), (1, 4));
+    drop(receiver);
+    assert_eq!(Rc::strong_count(&value), 1);
+}
+
+#[test]
+fn two_tasks_play_ping_pong() {
+    run(async {
+        let (to, mut from) = mpsc::channel(1);
+        let (back, mut answers) = mpsc::channel(1);
+        let echo = spawn(async move {
+            while let Some(number) = from.recv().await {
+                if back.send(number).await.is_err() {
+                    return;
+                }
+            }
+        });
+        for number in 0..1000 {
+            to.send(number).await.unwrap();
+            assert_eq!(answers.recv().await, Some(number));
+        }
+        drop(to);
+        echo.await.unwrap();
+    });
+}
+
+#[test]
+fn one_value_is_sent_or_the_receiver_learns_that_none_will_be() {
+    let (sender, receiver) = oneshot::channel::<i32>();
+    let mut receiving = pending(receiver);
+    drop(sender);
+    assert_eq!(receiving.poll(), Poll::Ready(Err(oneshot::RecvError)));
+    let (sender, receiver) = oneshot::channel();
+    let mut receiving = pending(receiver);
+    sender.send(1).unwrap();
+    assert!(receiving.is_woken());
+    assert_eq!(receiving.poll(), Poll::Ready(Ok(1)));
+}
+
+#[test]
+fn a_receiver_that_closes_still_gets_what_was_sent_before() {
+    let (sender, mut receiver) = oneshot::channel();
+    sender.send('a').unwrap();
+    receiver.close();
+    assert_eq!(Actor::new(receiver).poll(), Poll::Ready(Ok('a')));
+    let (sender, mut receiver) = oneshot::channel();
+    receiver.close();
+    assert_eq!(sender.send('b'), Err('b'));
+    assert_eq!(Actor::new(receiver).poll(), Poll::Ready(Err(oneshot::RecvError)));
+}
+
+#[test]
+fn a_value_that_nobody_received_is_dropped_with_the_receiver() {
+    let (sender, receiver) = oneshot::channel();
+    let value = Rc::new(());
+    sender.send(value.clone()).unwrap();
+    assert_eq!(Rc::strong_count(&value), 2);
+    drop(receiver);
+    assert_eq!(Rc::strong_count(&value), 1);
+}
+
+#[test]
+fn a_watcher_sees_the_latest_and_every_change_once() {
+    run(async {
+        let (sender, mut receiver) = watch::channel(0);
+        let mut other = receiver.clone();
+        sender.send(1);
+        assert_eq!(*sender.send(2), 1);
+        receiver.changed().await.unwrap();
+        assert_eq!(*receiver.get(), 2);
+        assert!(!receiver.has_changed() && other.has_changed() && !sender.subscribe().has_changed());
+        let task = spawn(async move { receiver.changed().await });
+        passes(1).await;
+        drop(sender);
+        assert_eq!(task.await.unwrap(), Err(watch::RecvError));
+        assert_eq!(other.wait_for(|value| *value == 2).await.map(|value| *value), Ok(2));
+        assert_eq!(other.changed().await, Err(watch::RecvError));
+    });
+}
+
+#[test]
+fn a_watched_sender_learns_that_nobody_watches() {
+    let (sender, receiver) = watch::channel(());
+    let sender = Rc::new(sender);
+    let watching = sender.clone();
+    let mut closed = pending(async move { watching.closed().await });
+    let second = sender.subscribe();
+    drop(receiver);
+    assert!(!closed.is_woken());
+    drop(second);
+    assert!(closed.poll().is_ready());
+}
+
+#[test]
+fn every_receiver_gets_every_value_in_its_own_time() {
+    run(async {
+        let (sender, mut slow) = broadcast::channel(3);
+        let mut quick = slow.resubscribe();
+        for number in 0..5 {
+            assert_eq!(sender.send(number), Ok(2));
+            assert_eq!(quick.recv().await, Ok(number));
+        }
+        assert_eq!(slow.len(), 3);
+        assert_eq!(slow.recv().await, Err(broadcast::RecvError::Lagged(2)));
+        let mut rest = Vec::new();
+        let task = spawn(async move {
+            while let Ok(number) = slow.recv().await {
+                rest.push(number);
+            }
+            rest
+        });
+        passes(1).await;
+        sender.send(5).unwrap();
+        drop(sender);
+        assert_eq!(task.await.unwrap(), [2, 3, 4, 5]);
+        assert_eq!(quick.try_recv(), Ok(5));
+        assert_eq!(quick.try_recv(), Err(broadcast::TryRecvError::Closed));
+    });
+}
+
+#[test]
+fn a_value_that_all_have_got_is_not_kept() {
+    let (sender, mut one) = broadcast::channel(8);
+    let other = one.resubscribe();
+    let value = Rc::new(());
+    for _ in 0..2 {
+        sender.send(value.clone()).unwrap();
+    }
+    drop((one.try_recv(), one.try_recv()));
+    assert_eq!(Rc::strong_count(&value), 3);
+    drop(other);
+    assert_eq!(Rc::strong_count(&value), 1);
+}

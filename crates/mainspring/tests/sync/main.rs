@@ -1,0 +1,9 @@
+//! Synchronisation between tasks: behaviours as programs see them, and each primitive against a naive model, with futures
+//! that are given up wherever they wait.
+
+mod channels;
+mod locks;
+mod models;
+mod queues;
+mod reentrancy;
+mod support;
