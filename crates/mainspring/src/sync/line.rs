@@ -74,7 +74,6 @@ struct Row {
     last: Option<usize>,
 }
 
-#[allow(dead_code, reason = "the rest of the module is to stand on it")]
 impl<N> Line<N> {
     pub(crate) const fn new() -> Self {
         const EMPTY: Row = Row { first: None, last: None };

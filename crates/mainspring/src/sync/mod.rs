@@ -1,4 +1,29 @@
-//! Synchronisation between the tasks of one loop, as asyncio's.
+//! Synchronisation between the tasks of one loop, as asyncio's, and channels.
+//!
+//! | asyncio | here | tokio |
+//! | --- | --- | --- |
+//! | `Lock` | [`Lock`], with what it guards inside | `Mutex` |
+//! | `Event` | [`Event`] | |
+//! | `Condition` | [`Condition`] | |
+//! | `Semaphore`, `BoundedSemaphore` | [`Semaphore`] | `Semaphore` |
+//! | `Barrier` | [`Barrier`] | `Barrier` |
+//! | `Queue`, `LifoQueue`, `PriorityQueue` | [`Queue`], [`LifoQueue`], [`PriorityQueue`] | |
+//! | | [`RwLock`], [`Notify`], [`OnceCell`] | the same |
+//! | | [`mpsc`], [`oneshot`], [`watch`], [`broadcast`] | the same |
+//!
+//! Nothing here uses atomics or knows of a loop: these are for tasks of one thread, on whatever polls them. From other
+//! threads a loop is reached by [`Remote`](crate::Remote).
+//!
+//! # What holds for all of them
+//!
+//! - **Fair.** Who asks first is served first. Things go from hand to hand: what is freed is promised to who is first
+//!   in line before that task runs, and nobody who comes in between takes it. So a future that was woken and is neither
+//!   polled nor dropped keeps what it was promised from all others.
+//! - **Cancel-safe.** A future that is dropped leaves no trace; what it was promised goes to the next. No item, permit
+//!   or notification is lost. Its place in line is.
+//! - **Wakers may do anything.** Nothing is borrowed while one is called, cloned or dropped.
+//!
+//! The line that everybody stands in is `line.rs`, with its rules.
 
 mod barrier;
 pub mod broadcast;

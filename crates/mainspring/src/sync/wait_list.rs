@@ -24,7 +24,6 @@ pub(crate) struct WaitList(RefCell<Line<Turn>>);
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Turn(bool);
 
-#[allow(dead_code, reason = "the streams are to wait here too")]
 /// A place in a list that its owner keeps: for `poll_…` functions, whose caller may not come back. Dropped without
 /// [`WaitList::leave`], it stays in the list as long as the list is there.
 #[derive(Debug, Default)]
@@ -37,7 +36,6 @@ pub(crate) struct Wait<'a> {
     seat: Seat,
 }
 
-#[allow(dead_code, reason = "the streams are to wait here too")]
 impl WaitList {
     pub(crate) const fn new() -> Self {
         WaitList(RefCell::new(Line::new()))
