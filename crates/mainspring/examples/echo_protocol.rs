@@ -36,7 +36,7 @@ fn main() -> Result<(), mainspring::Error> {
     mainspring::run(async {
         let server = EventLoop::current().create_server("127.0.0.1:8888", 100, || Echo).await?;
         println!("listening at {}", server.local_addr());
-        server.serve_forever().await;
+        server.serve_forever().await?;
         Ok(())
     })?
 }

@@ -28,8 +28,9 @@
 //! - [`spawn`] runs futures side by side. They need not be `Send`: none of them ever leaves its thread.
 //! - [`Task`] is a task with its result, [`TaskHandle`] without; [`context`] has variables that belong to a task.
 //! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
-//! - [`Protocol`] and [`Transport`] are asyncio's for TCP, with [`EventLoop::create_connection`] and
-//!   [`EventLoop::create_server`]; [`net::TcpStream`] and [`net::TcpListener`] are the same with `await`.
+//! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
+//!   [`EventLoop::create_server`]; [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
+//!   [`net::UnixStream`] are the same with `await`.
 //! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
 //! - [`signal`] waits for signals; [`EventLoop::add_signal_handler`] calls.
 //! - [`testing`] has virtual time and a back end that fails on demand.

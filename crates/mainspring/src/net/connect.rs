@@ -1,20 +1,22 @@
 //! Connecting: every address in turn, without blocking, and without a trace when it is given up.
 
 use super::address::{ToAddress, resolve};
+use super::connect_options::ConnectOptions;
+use super::happy_eyeballs::{interleave, race};
 use super::protocol::Protocol;
 use super::socket::SocketConnection;
 use super::transport::Transport;
 use crate::engine::Direction;
 use crate::event_loop::{Core, EventLoop};
 use crate::host::{Call, Watch};
-use crate::poller::PeerAddress;
+use crate::poller::{PeerAddress, peer_address};
 use rustix::io::Errno;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -23,72 +25,209 @@ impl EventLoop {
     /// has run.
     ///
     /// All addresses of a name are tried in turn; the error is that of the last, and its text tells of all.
-    /// Dropping this future gives the attempt up and closes its socket.
+    /// [`ConnectOptions`] has more ways to do it.
+    ///
+    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::TcpListener;
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    ///
+    /// struct Hello;
+    ///
+    /// impl Protocol for Hello {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///     }
+    /// }
+    ///
+    /// mainspring::run(async {
+    ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+    ///     let address = listener.local_addr();
+    ///     let (transport, _protocol) = EventLoop::current().create_connection(address, || Hello).await?;
+    ///     let (stream, _) = listener.accept().await?;
+    ///     assert_eq!(stream.read_exactly(5).await?, b"hello");
+    ///     transport.close();
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn create_connection<P: Protocol>(
         &self,
         address: impl ToAddress,
         protocol_factory: impl FnOnce() -> P,
     ) -> io::Result<(Transport, Rc<P>)> {
-        /// A connection nobody has been given yet.
-        struct Unclaimed(Option<Transport>);
-        impl Drop for Unclaimed {
-            fn drop(&mut self) {
-                if let Some(transport) = self.0.take() {
-                    transport.abort();
-                }
-            }
-        }
         let core = self.core();
         core.check_open()?;
-        let (socket, peer) = connect(core, address).await?;
-        let protocol = Rc::new(protocol_factory());
-        let transport =
-            SocketConnection::open(core, socket, PeerAddress::Inet(peer), Rc::<P>::clone(&protocol), None);
-        let mut unclaimed = Unclaimed(Some(transport.clone()));
-        after_what_is_ready(core).await;
-        unclaimed.0 = None;
-        Ok((transport, protocol))
+        let (socket, peer) = connect(core, address, &ConnectOptions::default()).await?;
+        put_on(core, socket, PeerAddress::Inet(peer), protocol_factory).await
+    }
+
+    /// Puts a protocol on a connection that was accepted, or made, outside of the loop: asyncio's
+    /// `connect_accepted_socket`, and `create_connection` with its `sock`. The connection may be TCP's or a Unix one.
+    ///
+    /// Cancel safety: dropping this future closes the connection.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    /// use std::io::Write;
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// struct Echo;
+    ///
+    /// impl Protocol for Echo {
+    ///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+    ///         transport.write(data);
+    ///     }
+    /// }
+    ///
+    /// mainspring::run(async {
+    ///     let (near, mut far) = UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Echo).await?;
+    ///     far.write_all(b"x")?;
+    ///     transport.close();
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect_accepted_socket<P: Protocol>(
+        &self,
+        socket: impl Into<OwnedFd>,
+        protocol_factory: impl FnOnce() -> P,
+    ) -> io::Result<(Transport, Rc<P>)> {
+        let core = self.core();
+        core.check_open()?;
+        let (socket, peer) = adopt(socket.into())?;
+        put_on(core, socket, peer, protocol_factory).await
     }
 }
 
+/// A stream socket of the program's, made fit for the loop, and its peer.
+pub(super) fn adopt(socket: OwnedFd) -> io::Result<(OwnedFd, PeerAddress)> {
+    let reference = SockRef::from(&socket);
+    if reference.r#type()? != Type::STREAM {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a stream socket is expected"));
+    }
+    reference.set_nonblocking(true)?;
+    let peer = peer_address(socket.as_fd());
+    Ok((socket, peer))
+}
+
+/// Puts a protocol on a connection; done when its `connection_made` has run.
+pub(super) async fn put_on<P: Protocol>(
+    core: &Rc<Core>,
+    socket: OwnedFd,
+    peer: PeerAddress,
+    protocol_factory: impl FnOnce() -> P,
+) -> io::Result<(Transport, Rc<P>)> {
+    /// A connection nobody has been given yet.
+    struct Unclaimed(Option<Transport>);
+    impl Drop for Unclaimed {
+        fn drop(&mut self) {
+            if let Some(transport) = self.0.take() {
+                transport.abort();
+            }
+        }
+    }
+    let protocol = Rc::new(protocol_factory());
+    let transport = SocketConnection::open(core, socket, peer, Rc::<P>::clone(&protocol), None);
+    let mut unclaimed = Unclaimed(Some(transport.clone()));
+    after_what_is_ready(core).await;
+    unclaimed.0 = None;
+    Ok((transport, protocol))
+}
+
 /// Waits until everything has run that is ready now, also if it is polled for another reason meanwhile.
-async fn after_what_is_ready(core: &Core) {
+pub(super) async fn after_what_is_ready(core: &Core) {
     let turn = Rc::new(Announced::default());
     core.call_soon(Call::Watch(Rc::<Announced>::clone(&turn)));
     turn.wait().await;
 }
 
 /// A connected, non-blocking socket to the first address that answers.
-pub(super) async fn connect(core: &Rc<Core>, address: impl ToAddress) -> io::Result<(OwnedFd, SocketAddr)> {
-    let mut failures = Vec::new();
-    for address in resolve(core, address.to_address()?).await? {
-        match connect_to(core, address).await {
-            Ok(socket) => return Ok((socket, address)),
-            Err(error) => failures.push((address, error)),
-        }
+pub(super) async fn connect(
+    core: &Rc<Core>,
+    address: impl ToAddress,
+    options: &ConnectOptions,
+) -> io::Result<(OwnedFd, SocketAddr)> {
+    let from = match options.local.clone() {
+        Some(Ok(local)) => Some(resolve(core, local).await?),
+        Some(Err(text)) => return Err(io::Error::new(io::ErrorKind::InvalidInput, text)),
+        None => None,
+    };
+    let mut addresses = resolve(core, address.to_address()?).await?;
+    let delay = options.happy_eyeballs_delay;
+    addresses = interleave(addresses, options.interleave.unwrap_or(usize::from(delay.is_some())));
+    if let ([address], None) = (addresses.as_slice(), &from) {
+        // The common case needs no race.
+        return match connect_to(core, *address, None).await {
+            Ok(socket) => Ok((socket, *address)),
+            Err(error) => Err(all_failed(&[(*address, error)])),
+        };
     }
+    let attempt = async |address| match connect_to(core, address, from.as_deref()).await {
+        Ok(socket) => Ok((socket, address)),
+        Err(error) => Err((address, error)),
+    };
+    let attempts = addresses.into_iter().map(attempt).collect();
+    race(attempts, delay).await.map_err(|failures| all_failed(&failures))
+}
+
+fn all_failed(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kind = failures.last().map_or(io::ErrorKind::InvalidInput, |(_, error)| error.kind());
     let texts: Vec<_> =
         failures.iter().map(|(address, error)| format!("cannot connect to {address}: {error}")).collect();
-    Err(io::Error::new(kind, texts.join("; ")))
+    io::Error::new(kind, texts.join("; "))
 }
 
-async fn connect_to(core: &Rc<Core>, address: SocketAddr) -> io::Result<OwnedFd> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
+/// Binds to the first address of the right family that can be bound.
+fn bind(socket: &Socket, family: Domain, from: &[SocketAddr]) -> io::Result<()> {
+    let mut refusal = io::Error::new(
+        io::ErrorKind::AddrNotAvailable,
+        "no local address is of the family of the address to connect to",
+    );
+    for &address in from.iter().filter(|&&address| Domain::for_address(address) == family) {
+        match socket.bind(&address.into()) {
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                let text = format!("cannot bind to {address}: {error}");
+                refusal = io::Error::new(error.kind(), text);
+            }
+        }
+    }
+    Err(refusal)
+}
+
+async fn connect_to(
+    core: &Rc<Core>,
+    address: SocketAddr,
+    from: Option<&[SocketAddr]>,
+) -> io::Result<OwnedFd> {
+    let family = Domain::for_address(address);
+    let socket = Socket::new(family, Type::STREAM, Some(socket2::Protocol::TCP))?;
     socket.set_nonblocking(true)?;
+    if let Some(from) = from {
+        bind(&socket, family, from)?;
+    }
     match socket.connect(&address.into()) {
         Ok(()) => return Ok(socket.into()),
         Err(error) if is_under_way(&error) => {}
         Err(error) => return Err(error),
     }
+    connected(core, &socket).await?;
+    Ok(socket.into())
+}
+
+/// Waits until a connection that is under way stands.
+async fn connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
     loop {
-        writable(core, &socket).await?;
+        writable(core, socket).await?;
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }
         // A back end may have announced what is not so: then the socket has no peer yet.
         match socket.peer_addr() {
-            Ok(_) => return Ok(socket.into()),
+            Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
             Err(error) => return Err(error),
         }

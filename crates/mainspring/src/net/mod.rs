@@ -1,26 +1,55 @@
-//! TCP, in asyncio's two ways: protocols that are called, and streams that are awaited.
+//! Connections, in asyncio's two ways: protocols that are called, and streams that are awaited.
 //!
-//! Both are one implementation. A [`Transport`] is the engine's stream transport with a [`Protocol`] above it;
-//! a [`TcpStream`] is such a transport whose protocol keeps what arrives in a bounded buffer until it is asked
-//! for.
+//! Both are one implementation. A [`Transport`] is a transport of the engine's with a [`Protocol`] above it; a [`Stream`]
+//! is such a transport whose protocol keeps what arrives in a bounded buffer until it is asked for. [`TcpStream`] and
+//! [`UnixStream`] are streams that know what they are on; a [`StreamReader`] and a [`StreamWriter`] are the two sides of
+//! one.
+//!
+//! | asyncio | here |
+//! | --- | --- |
+//! | `open_connection`, `start_server` | [`open_connection`], [`start_server`] |
+//! | `open_unix_connection`, `start_unix_server` | [`open_unix_connection`], [`start_unix_server`] |
+//! | `loop.create_connection`, `loop.create_server` | the methods of [`EventLoop`](crate::EventLoop) |
+//! | their keyword arguments | [`ConnectOptions`], [`ServerOptions`] |
+//! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its kin, and the method of the loop |
+//! | `transport.get_extra_info('socket')` | the options of [`Transport`] and [`Stream`]; [`Transport::with_fd`] |
+//! | `loop.sendfile` | [`Stream::sendfile`], [`Transport::sendfile`] |
 
+mod accept_queue;
 mod address;
 pub(crate) mod below;
+mod bound;
 mod connect;
+mod connect_options;
+mod happy_eyeballs;
 mod protocol;
+mod sendfile;
 mod server;
+mod server_options;
 mod socket;
+mod socket_options;
+mod start_server;
+mod stream;
 mod tcp_listener;
 mod tcp_stream;
 mod transport;
-mod waiters;
+mod unix_address;
+mod unix_listener;
+mod unix_stream;
 
 pub use address::{Address, ToAddress};
+pub use connect_options::ConnectOptions;
 pub use protocol::Protocol;
 pub use server::Server;
+pub use server_options::ServerOptions;
+pub use socket_options::KeepAlive;
+pub use start_server::{Outcome, open_connection, open_unix_connection, start_server, start_unix_server};
+pub use stream::{ReadError, Stream, StreamReader, StreamWriter};
 pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;
 pub use transport::Transport;
+pub use unix_listener::UnixListener;
+pub use unix_stream::UnixStream;
 
 pub(crate) use below::Below;
 

@@ -4,6 +4,7 @@ use super::server::Connection;
 use super::transport::Transport;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
+use crate::sync::wait_list::WaitList;
 use crate::transport::{Claim, Cx, Upper};
 use std::cell::RefCell;
 use std::io;
@@ -59,11 +60,17 @@ pub(crate) struct Above {
     protocol: RefCell<Option<Rc<dyn Protocol>>>,
     /// Counts the connection at the server that accepted it.
     connection: RefCell<Option<Connection>>,
+    /// Who waits until nothing is queued, to send past the queue.
+    pub(super) drained: WaitList,
 }
 
 impl Above {
     pub(crate) fn new(protocol: Rc<dyn Protocol>, connection: Option<Connection>) -> Self {
-        Above { protocol: RefCell::new(Some(protocol)), connection: RefCell::new(connection) }
+        Above {
+            protocol: RefCell::new(Some(protocol)),
+            connection: RefCell::new(connection),
+            drained: WaitList::new(),
+        }
     }
 
     /// The protocol, until the connection is gone.
@@ -126,6 +133,11 @@ impl Upper<RustHost> for Above {
 
     fn resume_writing(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
         self.tell(cx, |protocol, transport| protocol.resume_writing(transport))
+    }
+
+    fn drained(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.drained.wake_all();
+        Ok(())
     }
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {

@@ -1,55 +1,87 @@
-//! `Server`: listening sockets with a protocol for each connection.
+//! `Server`: listening sockets, and what is done with each connection that comes.
 
-use super::address::{ToAddress, resolve};
+use super::address::ToAddress;
+use super::bound::{Bound, SocketFile};
 use super::protocol::Protocol;
-use super::socket::SocketConnection;
-use super::waiters::Waiters;
+use super::server_options::{ServerOptions, protocols};
+use super::transport::{Transport, WeakTransport};
+use super::unix_address;
 use crate::engine::Readiness;
 use crate::event_loop::{Core, EventLoop, ExceptionContext};
 use crate::host::{Failure, RustHost, Source};
 use crate::panics::catch;
 use crate::poller::PeerAddress;
+use crate::sync::wait_list::WaitList;
 use crate::transport::{Acceptor, Cx, Listener, Notice};
-use socket2::{Domain, Socket, Type};
+use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::path::Path;
 use std::rc::{Rc, Weak};
-use std::task::Poll;
 
-/// Listens, and makes a protocol for each connection. Made by [`EventLoop::create_server`].
+/// Listens, and serves each connection that comes. Made by [`EventLoop::create_server`],
+/// [`start_server`](super::start_server) and their kin.
 ///
 /// Dropping it stops listening; the connections go on.
+///
+/// ```
+/// use mainspring::net::{TcpStream, start_server};
+///
+/// mainspring::run(async {
+///     let server = start_server("127.0.0.1:0", |reader, _writer| async move {
+///         let _ = reader.read_to_end().await;
+///     })
+///     .await?;
+///     let client = TcpStream::connect(server.local_addr()).await?;
+///     client.write_all(b"x").await?;
+///     server.close();
+///     server.close_clients();
+///     server.wait_closed().await;
+///     assert_eq!(client.read_to_end().await?, b"");
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct Server {
     state: Rc<State>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<PeerAddress>,
+    inet: Vec<SocketAddr>,
 }
 
 struct State {
     core: Weak<Core>,
+    backlog: u32,
     listeners: RefCell<Vec<Rc<Listener<RustHost, Serving>>>>,
+    files: Cell<Vec<SocketFile>>,
+    is_started: Cell<bool>,
     is_closed: Cell<bool>,
-    connections: Cell<usize>,
-    waiting: Waiters,
+    /// The connections that are not gone; `None` while one is being opened.
+    clients: RefCell<Slab<Option<WeakTransport>>>,
+    waiting: WaitList,
 }
 
 /// One connection of a server, counted until it is dropped.
-pub(crate) struct Connection(Rc<State>);
+pub(crate) struct Connection {
+    server: Rc<State>,
+    number: usize,
+}
 
 impl Connection {
-    fn new(state: Rc<State>) -> Self {
-        state.connections.set(state.connections.get() + 1);
-        Connection(state)
+    fn new(server: Rc<State>) -> Self {
+        let number = server.clients.borrow_mut().insert(None);
+        Connection { server, number }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.connections.set(self.0.connections.get().saturating_sub(1));
-        self.0.waiting.wake();
+        let gone = self.server.clients.borrow_mut().try_remove(self.number);
+        drop(gone);
+        self.server.waiting.wake_all();
     }
 }
 
@@ -77,66 +109,57 @@ impl EventLoop {
     /// })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
+    ///
+    /// [`ServerOptions`] has more ways to do it.
+    ///
+    /// Cancel safety: dropping this future closes what was bound.
     pub async fn create_server<P: Protocol>(
         &self,
         address: impl ToAddress,
         backlog: u32,
         protocol_factory: impl Fn() -> P + 'static,
     ) -> io::Result<Server> {
-        let core = self.core();
-        core.check_open()?;
-        let factory: Factory = Rc::new(move || Rc::new(protocol_factory()));
-        let sockets = listen(core, address, backlog).await?;
-        let state = Rc::new(State {
-            core: Rc::downgrade(core),
-            listeners: RefCell::default(),
-            is_closed: Cell::new(false),
-            connections: Cell::new(0),
-            waiting: Waiters::default(),
-        });
-        let mut server = Server { state, addresses: Vec::new() };
-        for (socket, address) in sockets {
-            let serving = Serving {
-                core: Rc::downgrade(core),
-                server: Rc::downgrade(&server.state),
-                factory: Rc::clone(&factory),
-            };
-            let listener = Rc::new(Listener::new(socket, serving, backlog as usize));
-            server.addresses.push(address);
-            server.state.listeners.borrow_mut().push(Rc::clone(&listener));
-            with_listener(core, &listener, |listener, cx| listener.start(cx))?;
-        }
-        Ok(server)
+        let options = ServerOptions::default().backlog(backlog);
+        options.create_server_on(self.core(), address, protocols(protocol_factory)).await
     }
-}
 
-/// Bound, listening, non-blocking sockets, with their addresses.
-pub(super) async fn listen(
-    core: &Rc<Core>,
-    address: impl ToAddress,
-    backlog: u32,
-) -> io::Result<Vec<(OwnedFd, SocketAddr)>> {
-    let mut sockets = Vec::new();
-    for address in resolve(core, address.to_address()?).await? {
-        let listening = listen_at(address, backlog)
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}")))?;
-        sockets.push(listening);
+    /// Listens at a Unix path, or at an abstract name (which begins with a zero byte), and puts a protocol of the
+    /// factory on each connection that comes.
+    ///
+    /// asyncio's rules for the file: a socket that is there already is taken for one that a server left behind, and
+    /// removed; any other file is an error. The file goes when the server is closed, unless another one is under its
+    /// name by then.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    ///
+    /// struct Greeter;
+    ///
+    /// impl Protocol for Greeter {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// mainspring::run(async {
+    ///     let path = std::env::temp_dir().join(format!("mainspring-unix-{}", std::process::id()));
+    ///     let server = EventLoop::current().create_unix_server(&path, || Greeter)?;
+    ///     assert_eq!(server.unix_addr().unwrap().as_pathname(), Some(path.as_path()));
+    ///     assert_eq!(UnixStream::connect(&path).await?.read_to_end().await?, b"hello");
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn create_unix_server<P: Protocol>(
+        &self,
+        path: impl AsRef<Path>,
+        protocol_factory: impl Fn() -> P + 'static,
+    ) -> io::Result<Server> {
+        let opener = protocols(protocol_factory);
+        ServerOptions::default().create_unix_server_on(self.core(), path.as_ref(), opener)
     }
-    Ok(sockets)
-}
-
-fn listen_at(address: SocketAddr, backlog: u32) -> io::Result<(OwnedFd, SocketAddr)> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
-    socket.set_nonblocking(true)?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        // Both addresses of a name may be bound then, as asyncio does.
-        socket.set_only_v6(true)?;
-    }
-    socket.bind(&address.into())?;
-    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    let bound = socket.local_addr()?.as_socket().unwrap_or(address);
-    Ok((socket.into(), bound))
 }
 
 /// Works on a listener with the loop at hand.
@@ -159,23 +182,27 @@ impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
     }
 }
 
-type Factory = Rc<dyn Fn() -> Rc<dyn Protocol>>;
+/// Puts something on a connection that was accepted.
+pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, Connection) -> Transport>;
 
-/// Puts protocols on what a server accepts.
+/// Serves what a server accepts.
 struct Serving {
     core: Weak<Core>,
     server: Weak<State>,
-    factory: Factory,
+    opener: Opener,
 }
 
 impl Acceptor<RustHost> for Serving {
-    fn accepted(&self, _: Cx<'_, RustHost>, connection: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
+    fn accepted(&self, _: Cx<'_, RustHost>, socket: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
         let (Some(core), Some(server)) = (self.core.upgrade(), self.server.upgrade()) else { return Ok(()) };
-        let factory = Rc::clone(&self.factory);
-        match catch(|| factory()) {
-            Ok(protocol) => {
-                let counted = Connection::new(server);
-                SocketConnection::open(&core, connection, peer, protocol, Some(counted));
+        let opener = Rc::clone(&self.opener);
+        let connection = Connection::new(Rc::clone(&server));
+        let number = connection.number;
+        match catch(|| opener(&core, socket, peer, connection)) {
+            Ok(transport) => {
+                if let Some(client) = server.clients.borrow_mut().get_mut(number) {
+                    *client = Some(transport.downgrade());
+                }
             }
             Err(text) => {
                 let message = "The protocol factory of a server panicked";
@@ -186,25 +213,82 @@ impl Acceptor<RustHost> for Serving {
     }
 }
 
-pub(super) fn socket_address(peer: PeerAddress) -> Option<SocketAddr> {
-    if let PeerAddress::Inet(address) = peer { Some(address) } else { None }
-}
-
 impl Server {
-    /// Where the server listens; the first address if there are several.
+    pub(super) fn new(
+        core: &Rc<Core>,
+        bound: Vec<Bound>,
+        options: &ServerOptions,
+        opener: Opener,
+    ) -> io::Result<Self> {
+        let state = Rc::new(State {
+            core: Rc::downgrade(core),
+            backlog: options.backlog,
+            listeners: RefCell::default(),
+            files: Cell::default(),
+            is_started: Cell::new(false),
+            is_closed: Cell::new(false),
+            clients: RefCell::default(),
+            waiting: WaitList::new(),
+        });
+        let mut server = Server { state, addresses: Vec::new(), inet: Vec::new() };
+        let (mut listeners, mut files) = (Vec::new(), Vec::new());
+        for Bound { socket, address, file } in bound {
+            let serving = Serving {
+                core: Rc::downgrade(core),
+                server: Rc::downgrade(&server.state),
+                opener: Rc::clone(&opener),
+            };
+            listeners.push(Rc::new(Listener::new(socket, serving, options.backlog as usize)));
+            server.inet.extend(socket_address(&address));
+            server.addresses.push(address);
+            files.extend(file);
+        }
+        server.state.files.set(files);
+        *server.state.listeners.borrow_mut() = listeners;
+        if options.start_serving {
+            server.start_serving()?;
+        }
+        Ok(server)
+    }
+
+    /// Begins to accept, if [`ServerOptions::start_serving`] has put that off. Repeating it changes nothing; an error if
+    /// the server is closed.
+    pub fn start_serving(&self) -> io::Result<()> {
+        if self.state.is_closed.get() {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "the server is closed"));
+        }
+        if self.state.is_started.replace(true) {
+            return Ok(());
+        }
+        let core = self.state.core.upgrade().ok_or(crate::Error::Closed)?;
+        core.check_open()?;
+        let listeners = self.state.listeners.borrow().clone();
+        for listener in &listeners {
+            start_listening(&core, listener, self.state.backlog)?;
+        }
+        Ok(())
+    }
+
+    /// Where the server listens; the first address if there are several, and one that means nothing if it is a Unix
+    /// server.
     pub fn local_addr(&self) -> SocketAddr {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        self.addresses.first().copied().unwrap_or(nowhere)
+        self.inet.first().copied().unwrap_or(nowhere)
     }
 
-    /// Every address the server listens at.
+    /// Every Internet address the server listens at.
     pub fn local_addrs(&self) -> &[SocketAddr] {
-        &self.addresses
+        &self.inet
     }
 
-    /// Whether the server listens.
+    /// The Unix address the server listens at, if it is one.
+    pub fn unix_addr(&self) -> Option<UnixAddress> {
+        self.addresses.iter().find_map(unix_address::to_std)
+    }
+
+    /// Whether the server accepts connections.
     pub fn is_serving(&self) -> bool {
-        !self.state.is_closed.get()
+        self.state.is_started.get() && !self.state.is_closed.get()
     }
 
     /// Stops listening. Connections that were accepted go on.
@@ -220,29 +304,72 @@ impl Server {
             }
         }
         drop(listeners);
-        self.state.waiting.wake();
+        let files = self.state.files.take();
+        drop(files);
+        self.state.waiting.wake_all();
+    }
+
+    /// Closes every connection that was accepted, in order: what is queued still goes out.
+    pub fn close_clients(&self) {
+        self.clients().iter().for_each(Transport::close);
+    }
+
+    /// Closes every connection that was accepted at once: what is queued is dropped.
+    pub fn abort_clients(&self) {
+        self.clients().iter().for_each(Transport::abort);
+    }
+
+    fn clients(&self) -> Vec<Transport> {
+        let clients = self.state.clients.borrow();
+        clients.iter().filter_map(|(_, client)| client.as_ref()?.upgrade()).collect()
     }
 
     /// Waits until the server is closed and all its connections are gone.
+    ///
+    /// Cancel safety: it only waits.
     pub async fn wait_closed(&self) {
-        self.wait_until(|state| state.is_closed.get() && state.connections.get() == 0).await;
+        self.wait_until(|state| state.is_closed.get() && state.clients.borrow().is_empty()).await;
     }
 
-    /// Waits until the server is closed.
-    pub async fn serve_forever(&self) {
+    /// Begins to accept, if that was put off, and waits until the server is closed.
+    ///
+    /// Cancel safety: cancelled, it closes the server, as asyncio's does.
+    pub async fn serve_forever(&self) -> io::Result<()> {
+        struct CloseOnDrop<'a>(&'a Server);
+        impl Drop for CloseOnDrop<'_> {
+            fn drop(&mut self) {
+                self.0.close();
+            }
+        }
+        self.start_serving()?;
+        let _close = CloseOnDrop(self);
         self.wait_until(|state| state.is_closed.get()).await;
+        Ok(())
     }
 
     async fn wait_until(&self, is_so: impl Fn(&State) -> bool) {
-        poll_fn(|cx| {
-            if is_so(&self.state) {
-                return Poll::Ready(());
-            }
-            self.state.waiting.join(cx);
-            Poll::Pending
-        })
-        .await;
+        // A loop that is closed changes nothing any more.
+        let is_over = |state: &State| {
+            let core = state.core.upgrade();
+            is_so(state) || core.is_none_or(|core| core.check_open().is_err())
+        };
+        self.state.waiting.until(|| is_over(&self.state).then_some(())).await;
     }
+}
+
+/// Lets a bound socket listen, and the loop accept from it.
+pub(super) fn start_listening<A: Acceptor<RustHost> + 'static>(
+    core: &Core,
+    listener: &Rc<Listener<RustHost, A>>,
+    backlog: u32,
+) -> io::Result<()> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    listener.with_fd(|fd| Ok(rustix::net::listen(fd, backlog)?))?;
+    with_listener(core, listener, |listener, cx| listener.start(cx))
+}
+
+pub(super) fn socket_address(peer: &PeerAddress) -> Option<SocketAddr> {
+    if let PeerAddress::Inet(address) = peer { Some(*address) } else { None }
 }
 
 impl Drop for Server {
@@ -256,7 +383,7 @@ impl fmt::Debug for Server {
         f.debug_struct("Server")
             .field("addresses", &self.addresses)
             .field("serving", &self.is_serving())
-            .field("connections", &self.state.connections.get())
+            .field("connections", &self.state.clients.borrow().len())
             .finish_non_exhaustive()
     }
 }

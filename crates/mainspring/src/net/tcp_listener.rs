@@ -1,30 +1,19 @@
 //! `TcpListener`: connections that are awaited.
 
-use super::server::{listen, socket_address, with_listener};
+use super::accept_queue::AcceptQueue;
+use super::bound::{Bound, adopt_bound};
+use super::server::socket_address;
+use super::server_options::ServerOptions;
 use super::tcp_stream::TcpStream;
-use super::waiters::Waiters;
 use super::{ToAddress, current_core};
 use crate::event_loop::Core;
-use crate::host::{Failure, RustHost};
-use crate::poller::PeerAddress;
-use crate::transport::{Acceptor, Cx, Listener};
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::rc::{Rc, Weak};
-use std::task::Poll;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
 
-/// asyncio's backlog.
-const BACKLOG: u32 = 100;
-
-/// So many connections are taken from the kernel before anybody asks for them.
-const MAX_ACCEPTED: usize = 16;
-
-/// Listens for connections, each to be awaited. Dropping it stops listening.
+/// Listens for connections, each to be awaited. Dropping it stops listening. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::net::{TcpListener, TcpStream};
@@ -43,77 +32,53 @@ const MAX_ACCEPTED: usize = 16;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct TcpListener {
-    core: Weak<Core>,
-    listeners: Vec<Rc<Listener<RustHost, Queue>>>,
-    accepted: Rc<Accepted>,
+    queue: AcceptQueue,
     addresses: Vec<SocketAddr>,
-}
-
-/// What was accepted, and who waits for it.
-#[derive(Default)]
-struct Accepted {
-    connections: RefCell<VecDeque<(OwnedFd, SocketAddr)>>,
-    waiting: Waiters,
-}
-
-struct Queue(Rc<Accepted>);
-
-impl Acceptor<RustHost> for Queue {
-    fn accepted(&self, _: Cx<'_, RustHost>, connection: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
-        // A listener of an Internet family has peers of no other.
-        if let Some(peer) = socket_address(peer) {
-            self.0.connections.borrow_mut().push_back((connection, peer));
-            self.0.waiting.wake();
-        }
-        Ok(())
-    }
-
-    fn has_room(&self) -> bool {
-        self.0.connections.borrow().len() < MAX_ACCEPTED
-    }
+    limit: usize,
 }
 
 impl TcpListener {
+    pub(super) fn new(core: &Rc<Core>, bound: Vec<Bound>, options: &ServerOptions) -> io::Result<Self> {
+        let addresses = bound.iter().filter_map(|bound| socket_address(&bound.address)).collect();
+        Ok(TcpListener { queue: AcceptQueue::new(core, bound, options)?, addresses, limit: options.limit })
+    }
+
     /// Listens on every address of `address`, on the loop that runs here. Port 0: one that is free.
+    /// [`ServerOptions`] has more ways to do it.
+    ///
+    /// Cancel safety: dropping this future closes what was bound.
     pub async fn bind(address: impl ToAddress) -> io::Result<Self> {
+        ServerOptions::default().bind(address).await
+    }
+
+    /// A listener that was bound outside of the loop, on the loop that runs here.
+    ///
+    /// ```
+    /// mainspring::run(async {
+    ///     let bound = std::net::TcpListener::bind("127.0.0.1:0")?;
+    ///     let address = bound.local_addr()?;
+    ///     let listener = mainspring::net::TcpListener::from_std(bound)?;
+    ///     assert_eq!(listener.local_addr(), address);
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
         let core = current_core()?;
-        let accepted = Rc::new(Accepted::default());
-        let mut listener = TcpListener {
-            core: Rc::downgrade(&core),
-            listeners: Vec::new(),
-            accepted: Rc::clone(&accepted),
-            addresses: Vec::new(),
-        };
-        for (socket, address) in listen(&core, address, BACKLOG).await? {
-            listener.addresses.push(address);
-            let queue = Queue(Rc::clone(&accepted));
-            listener.listeners.push(Rc::new(Listener::new(socket, queue, BACKLOG as usize)));
-        }
-        for listener in &listener.listeners {
-            with_listener(&core, listener, |listener, cx| listener.start(cx))?;
-        }
-        Ok(listener)
+        Self::new(&core, vec![adopt_bound(listener.into())?], &ServerOptions::default())
     }
 
     /// The next connection, and where it comes from.
+    ///
+    /// Cancel safety: a connection that was not returned waits for the next who asks.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        poll_fn(|cx| {
-            let Some(core) = self.core.upgrade().filter(|core| core.check_open().is_ok()) else {
-                return Poll::Ready(Err(crate::Error::Closed.into()));
-            };
-            let next = self.accepted.connections.borrow_mut().pop_front();
-            let Some((socket, peer)) = next else {
-                self.accepted.waiting.join(cx);
-                return Poll::Pending;
-            };
-            // There is room again. A connection that is there is not lost to a listener that fails: the exception
-            // handler has been told.
-            for listener in &self.listeners {
-                let _ = with_listener(&core, listener, |listener, cx| listener.resume(cx));
+        loop {
+            let (core, socket, peer) = self.queue.accept().await?;
+            // A listener of an Internet family has peers of no other.
+            if let Some(peer) = socket_address(&peer) {
+                return Ok((TcpStream::new(&core, socket, peer, self.limit), peer));
             }
-            Poll::Ready(Ok((TcpStream::new(&core, socket, peer), peer)))
-        })
-        .await
+        }
     }
 
     /// Where it listens; the first address if there are several.
@@ -121,15 +86,14 @@ impl TcpListener {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         self.addresses.first().copied().unwrap_or(nowhere)
     }
-}
 
-impl Drop for TcpListener {
-    fn drop(&mut self) {
-        let Some(core) = self.core.upgrade() else { return };
-        for listener in self.listeners.drain(..) {
-            let socket = with_listener(&core, &listener, |listener, cx| listener.close(cx));
-            drop(socket);
-        }
+    /// Every address it listens at.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub(super) fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        self.queue.with_fd(use_it)
     }
 }
 

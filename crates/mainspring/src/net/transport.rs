@@ -2,15 +2,18 @@
 
 use super::below::{Below, refused};
 use super::protocol::Protocol;
+use super::server::socket_address;
+use super::unix_address;
 use crate::error::Error;
-use crate::event_loop::ExceptionContext;
+use crate::event_loop::{Core, ExceptionContext};
 use crate::host::{Failure, RustHost, Source};
-use crate::poller::PeerAddress;
+use crate::sync::wait_list::WaitList;
 use crate::transport::{Cx, TransportHost, WaterMarks};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::rc::{Rc, Weak};
 
 /// A connection. A clone is the same one.
 ///
@@ -22,7 +25,20 @@ pub struct Transport {
     source: Rc<dyn Source>,
 }
 
+/// A transport that is not kept by this.
+pub(crate) struct WeakTransport(Weak<dyn Source>);
+
+impl WeakTransport {
+    pub(crate) fn upgrade(&self) -> Option<Transport> {
+        self.0.upgrade().map(Transport::new)
+    }
+}
+
 impl Transport {
+    pub(crate) fn downgrade(&self) -> WeakTransport {
+        WeakTransport(Rc::downgrade(&self.source))
+    }
+
     /// A handle on a connection of any kind: a source that has a [`Below`].
     pub(crate) fn new(source: Rc<dyn Source>) -> Self {
         Transport { source }
@@ -45,6 +61,16 @@ impl Transport {
         }
     }
 
+    /// The loop it lives on, if that is there.
+    pub(super) fn core(&self) -> Option<Rc<Core>> {
+        self.source.below()?.core().upgrade().filter(|core| core.check_open().is_ok())
+    }
+
+    /// Who waits until nothing is queued, having reserved the sending end.
+    pub(super) fn drained(&self) -> Option<&WaitList> {
+        Some(&self.source.below()?.above().drained)
+    }
+
     /// Looks at the connection.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
         self.source.below().map(look)
@@ -60,7 +86,12 @@ impl Transport {
     /// Sends several pieces as one write.
     pub fn writelines(&self, pieces: &[&[u8]]) {
         let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-        self.with(|below, cx| below.write_vectored(cx, &slices));
+        self.write_vectored(&slices);
+    }
+
+    /// The same with std's slices.
+    pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) {
+        self.with(|below, cx| below.write_vectored(cx, pieces));
     }
 
     /// Sends no more after what is queued: the peer sees the end of the stream. Receiving goes on.
@@ -95,8 +126,7 @@ impl Transport {
 
     /// Whether there is no loop any more to tell of this connection.
     pub(crate) fn is_loop_closed(&self) -> bool {
-        let core = self.look(|below| below.core().upgrade()).flatten();
-        core.is_none_or(|core| core.check_open().is_err())
+        self.core().is_none()
     }
 
     /// Whether `connection_lost` was called, or is about to be.
@@ -168,17 +198,23 @@ impl Transport {
 
     /// The peer's address, of a connection over the Internet protocols. Also told after the connection is gone.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.look(|below| inet(below.peer_address())).flatten()
+        self.look(|below| socket_address(&below.peer_address())).flatten()
     }
 
     /// The address of this end, likewise.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.look(|below| inet(below.local_address())).flatten()
+        self.look(|below| socket_address(&below.local_address())).flatten()
     }
-}
 
-fn inet(address: PeerAddress) -> Option<SocketAddr> {
-    if let PeerAddress::Inet(address) = address { Some(address) } else { None }
+    /// The peer's address, of a Unix connection. Also told after the connection is gone.
+    pub fn unix_peer_addr(&self) -> Option<UnixAddress> {
+        self.look(|below| unix_address::to_std(&below.peer_address())).flatten()
+    }
+
+    /// The address of this end, of a Unix connection, likewise.
+    pub fn unix_local_addr(&self) -> Option<UnixAddress> {
+        self.look(|below| unix_address::to_std(&below.local_address())).flatten()
+    }
 }
 
 impl fmt::Debug for Transport {

@@ -38,7 +38,7 @@ mod sys;
 
 pub(crate) use closed::ClosedPoller;
 pub use epoll::open as open_epoll;
-pub use socket::local_address;
+pub use socket::{local_address, peer_address};
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -46,14 +46,14 @@ pub(super) fn send(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usi
 pub(super) fn accept(fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (connection, address) = retry_on_intr(|| acceptfrom_with(fd, flags))?;
-    Ok((connection, address.map_or(PeerAddress::Other, peer_address)))
+    Ok((connection, address.map_or(PeerAddress::Other, in_words)))
 }
 
 /// One `recvfrom`.
 pub(super) fn recv_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
     let (received, _, address) =
         retry_on_intr(|| rustix::net::recvfrom(fd, &mut *buffer, RecvFlags::DONTWAIT))?;
-    Ok((received, address.map_or(PeerAddress::Other, peer_address)))
+    Ok((received, address.map_or(PeerAddress::Other, in_words)))
 }
 
 /// One `sendto`, or `send` on a connected socket. A datagram leaves as a whole or not at all.
@@ -76,10 +76,15 @@ pub(super) fn send_to(fd: BorrowedFd<'_>, data: &[u8], destination: Option<&Peer
 
 /// The address a socket is bound to; `Other` if the kernel does not tell.
 pub fn local_address(fd: BorrowedFd<'_>) -> PeerAddress {
-    rustix::net::getsockname(fd).map_or(PeerAddress::Other, peer_address)
+    rustix::net::getsockname(fd).map_or(PeerAddress::Other, in_words)
 }
 
-fn peer_address(address: SocketAddrAny) -> PeerAddress {
+/// The address a socket is connected to; `Other` if the kernel does not tell.
+pub fn peer_address(fd: BorrowedFd<'_>) -> PeerAddress {
+    rustix::net::getpeername(fd).ok().flatten().map_or(PeerAddress::Other, in_words)
+}
+
+fn in_words(address: SocketAddrAny) -> PeerAddress {
     match address.address_family() {
         AddressFamily::UNIX => PeerAddress::Unix(match sys::unix_name(&address) {
             [] => Vec::new(),

@@ -1,4 +1,4 @@
-//! The listening end of a server: accepts in bounded batches, and rests when the system has run out of something.
+//! The listening end of a server: accepts in bounded batches, and rests when the system cannot.
 
 use super::{Cx, Notice, TransportHost, is_to_be_repeated};
 use crate::engine::Registration;
@@ -6,10 +6,11 @@ use crate::poller::{Interest, PeerAddress};
 use crate::timers::TimerKey;
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// How long a listener rests after the system ran out of descriptors or memory (asyncio's number).
+/// How long a listener rests after the system ran out of descriptors or memory, or failed to accept for any other
+/// reason (asyncio's number).
 const REST: Duration = Duration::from_secs(1);
 
 /// Who takes the connections.
@@ -57,6 +58,14 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
     /// The descriptor's number; still told after it is closed.
     pub fn fd(&self) -> RawFd {
         self.fd
+    }
+
+    /// Lends the descriptor for one system call; `NotConnected` once it is given up.
+    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        match self.channel.borrow().as_ref() {
+            Some(channel) => use_it(channel.as_fd()),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
     }
 
     /// Begins to accept. A listener that rests does so to the end.
@@ -113,11 +122,8 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
                 Err(error) if is_to_be_repeated(&error) => return Ok(()),
                 // The peer gave up while it waited; the next one may not have.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if is_exhaustion(&error) => return self.rest(cx, error),
-                Err(error) => {
-                    let error = cx.host().os_error(error);
-                    return cx.host().report(cx.this, error, "socket.accept() failed");
-                }
+                // What fails now fails again at once: the kernel goes on announcing the connection.
+                Err(error) => return self.rest(cx, error),
             }
         }
         Ok(())
@@ -128,8 +134,12 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         let call = cx.host().notice(cx.this, Notice::ResumeAccepting)?;
         let timer = cx.engine.call_at(cx.engine.now().saturating_add(REST), call);
         self.rest.set(Some(timer));
+        let message = match is_exhaustion(&error) {
+            true => "socket.accept() out of system resource",
+            false => "socket.accept() failed",
+        };
         let error = cx.host().os_error(error);
-        cx.host().report(cx.this, error, "socket.accept() out of system resource")
+        cx.host().report(cx.this, error, message)
     }
 
     fn set_interest(&self, cx: Cx<'_, H>, interest: Interest) -> io::Result<()> {

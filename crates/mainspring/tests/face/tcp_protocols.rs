@@ -262,7 +262,7 @@ fn a_server_that_is_closed_refuses_connections_and_keeps_those_it_has() {
         assert!(server.is_serving());
         server.close();
         assert!(!server.is_serving());
-        server.serve_forever().await;
+        assert!(server.serve_forever().await.is_err(), "it is closed");
         let refused = event_loop.create_connection(server.local_addr(), || Echo).await;
         assert_eq!(refused.map(drop).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         stream.write_all(b"2").await.unwrap();

@@ -126,13 +126,14 @@ fn a_connection_that_was_given_up_does_not_keep_the_next_one_waiting() {
 }
 
 #[test]
-fn an_accept_that_fails_otherwise_is_reported_and_tried_again() {
+fn an_accept_that_fails_otherwise_is_reported_and_tried_again_after_a_rest() {
     guarded(|| {
         let plan = FaultPlan::fail(Op::Accept, libc::EIO).times(2);
         let (stage, server, accepted, client) = with_one_waiting("accept: EIO", &[plan]);
         stage.until("the connection is accepted", || accepted.borrow().len() == 1);
         let reports = stage.reports.take();
         assert!(reports.len() == 2 && reports[0].starts_with("socket.accept() failed"), "{reports:?}");
+        assert!(stage.event_loop.time() >= Time::from_nanos(2_000_000_000), "it rests each time");
         end(&stage, &server, &client);
     });
 }

@@ -1,0 +1,161 @@
+//! Sockets that are bound, to listen: at Internet addresses, and at Unix paths with asyncio's rules for their files.
+
+use super::address::{ToAddress, resolve};
+use super::server_options::ServerOptions;
+use super::socket_options::{KeepAlive, set_keep_alive};
+use super::unix_address::to_socket_address;
+use crate::event_loop::{Core, ExceptionContext};
+use crate::poller::{PeerAddress, local_address};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+
+/// A bound, non-blocking socket that does not listen yet.
+pub(super) struct Bound {
+    pub(super) socket: OwnedFd,
+    pub(super) address: PeerAddress,
+    /// What is removed when nobody listens any more.
+    pub(super) file: Option<SocketFile>,
+}
+
+/// A socket at every address of `address`. One that this host does not have is left out, unless it is the only one.
+pub(super) async fn bind(
+    core: &Rc<Core>,
+    address: impl ToAddress,
+    options: &ServerOptions,
+) -> io::Result<Vec<Bound>> {
+    let mut bound = Vec::new();
+    let mut refusal = None;
+    for address in resolve(core, address.to_address()?).await? {
+        match bind_at(address, options) {
+            Ok(socket) => bound.push(socket),
+            Err(error) => {
+                let is_absent = is_of_a_family_this_host_lacks(&error);
+                let text = format!("cannot listen at {address}: {error}");
+                let error = io::Error::new(error.kind(), text);
+                if !is_absent {
+                    return Err(error);
+                }
+                refusal = Some(error);
+            }
+        }
+    }
+    match refusal {
+        Some(error) if bound.is_empty() => Err(error),
+        _ => Ok(bound),
+    }
+}
+
+/// asyncio: a name may have an IPv6 address on a host that has none.
+fn is_of_a_family_this_host_lacks(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::EAFNOSUPPORT))
+}
+
+fn bind_at(address: SocketAddr, options: &ServerOptions) -> io::Result<Bound> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(options.reuse_address)?;
+    if options.reuse_port {
+        socket.set_reuse_port(true)?;
+    }
+    if options.keep_alive {
+        // Connections inherit it.
+        set_keep_alive(&SockRef::from(&socket), Some(KeepAlive::default()))?;
+    }
+    if address.is_ipv6() {
+        socket.set_only_v6(options.only_v6)?;
+    }
+    socket.bind(&address.into())?;
+    Ok(bound(socket.into(), None))
+}
+
+fn bound(socket: OwnedFd, file: Option<SocketFile>) -> Bound {
+    let address = local_address(socket.as_fd());
+    Bound { socket, address, file }
+}
+
+/// A socket of the program's own.
+pub(super) fn adopt_bound(socket: OwnedFd) -> io::Result<Bound> {
+    SockRef::from(&socket).set_nonblocking(true)?;
+    Ok(bound(socket, None))
+}
+
+/// A socket at a Unix path, or at an abstract name (which begins with a zero byte).
+///
+/// asyncio's rules: a socket file that is there already is taken for one that a server left behind, and removed; any
+/// other file is an error.
+pub(super) fn bind_unix(core: &Rc<Core>, path: &Path, options: &ServerOptions) -> io::Result<Bound> {
+    let address = to_socket_address(path)?;
+    let is_file = address.as_pathname().is_some();
+    if is_file {
+        remove_stale(core, path);
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen at {}: {error}", show(&address, path)))
+    })?;
+    let file = (is_file && options.cleanup_socket).then(|| SocketFile::at(core, path)).flatten();
+    Ok(bound(socket.into(), file))
+}
+
+fn show(address: &SockAddr, path: &Path) -> String {
+    match address.as_abstract_namespace() {
+        Some(name) => format!("@{}", name.escape_ascii()),
+        None => path.display().to_string(),
+    }
+}
+
+fn remove_stale(core: &Core, path: &Path) {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
+        Ok(_) => return,
+        Err(error) => Err(error),
+    };
+    report(core, removed, "A socket file that was left behind cannot be removed");
+}
+
+fn report(core: &Core, outcome: io::Result<()>, message: &str) {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            core.call_exception_handler(&ExceptionContext::new(message).with_error(error));
+        }
+        _ => {}
+    }
+}
+
+/// The file of a listening socket. Dropped, it removes it, unless another one is there under its name by then.
+pub(super) struct SocketFile {
+    core: Weak<Core>,
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn at(core: &Rc<Core>, path: &Path) -> Option<Self> {
+        let path = std::path::absolute(path).ok()?;
+        let identity = identity(&path).ok()?;
+        Some(SocketFile { core: Rc::downgrade(core), path, identity })
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let removed = match identity(&self.path) {
+            Ok(identity) if identity == self.identity => std::fs::remove_file(&self.path),
+            Ok(_) => return,
+            Err(error) => Err(error),
+        };
+        if let Some(core) = self.core.upgrade() {
+            report(&core, removed, "The file of a listening socket cannot be removed");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `ConnectOptions`: how a connection is to be made.
+
+use super::address::{Address, ToAddress};
+use super::connect::{connect, put_on};
+use super::current_core;
+use super::protocol::Protocol;
+use super::stream::{LIMIT, StreamReader, StreamWriter};
+use super::tcp_stream::TcpStream;
+use super::transport::Transport;
+use crate::poller::PeerAddress;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How to connect: asyncio's keyword arguments of `create_connection` and `open_connection`.
+///
+/// ```
+/// use mainspring::net::{ConnectOptions, TcpListener};
+/// use std::time::Duration;
+///
+/// mainspring::run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let options = ConnectOptions::new()
+///         .happy_eyeballs_delay(Duration::from_millis(250))
+///         .local_addr("127.0.0.1:0")
+///         .limit(1024);
+///     let stream = options.connect(listener.local_addr()).await?;
+///     assert_eq!(stream.split().0.limit(), 1024);
+///     assert_eq!(listener.accept().await?.1, stream.local_addr().unwrap());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing by themselves"]
+pub struct ConnectOptions {
+    pub(super) happy_eyeballs_delay: Option<Duration>,
+    pub(super) interleave: Option<usize>,
+    pub(super) local: Option<Result<Address, String>>,
+    limit: usize,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions { happy_eyeballs_delay: None, interleave: None, local: None, limit: LIMIT }
+    }
+}
+
+impl ConnectOptions {
+    /// asyncio's defaults: every address in turn, from any address of this host.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Does not wait longer than this for one address before it tries the next one too: whichever answers first is used
+    /// (RFC 8305, which recommends 250 ms). Without it an address is tried when the one before has failed.
+    pub fn happy_eyeballs_delay(self, delay: Duration) -> Self {
+        ConnectOptions { happy_eyeballs_delay: Some(delay), ..self }
+    }
+
+    /// Mixes the addresses of both families: so many of the first one's, then one of each in turn. Zero keeps the order
+    /// of the resolver, which is the default unless there is a [delay](ConnectOptions::happy_eyeballs_delay); then it is
+    /// one.
+    pub fn interleave(self, first_family_count: usize) -> Self {
+        ConnectOptions { interleave: Some(first_family_count), ..self }
+    }
+
+    /// Connects from this address: of those of a name, the first of the right family that can be bound.
+    pub fn local_addr(self, address: impl ToAddress) -> Self {
+        // What is wrong with it is told where an error can be.
+        let local = address.to_address().map_err(|error| error.to_string());
+        ConnectOptions { local: Some(local), ..self }
+    }
+
+    /// The [limit](StreamReader::limit) of the stream's reader.
+    pub fn limit(self, limit: usize) -> Self {
+        ConnectOptions { limit, ..self }
+    }
+
+    /// Connects, on the loop that runs here. See [`TcpStream::connect`].
+    ///
+    /// Cancel safety: dropping this future gives every attempt up and closes its socket.
+    pub async fn connect(&self, address: impl ToAddress) -> io::Result<TcpStream> {
+        let core = current_core()?;
+        let (socket, peer) = connect(&core, address, self).await?;
+        Ok(TcpStream::new(&core, socket, peer, self.limit))
+    }
+
+    /// Connects, on the loop that runs here. See [`open_connection`](super::open_connection).
+    ///
+    /// Cancel safety: as [`ConnectOptions::connect`].
+    pub async fn open_connection(&self, address: impl ToAddress) -> io::Result<(StreamReader, StreamWriter)> {
+        Ok(self.connect(address).await?.into_split())
+    }
+
+    /// Connects and puts a protocol on the connection, on the loop that runs here. See
+    /// [`EventLoop::create_connection`](crate::EventLoop::create_connection).
+    ///
+    /// Cancel safety: as [`ConnectOptions::connect`].
+    pub async fn create_connection<P: Protocol>(
+        &self,
+        address: impl ToAddress,
+        protocol_factory: impl FnOnce() -> P,
+    ) -> io::Result<(Transport, Rc<P>)> {
+        let core = current_core()?;
+        let (socket, peer) = connect(&core, address, self).await?;
+        put_on(&core, socket, PeerAddress::Inet(peer), protocol_factory).await
+    }
+}

@@ -1,0 +1,173 @@
+//! `ByteBuffer`: bytes that arrived and were not read yet, in one piece.
+//!
+//! Reading moves a mark; what is before the mark is overwritten when room is needed, or given up with the last byte. So a
+//! byte is copied in once and out once, and moved at most as often as the buffer doubles.
+
+/// Below this a buffer that was read empty is kept for what comes next.
+const KEEP: usize = 64 * 1024;
+
+/// From here on a whole buffer is handed out rather than copied.
+const HAND_OUT: usize = 4 * 1024;
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct ByteBuffer {
+    bytes: Vec<u8>,
+    /// So many at the front are read.
+    read: usize,
+    /// How many have ever been read: the place of the front in the stream.
+    position: u64,
+}
+
+impl ByteBuffer {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.read
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What was not read yet.
+    pub(super) fn unread(&self) -> &[u8] {
+        self.bytes.get(self.read..).unwrap_or_default()
+    }
+
+    /// Where in the stream [`ByteBuffer::unread`] begins.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(super) fn push(&mut self, data: &[u8]) {
+        let is_short_of_room = self.bytes.capacity() - self.bytes.len() < data.len();
+        if is_short_of_room && self.read >= self.len() {
+            // Moves no more than was read since the last time.
+            self.bytes.copy_within(self.read.., 0);
+            self.bytes.truncate(self.bytes.len() - self.read);
+            self.read = 0;
+        }
+        self.bytes.extend_from_slice(data);
+    }
+
+    /// The first `count` bytes are read, or all if there are fewer.
+    pub(super) fn consume(&mut self, count: usize) {
+        let count = count.min(self.len());
+        self.position += count as u64;
+        self.read += count;
+        if self.is_empty() {
+            self.read = 0;
+            self.bytes.clear();
+            if self.bytes.capacity() > KEEP {
+                self.bytes = Vec::new();
+            }
+        }
+    }
+
+    /// Reads into `into` what is there and fits.
+    pub(super) fn read(&mut self, into: &mut [u8]) -> usize {
+        let count = self.len().min(into.len());
+        if let (Some(to), Some(from)) = (into.get_mut(..count), self.unread().get(..count)) {
+            to.copy_from_slice(from);
+        }
+        self.consume(count);
+        count
+    }
+
+    /// Takes the first `count` bytes, or all if there are fewer.
+    pub(super) fn take(&mut self, count: usize) -> Vec<u8> {
+        let count = count.min(self.len());
+        if count == self.bytes.len() && count >= HAND_OUT {
+            self.position += count as u64;
+            return std::mem::take(&mut self.bytes);
+        }
+        let taken = self.unread().get(..count).unwrap_or_default().to_vec();
+        self.consume(count);
+        taken
+    }
+
+    /// Takes everything out, for somebody who will read it elsewhere, into a buffer that is empty. The position stays
+    /// with the stream.
+    pub(super) fn lend_to(&mut self, empty: &mut ByteBuffer) {
+        std::mem::swap(self, empty);
+        self.position = empty.position + empty.len() as u64;
+    }
+
+    /// Puts what is left of a lent buffer back before everything else.
+    pub(super) fn take_back(&mut self, lent: &mut ByteBuffer) {
+        lent.push(self.unread());
+        self.bytes.clear();
+        self.read = 0;
+        std::mem::swap(self, lent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_in_the_order_they_went_in_however_they_are_read() {
+        let mut buffer = ByteBuffer::default();
+        let (mut pushed, mut taken) = (0_u32, Vec::new());
+        for round in 0..2_000_usize {
+            let data: Vec<u8> = (0..round % 97).map(|step| (pushed + step as u32) as u8).collect();
+            pushed += data.len() as u32;
+            buffer.push(&data);
+            match round % 3 {
+                0 => taken.extend(buffer.take(round % 41)),
+                1 => {
+                    let mut into = [0; 50];
+                    let count = buffer.read(&mut into);
+                    taken.extend_from_slice(&into[..count]);
+                }
+                _ => {
+                    let count = (round % 31).min(buffer.len());
+                    taken.extend_from_slice(&buffer.unread()[..count]);
+                    buffer.consume(count);
+                }
+            }
+            assert_eq!(buffer.position(), taken.len() as u64);
+            assert_eq!(buffer.len(), pushed as usize - taken.len());
+        }
+        taken.extend(buffer.take(usize::MAX));
+        assert_eq!(taken.len(), pushed as usize);
+        assert!(taken.iter().enumerate().all(|(place, &byte)| byte == place as u8));
+    }
+
+    #[test]
+    fn a_buffer_that_is_read_as_it_fills_does_not_grow() {
+        let mut buffer = ByteBuffer::default();
+        for _ in 0..10_000 {
+            buffer.push(&[1; 100]);
+            buffer.read(&mut [0; 99]);
+            buffer.consume(1);
+        }
+        assert!(buffer.bytes.capacity() < 1_000);
+    }
+
+    #[test]
+    fn a_large_buffer_is_given_up_when_it_is_read() {
+        let mut buffer = ByteBuffer::default();
+        buffer.push(&vec![0; 1_000_000]);
+        buffer.consume(999_999);
+        assert_eq!(buffer.len(), 1);
+        buffer.consume(1);
+        assert_eq!(buffer.bytes.capacity(), 0);
+    }
+
+    #[test]
+    fn what_is_lent_comes_back_to_its_place() {
+        let (mut buffer, mut lent) = (ByteBuffer::default(), ByteBuffer::default());
+        buffer.push(b"abcd");
+        buffer.consume(1);
+        buffer.lend_to(&mut lent);
+        assert_eq!((lent.unread(), lent.position(), buffer.position()), (&b"bcd"[..], 1, 4));
+        buffer.push(b"ef");
+        lent.consume(1);
+        buffer.take_back(&mut lent);
+        assert_eq!((buffer.unread(), buffer.position()), (&b"cdef"[..], 2));
+        assert!(lent.is_empty());
+        buffer.push(b"g");
+        assert_eq!(buffer.take(10), b"cdefg");
+    }
+}

@@ -1,0 +1,150 @@
+//! `Buffered`: the protocol of every stream. It keeps what arrives until somebody reads it.
+//!
+//! When more than twice the limit waits the transport is paused, and the peer comes to wait; it is resumed when the reader
+//! is down to the limit, or waits for more than is there: asyncio's `StreamReader`.
+
+use super::super::protocol::Protocol;
+use super::super::transport::Transport;
+use super::buffer::ByteBuffer;
+use crate::error::Error;
+use crate::sync::wait_list::{Seat, WaitList};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::task::{Context, Poll};
+
+/// asyncio's limit for a reader's buffer.
+pub(crate) const LIMIT: usize = 64 * 1024;
+
+/// See the module's text.
+pub(crate) struct Buffered {
+    pub(super) received: RefCell<ByteBuffer>,
+    pub(super) limit: Cell<usize>,
+    is_reading_paused: Cell<bool>,
+    is_at_eof: Cell<bool>,
+    is_writing_paused: Cell<bool>,
+    is_lost: Cell<bool>,
+    error: RefCell<Option<io::Error>>,
+    pub(super) readers: WaitList,
+    pub(super) writers: WaitList,
+    /// Those who wait for the connection's end.
+    pub(super) closing: WaitList,
+}
+
+impl Buffered {
+    pub(crate) fn new(limit: usize) -> Self {
+        Buffered {
+            received: RefCell::default(),
+            limit: Cell::new(limit),
+            is_reading_paused: Cell::new(false),
+            is_at_eof: Cell::new(false),
+            is_writing_paused: Cell::new(false),
+            is_lost: Cell::new(false),
+            error: RefCell::new(None),
+            readers: WaitList::default(),
+            writers: WaitList::default(),
+            closing: WaitList::default(),
+        }
+    }
+
+    /// Why the connection was lost, if it was for a reason.
+    pub(super) fn error(&self) -> Option<io::Error> {
+        let error = self.error.borrow();
+        error.as_ref().map(|error| match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(error.kind(), error.to_string()),
+        })
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.get()
+    }
+
+    pub(super) fn is_writing_paused(&self) -> bool {
+        self.is_writing_paused.get()
+    }
+
+    /// Whether nothing more can come, or why; asked when what has come is not enough.
+    pub(super) fn end(&self, transport: &Transport) -> Option<io::Result<()>> {
+        if let Some(error) = self.error() {
+            return Some(Err(error));
+        }
+        if self.is_at_eof.get() || self.is_lost.get() {
+            return Some(Ok(()));
+        }
+        if transport.is_loop_closed() {
+            return Some(Err(Error::Closed.into()));
+        }
+        // A transport that is just being lost will tell why: until then its end is not the stream's.
+        (transport.is_closing() && !transport.is_lost()).then_some(Ok(()))
+    }
+
+    /// Receives more, for somebody who waits for more than is there.
+    pub(super) fn want_more(&self, transport: &Transport) {
+        if self.is_reading_paused.replace(false) {
+            transport.resume_reading();
+        }
+    }
+
+    /// `waiting` bytes are left to read.
+    pub(super) fn shrunk(&self, transport: &Transport, waiting: usize) {
+        if waiting <= self.limit.get() {
+            self.want_more(transport);
+        }
+    }
+}
+
+impl Protocol for Buffered {
+    fn data_received(&self, transport: &Transport, data: &[u8]) {
+        let mut received = self.received.borrow_mut();
+        received.push(data);
+        let is_too_much = received.len() / 2 > self.limit.get();
+        drop(received);
+        if is_too_much && !self.is_reading_paused.replace(true) {
+            transport.pause_reading();
+        }
+        self.readers.wake_all();
+    }
+
+    fn eof_received(&self, transport: &Transport) -> bool {
+        self.is_at_eof.set(true);
+        self.readers.wake_all();
+        // Where one direction cannot end alone, the end of this one is the end of both.
+        transport.can_write_eof()
+    }
+
+    fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
+        self.is_lost.set(true);
+        let former = self.error.replace(error);
+        drop(former);
+        self.readers.wake_all();
+        self.writers.wake_all();
+        self.closing.wake_all();
+    }
+
+    fn pause_writing(&self, _: &Transport) {
+        self.is_writing_paused.set(true);
+    }
+
+    fn resume_writing(&self, _: &Transport) {
+        self.is_writing_paused.set(false);
+        self.writers.wake_all();
+    }
+}
+
+/// Whether `check` gives something. If not, whoever is in the seat is woken when it may.
+pub(super) fn poll_until<R>(
+    list: &WaitList,
+    seat: &mut Seat,
+    cx: &Context<'_>,
+    mut check: impl FnMut() -> Option<R>,
+) -> Poll<R> {
+    loop {
+        if let Some(result) = check() {
+            list.leave(seat);
+            return Poll::Ready(result);
+        }
+        if list.poll_wait(seat, cx).is_pending() {
+            return Poll::Pending;
+        }
+    }
+}

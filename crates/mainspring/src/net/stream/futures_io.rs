@@ -1,0 +1,214 @@
+//! The traits of `futures-io` on streams, so that what is written for other runtimes runs on them.
+//!
+//! Flushing is draining: what is queued then goes out by itself. Closing ends the sending side, or the connection where
+//! that cannot end alone.
+
+use super::buffered::poll_until;
+use super::writer::PIECE;
+use super::{Stream, StreamReader, StreamWriter};
+use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+impl AsyncRead for StreamReader {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut seat = std::mem::take(&mut self.seat);
+        let polled = poll_until(&self.ends.buffered.readers, &mut seat, cx, || self.try_read(buffer));
+        self.seat = seat;
+        polled
+    }
+
+    fn poll_read_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match buffers.iter_mut().find(|buffer| !buffer.is_empty()) {
+            Some(buffer) => self.poll_read(cx, buffer),
+            None => Poll::Ready(Ok(0)),
+        }
+    }
+}
+
+impl AsyncBufRead for StreamReader {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        if this.lent.get_mut().is_empty() {
+            let mut seat = std::mem::take(&mut this.seat);
+            let check = || {
+                let buffered = &this.ends.buffered;
+                buffered.received.borrow_mut().lend_to(&mut this.lent.borrow_mut());
+                if this.lent.borrow().is_empty() { this.end() } else { Some(Ok(())) }
+            };
+            let polled = poll_until(&this.ends.buffered.readers, &mut seat, cx, check);
+            this.seat = seat;
+            ready!(polled)?;
+        }
+        Poll::Ready(Ok(this.lent.get_mut().unread()))
+    }
+
+    fn consume(mut self: Pin<&mut Self>, amount: usize) {
+        self.lent.get_mut().consume(amount);
+        self.ends.buffered.shrunk(&self.ends.transport, self.buffered());
+    }
+}
+
+impl AsyncWrite for StreamWriter {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        self.check_writable()?;
+        let piece = data.get(..PIECE).unwrap_or(data);
+        self.write(piece);
+        Poll::Ready(Ok(piece.len()))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        if length > PIECE {
+            let first = pieces.iter().find(|piece| !piece.is_empty());
+            return self.poll_write(cx, first.map_or(&[], |piece| piece));
+        }
+        ready!(self.as_mut().poll_flush(cx))?;
+        self.check_writable()?;
+        self.transport().write_vectored(pieces);
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut seat = std::mem::take(&mut self.seat);
+        let polled = poll_until(&self.ends.buffered.writers, &mut seat, cx, || self.try_drain());
+        self.seat = seat;
+        polled
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.can_write_eof() {
+            ready!(self.as_mut().poll_flush(cx))?;
+            self.write_eof();
+            return Poll::Ready(Ok(()));
+        }
+        self.close();
+        let mut seat = std::mem::take(&mut self.closing_seat);
+        let polled = poll_until(&self.ends.buffered.closing, &mut seat, cx, || self.try_closed());
+        self.closing_seat = seat;
+        polled
+    }
+}
+
+/// Gives a type the traits of its fields: `$read` reads, `$write` writes.
+macro_rules! async_io_by {
+    ($stream:ty, $read:ident, $write:ident) => {
+        impl futures_io::AsyncRead for $stream {
+            fn poll_read(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                buffer: &mut [u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                std::pin::Pin::new(&mut self.$read).poll_read(cx, buffer)
+            }
+        }
+
+        impl futures_io::AsyncBufRead for $stream {
+            fn poll_fill_buf(
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<&[u8]>> {
+                std::pin::Pin::new(&mut self.get_mut().$read).poll_fill_buf(cx)
+            }
+
+            fn consume(mut self: std::pin::Pin<&mut Self>, amount: usize) {
+                std::pin::Pin::new(&mut self.$read).consume(amount);
+            }
+        }
+
+        impl futures_io::AsyncWrite for $stream {
+            fn poll_write(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                data: &[u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                std::pin::Pin::new(&mut self.$write).poll_write(cx, data)
+            }
+
+            fn poll_write_vectored(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                pieces: &[std::io::IoSlice<'_>],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                std::pin::Pin::new(&mut self.$write).poll_write_vectored(cx, pieces)
+            }
+
+            fn poll_flush(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::pin::Pin::new(&mut self.$write).poll_flush(cx)
+            }
+
+            fn poll_close(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                std::pin::Pin::new(&mut self.$write).poll_close(cx)
+            }
+        }
+    };
+}
+
+async_io_by!(Stream, reader, writer);
+
+/// What a stream that knows what it is on takes over from its field `stream`.
+macro_rules! stream_on {
+    ($stream:ident) => {
+        $crate::net::stream::async_io_by!($stream, stream, stream);
+
+        impl $stream {
+            /// The two sides, each to be owned by somebody. See [`StreamWriter`](crate::net::StreamWriter) for what
+            /// dropping them does.
+            pub fn into_split(self) -> (crate::net::StreamReader, crate::net::StreamWriter) {
+                self.stream.into_split()
+            }
+
+            /// Closes the connection and waits until what is queued is sent and the connection is gone. The error it
+            /// was lost by, if there is one.
+            ///
+            /// Cancel safety: the connection is closed in any case.
+            pub async fn close(self) -> std::io::Result<()> {
+                self.stream.close().await
+            }
+        }
+
+        impl std::ops::Deref for $stream {
+            type Target = crate::net::Stream;
+
+            fn deref(&self) -> &crate::net::Stream {
+                &self.stream
+            }
+        }
+
+        impl From<$stream> for crate::net::Stream {
+            fn from(stream: $stream) -> Self {
+                stream.stream
+            }
+        }
+
+        impl std::fmt::Debug for $stream {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($stream))
+                    .field("transport", self.transport())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use {async_io_by, stream_on};

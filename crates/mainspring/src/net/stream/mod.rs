@@ -1,0 +1,167 @@
+//! Streams: connections that are read and written with `await`.
+//!
+//! There is one implementation for every kind of connection. A transport whose protocol is [`Buffered`] keeps what arrives
+//! until it is asked for; [`StreamReader`] and [`StreamWriter`] are two handles on it, and a [`Stream`] is the two
+//! together. `TcpStream` and its kin are streams that know what they are on.
+
+mod buffer;
+mod buffered;
+mod ends;
+mod errors;
+mod futures_io;
+mod reader;
+mod writer;
+
+pub use errors::ReadError;
+pub use reader::StreamReader;
+pub use writer::StreamWriter;
+
+pub(crate) use buffered::{Buffered, LIMIT};
+pub(crate) use futures_io::{async_io_by, stream_on};
+
+use super::protocol::Protocol;
+use super::transport::Transport;
+use ends::Ends;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+/// A connection of any kind, read and written with `await`: a [`StreamReader`] and a [`StreamWriter`] in one.
+///
+/// All methods take `&self`: one task may read while another writes. Dropping it closes the connection in
+/// order: what is queued still goes out while the loop runs.
+///
+/// ```
+/// use mainspring::net::{Stream, TcpListener, TcpStream, UnixStream};
+///
+/// /// What is done with a connection need not know its kind.
+/// async fn ask(stream: &Stream, question: &[u8]) -> std::io::Result<Vec<u8>> {
+///     stream.write_all(question).await?;
+///     stream.shutdown();
+///     stream.read_to_end().await
+/// }
+///
+/// mainspring::run(async {
+///     let (near, far) = UnixStream::pair()?;
+///     far.write_all(b"42").await?;
+///     far.shutdown();
+///     assert_eq!(ask(&near, b"the question").await?, b"42");
+///
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let near = TcpStream::connect(listener.local_addr()).await?;
+///     let (far, _) = listener.accept().await?;
+///     far.write_all(b"43").await?;
+///     far.shutdown();
+///     assert_eq!(ask(&near, b"another").await?, b"43");
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct Stream {
+    reader: StreamReader,
+    writer: StreamWriter,
+}
+
+impl Stream {
+    /// A stream on the connection that `open` puts the protocol on.
+    pub(crate) fn open(limit: usize, open: impl FnOnce(Rc<dyn Protocol>) -> Transport) -> Self {
+        Self::new(Ends::open(limit, open))
+    }
+
+    /// A stream on a connection that has this protocol.
+    pub(crate) fn of(transport: &Transport, buffered: Rc<Buffered>) -> Self {
+        Self::new(Ends::of(transport.clone(), buffered))
+    }
+
+    fn new(ends: Rc<Ends>) -> Self {
+        Stream { reader: StreamReader::new(Rc::clone(&ends)), writer: StreamWriter::new(ends) }
+    }
+
+    /// The transport, which is not closed with the stream. What has arrived and was not read comes with it.
+    #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
+    pub(crate) fn into_transport(self) -> (Transport, Vec<u8>) {
+        let ends = &self.reader.ends;
+        let unread = ends.buffered.received.borrow_mut().take(usize::MAX);
+        (ends.give_away(), unread)
+    }
+
+    /// The two sides, for two tasks that share the stream.
+    pub fn split(&self) -> (&StreamReader, &StreamWriter) {
+        (&self.reader, &self.writer)
+    }
+
+    /// The two sides, each to be owned by somebody. See [`StreamWriter`] for what dropping them does.
+    pub fn into_split(self) -> (StreamReader, StreamWriter) {
+        (self.reader, self.writer)
+    }
+
+    /// The transport below, for its settings.
+    pub fn transport(&self) -> &Transport {
+        self.writer.transport()
+    }
+
+    /// See [`StreamReader::read`]. Cancel safety: nothing is lost.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer).await
+    }
+
+    /// See [`StreamReader::read_some`]. Cancel safety: nothing is lost.
+    pub async fn read_some(&self, count: usize) -> io::Result<Vec<u8>> {
+        self.reader.read_some(count).await
+    }
+
+    /// See [`StreamReader::read_exact`]. Cancel safety: nothing is lost.
+    pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
+        self.reader.read_exact(buffer).await
+    }
+
+    /// See [`StreamReader::read_exactly`]. Cancel safety: nothing is lost.
+    pub async fn read_exactly(&self, count: usize) -> Result<Vec<u8>, ReadError> {
+        self.reader.read_exactly(count).await
+    }
+
+    /// See [`StreamReader::read_until`]. Cancel safety: nothing is lost.
+    pub async fn read_until(&self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
+        self.reader.read_until(separator).await
+    }
+
+    /// See [`StreamReader::read_line`]. Cancel safety: nothing is lost.
+    pub async fn read_line(&self) -> Result<Vec<u8>, ReadError> {
+        self.reader.read_line().await
+    }
+
+    /// See [`StreamReader::read_to_end`]. Cancel safety: nothing is lost.
+    pub async fn read_to_end(&self) -> io::Result<Vec<u8>> {
+        self.reader.read_to_end().await
+    }
+
+    /// See [`StreamWriter::write_all`]. Cancel safety: not; some of it may be written.
+    pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
+        self.writer.write_all(data).await
+    }
+
+    /// See [`StreamWriter::drain`]. Cancel safety: it only waits.
+    pub async fn drain(&self) -> io::Result<()> {
+        self.writer.drain().await
+    }
+
+    /// Writes no more: the peer sees the end of the stream after what is queued. Reading goes on.
+    pub fn shutdown(&self) {
+        self.writer.write_eof();
+    }
+
+    /// Closes the connection and waits until what is queued is sent and the connection is gone. The error it was lost
+    /// by, if there is one.
+    ///
+    /// Cancel safety: the connection is closed in any case.
+    pub async fn close(self) -> io::Result<()> {
+        self.writer.close();
+        self.writer.wait_closed().await
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}

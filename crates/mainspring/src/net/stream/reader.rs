@@ -1,0 +1,257 @@
+//! `StreamReader`: what arrives on a connection, awaited.
+
+use super::super::transport::Transport;
+use super::buffer::ByteBuffer;
+use super::ends::Ends;
+use super::errors::ReadError;
+use crate::sync::wait_list::Seat;
+use memchr::memmem;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+/// The receiving side of a connection, of any kind: asyncio's `StreamReader`.
+///
+/// It is made by [`open_connection`](crate::net::open_connection) and its kin, or by splitting a stream. What arrives is
+/// buffered. When more than twice the [limit](StreamReader::limit) waits, the peer has to wait.
+///
+/// All methods take `&self`. Of several tasks that read at once, each gets what is there when it runs.
+///
+/// **Cancel safety**: every method is cancel-safe. What it has not returned stays in the buffer.
+///
+/// ```
+/// use mainspring::net::{open_connection, start_server};
+///
+/// mainspring::run(async {
+///     let server = start_server("127.0.0.1:0", |reader, writer| async move {
+///         while let Ok(line @ [_, ..]) = reader.read_line().await.as_deref() {
+///             writer.write(line);
+///         }
+///     })
+///     .await?;
+///     let (reader, writer) = open_connection(server.local_addr()).await?;
+///     writer.write(b"one\ntwo\n");
+///     writer.write_eof();
+///     assert_eq!(reader.read_until(b"\n").await?, b"one\n");
+///     assert_eq!(reader.read_exactly(2).await?, b"tw");
+///     assert_eq!(reader.read_to_end().await?, b"o\n");
+///     assert!(reader.at_eof());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct StreamReader {
+    pub(super) ends: Rc<Ends>,
+    /// What `AsyncBufRead` shows its user: the front of the buffer, taken out of it.
+    pub(super) lent: RefCell<ByteBuffer>,
+    pub(super) seat: Seat,
+}
+
+impl StreamReader {
+    pub(super) fn new(ends: Rc<Ends>) -> Self {
+        StreamReader { ends, lent: RefCell::default(), seat: Seat::default() }
+    }
+
+    /// The transport below.
+    pub fn transport(&self) -> &Transport {
+        &self.ends.transport
+    }
+
+    /// How far [`read_until`](StreamReader::read_until) and [`read_line`](StreamReader::read_line) look for their
+    /// separator, and half of what is buffered at most before the peer has to wait. 64 KiB unless it was set.
+    pub fn limit(&self) -> usize {
+        self.ends.buffered.limit.get()
+    }
+
+    /// Sets the [limit](StreamReader::limit), from here on.
+    pub fn set_limit(&self, limit: usize) {
+        self.ends.buffered.limit.set(limit);
+    }
+
+    /// Whether the stream has ended and everything was read.
+    pub fn at_eof(&self) -> bool {
+        self.with(|received| received.is_empty()) && matches!(self.end(), Some(Ok(())))
+    }
+
+    /// Bytes that have arrived and were not read.
+    pub fn buffered(&self) -> usize {
+        self.ends.buffered.received.borrow().len() + self.lent.borrow().len()
+    }
+
+    /// Reads some bytes into `buffer`, as many as are there and fit, but waits for one. Zero is the end of the stream.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.ends.buffered.readers.until(|| self.try_read(buffer)).await
+    }
+
+    /// What [`StreamReader::read`] gives without waiting; `None` if it has to.
+    pub(super) fn try_read(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+        if buffer.is_empty() {
+            return Some(Ok(0));
+        }
+        match self.with(|received| received.read(buffer)) {
+            0 => self.end().map(|end| end.map(|()| 0)),
+            count => Some(Ok(count)),
+        }
+    }
+
+    /// Reads up to `count` bytes: what is there, but waits for one. Nothing is the end of the stream.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn read_some(&self, count: usize) -> io::Result<Vec<u8>> {
+        let check = || match self.with(|received| received.take(count)) {
+            some if !some.is_empty() || count == 0 => Some(Ok(some)),
+            none => self.end().map(|end| end.map(|()| none)),
+        };
+        self.ends.buffered.readers.until(check).await
+    }
+
+    /// Reads to the end of the stream, however much that is.
+    ///
+    /// Cancel safety: nothing is lost. What has come stays buffered, past every limit.
+    pub async fn read_to_end(&self) -> io::Result<Vec<u8>> {
+        let check = || match self.end() {
+            Some(end) => Some(end.map(|()| self.with(|received| received.take(usize::MAX)))),
+            None => self.wait_for_more(),
+        };
+        self.ends.buffered.readers.until(check).await
+    }
+
+    /// Reads exactly `count` bytes. [`ReadError::Incomplete`] with what there was, if the stream ends before.
+    ///
+    /// Cancel safety: nothing is lost. What has come stays buffered, also if it is more than the limit.
+    pub async fn read_exactly(&self, count: usize) -> Result<Vec<u8>, ReadError> {
+        self.until_there_are(count, |received| received.take(count)).await
+    }
+
+    /// Fills `buffer`; an error of kind `UnexpectedEof` if the stream ends before, with [`ReadError::Incomplete`] in it.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
+        let count = buffer.len();
+        self.until_there_are(count, |received| received.read(buffer)).await?;
+        Ok(())
+    }
+
+    async fn until_there_are<R>(
+        &self,
+        count: usize,
+        take: impl FnOnce(&mut ByteBuffer) -> R,
+    ) -> Result<R, ReadError> {
+        let mut take = Some(take);
+        let check = || {
+            if self.buffered() >= count {
+                return take.take().map(|take| Ok(self.with(take)));
+            }
+            match self.end() {
+                None => self.wait_for_more(),
+                Some(Err(error)) => Some(Err(ReadError::Io(error))),
+                Some(Ok(())) => Some(Err(self.incomplete(Some(count)))),
+            }
+        };
+        self.ends.buffered.readers.until(check).await
+    }
+
+    /// Reads up to `separator` and with it. [`ReadError::Incomplete`] with what there was, if the stream ends before;
+    /// [`ReadError::LimitOverrun`], and everything stays, if there are more bytes than the [limit](StreamReader::limit)
+    /// before it.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// # Panics
+    ///
+    /// If the separator is empty.
+    pub async fn read_until(&self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
+        assert!(!separator.is_empty(), "a separator has at least one byte");
+        let finder = memmem::Finder::new(separator);
+        // How far the stream has been searched: a separator may begin there.
+        let searched = Cell::new(0);
+        let check = || match self.with(|received| self.search(received, &finder, &searched)) {
+            Some(found) => Some(found),
+            None => match self.end() {
+                None => self.wait_for_more(),
+                Some(Err(error)) => Some(Err(ReadError::Io(error))),
+                Some(Ok(())) => Some(Err(self.incomplete(None))),
+            },
+        };
+        self.ends.buffered.readers.until(check).await
+    }
+
+    fn search(
+        &self,
+        received: &mut ByteBuffer,
+        finder: &memmem::Finder<'_>,
+        searched: &Cell<u64>,
+    ) -> Option<Result<Vec<u8>, ReadError>> {
+        let (unread, length) = (received.unread(), finder.needle().len());
+        // Another reader may have read past it.
+        let from = usize::try_from(searched.get().saturating_sub(received.position())).unwrap_or_default();
+        let found = finder.find(unread.get(from..).unwrap_or_default()).map(|place| from + place);
+        let before = found.unwrap_or((unread.len() + 1).saturating_sub(length));
+        searched.set(received.position() + before as u64);
+        let (buffered, limit) = (unread.len(), self.limit());
+        if before > limit {
+            return Some(Err(ReadError::LimitOverrun { consumed: before, buffered, limit }));
+        }
+        found.map(|place| Ok(received.take(place + length)))
+    }
+
+    /// Reads a line, with its `\n`. The last line of a stream may have none; nothing at all is the end of the stream.
+    /// [`ReadError::LimitOverrun`], and everything stays, if the line is longer than the [limit](StreamReader::limit).
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn read_line(&self) -> Result<Vec<u8>, ReadError> {
+        match self.read_until(b"\n").await {
+            Err(ReadError::Incomplete { partial, .. }) => Ok(partial),
+            other => other,
+        }
+    }
+
+    fn incomplete(&self, expected: Option<usize>) -> ReadError {
+        ReadError::Incomplete { partial: self.with(|received| received.take(usize::MAX)), expected }
+    }
+
+    /// Whether nothing more can come, or why.
+    pub(super) fn end(&self) -> Option<io::Result<()>> {
+        self.ends.buffered.end(&self.ends.transport)
+    }
+
+    /// What is there is not enough: goes on receiving, whatever the limit.
+    fn wait_for_more<R>(&self) -> Option<R> {
+        self.ends.buffered.want_more(&self.ends.transport);
+        None
+    }
+
+    /// Works on what has arrived, and goes on receiving if it is little.
+    fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
+        let buffered = &self.ends.buffered;
+        let mut received = buffered.received.borrow_mut();
+        let mut lent = self.lent.borrow_mut();
+        if !lent.is_empty() {
+            received.take_back(&mut lent);
+        }
+        drop(lent);
+        let result = work(&mut received);
+        let left = received.len();
+        drop(received);
+        buffered.shrunk(&self.ends.transport, left);
+        result
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        self.ends.buffered.readers.leave(&mut self.seat);
+    }
+}
+
+impl fmt::Debug for StreamReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamReader")
+            .field("transport", &self.ends.transport)
+            .field("buffered", &self.buffered())
+            .finish_non_exhaustive()
+    }
+}

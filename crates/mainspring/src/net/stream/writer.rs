@@ -1,0 +1,178 @@
+//! `StreamWriter`: the sending side of a connection.
+
+use super::super::transport::Transport;
+use super::ends::Ends;
+use crate::error::Error;
+use crate::sync::wait_list::Seat;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// A large write goes out in pieces of this size, so that no more than one is ever queued.
+pub(super) const PIECE: usize = 256 * 1024;
+
+/// The sending side of a connection, of any kind: asyncio's `StreamWriter`.
+///
+/// [`write`](StreamWriter::write) queues what the system does not take at once, without limit, and
+/// [`drain`](StreamWriter::drain) waits until the queue is short again; [`write_all`](StreamWriter::write_all) is both.
+///
+/// Dropping the writer ends the sending side where that can end alone, as [`write_eof`](StreamWriter::write_eof) does:
+/// what is queued still goes out, and the reader goes on reading. When the reader is dropped too, the connection is
+/// closed in order.
+///
+/// ```
+/// use mainspring::net::{open_connection, start_server};
+///
+/// mainspring::run(async {
+///     let server = start_server("127.0.0.1:0", |reader, writer| async move {
+///         let question = reader.read_line().await.unwrap_or_default();
+///         writer.writelines(&[b"you asked: ", &question]);
+///         let _ = writer.drain().await;
+///         writer.close();
+///         let _ = writer.wait_closed().await;
+///     })
+///     .await?;
+///     let (reader, writer) = open_connection(server.local_addr()).await?;
+///     assert_eq!(writer.peer_addr(), Some(server.local_addr()));
+///     writer.write_all(b"who?\n").await?;
+///     assert_eq!(reader.read_to_end().await?, b"you asked: who?\n");
+///     writer.close();
+///     assert!(writer.is_closing());
+///     writer.wait_closed().await
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct StreamWriter {
+    pub(super) ends: Rc<Ends>,
+    pub(super) seat: Seat,
+    pub(super) closing_seat: Seat,
+}
+
+impl StreamWriter {
+    pub(super) fn new(ends: Rc<Ends>) -> Self {
+        StreamWriter { ends, seat: Seat::default(), closing_seat: Seat::default() }
+    }
+
+    /// The transport below.
+    pub fn transport(&self) -> &Transport {
+        &self.ends.transport
+    }
+
+    /// The peer's address, of a connection over the Internet protocols.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.ends.transport.peer_addr()
+    }
+
+    /// The address of this end, of a connection over the Internet protocols.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.ends.transport.local_addr()
+    }
+
+    /// Sends `data`, or queues what cannot be sent at once. That it failed is told by the next
+    /// [`drain`](StreamWriter::drain). See [`Transport::write`].
+    pub fn write(&self, data: &[u8]) {
+        self.ends.transport.write(data);
+    }
+
+    /// Sends several pieces as one write.
+    pub fn writelines(&self, pieces: &[&[u8]]) {
+        self.ends.transport.writelines(pieces);
+    }
+
+    /// Waits until no more is queued than the transport allows; at once if that is so already. An error if the
+    /// connection is gone.
+    ///
+    /// Cancel safety: it only waits.
+    pub async fn drain(&self) -> io::Result<()> {
+        self.ends.buffered.writers.until(|| self.try_drain()).await
+    }
+
+    /// What [`StreamWriter::drain`] gives without waiting; `None` if it has to.
+    pub(super) fn try_drain(&self) -> Option<io::Result<()>> {
+        if self.ends.buffered.is_lost() {
+            return Some(Err(self.lost()));
+        }
+        if self.ends.transport.is_loop_closed() {
+            return Some(Err(Error::Closed.into()));
+        }
+        (!self.ends.buffered.is_writing_paused()).then_some(Ok(()))
+    }
+
+    /// Writes all of `data`: returns when the last of it is sent or queued, and no more is queued than the
+    /// transport's high-water mark.
+    ///
+    /// Cancel safety: not. Cancelled in between, some of it is written.
+    pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
+        for piece in data.chunks(PIECE) {
+            self.check_writable()?;
+            self.ends.transport.write(piece);
+            self.drain().await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_writable(&self) -> io::Result<()> {
+        self.ends.transport.check_write()?;
+        if self.ends.buffered.is_lost() || self.ends.transport.is_closing() {
+            return Err(self.lost());
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> io::Error {
+        self.ends.buffered.error().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+    }
+
+    /// Sends no more: the peer sees the end of the stream after what is queued. Reading goes on.
+    pub fn write_eof(&self) {
+        self.ends.transport.write_eof();
+    }
+
+    /// Whether [`write_eof`](StreamWriter::write_eof) is possible: not over TLS.
+    pub fn can_write_eof(&self) -> bool {
+        self.ends.transport.can_write_eof()
+    }
+
+    /// Closes the connection, both sides of it: what is queued still goes out.
+    pub fn close(&self) {
+        self.ends.transport.close();
+    }
+
+    /// Whether the connection is closed, or about to be.
+    pub fn is_closing(&self) -> bool {
+        self.ends.transport.is_closing()
+    }
+
+    /// Waits until the connection is gone. The error it was lost by, if there is one.
+    ///
+    /// Cancel safety: it only waits.
+    pub async fn wait_closed(&self) -> io::Result<()> {
+        self.ends.buffered.closing.until(|| self.try_closed()).await
+    }
+
+    pub(super) fn try_closed(&self) -> Option<io::Result<()>> {
+        if self.ends.buffered.is_lost() {
+            return Some(self.ends.buffered.error().map_or(Ok(()), Err));
+        }
+        // Nobody will tell any more.
+        self.ends.transport.is_loop_closed().then(|| Err(Error::Closed.into()))
+    }
+}
+
+impl Drop for StreamWriter {
+    fn drop(&mut self) {
+        self.ends.buffered.writers.leave(&mut self.seat);
+        self.ends.buffered.closing.leave(&mut self.closing_seat);
+        // With the reader gone too, the connection is closed by what they share.
+        if Rc::strong_count(&self.ends) > 1 && !self.ends.is_given_away() && self.can_write_eof() {
+            self.write_eof();
+        }
+    }
+}
+
+impl fmt::Debug for StreamWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamWriter").field("transport", &self.ends.transport).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,83 @@
+//! `UnixListener`: connections at a Unix path that are awaited.
+
+use super::accept_queue::AcceptQueue;
+use super::bound::{Bound, adopt_bound};
+use super::current_core;
+use super::server_options::ServerOptions;
+use super::unix_address;
+use super::unix_stream::UnixStream;
+use crate::event_loop::Core;
+use crate::poller::PeerAddress;
+use std::fmt;
+use std::io;
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Listens at a Unix path for connections, each to be awaited. Dropping it stops listening. It stays on its thread
+/// (`!Send`).
+///
+/// ```
+/// use mainspring::net::{UnixListener, UnixStream};
+///
+/// mainspring::run(async {
+///     let path = std::env::temp_dir().join(format!("mainspring-listener-{}", std::process::id()));
+///     let listener = UnixListener::bind(&path)?;
+///     let near = UnixStream::connect(&path).await?;
+///     let far = listener.accept().await?;
+///     assert_eq!(near.peer_addr().unwrap().as_pathname(), Some(path.as_path()));
+///     near.write_all(b"hello\n").await?;
+///     assert_eq!(far.read_line().await?, b"hello\n");
+///     drop(listener);
+///     assert!(!path.exists());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct UnixListener {
+    queue: AcceptQueue,
+    address: PeerAddress,
+    limit: usize,
+}
+
+impl UnixListener {
+    pub(super) fn new(core: &Rc<Core>, bound: Bound, options: &ServerOptions) -> io::Result<Self> {
+        let address = bound.address.clone();
+        Ok(UnixListener {
+            queue: AcceptQueue::new(core, vec![bound], options)?,
+            address,
+            limit: options.limit,
+        })
+    }
+
+    /// Listens at `path`, or at an abstract name (which begins with a zero byte), on the loop that runs here. See
+    /// [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server) for what becomes of the socket's file,
+    /// and [`ServerOptions`] for more ways to do it.
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        ServerOptions::default().bind_unix(path)
+    }
+
+    /// A listener that was bound outside of the loop, on the loop that runs here. Its file is the program's.
+    pub fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
+        Self::new(&current_core()?, adopt_bound(listener.into())?, &ServerOptions::default())
+    }
+
+    /// The next connection.
+    ///
+    /// Cancel safety: a connection that was not returned waits for the next who asks.
+    pub async fn accept(&self) -> io::Result<UnixStream> {
+        let (core, socket, peer) = self.queue.accept().await?;
+        Ok(UnixStream::new(&core, socket, peer, self.limit))
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> Option<UnixAddress> {
+        unix_address::to_std(&self.address)
+    }
+}
+
+impl fmt::Debug for UnixListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnixListener").field("address", &self.address).finish_non_exhaustive()
+    }
+}

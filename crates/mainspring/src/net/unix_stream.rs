@@ -1,0 +1,149 @@
+//! `UnixStream`: a stream that is a connection between processes of this host.
+
+use super::connect::{adopt, put_on};
+use super::current_core;
+use super::protocol::Protocol;
+use super::socket::SocketConnection;
+use super::stream::{LIMIT, Stream, stream_on};
+use super::transport::Transport;
+use super::unix_address::to_socket_address;
+use crate::event_loop::{Core, EventLoop};
+use crate::poller::{PeerAddress, peer_address};
+use crate::time::sleep;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long the wait for a place in a listener's queue begins and ends: the kernel does not tell when there is one.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_millis(64);
+
+/// A Unix connection, read and written with `await`: a [`Stream`], which it derefs to.
+///
+/// All methods take `&self`: one task may read while another writes. Dropping it closes the connection in
+/// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::net::UnixStream;
+///
+/// mainspring::run(async {
+///     let (near, far) = UnixStream::pair()?;
+///     near.write_all(b"ping\n").await?;
+///     assert_eq!(far.read_line().await?, b"ping\n");
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct UnixStream {
+    stream: Stream,
+}
+
+stream_on!(UnixStream);
+
+impl UnixStream {
+    pub(super) fn new(core: &Rc<Core>, socket: OwnedFd, peer: PeerAddress, limit: usize) -> Self {
+        let open = |protocol| SocketConnection::open(core, socket, peer, protocol, None);
+        UnixStream { stream: Stream::open(limit, open) }
+    }
+
+    /// Connects to `path`, or to an abstract name (which begins with a zero byte), on the loop that runs here.
+    ///
+    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
+        let core = current_core()?;
+        let (socket, peer) = connect(path.as_ref()).await?;
+        Ok(Self::new(&core, socket, peer, LIMIT))
+    }
+
+    /// Two ends of a connection that is between nobody else, on the loop that runs here.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (near, far) = std::os::unix::net::UnixStream::pair()?;
+        Ok((Self::from_std(near)?, Self::from_std(far)?))
+    }
+
+    /// A connection that was made outside of the loop, on the loop that runs here.
+    pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        let core = current_core()?;
+        let (socket, peer) = adopt(stream.into())?;
+        Ok(Self::new(&core, socket, peer, LIMIT))
+    }
+
+    /// The peer's address; unnamed for one that only connects.
+    pub fn peer_addr(&self) -> Option<UnixAddress> {
+        self.transport().unix_peer_addr()
+    }
+
+    /// The address of this end.
+    pub fn local_addr(&self) -> Option<UnixAddress> {
+        self.transport().unix_local_addr()
+    }
+}
+
+impl EventLoop {
+    /// Connects to a Unix path, or to an abstract name (which begins with a zero byte), and puts a protocol on the
+    /// connection. Done when the protocol's `connection_made` has run.
+    ///
+    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::UnixListener;
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    ///
+    /// struct Hello;
+    ///
+    /// impl Protocol for Hello {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// mainspring::run(async {
+    ///     let name = format!("\0mainspring-connect-{}", std::process::id());
+    ///     let listener = UnixListener::bind(&name)?;
+    ///     EventLoop::current().create_unix_connection(&name, || Hello).await?;
+    ///     assert_eq!(listener.accept().await?.read_to_end().await?, b"hello");
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn create_unix_connection<P: Protocol>(
+        &self,
+        path: impl AsRef<Path>,
+        protocol_factory: impl FnOnce() -> P,
+    ) -> io::Result<(Transport, Rc<P>)> {
+        let core = self.core();
+        core.check_open()?;
+        let (socket, peer) = connect(path.as_ref()).await?;
+        put_on(core, socket, peer, protocol_factory).await
+    }
+}
+
+/// A connected, non-blocking socket.
+async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
+    let address = to_socket_address(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    let mut wait = SHORTEST_WAIT;
+    loop {
+        match socket.connect(&address) {
+            Ok(()) => break,
+            // The listener's queue is full: a blocking connect would wait for a place in it.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                sleep(wait).await;
+                wait = LONGEST_WAIT.min(wait * 2);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                let text = format!("cannot connect to {}: {error}", path.display());
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+    let peer = peer_address(socket.as_fd());
+    Ok((socket.into(), peer))
+}
