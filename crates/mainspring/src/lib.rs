@@ -33,6 +33,9 @@
 //!   [`net::UnixStream`] are the same with `await`.
 //! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
 //! - [`signal`] waits for signals; [`EventLoop::add_signal_handler`] calls.
+//! - [`net::DatagramProtocol`] and [`net::DatagramTransport`] are asyncio's for UDP and Unix datagrams, with
+//!   [`EventLoop::create_datagram_endpoint`]; [`net::UdpSocket`] and [`net::UnixDatagram`] are the same with `await`.
+//!   [`net::lookup_host`] looks names up.
 //! - [`testing`] has virtual time and a back end that fails on demand.
 //!
 //! # The layer below

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::executor::ExecutorConfig;
 use crate::host::RustHost;
+use crate::net::Resolver;
 use crate::poller::{Backend, open_epoll};
 use std::rc::Rc;
 
@@ -29,6 +30,7 @@ pub struct Builder {
     backend: Option<Backend>,
     executor: ExecutorConfig,
     name: String,
+    resolver: Option<Rc<dyn Resolver>>,
 }
 
 impl Builder {
@@ -52,6 +54,11 @@ impl Builder {
         Builder { executor: config, ..self }
     }
 
+    /// What looks up the names of hosts, in place of the system. See [`Resolver`].
+    pub fn resolver(self, resolver: impl Resolver + 'static) -> Self {
+        Builder { resolver: Some(Rc::new(resolver)), ..self }
+    }
+
     /// A name for messages.
     pub fn name(self, name: impl Into<String>) -> Self {
         Builder { name: name.into(), ..self }
@@ -66,6 +73,10 @@ impl Builder {
         let clock = self.clock.unwrap_or_else(|| Box::new(MonotonicClock));
         let engine = Engine::new(RustHost::default(), backend, clock)?;
         let core = Core::new(engine, self.name, self.executor);
+        if let Some(resolver) = self.resolver {
+            // The core is new: there is none yet.
+            let _ = core.resolver.set(resolver);
+        }
         Ok(EventLoop { owner: Rc::new(Owner { core }) })
     }
 }

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
 use crate::host::{Call, Inbound, RustHost};
+use crate::net::Resolver;
 use crate::panics::catch;
 use crate::task::{AnyTask, FactorySlot};
 use crate::wakeup::Inbox;
@@ -47,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) tasks_made: Cell<u64>,
     pub(super) executor_config: ExecutorConfig,
     pub(super) executor: OnceCell<Executor>,
+    /// Looks names up in place of the system; set by the builder.
+    pub(crate) resolver: OnceCell<Rc<dyn Resolver>>,
     #[cfg(not(loom))]
     pub(crate) signals: crate::signal::CaughtSignals,
 }
@@ -67,6 +70,7 @@ impl Core {
             tasks_made: Cell::new(0),
             executor_config,
             executor: OnceCell::new(),
+            resolver: OnceCell::new(),
             #[cfg(not(loom))]
             signals: crate::signal::CaughtSignals::default(),
         });

@@ -1,8 +1,9 @@
 //! Where to connect to or to listen: socket addresses, or names to be looked up.
 
-use crate::event_loop::{Core, run_in_executor};
+pub(super) use super::resolve::resolve;
+
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// One end of a connection, as a program names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,11 @@ pub enum Address {
 pub trait ToAddress {
     /// The address, or `InvalidInput` for what names none.
     fn to_address(&self) -> io::Result<Address>;
+
+    /// The one socket address that this is, if it is one already: what is sent per datagram should cost nothing to name.
+    fn to_socket_addr(&self) -> Option<SocketAddr> {
+        None
+    }
 }
 
 impl ToAddress for Address {
@@ -38,11 +44,19 @@ impl<A: ToAddress + ?Sized> ToAddress for &A {
     fn to_address(&self) -> io::Result<Address> {
         (**self).to_address()
     }
+
+    fn to_socket_addr(&self) -> Option<SocketAddr> {
+        (**self).to_socket_addr()
+    }
 }
 
 impl ToAddress for SocketAddr {
     fn to_address(&self) -> io::Result<Address> {
         Ok(Address::Sockets(vec![*self]))
+    }
+
+    fn to_socket_addr(&self) -> Option<SocketAddr> {
+        Some(*self)
     }
 }
 
@@ -101,25 +115,12 @@ macro_rules! known_addresses {
             fn to_address(&self) -> io::Result<Address> {
                 SocketAddr::from(*self).to_address()
             }
+
+            fn to_socket_addr(&self) -> Option<SocketAddr> {
+                Some(SocketAddr::from(*self))
+            }
         })*
     };
 }
 
 known_addresses!(SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16), ([u8; 4], u16));
-
-/// The socket addresses of `address`, at least one. A name is looked up in the executor.
-pub(super) async fn resolve(core: &Core, address: Address) -> io::Result<Vec<SocketAddr>> {
-    let found = match address {
-        Address::Sockets(known) => known,
-        Address::Host(host, port) => {
-            let looked_up = run_in_executor(core, move || {
-                (host.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>)
-            })?;
-            looked_up.await.map_err(io::Error::other)??
-        }
-    };
-    if found.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address to use"));
-    }
-    Ok(found)
-}

@@ -14,9 +14,16 @@
 //! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its kin, and the method of the loop |
 //! | `transport.get_extra_info('socket')` | the options of [`Transport`] and [`Stream`]; [`Transport::with_fd`] |
 //! | `loop.sendfile` | [`Stream::sendfile`], [`Transport::sendfile`] |
+//! TCP, UDP and Unix sockets, in asyncio's two ways: protocols that are called, and streams and sockets that are awaited.
+//!
+//! Both are one implementation. A [`Transport`] is the engine's stream transport with a [`Protocol`] above it;
+//! a [`TcpStream`] is such a transport whose protocol keeps what arrives in a bounded buffer until it is asked
+//! for. Likewise a [`DatagramTransport`] is the engine's datagram transport with a [`DatagramProtocol`] above it, and a
+//! [`UdpSocket`] or [`UnixDatagram`] one that leaves datagrams with the kernel until they are asked for.
 
 mod accept_queue;
 mod address;
+mod addrinfo;
 pub(crate) mod below;
 mod bound;
 mod connect;
@@ -24,6 +31,13 @@ mod connect_options;
 mod happy_eyeballs;
 mod protocol;
 mod sendfile;
+mod datagram;
+mod datagram_endpoint;
+mod datagram_protocol;
+mod datagram_socket;
+mod datagram_transport;
+mod protocol;
+mod resolve;
 mod server;
 mod server_options;
 mod socket;
@@ -39,7 +53,19 @@ mod unix_stream;
 
 pub use address::{Address, ToAddress};
 pub use connect_options::ConnectOptions;
+mod udp_options;
+mod udp_socket;
+mod unix_datagram;
+mod waiters;
+
+pub use address::{Address, ToAddress};
+pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
+pub use datagram::DatagramAddress;
+pub use datagram_endpoint::DatagramOptions;
+pub use datagram_protocol::DatagramProtocol;
+pub use datagram_transport::DatagramTransport;
 pub use protocol::Protocol;
+pub use resolve::{Family, Lookup, Resolver, Resolving, SocketKind, lookup_host};
 pub use server::Server;
 pub use server_options::ServerOptions;
 pub use socket_options::KeepAlive;
@@ -50,6 +76,8 @@ pub use tcp_stream::TcpStream;
 pub use transport::Transport;
 pub use unix_listener::UnixListener;
 pub use unix_stream::UnixStream;
+pub use udp_socket::UdpSocket;
+pub use unix_datagram::UnixDatagram;
 
 pub(crate) use below::Below;
 

@@ -51,8 +51,20 @@ pub(super) fn accept(fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
 
 /// One `recvfrom`.
 pub(super) fn recv_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
-    let (received, _, address) =
-        retry_on_intr(|| rustix::net::recvfrom(fd, &mut *buffer, RecvFlags::DONTWAIT))?;
+    recv_from_with(fd, buffer, RecvFlags::DONTWAIT)
+}
+
+/// The same, of a datagram that stays where it is.
+pub(crate) fn peek_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
+    recv_from_with(fd, buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK)
+}
+
+fn recv_from_with(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<(usize, PeerAddress)> {
+    let (received, _, address) = retry_on_intr(|| rustix::net::recvfrom(fd, &mut *buffer, flags))?;
     Ok((received, address.map_or(PeerAddress::Other, in_words)))
 }
 

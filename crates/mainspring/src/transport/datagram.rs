@@ -13,9 +13,13 @@
 //! In asyncio what the callback of a datagram schedules runs before the next one is delivered, and protocols rely on that
 //! (a future that is set by one datagram and replaced by whoever awaited it). So an event brings a second datagram only
 //! if the loop has nothing else to do, when the next pass would bring just that: a few system calls saved, and the same
-//! order. How many it brings is bounded, for the sake of timers and of other descriptors; and the attempt that finds
-//! nothing is made rarely where one datagram at a time is the rule.
+//! order. How many it brings is bounded: see `burst.rs`.
+//!
+//! A face whose users ask for datagrams uses it in another way: `datagram/asked.rs`.
 
+mod asked;
+
+use super::burst::Burst;
 use super::datagram_queue::{DatagramQueue, Queued};
 use super::endpoint::Endpoint;
 use super::{Cx, FlowControl, Notice, TransportHost, WARN_AFTER_LOST_WRITES, WaterMarks, is_to_be_repeated};
@@ -26,11 +30,6 @@ use std::os::fd::RawFd;
 
 /// The longest datagram that is received whole (asyncio's number). UDP's are shorter, Unix ones may be longer.
 pub const MAX_DATAGRAM: usize = 256 * 1024;
-
-/// The most datagrams one event brings.
-const BATCH: u32 = 16;
-/// Of so many events that bring one datagram each, one looks for a second.
-const PROBE_EVERY: u32 = 16;
 
 /// Where a datagram goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +105,7 @@ pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
     flow: FlowControl,
     reading_paused: Cell<bool>,
     lost_writes: Cell<u32>,
-    /// Events to come that take one datagram and do not look for a second.
-    single_events: Cell<u32>,
+    burst: Burst,
     drops_when_lost: bool,
 }
 
@@ -125,7 +123,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             flow: FlowControl::default(),
             reading_paused: Cell::new(false),
             lost_writes: Cell::new(1),
-            single_events: Cell::new(0),
+            burst: Burst::default(),
             drops_when_lost,
         }
     }
@@ -303,24 +301,17 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Receives one datagram, and more if that changes no order: see the module's text.
     fn receive_some(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        self.receive(cx)?;
-        let singles = self.single_events.get();
-        if singles > 0 {
-            self.single_events.set(singles - 1);
-            return Ok(());
-        }
-        for received in 1..BATCH {
-            if cx.engine.is_busy() || !self.endpoint.interest().is_inbound() {
-                break;
-            }
+        self.burst.begin();
+        loop {
             if !self.receive(cx)? {
-                if received == 1 {
-                    self.single_events.set(PROBE_EVERY);
-                }
-                break;
+                self.burst.found_nothing();
+                return Ok(());
+            }
+            self.burst.brought();
+            if !self.burst.has_more() || cx.engine.is_busy() || !self.endpoint.interest().is_inbound() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Receives one datagram, or an error; `false` if there was none.
@@ -374,7 +365,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         }
         self.maybe_resume_protocol(cx)?;
         // The protocol may have sent again when it was resumed, or closed or aborted.
-        if !self.queue.borrow().is_empty() || self.endpoint.is_lost() {
+        if !self.queue.borrow().is_empty() || self.flow.is_paused() || self.endpoint.is_lost() {
             return Ok(());
         }
         self.want(cx, Interest::WRITE, false)?;

@@ -66,6 +66,11 @@ impl FlowControl {
         self.paused.get()
     }
 
+    /// Counts the protocol as paused, without a word to it: it has asked, and is told to resume.
+    pub fn pause(&self) {
+        self.paused.set(true);
+    }
+
     /// `waiting` bytes wait now: pauses the protocol if that is too much and it does not know yet. A failure of
     /// `pause_writing` is reported, and the transport goes on.
     pub fn grown<H: TransportHost>(

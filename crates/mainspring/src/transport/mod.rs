@@ -8,6 +8,7 @@
 //! Every method takes `cx`, the engine and the transport's own handle: the transport does not hold a reference
 //! to itself, so its owner (a Python object, an `Rc`) stays the only thing that keeps it alive.
 
+mod burst;
 mod datagram;
 mod datagram_queue;
 mod endpoint;
@@ -20,6 +21,7 @@ mod stream;
 mod write_pipe;
 mod write_queue;
 
+pub use burst::Burst;
 pub use datagram::{Datagram, DatagramUpper, Destination, MAX_DATAGRAM, QueuedDatagram, Received, Refusal};
 pub use datagram_queue::Queued;
 pub use flow::{FlowControl, WaterMarks};

@@ -1,0 +1,369 @@
+//! `UdpSocket`: UDP with `await`.
+
+use super::address::ToAddress;
+use super::current_core;
+use super::datagram::Words;
+use super::datagram_endpoint::DatagramOptions;
+use super::datagram_socket::DatagramSocket;
+use super::resolve::{Family, Hints, SocketKind, resolve_with};
+use socket2::SockRef;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// A UDP socket, asked with `await`.
+///
+/// All methods take `&self`: one task may receive while another sends. It stays on its loop's thread (it is not `Send`).
+/// Dropping it closes it at once.
+///
+/// # What waits, and what is dropped
+///
+/// What arrives waits in the kernel's receive buffer until it is asked for, and goes straight into the buffer of whoever asks.
+/// What that buffer has no room for the kernel drops, as it does with UDP everywhere;
+/// [`set_recv_buffer_size`](UdpSocket::set_recv_buffer_size) makes more room. Nothing is queued in this process: a datagram
+/// that the kernel does not take is sent by its sender again, as soon as the kernel says it would.
+///
+/// # Errors
+///
+/// An error is about one datagram, and the socket goes on after it. On a connected socket the system also tells of datagrams
+/// that came back (`ConnectionRefused`): whichever method is called next gets the error.
+///
+/// ```
+/// use mainspring::net::UdpSocket;
+///
+/// mainspring::run(async {
+///     let server = UdpSocket::bind("127.0.0.1:0").await?;
+///     let client = UdpSocket::bind("127.0.0.1:0").await?;
+///     client.connect(server.local_addr()?).await?;
+///     client.send(b"ping").await?;
+///
+///     let mut buffer = [0; 1500];
+///     let (length, from) = server.recv_from(&mut buffer).await?;
+///     server.send_to(&buffer[..length], from).await?;
+///     assert_eq!(client.recv(&mut buffer).await?, 4);
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct UdpSocket {
+    socket: DatagramSocket<SocketAddr>,
+}
+
+impl UdpSocket {
+    /// A socket bound to the first usable address of `address`, on the loop that runs here. Port 0: one that is free.
+    ///
+    /// Cancel safety: dropping this future leaves nothing behind.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let socket = mainspring::net::UdpSocket::bind(("localhost", 0)).await?;
+    /// assert_ne!(socket.local_addr()?.port(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn bind(address: impl ToAddress) -> io::Result<Self> {
+        Self::with_options(DatagramOptions::new().local_addr(address)).await
+    }
+
+    /// A socket as `options` say, on the loop that runs here.
+    ///
+    /// Cancel safety: dropping this future leaves nothing behind.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::{DatagramOptions, Family, UdpSocket};
+    ///
+    /// // Not bound: the system gives it a port when it first sends.
+    /// let socket = UdpSocket::with_options(DatagramOptions::new().family(Family::V4)).await?;
+    /// assert_eq!(socket.local_addr()?.port(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn with_options(options: DatagramOptions) -> io::Result<Self> {
+        let core = current_core()?;
+        let opened = options.open(&core).await?;
+        Ok(UdpSocket { socket: DatagramSocket::new(&core, opened.socket) })
+    }
+
+    /// Puts a socket of std on the loop that runs here, and makes it non-blocking.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let plain = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let address = plain.local_addr()?;
+    /// let socket = UdpSocket::from_std(plain)?;
+    /// assert_eq!(socket.local_addr()?, address);
+    /// // And back; it stays non-blocking.
+    /// let plain = socket.into_std()?;
+    /// assert_eq!(plain.local_addr()?, address);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(socket: std::net::UdpSocket) -> io::Result<Self> {
+        let core = current_core()?;
+        core.check_open()?;
+        socket.set_nonblocking(true)?;
+        Ok(UdpSocket { socket: DatagramSocket::new(&core, socket.into()) })
+    }
+
+    /// Takes the socket off the loop. It stays non-blocking. See [`UdpSocket::from_std`].
+    pub fn into_std(self) -> io::Result<std::net::UdpSocket> {
+        self.socket.into_fd().map(std::net::UdpSocket::from)
+    }
+
+    /// Lends the socket to what sets and gets options.
+    pub(super) fn with_socket<R>(&self, use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
+        self.socket.with_fd(|fd| use_it(SockRef::from(&fd)))
+    }
+
+    /// The address of this end.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        named(self.with_socket(|socket| socket.local_addr())?)
+    }
+
+    /// The address that the socket is connected to; `NotConnected` if it is not.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        named(self.with_socket(|socket| socket.peer_addr())?)
+    }
+
+    /// Connects to the first usable address of `address`: receives from no other from now on, and
+    /// [`send`](UdpSocket::send) sends to it. No datagram is sent by that.
+    ///
+    /// Cancel safety: the lookup of a name is given up; else it happens at once.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let server = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let client = UdpSocket::bind("127.0.0.1:0").await?;
+    /// client.connect(server.local_addr()?).await?;
+    /// assert_eq!(client.peer_addr()?, server.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect(&self, address: impl ToAddress) -> io::Result<()> {
+        let mut failure = None;
+        for address in self.addresses_of(address).await? {
+            match self.with_socket(|socket| socket.connect(&address.into())) {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = Some((address, error)),
+            }
+        }
+        Err(failure.map_or_else(
+            || io::ErrorKind::InvalidInput.into(),
+            |(address, error)| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")),
+        ))
+    }
+
+    /// The addresses of `address`, those of the socket's own family if there are any.
+    async fn addresses_of(&self, address: impl ToAddress) -> io::Result<Vec<SocketAddr>> {
+        let hints = Hints { family: None, kind: Some(SocketKind::Datagram) };
+        let mut found = resolve_with(&*self.socket.core()?, address.to_address()?, hints).await?;
+        let family = Family::of(self.local_addr()?);
+        if found.iter().any(|address| Family::of(*address) == family) {
+            found.retain(|address| Family::of(*address) == family);
+        }
+        Ok(found)
+    }
+
+    /// Sends a datagram to the first address of `to`, and gives its length. Waits while the kernel does not take it.
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let me = socket.local_addr()?;
+    /// socket.send_to(b"by address", me).await?;
+    /// socket.send_to(b"by name", ("localhost", me.port())).await?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn send_to(&self, data: &[u8], to: impl ToAddress) -> io::Result<usize> {
+        let known = to.to_socket_addr();
+        let to = match known {
+            Some(address) => address,
+            None => match self.addresses_of(to).await?.first() {
+                Some(address) => *address,
+                None => return Err(io::ErrorKind::InvalidInput.into()),
+            },
+        };
+        self.socket.send(data, Some(&to.to_peer())).await
+    }
+
+    /// Sends a datagram to the address that the socket is connected to; else as [`UdpSocket::send_to`].
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert!(socket.send(b"to whom?").await.is_err());
+    /// socket.connect(socket.local_addr()?).await?;
+    /// assert_eq!(socket.send(b"to me").await?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
+        self.socket.send(data, None).await
+    }
+
+    /// Sends a datagram now, or fails with `WouldBlock`. See [`UdpSocket::writable`].
+    pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.socket.try_send(data, Some(&to.to_peer()))
+    }
+
+    /// Sends a datagram to the connected address now, or fails with `WouldBlock`. See [`UdpSocket::writable`].
+    pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
+        self.socket.try_send(data, None)
+    }
+
+    /// Receives one datagram, and tells its length and who sent it. What of it does not fit into `buffer` is lost.
+    ///
+    /// Cancel safety: nothing is lost; a datagram is taken from the kernel only when it is given to the caller. After
+    /// every few datagrams it lets the loop do something else, also if there are more.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let me = socket.local_addr()?;
+    /// socket.send_to(b"hello", me).await?;
+    /// let mut buffer = [0; 16];
+    /// assert_eq!(socket.recv_from(&mut buffer).await?, (5, me));
+    /// assert_eq!(&buffer[..5], b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.receive(|socket| socket.try_recv_from(buffer)).await
+    }
+
+    /// Receives one datagram, and tells its length; else as [`UdpSocket::recv_from`]. For sockets that are connected.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.connect(socket.local_addr()?).await?;
+    /// socket.send(b"hello").await?;
+    /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(|socket| socket.try_recv(buffer)).await
+    }
+
+    /// Receives one datagram as [`UdpSocket::recv_from`] does, and leaves it to be received again.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut buffer = [0; 16];
+    /// let peeked = socket.peek_from(&mut buffer).await?;
+    /// assert_eq!(socket.recv_from(&mut buffer).await?, peeked);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.receive(|socket| socket.try_peek_from(buffer)).await
+    }
+
+    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UdpSocket::readable`].
+    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.try_recv_from(buffer)
+    }
+
+    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UdpSocket::readable`].
+    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.try_recv(buffer)
+    }
+
+    /// Waits until there is something to receive, or an error. The attempt may still find nothing, if another task was
+    /// faster: then wait again.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    /// use std::io::ErrorKind;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let mut buffer = [0; 16];
+    /// assert_eq!(socket.try_recv_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+    /// socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let length = loop {
+    ///     socket.readable().await?;
+    ///     match socket.try_recv(&mut buffer) {
+    ///         Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+    ///         received => break received?,
+    ///     }
+    /// };
+    /// assert_eq!(length, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    /// Waits until the kernel takes more, after it has refused a datagram; else it is done at once.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.writable().await?;
+    /// assert_eq!(socket.try_send_to(b"hello", socket.local_addr()?)?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+}
+
+fn named(address: socket2::SockAddr) -> io::Result<SocketAddr> {
+    address.as_socket().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not an Internet address"))
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UdpSocket")
+            .field("fd", &self.socket.number())
+            .field("local", &self.local_addr().ok())
+            .finish_non_exhaustive()
+    }
+}

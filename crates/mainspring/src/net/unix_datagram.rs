@@ -1,0 +1,315 @@
+//! `UnixDatagram`: Unix datagram sockets with `await`.
+
+use super::current_core;
+use super::datagram::Words;
+use super::datagram_socket::DatagramSocket;
+use socket2::SockRef;
+use std::fmt;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::{SocketAddr, UnixDatagram as StdUnixDatagram};
+use std::path::Path;
+
+/// A Unix datagram socket, asked with `await`: bound to a path, to an abstract name, or to none.
+///
+/// As [`UdpSocket`](super::UdpSocket), but no datagram is ever lost: a sender waits while its receiver's queue is full. A path
+/// that it was bound to stays in the file system when the socket is dropped, as with std. It stays on its loop's thread
+/// (it is not `Send`).
+///
+/// A datagram of a socket without a name comes from an unnamed address, and so does one of a peer whose path has no place left
+/// for its end (108 bytes), which std has no address for.
+///
+/// ```
+/// use mainspring::net::UnixDatagram;
+/// use std::os::linux::net::SocketAddrExt;
+/// use std::os::unix::net::SocketAddr;
+///
+/// mainspring::run(async {
+///     let name = SocketAddr::from_abstract_name(format!("mainspring-doc-{}", std::process::id()))?;
+///     let server = UnixDatagram::bind_addr(&name)?;
+///     let client = UnixDatagram::unbound()?;
+///     client.send_to_addr(b"hello", &name).await?;
+///
+///     let mut buffer = [0; 16];
+///     let (length, from) = server.recv_from(&mut buffer).await?;
+///     assert_eq!(&buffer[..length], b"hello");
+///     assert!(from.is_unnamed());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct UnixDatagram {
+    socket: DatagramSocket<SocketAddr>,
+}
+
+impl UnixDatagram {
+    /// A socket bound to a path, which must not exist, on the loop that runs here.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-bind-{}", std::process::id()));
+    /// let socket = UnixDatagram::bind(&path)?;
+    /// assert_eq!(socket.local_addr()?.as_pathname(), Some(path.as_path()));
+    /// std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::from_std(StdUnixDatagram::bind(path)?)
+    }
+
+    /// A socket bound to an address of std: a path or an abstract name.
+    pub fn bind_addr(address: &SocketAddr) -> io::Result<Self> {
+        Self::from_std(StdUnixDatagram::bind_addr(address)?)
+    }
+
+    /// A socket without a name: it can send, and receive once it is connected and the other side knows it.
+    pub fn unbound() -> io::Result<Self> {
+        Self::from_std(StdUnixDatagram::unbound()?)
+    }
+
+    /// Two sockets that are connected to each other, on the loop that runs here.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let (one, other) = UnixDatagram::pair()?;
+    /// one.send(b"hello").await?;
+    /// assert_eq!(other.recv(&mut [0; 16]).await?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = StdUnixDatagram::pair()?;
+        Ok((Self::from_std(one)?, Self::from_std(other)?))
+    }
+
+    /// Puts a socket of std on the loop that runs here, and makes it non-blocking.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let (one, other) = std::os::unix::net::UnixDatagram::pair()?;
+    /// let socket = UnixDatagram::from_std(one)?;
+    /// other.send(b"hello")?;
+    /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
+    /// // And back; it stays non-blocking.
+    /// let one = socket.into_std()?;
+    /// assert_eq!(one.send(b"hello")?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(socket: StdUnixDatagram) -> io::Result<Self> {
+        let core = current_core()?;
+        core.check_open()?;
+        socket.set_nonblocking(true)?;
+        Ok(UnixDatagram { socket: DatagramSocket::new(&core, socket.into()) })
+    }
+
+    /// Takes the socket off the loop. It stays non-blocking. See [`UnixDatagram::from_std`].
+    pub fn into_std(self) -> io::Result<StdUnixDatagram> {
+        self.socket.into_fd().map(StdUnixDatagram::from)
+    }
+
+    /// The name of this end; unnamed if it has none.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        named(self.with_socket(|socket| socket.local_addr())?)
+    }
+
+    /// The name of the socket that this one is connected to; `NotConnected` if it is not.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        named(self.with_socket(|socket| socket.peer_addr())?)
+    }
+
+    fn with_socket<R>(&self, use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
+        self.socket.with_fd(|fd| use_it(SockRef::from(&fd)))
+    }
+
+    /// Connects to the socket bound to a path: receives from no other from now on, and [`send`](UnixDatagram::send) sends to it.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-connect-{}", std::process::id()));
+    /// let server = UnixDatagram::bind(&path)?;
+    /// let client = UnixDatagram::unbound()?;
+    /// client.connect(&path)?;
+    /// client.send(b"hello").await?;
+    /// assert_eq!(server.recv(&mut [0; 16]).await?, 5);
+    /// std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let address = socket2::SockAddr::unix(path)?;
+        self.with_socket(|socket| socket.connect(&address))
+    }
+
+    /// Connects to the socket of this name; else as [`UnixDatagram::connect`].
+    pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
+        use rustix::net::{SocketAddrUnix, connect};
+        use std::os::linux::net::SocketAddrExt;
+        let address = match (address.as_pathname(), address.as_abstract_name()) {
+            (Some(path), _) => SocketAddrUnix::new(path)?,
+            (None, Some(name)) => SocketAddrUnix::new_abstract_name(name)?,
+            (None, None) => SocketAddrUnix::new_unnamed(),
+        };
+        self.socket.with_fd(|fd| Ok(connect(fd, &address)?))
+    }
+
+    /// Ends one or both directions, for both sockets.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.with_socket(|socket| socket.shutdown(how))
+    }
+
+    /// Sends a datagram to the socket bound to a path, and gives its length. Waits while that one's queue is full.
+    ///
+    /// The kernel tells when there is room only to a connected socket. One that is not asks again in every pass of the loop
+    /// while it waits: connect where that matters.
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-send-{}", std::process::id()));
+    /// let server = UnixDatagram::bind(&path)?;
+    /// UnixDatagram::unbound()?.send_to(b"hello", &path).await?;
+    /// assert_eq!(server.recv(&mut [0; 16]).await?, 5);
+    /// std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
+        self.send_to_addr(data, &SocketAddr::from_pathname(path)?).await
+    }
+
+    /// Sends a datagram to the socket of this name; else as [`UnixDatagram::send_to`].
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    pub async fn send_to_addr(&self, data: &[u8], to: &SocketAddr) -> io::Result<usize> {
+        self.socket.send(data, Some(&to.to_peer())).await
+    }
+
+    /// Sends a datagram to the socket that this one is connected to; else as [`UnixDatagram::send_to`].
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
+        self.socket.send(data, None).await
+    }
+
+    /// Sends a datagram now, or fails with `WouldBlock`. See [`UnixDatagram::writable`].
+    pub fn try_send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
+        self.socket.try_send(data, Some(&SocketAddr::from_pathname(path)?.to_peer()))
+    }
+
+    /// Sends a datagram to the connected socket now, or fails with `WouldBlock`. See [`UnixDatagram::writable`].
+    pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
+        self.socket.try_send(data, None)
+    }
+
+    /// Receives one datagram, and tells its length and who sent it. What of it does not fit into `buffer` is lost.
+    ///
+    /// Cancel safety: nothing is lost; a datagram is taken from the kernel only when it is given to the caller. After
+    /// every few datagrams it lets the loop do something else, also if there are more.
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.receive(|socket| socket.try_recv_from(buffer)).await
+    }
+
+    /// Receives one datagram, and tells its length; else as [`UnixDatagram::recv_from`].
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(|socket| socket.try_recv(buffer)).await
+    }
+
+    /// Receives one datagram as [`UnixDatagram::recv_from`] does, and leaves it to be received again.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.receive(|socket| socket.try_peek_from(buffer)).await
+    }
+
+    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UnixDatagram::readable`].
+    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.socket.try_recv_from(buffer)
+    }
+
+    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UnixDatagram::readable`].
+    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.try_recv(buffer)
+    }
+
+    /// Waits until there is something to receive, or an error. The attempt may still find nothing, if another task was
+    /// faster: then wait again.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let (one, other) = UnixDatagram::pair()?;
+    /// one.try_send(b"hello")?;
+    /// other.readable().await?;
+    /// assert_eq!(other.try_recv(&mut [0; 16])?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    /// Waits until the kernel says it takes more, after it has refused a datagram; else it is done at once. It may say so
+    /// only when much of what was sent has been received.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let (one, other) = UnixDatagram::pair()?;
+    /// // As many as go, and all of them taken.
+    /// while one.try_send(b"hello").is_ok() {}
+    /// while other.try_recv(&mut [0; 16]).is_ok() {}
+    /// one.writable().await?;
+    /// assert_eq!(one.try_send(b"hello")?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
+    /// The error that the next operation would fail with, which is then forgotten.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.with_socket(|socket| socket.take_error())
+    }
+}
+
+fn named(address: socket2::SockAddr) -> io::Result<SocketAddr> {
+    address.as_unix().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a Unix address"))
+}
+
+impl fmt::Debug for UnixDatagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnixDatagram")
+            .field("fd", &self.socket.number())
+            .field("local", &self.local_addr().ok())
+            .finish_non_exhaustive()
+    }
+}
