@@ -15,19 +15,17 @@
 //! nobody waits for ends that.
 
 use super::datagram::{DatagramAddress, Endpoint};
-use super::waiters::Waiters;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::poller::PeerAddress;
+use crate::sync::wait_list::WaitList;
 use crate::transport::{Burst, Cx, Datagram, DatagramUpper, Received, Refusal};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::{Rc, Weak};
-use std::task::{Context, Poll};
 
 /// See the module's text.
 pub(super) struct DatagramSocket<A> {
@@ -39,9 +37,9 @@ pub(super) struct DatagramSocket<A> {
 pub(super) struct Asked {
     endpoint: Weak<Endpoint<Asked>>,
     burst: Burst,
-    readers: Waiters,
+    readers: WaitList,
     has_readers: Cell<bool>,
-    writers: Waiters,
+    writers: WaitList,
     /// Why the loop has let go of the socket, if it has.
     failure: RefCell<Option<io::Error>>,
 }
@@ -63,7 +61,7 @@ impl DatagramUpper<RustHost> for Asked {
     fn receive_foreign(&self, cx: Cx<'_, RustHost>) -> Option<Received<Failure>> {
         self.burst.begin();
         if self.has_readers.replace(false) {
-            self.readers.wake();
+            self.readers.wake_all();
         } else if let Some(endpoint) = self.endpoint.upgrade() {
             // Whatever the kernel says to this, the next one who waits asks again.
             let _ = endpoint.machine().want_readable(cx, false);
@@ -72,15 +70,15 @@ impl DatagramUpper<RustHost> for Asked {
     }
 
     fn resume_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.writers.wake();
+        self.writers.wake_all();
         Ok(())
     }
 
     fn connection_lost(&self, _: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
         let failure = failure.map_or_else(|| io::ErrorKind::NotConnected.into(), io::Error::from);
         *self.failure.borrow_mut() = Some(failure);
-        self.readers.wake();
-        self.writers.wake();
+        self.readers.wake_all();
+        self.writers.wake_all();
         Ok(())
     }
 
@@ -117,9 +115,9 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         let endpoint = Endpoint::new(core, socket, 0, false, |endpoint| Asked {
             endpoint,
             burst: Burst::default(),
-            readers: Waiters::default(),
+            readers: WaitList::new(),
             has_readers: Cell::new(false),
-            writers: Waiters::default(),
+            writers: WaitList::new(),
             failure: RefCell::new(None),
         });
         DatagramSocket { endpoint, address: PhantomData }
@@ -191,61 +189,49 @@ impl<A: DatagramAddress> DatagramSocket<A> {
 
     /// Receives with `attempt` as soon as the loop has announced something.
     pub(super) async fn receive<R>(&self, mut attempt: impl FnMut(&Self) -> io::Result<R>) -> io::Result<R> {
-        poll_fn(|cx| {
+        let received = || {
             if self.asked().burst.has_more() {
                 match attempt(self) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    received => return Poll::Ready(received),
+                    received => return Some(received),
                 }
             }
-            self.poll_wait_readable(cx)
-        })
-        .await
+            self.want_readable().map(Err)
+        };
+        self.asked().readers.until(received).await
     }
 
-    /// Waits for the loop's next announcement. Ready only with a failure.
-    fn poll_wait_readable<R>(&self, cx: &Context<'_>) -> Poll<io::Result<R>> {
-        if let Err(error) = self.with(|machine, cx| machine.want_readable(cx, true)) {
-            return Poll::Ready(Err(error));
-        }
-        self.asked().has_readers.set(true);
-        self.asked().readers.join(cx);
-        Poll::Pending
+    /// Asks for the loop's next announcement; gives the failure if it cannot.
+    fn want_readable(&self) -> Option<io::Error> {
+        let wanted = self.with(|machine, cx| machine.want_readable(cx, true));
+        self.asked().has_readers.set(wanted.is_ok());
+        wanted.err()
     }
 
     /// Done as soon as the loop has announced something that was not found to be nothing since.
     pub(super) async fn readable(&self) -> io::Result<()> {
-        poll_fn(
-            |cx| {
-                if self.asked().burst.has_more() { Poll::Ready(Ok(())) } else { self.poll_wait_readable(cx) }
-            },
-        )
-        .await
+        let is_there = || {
+            if self.asked().burst.has_more() { Some(Ok(())) } else { self.want_readable().map(Err) }
+        };
+        self.asked().readers.until(is_there).await
     }
 
     /// Sends as soon as the kernel takes it.
     pub(super) async fn send(&self, data: &[u8], to: Option<&PeerAddress>) -> io::Result<usize> {
-        poll_fn(|cx| match self.try_send(data, to) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.asked().writers.join(cx);
-                Poll::Pending
-            }
-            sent => Poll::Ready(sent),
-        })
-        .await
+        let sent = || match self.try_send(data, to) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            sent => Some(sent),
+        };
+        self.asked().writers.until(sent).await
     }
 
     /// Done as soon as the kernel takes more; at once if it has not refused any.
     pub(super) async fn writable(&self) -> io::Result<()> {
-        poll_fn(|cx| {
-            let is_paused = self.with(|machine, _| Ok(machine.is_writing_paused()));
-            if !matches!(is_paused, Ok(true)) {
-                return Poll::Ready(is_paused.map(drop));
-            }
-            self.asked().writers.join(cx);
-            Poll::Pending
-        })
-        .await
+        let has_room = || match self.with(|machine, _| Ok(machine.is_writing_paused())) {
+            Ok(true) => None,
+            is_paused => Some(is_paused.map(drop)),
+        };
+        self.asked().writers.until(has_room).await
     }
 
     /// Takes the socket out of the loop's hands.

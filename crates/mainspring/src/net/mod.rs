@@ -1,9 +1,10 @@
-//! Connections, in asyncio's two ways: protocols that are called, and streams that are awaited.
+//! TCP, UDP and Unix sockets, in asyncio's two ways: protocols that are called, and streams and sockets that are awaited.
 //!
 //! Both are one implementation. A [`Transport`] is a transport of the engine's with a [`Protocol`] above it; a [`Stream`]
 //! is such a transport whose protocol keeps what arrives in a bounded buffer until it is asked for. [`TcpStream`] and
 //! [`UnixStream`] are streams that know what they are on; a [`StreamReader`] and a [`StreamWriter`] are the two sides of
-//! one.
+//! one. Likewise a [`DatagramTransport`] is the engine's datagram transport with a [`DatagramProtocol`] above it, and a
+//! [`UdpSocket`] or [`UnixDatagram`] one that leaves datagrams with the kernel until they are asked for.
 //!
 //! | asyncio | here |
 //! | --- | --- |
@@ -14,12 +15,6 @@
 //! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its kin, and the method of the loop |
 //! | `transport.get_extra_info('socket')` | the options of [`Transport`] and [`Stream`]; [`Transport::with_fd`] |
 //! | `loop.sendfile` | [`Stream::sendfile`], [`Transport::sendfile`] |
-//! TCP, UDP and Unix sockets, in asyncio's two ways: protocols that are called, and streams and sockets that are awaited.
-//!
-//! Both are one implementation. A [`Transport`] is the engine's stream transport with a [`Protocol`] above it;
-//! a [`TcpStream`] is such a transport whose protocol keeps what arrives in a bounded buffer until it is asked
-//! for. Likewise a [`DatagramTransport`] is the engine's datagram transport with a [`DatagramProtocol`] above it, and a
-//! [`UdpSocket`] or [`UnixDatagram`] one that leaves datagrams with the kernel until they are asked for.
 
 mod accept_queue;
 mod address;
@@ -28,16 +23,15 @@ pub(crate) mod below;
 mod bound;
 mod connect;
 mod connect_options;
-mod happy_eyeballs;
-mod protocol;
-mod sendfile;
 mod datagram;
 mod datagram_endpoint;
 mod datagram_protocol;
 mod datagram_socket;
 mod datagram_transport;
+mod happy_eyeballs;
 mod protocol;
 mod resolve;
+mod sendfile;
 mod server;
 mod server_options;
 mod socket;
@@ -47,19 +41,16 @@ mod stream;
 mod tcp_listener;
 mod tcp_stream;
 mod transport;
+mod udp_options;
+mod udp_socket;
 mod unix_address;
+mod unix_datagram;
 mod unix_listener;
 mod unix_stream;
 
 pub use address::{Address, ToAddress};
-pub use connect_options::ConnectOptions;
-mod udp_options;
-mod udp_socket;
-mod unix_datagram;
-mod waiters;
-
-pub use address::{Address, ToAddress};
 pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
+pub use connect_options::ConnectOptions;
 pub use datagram::DatagramAddress;
 pub use datagram_endpoint::DatagramOptions;
 pub use datagram_protocol::DatagramProtocol;
@@ -74,10 +65,10 @@ pub use stream::{ReadError, Stream, StreamReader, StreamWriter};
 pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;
 pub use transport::Transport;
-pub use unix_listener::UnixListener;
-pub use unix_stream::UnixStream;
 pub use udp_socket::UdpSocket;
 pub use unix_datagram::UnixDatagram;
+pub use unix_listener::UnixListener;
+pub use unix_stream::UnixStream;
 
 pub(crate) use below::Below;
 
