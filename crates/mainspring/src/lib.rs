@@ -36,6 +36,7 @@
 //! - [`net::DatagramProtocol`] and [`net::DatagramTransport`] are asyncio's for UDP and Unix datagrams, with
 //!   [`EventLoop::create_datagram_endpoint`]; [`net::UdpSocket`] and [`net::UnixDatagram`] are the same with `await`.
 //!   [`net::lookup_host`] looks names up.
+//! - [`fs`] has files, read and written in threads.
 //! - [`testing`] has virtual time and a back end that fails on demand.
 //!
 //! # The layer below
@@ -53,6 +54,7 @@ pub mod engine;
 mod error;
 mod event_loop;
 pub mod executor;
+pub mod fs;
 pub mod future;
 mod handle;
 mod host;

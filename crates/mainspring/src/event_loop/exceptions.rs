@@ -91,7 +91,7 @@ impl Exceptions {
 }
 
 /// What a loop without a handler does.
-pub(super) fn write_to_stderr(context: &ExceptionContext) {
+pub(crate) fn write_to_stderr(context: &ExceptionContext) {
     // There is nobody left to tell of a stderr that is closed.
     let _ = writeln!(std::io::stderr(), "mainspring: {context}");
 }

@@ -17,6 +17,7 @@ pub use exceptions::ExceptionContext;
 
 pub(crate) use self::core::{Core, wake_call};
 pub(crate) use current::running_core;
+pub(crate) use exceptions::write_to_stderr;
 
 use crate::clock::Time;
 use crate::concurrent::{self, ConcurrentFuture};

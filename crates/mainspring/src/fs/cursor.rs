@@ -1,0 +1,241 @@
+//! `Cursor`: a file and its position, used by one thread after the other.
+//!
+//! # Rules
+//!
+//! - One operation at a time runs in a thread, and the next begins when it has ended, whether anybody waits for it or not.
+//!   So the file's position is always that after the last operation.
+//! - What an operation brings is put into the [`Carry`], not into a future: whoever asks next finds it. A read that was
+//!   given up has lost nothing; if the next operation is no read, the position goes back by what nobody took.
+//! - The carry is locked by the thread while an operation runs and by the loop while none does, so nobody ever waits for
+//!   the lock.
+//! - The failure of a change (a write, another length) that nobody waited for is told to the next operation, whatever it
+//!   is; if none comes, to the exception handler.
+
+use super::begin;
+use crate::Remote;
+use crate::concurrent::ConcurrentFuture;
+use crate::event_loop::{ExceptionContext, running_core, write_to_stderr};
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+/// The most that one operation reads or writes.
+pub(super) const MAX_PIECE: usize = 2 * 1024 * 1024;
+
+/// See the module's text.
+pub(super) struct Cursor {
+    file: Arc<File>,
+    carry: Arc<Mutex<Carry>>,
+    running: Option<ConcurrentFuture<()>>,
+    /// Where the seek goes whose result nobody has asked for yet.
+    seeking: Option<SeekFrom>,
+}
+
+/// What one operation leaves for the next.
+#[derive(Default)]
+struct Carry {
+    /// What was read,
+    bytes: Vec<u8>,
+    /// and how much of it was given to somebody.
+    taken: usize,
+    outcome: Option<Outcome>,
+    /// The loop that is told of a failure that nobody asked for.
+    remote: Option<Remote>,
+}
+
+/// What the last operation has to say.
+enum Outcome {
+    Read(io::Result<()>),
+    /// A change of the file failed.
+    Failed(io::Error),
+    Sought(io::Result<u64>),
+}
+
+impl Carry {
+    fn rest(&self) -> &[u8] {
+        self.bytes.get(self.taken..).unwrap_or_default()
+    }
+
+    fn fill(&mut self, mut file: &File, size: usize) -> io::Result<()> {
+        self.taken = 0;
+        self.bytes.clear();
+        self.bytes.resize(size, 0);
+        let result = loop {
+            match file.read(&mut self.bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                result => break result,
+            }
+        };
+        self.bytes.truncate(*result.as_ref().unwrap_or(&0));
+        result.map(drop)
+    }
+
+    /// Goes back to where the last one who read has stopped. A file without positions keeps what was read.
+    fn rewind(&mut self, mut file: &File) -> io::Result<()> {
+        let unread = i64::try_from(self.rest().len()).unwrap_or(i64::MAX);
+        if unread > 0 {
+            match file.seek(SeekFrom::Current(-unread)) {
+                Err(error) if error.kind() == ErrorKind::NotSeekable => return Ok(()),
+                result => result?,
+            };
+        }
+        self.bytes.clear();
+        self.taken = 0;
+        Ok(())
+    }
+
+    fn seek(&mut self, mut file: &File, to: SeekFrom) -> io::Result<u64> {
+        self.rewind(file)?;
+        file.seek(to)
+    }
+}
+
+impl Drop for Carry {
+    fn drop(&mut self) {
+        let Some(Outcome::Failed(error)) = self.outcome.take() else { return };
+        let message = "A file was dropped, and nobody was told that its last change failed";
+        let here = ExceptionContext::new(message);
+        let told = self.remote.take().and_then(|remote| {
+            let text = error.to_string();
+            let tell = move || {
+                if let Some(core) = running_core() {
+                    core.call_exception_handler(&ExceptionContext::new(message).with_error(text));
+                }
+            };
+            remote.call_soon_threadsafe(tell).ok()
+        });
+        if told.is_none() {
+            write_to_stderr(&here.with_error(error));
+        }
+    }
+}
+
+impl Cursor {
+    pub(super) fn new(file: File) -> Self {
+        Cursor { file: Arc::new(file), carry: Arc::default(), running: None, seeking: None }
+    }
+
+    pub(super) fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    fn carry(&self) -> MutexGuard<'_, Carry> {
+        self.carry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins an operation; none runs.
+    fn start(
+        &mut self,
+        operation: impl FnOnce(&File, &mut Carry) -> Option<Outcome> + Send + 'static,
+    ) -> io::Result<()> {
+        let (file, carry) = (Arc::clone(&self.file), Arc::clone(&self.carry));
+        self.carry().remote = running_core().map(|core| Remote::new(Arc::clone(core.inbox())));
+        self.running = Some(begin(move || {
+            let mut carry = carry.lock().unwrap_or_else(PoisonError::into_inner);
+            carry.outcome = operation(&file, &mut carry);
+        })?);
+        Ok(())
+    }
+
+    /// Waits until no operation runs.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(running) = &mut self.running {
+            let ended = ready!(Pin::new(running).poll(cx));
+            self.running = None;
+            ended.map_err(io::Error::other)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until no operation runs, and tells the failure of a change that nobody was told.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_idle(cx))?;
+        let outcome = self.carry().outcome.take();
+        match outcome {
+            Some(Outcome::Failed(error)) => Poll::Ready(Err(error)),
+            outcome => {
+                self.carry().outcome = outcome;
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Reads what was read before and not given to anybody, else from the file.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_flush(cx))?;
+            self.seeking = None;
+            let mut carry = self.carry();
+            let outcome = carry.outcome.take();
+            let count = carry.rest().len().min(buffer.len());
+            if let (Some(from), Some(to)) = (carry.rest().get(..count), buffer.get_mut(..count)) {
+                to.copy_from_slice(from);
+            }
+            carry.taken += count;
+            drop(carry);
+            match outcome {
+                Some(Outcome::Read(Err(error))) => return Poll::Ready(Err(error)),
+                // Nothing is there after a read: the end of the file.
+                Some(Outcome::Read(Ok(()))) => return Poll::Ready(Ok(count)),
+                _ if count > 0 || buffer.is_empty() => return Poll::Ready(Ok(count)),
+                _ => {}
+            }
+            let size = buffer.len().min(MAX_PIECE);
+            self.start(move |file, carry| Some(Outcome::Read(carry.fill(file, size))))?;
+        }
+    }
+
+    /// Takes up to [`MAX_PIECE`] bytes of `data` and begins to write them. Their failure is the next operation's.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_flush(cx))?;
+        self.seeking = None;
+        let piece = data.get(..MAX_PIECE).unwrap_or(data).to_vec();
+        let count = piece.len();
+        self.start(move |mut file, carry| {
+            let written = carry.rewind(file).and_then(|()| file.write_all(&piece));
+            written.err().map(Outcome::Failed)
+        })?;
+        Poll::Ready(Ok(count))
+    }
+
+    /// Moves the position. Asked again for the same place, it is the same seek.
+    pub(super) fn poll_seek(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
+        loop {
+            ready!(self.poll_flush(cx))?;
+            let outcome = self.carry().outcome.take();
+            if self.seeking.take() == Some(to)
+                && let Some(Outcome::Sought(result)) = outcome
+            {
+                return Poll::Ready(result);
+            }
+            self.start(move |file, carry| Some(Outcome::Sought(carry.seek(file, to))))?;
+            self.seeking = Some(to);
+        }
+    }
+
+    /// Forgets a seek that was given up: the next one is another, also if it is for the same place.
+    pub(super) fn forget_seek(&mut self) {
+        self.seeking = None;
+    }
+
+    /// Cuts or extends the file, between what came before and what comes after.
+    pub(super) async fn set_len(&mut self, size: u64) -> io::Result<()> {
+        poll_fn(|cx| self.poll_flush(cx)).await?;
+        self.seeking = None;
+        self.start(move |file, _| file.set_len(size).err().map(Outcome::Failed))?;
+        poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    /// The file, at the position where the last one who read has stopped.
+    pub(super) async fn into_file(mut self) -> io::Result<File> {
+        self.seeking = None;
+        poll_fn(|cx| self.poll_flush(cx)).await?;
+        self.start(|file, carry| carry.rewind(file).err().map(Outcome::Failed))?;
+        poll_fn(|cx| self.poll_flush(cx)).await?;
+        // An operation without a position that was given up may still have it: then another descriptor of the same file.
+        Arc::try_unwrap(self.file).or_else(|file| file.try_clone())
+    }
+}

@@ -1,0 +1,408 @@
+//! `File`: an open file.
+
+use super::cursor::Cursor;
+use super::open_options::OpenOptions;
+use super::{begin, in_thread};
+use std::fmt;
+use std::fs::{Metadata, Permissions};
+use std::future::poll_fn;
+use std::io::{self, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open file. Its operations run in threads of the executor, one after the other.
+///
+/// # Giving up
+///
+/// An operation that was begun goes on in its thread when its future is dropped, and the next one waits for its end. The file
+/// stays as a program sees it:
+///
+/// - What a read that was given up has read is given to the next read. If something else comes next, the position goes
+///   back to where the last finished read has stopped.
+/// - A write that was given up is written; the position is behind it. Its failure is told to the next operation, or to the
+///   loop's exception handler if there is none.
+/// - A seek that was given up has moved the position.
+///
+/// The traits of `futures-io` write behind: bytes are accepted when they are copied, and `flush` waits until they are in the
+/// file (in the system's hands, that is; [`sync_all`](File::sync_all) waits for the disk). The methods here need no `flush`.
+///
+/// Dropping a file closes it when its last operation has ended. It is `Send`, and used on whichever loop runs.
+///
+/// ```
+/// use mainspring::fs::File;
+/// use std::io::SeekFrom;
+///
+/// mainspring::run(async {
+///     let path = std::env::temp_dir().join(format!("mainspring-doc-file-{}", std::process::id()));
+///     let mut file = File::options().read(true).write(true).create(true).open(&path).await?;
+///     file.write_all(b"hello, world").await?;
+///     file.seek(SeekFrom::Start(7)).await?;
+///     let mut rest = String::new();
+///     file.read_to_string(&mut rest).await?;
+///     assert_eq!(rest, "world");
+///     mainspring::fs::remove_file(&path).await?;
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct File {
+    pub(super) cursor: Cursor,
+}
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// Cancel safety: nothing is left open.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut file = mainspring::fs::File::open("Cargo.toml").await?;
+    /// let mut start = [0; 9];
+    /// file.read_exact(&mut start).await?;
+    /// assert_eq!(&start, b"[package]");
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).open(path).await
+    }
+
+    /// Opens a file for writing, and makes it if it is not there; what was in it is gone.
+    ///
+    /// Cancel safety: nothing is left open. The file may be made, or emptied, all the same.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-create-{}", std::process::id()));
+    /// let mut file = mainspring::fs::File::create(&path).await?;
+    /// file.write_all(b"hello").await?;
+    /// assert_eq!(file.metadata().await?.len(), 5);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path).await
+    }
+
+    /// Makes a file, for reading and writing; `AlreadyExists` if there is one.
+    ///
+    /// Cancel safety: nothing is left open. The file may be made all the same.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::fs::File;
+    ///
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-new-{}", std::process::id()));
+    /// File::create_new(&path).await?;
+    /// assert_eq!(File::create_new(&path).await.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn create_new(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path).await
+    }
+
+    /// Options to open a file with.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
+    }
+
+    /// A file of std's, at its position.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::fs::File;
+    ///
+    /// let mut file = File::from_std(std::fs::File::open("Cargo.toml")?);
+    /// file.read_exact(&mut [0; 9]).await?;
+    /// let mut file = file.into_std().await?;
+    /// assert_eq!(std::io::Seek::stream_position(&mut file)?, 9);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(file: std::fs::File) -> Self {
+        File { cursor: Cursor::new(file) }
+    }
+
+    /// The file of std, once no operation runs. See [`File::from_std`].
+    ///
+    /// Cancel safety: given up, the file is closed.
+    pub async fn into_std(self) -> io::Result<std::fs::File> {
+        self.cursor.into_file().await
+    }
+
+    /// Reads some bytes, up to 2 MiB at a time. Zero is the end of the file.
+    ///
+    /// Cancel safety: nothing is lost; the next read gives what this one has read.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut file = mainspring::fs::File::open("/dev/null").await?;
+    /// assert_eq!(file.read(&mut [0; 10]).await?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.cursor.poll_read(cx, buffer)).await
+    }
+
+    /// Fills `buffer`; `UnexpectedEof` if the file ends before. See [`File::open`].
+    ///
+    /// Cancel safety: what is in `buffer` by then is read, and how much that is nobody knows.
+    pub async fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            match self.read(rest).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => rest = rest.get_mut(count..).unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads to the end of the file, appends it to `into`, and tells how much it was.
+    ///
+    /// Cancel safety: nothing is lost; `into` has what was read.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut all = Vec::new();
+    /// let count = mainspring::fs::File::open("Cargo.toml").await?.read_to_end(&mut all).await?;
+    /// assert_eq!(count, all.len());
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn read_to_end(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
+        let mut piece = vec![0; 64 * 1024];
+        let before = into.len();
+        loop {
+            match self.read(&mut piece).await? {
+                0 => return Ok(into.len() - before),
+                count => into.extend_from_slice(piece.get(..count).unwrap_or_default()),
+            }
+        }
+    }
+
+    /// Reads to the end of the file, appends it to `into`, and tells how much it was; `InvalidData` if it is not UTF-8. See
+    /// [`File`].
+    ///
+    /// Cancel safety: what was read is lost.
+    pub async fn read_to_string(&mut self, into: &mut String) -> io::Result<usize> {
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes).await?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))?;
+        into.push_str(&text);
+        Ok(text.len())
+    }
+
+    /// Writes some bytes, up to 2 MiB at a time, and tells how many. Done when the system has them.
+    ///
+    /// Cancel safety: what was begun is written.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut file = mainspring::fs::File::options().write(true).open("/dev/null").await?;
+    /// assert_eq!(file.write(b"hello").await?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let count = poll_fn(|cx| self.cursor.poll_write(cx, data)).await?;
+        self.flush().await?;
+        Ok(count)
+    }
+
+    /// Writes all of `data`. Done when the system has it. See [`File::create`].
+    ///
+    /// Cancel safety: some or all of it is written.
+    pub async fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
+        let mut rest = data;
+        while !rest.is_empty() {
+            let count = poll_fn(|cx| self.cursor.poll_write(cx, rest)).await?;
+            rest = rest.get(count..).unwrap_or_default();
+        }
+        self.flush().await
+    }
+
+    /// Waits until what was written through the traits of `futures-io`, or given up, is in the file, and tells if that
+    /// failed.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut file = mainspring::fs::File::open("/dev/null").await?;
+    /// file.flush().await?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn flush(&mut self) -> io::Result<()> {
+        poll_fn(|cx| self.cursor.poll_flush(cx)).await
+    }
+
+    /// Moves the position, and tells where it is. See [`File`].
+    ///
+    /// Cancel safety: once begun it happens.
+    pub async fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.cursor.forget_seek();
+        poll_fn(|cx| self.cursor.poll_seek(cx, to)).await
+    }
+
+    /// Cuts the file, or extends it with zeros. The position stays.
+    ///
+    /// Cancel safety: once begun it happens, before what comes next.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-len-{}", std::process::id()));
+    /// let mut file = mainspring::fs::File::create(&path).await?;
+    /// file.write_all(b"hello").await?;
+    /// file.set_len(2).await?;
+    /// file.sync_all().await?;
+    /// assert_eq!(mainspring::fs::read(&path).await?, b"he");
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn set_len(&mut self, size: u64) -> io::Result<()> {
+        self.cursor.set_len(size).await
+    }
+
+    /// Waits until all that was written, and what the file system knows of the file, is on the disk. See [`File::set_len`].
+    ///
+    /// Cancel safety: once begun it happens.
+    pub async fn sync_all(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        let file = Arc::clone(self.cursor.file());
+        in_thread(move || file.sync_all()).await
+    }
+
+    /// Waits until all that was written is on the disk, but not what is not needed to read it again; else as
+    /// [`File::sync_all`].
+    ///
+    /// Cancel safety: once begun it happens.
+    pub async fn sync_data(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        let file = Arc::clone(self.cursor.file());
+        in_thread(move || file.sync_data()).await
+    }
+
+    /// What the file system knows of the file. Does not wait for other operations. See [`File::create`].
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn metadata(&self) -> io::Result<Metadata> {
+        let file = Arc::clone(self.cursor.file());
+        in_thread(move || file.metadata()).await
+    }
+
+    /// Changes who may do what with the file. Does not wait for other operations.
+    ///
+    /// Cancel safety: once begun it happens.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-mode-{}", std::process::id()));
+    /// let file = mainspring::fs::File::create(&path).await?;
+    /// let mut permissions = file.metadata().await?.permissions();
+    /// permissions.set_readonly(true);
+    /// file.set_permissions(permissions).await?;
+    /// assert!(file.metadata().await?.permissions().readonly());
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
+        let file = Arc::clone(self.cursor.file());
+        in_thread(move || file.set_permissions(permissions)).await
+    }
+
+    /// Another descriptor of the same open file, with which it shares its position.
+    ///
+    /// Cancel safety: nothing is left open.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut file = mainspring::fs::File::open("Cargo.toml").await?;
+    /// let mut same = file.try_clone().await?;
+    /// file.read_exact(&mut [0; 9]).await?;
+    /// assert_eq!(same.seek(std::io::SeekFrom::Current(0)).await?, 9);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn try_clone(&self) -> io::Result<Self> {
+        let file = Arc::clone(self.cursor.file());
+        in_thread(move || file.try_clone()).await.map(Self::from_std)
+    }
+
+    /// Reads some bytes from `offset` on, wherever the position is, which stays. Zero is the end of the file. Several of
+    /// these, and of [`write_at`](File::write_at), run side by side.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-at-{}", std::process::id()));
+    /// let file = mainspring::fs::File::create_new(&path).await?;
+    /// assert_eq!(file.write_at(b"hello", 10).await?, 5);
+    /// let mut end = [0; 4];
+    /// assert_eq!(file.read_at(&mut end, 12).await?, 3);
+    /// assert_eq!(&end, b"llo\0");
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let file = Arc::clone(self.cursor.file());
+        let mut bytes = vec![0; buffer.len()];
+        let (bytes, count) = begin(move || {
+            let count = file.read_at(&mut bytes, offset);
+            (bytes, count)
+        })?
+        .await
+        .map_err(io::Error::other)?;
+        let count = count?;
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), bytes.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        Ok(count)
+    }
+
+    /// Writes some bytes at `offset`, wherever the position is, which stays. See [`File::read_at`].
+    ///
+    /// Cancel safety: once begun it happens, and a failure is told to nobody.
+    pub async fn write_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
+        let file = Arc::clone(self.cursor.file());
+        let data = data.to_vec();
+        in_thread(move || file.write_at(&data, offset)).await
+    }
+}
+
+impl AsFd for File {
+    /// For what std and this crate do not offer. Moving the position behind the file's back confuses only its reader.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.cursor.file().as_fd()
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("File").field(self.cursor.file()).finish()
+    }
+}

@@ -1,0 +1,101 @@
+//! `OpenOptions`: how a file is opened.
+
+use super::file::File;
+use super::in_thread;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// How a file is opened, as [`std::fs::OpenOptions`].
+///
+/// ```
+/// use mainspring::fs::OpenOptions;
+///
+/// mainspring::run(async {
+///     let path = std::env::temp_dir().join(format!("mainspring-doc-options-{}", std::process::id()));
+///     let mut log = OpenOptions::new().append(true).create(true).mode(0o600).open(&path).await?;
+///     log.write_all(b"one\n").await?;
+///     log.write_all(b"two\n").await?;
+///     assert_eq!(mainspring::fs::read(&path).await?, b"one\ntwo\n");
+///     mainspring::fs::remove_file(&path).await?;
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct OpenOptions(std::fs::OpenOptions);
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl From<std::fs::OpenOptions> for OpenOptions {
+    fn from(options: std::fs::OpenOptions) -> Self {
+        OpenOptions(options)
+    }
+}
+
+impl OpenOptions {
+    /// Nothing is allowed yet.
+    pub fn new() -> Self {
+        OpenOptions(std::fs::OpenOptions::new())
+    }
+
+    /// Whether the file may be read.
+    pub fn read(&mut self, read: bool) -> &mut Self {
+        self.0.read(read);
+        self
+    }
+
+    /// Whether the file may be written.
+    pub fn write(&mut self, write: bool) -> &mut Self {
+        self.0.write(write);
+        self
+    }
+
+    /// Whether every write goes to the end of the file, wherever the position is.
+    pub fn append(&mut self, append: bool) -> &mut Self {
+        self.0.append(append);
+        self
+    }
+
+    /// Whether the file is emptied.
+    pub fn truncate(&mut self, truncate: bool) -> &mut Self {
+        self.0.truncate(truncate);
+        self
+    }
+
+    /// Whether the file is made if it is not there.
+    pub fn create(&mut self, create: bool) -> &mut Self {
+        self.0.create(create);
+        self
+    }
+
+    /// Whether the file must not be there yet, and is made.
+    pub fn create_new(&mut self, create_new: bool) -> &mut Self {
+        self.0.create_new(create_new);
+        self
+    }
+
+    /// The permissions of a file that is made, before the process's own mask; usually `0o666`.
+    pub fn mode(&mut self, mode: u32) -> &mut Self {
+        self.0.mode(mode);
+        self
+    }
+
+    /// More flags of the system for `open`.
+    pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
+        self.0.custom_flags(flags);
+        self
+    }
+
+    /// Opens a file.
+    ///
+    /// Cancel safety: nothing is left open. A file may be made, or emptied, all the same.
+    pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        let (options, path) = (self.0.clone(), path.as_ref().to_owned());
+        in_thread(move || options.open(path)).await.map(File::from_std)
+    }
+}

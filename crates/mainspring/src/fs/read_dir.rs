@@ -1,0 +1,138 @@
+//! `ReadDir`: what is in a directory, a few entries at a time.
+
+use super::{begin, in_thread};
+use crate::concurrent::ConcurrentFuture;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{FileType, Metadata};
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+
+/// So many entries are read by one trip to the executor.
+const BATCH: usize = 32;
+
+/// Begins to read a directory.
+///
+/// Cancel safety: nothing is left open.
+///
+/// ```
+/// # mainspring::run(async {
+/// let mut entries = mainspring::fs::read_dir("src").await?;
+/// let mut names = Vec::new();
+/// while let Some(entry) = entries.next_entry().await? {
+///     names.push(entry.file_name());
+/// }
+/// assert!(names.iter().any(|name| name == "lib.rs"));
+/// # Ok::<(), std::io::Error>(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
+    let path = path.as_ref().to_owned();
+    let batch = in_thread(move || std::fs::read_dir(path).map(Batch::read)).await?;
+    Ok(ReadDir { batch, running: None })
+}
+
+/// The entries of a directory. See [`read_dir`]. It is `Send`.
+pub struct ReadDir {
+    batch: Batch,
+    running: Option<ConcurrentFuture<Batch>>,
+}
+
+/// Entries that were read, and where to read more; nowhere at the end.
+#[derive(Default)]
+struct Batch {
+    entries: VecDeque<io::Result<std::fs::DirEntry>>,
+    more: Option<std::fs::ReadDir>,
+}
+
+impl Batch {
+    fn read(mut more: std::fs::ReadDir) -> Self {
+        let entries: VecDeque<_> = more.by_ref().take(BATCH).collect();
+        let is_end = entries.len() < BATCH;
+        Batch { entries, more: (!is_end).then_some(more) }
+    }
+}
+
+impl ReadDir {
+    /// The next entry, in no order; `None` after the last. An error is about one entry, and others may follow.
+    ///
+    /// Cancel safety: no entry is lost.
+    pub async fn next_entry(&mut self) -> io::Result<Option<DirEntry>> {
+        poll_fn(|cx| {
+            loop {
+                if let Some(running) = &mut self.running {
+                    let read = ready!(Pin::new(running).poll(cx));
+                    self.running = None;
+                    self.batch = read.map_err(io::Error::other)?;
+                }
+                if let Some(entry) = self.batch.entries.pop_front() {
+                    return Poll::Ready(entry.map(|entry| Some(DirEntry(Arc::new(entry)))));
+                }
+                let Some(more) = self.batch.more.take() else { return Poll::Ready(Ok(None)) };
+                self.running = Some(begin(move || Batch::read(more))?);
+            }
+        })
+        .await
+    }
+}
+
+impl fmt::Debug for ReadDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadDir").field("waiting", &self.batch.entries.len()).finish_non_exhaustive()
+    }
+}
+
+/// One thing in a directory.
+///
+/// ```
+/// # mainspring::run(async {
+/// let mut entries = mainspring::fs::read_dir("src").await?;
+/// let entry = entries.next_entry().await?.unwrap();
+/// assert_eq!(entry.path(), std::path::Path::new("src").join(entry.file_name()));
+/// assert_eq!(entry.metadata().await?.is_dir(), entry.file_type().await?.is_dir());
+/// # Ok::<(), std::io::Error>(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DirEntry(Arc<std::fs::DirEntry>);
+
+impl DirEntry {
+    /// Its path: that of the directory, and its name.
+    pub fn path(&self) -> PathBuf {
+        self.0.path()
+    }
+
+    /// Its name.
+    pub fn file_name(&self) -> OsString {
+        self.0.file_name()
+    }
+
+    /// The number of its inode.
+    pub fn ino(&self) -> u64 {
+        self.0.ino()
+    }
+
+    /// What the file system knows of it; of a symbolic link, not of what it points to.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn metadata(&self) -> io::Result<Metadata> {
+        let entry = Arc::clone(&self.0);
+        in_thread(move || entry.metadata()).await
+    }
+
+    /// What it is.
+    ///
+    /// Cancel safety: nothing is lost.
+    pub async fn file_type(&self) -> io::Result<FileType> {
+        let entry = Arc::clone(&self.0);
+        in_thread(move || entry.file_type()).await
+    }
+}
