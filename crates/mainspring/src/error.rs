@@ -12,7 +12,9 @@ pub enum Error {
     AlreadyRunning,
     /// The loop is closed.
     Closed,
-    /// [`EventLoop::stop`](crate::EventLoop::stop) was called before the future was done.
+    /// The runtime is shut down, or is about to be: it accepts nothing more.
+    ShutDown,
+    /// [`EventLoop::stop`](crate::EventLoop::stop) was called before the run had come to its end.
     Stopped,
     /// The future has its result already, or was cancelled.
     AlreadyDone,
@@ -32,7 +34,8 @@ impl fmt::Display for Error {
         match self {
             Error::AlreadyRunning => f.write_str("an event loop is already running on this thread"),
             Error::Closed => f.write_str("the event loop is closed"),
-            Error::Stopped => f.write_str("the event loop was stopped before the future was done"),
+            Error::ShutDown => f.write_str("the runtime is shut down and accepts nothing more"),
+            Error::Stopped => f.write_str("the event loop was stopped before it was done"),
             Error::AlreadyDone => f.write_str("the future is already done"),
             Error::InvalidLimits { high, low } => {
                 write!(f, "the high-water mark ({high}) must not be below the low one ({low})")

@@ -25,6 +25,8 @@
 //! ```
 //!
 //! - [`run`] is a program's way in, [`EventLoop`] what it runs on, [`Remote`] how other threads reach it.
+//! - [`Runtime`] is a loop on a thread of its own, for programs that are not asynchronous themselves;
+//!   [`ConcurrentFuture`] is a result that comes from it, or from any other thread.
 //! - [`spawn`] runs futures side by side. They need not be `Send`: none of them ever leaves its thread.
 //! - [`Task`] is a task with its result, [`TaskHandle`] without; [`context`] has variables that belong to a task.
 //! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
@@ -66,6 +68,8 @@ pub mod ready;
 mod remote;
 mod run;
 #[cfg(not(loom))]
+mod runtime;
+#[cfg(not(loom))]
 pub mod signal;
 pub mod signals;
 pub mod socket_ops;
@@ -79,15 +83,17 @@ pub mod transport;
 pub mod wakeup;
 
 pub use clock::Time;
-pub use concurrent::ConcurrentFuture;
+pub use concurrent::{ConcurrentFuture, Promise};
 pub use error::Error;
-pub use event_loop::{Builder, EventLoop, ExceptionContext, Metrics};
+pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics};
 pub use executor::ExecutorConfig;
 pub use future::{Future, FutureError};
 pub use handle::{Handle, TimerHandle};
 pub use net::{Protocol, Server, Transport};
 pub use remote::Remote;
 pub use run::run;
+#[cfg(not(loom))]
+pub use runtime::{Runtime, RuntimeBuilder, RuntimeHandle};
 pub use task::{
     JoinError, Task, TaskBuilder, TaskFuture, TaskHandle, TaskId, context, current_task, shield, spawn,
     spawn_named, yield_now,

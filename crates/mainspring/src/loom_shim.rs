@@ -3,12 +3,12 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::{Mutex, MutexGuard, atomic},
+    sync::{Condvar, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::{Mutex, MutexGuard, atomic},
+    sync::{Condvar, Mutex, MutexGuard, atomic},
     thread::yield_now,
 };

@@ -1,13 +1,17 @@
 //! `Remote`: how other threads reach a loop.
 
-use crate::concurrent::{self, ConcurrentFuture};
+use crate::concurrent::{ConcurrentFuture, Promise, panicked};
 use crate::error::Error;
-use crate::event_loop::{running_core, wake_call};
+use crate::event_loop::{KeepAlive, running_core, wake_call};
 use crate::host::Inbound;
-use crate::task::Task;
+use crate::panics::catch_payload;
+use crate::task::{JoinError, Task};
 use crate::wakeup::Inbox;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// A loop as other threads see it. It may outlive the loop, and then refuses.
 ///
@@ -40,7 +44,7 @@ impl Remote {
 
     /// Makes a future on the loop's thread, so that it need not be `Send` itself, and runs it there as a task.
     ///
-    /// The result is a [`JoinError`](crate::JoinError) that says "cancelled" if the loop is closed first.
+    /// The result is a [`JoinError`] that says "cancelled" if the loop is closed first.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -59,15 +63,44 @@ impl Remote {
         M: FnOnce() -> F + Send + 'static,
         F: IntoFuture<IntoFuture: 'static, Output: Send + 'static>,
     {
-        let (outcome, future) = concurrent::pair();
+        let (promise, future) = self.pair();
         self.call_soon_threadsafe(move || {
             // A callback runs only while its loop does.
             if let Some(core) = running_core() {
-                let task = Task::start(&core, make().into_future());
-                Task::start(&core, async move { outcome.settle(task.await) });
+                Task::start(&core, keep(promise, move || make().into_future()));
             }
         })?;
         Ok(future)
+    }
+
+    /// A future that the loop itself settles.
+    pub(crate) fn pair<T: 'static, E: From<JoinError> + 'static>(
+        &self,
+    ) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
+        ConcurrentFuture::pair_of(Some(Arc::clone(&self.inbox)))
+    }
+
+    /// Has the loop's [`run_until_idle`](crate::EventLoop::run_until_idle) go on until this is dropped: for something
+    /// that comes from another thread by a way that the loop does not know.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let remote = event_loop.remote();
+    /// let keep_alive = remote.keep_alive();
+    /// let other = std::thread::spawn(move || {
+    ///     let _keep_alive = keep_alive;
+    ///     remote.call_soon_threadsafe(|| println!("it was worth the wait"))
+    /// });
+    /// event_loop.run_until_idle()?;
+    /// # other.join().unwrap()?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn keep_alive(&self) -> KeepAlive {
+        KeepAlive::new(&self.inbox)
+    }
+
+    pub(crate) fn inbox(&self) -> &Arc<Inbox<Inbound>> {
+        &self.inbox
     }
 
     /// [`EventLoop::stop`](crate::EventLoop::stop), from any thread.
@@ -79,6 +112,25 @@ impl Remote {
     pub fn is_closed(&self) -> bool {
         self.inbox.is_closed()
     }
+}
+
+/// Keeps `promise` with what a future gives, or panics with, when that future is gone.
+async fn keep<F: Future<Output: 'static>>(promise: Promise<F::Output>, make: impl FnOnce() -> F) {
+    let result = async {
+        let mut future = pin!(Some(catch_payload(make)?));
+        let polled = poll_fn(|cx| {
+            let polled = future.as_mut().as_pin_mut().map(|future| catch_payload(|| future.poll(cx)));
+            match polled {
+                Some(Ok(Poll::Pending)) | None => Poll::Pending,
+                Some(Ok(Poll::Ready(output))) => Poll::Ready(Ok(output)),
+                Some(Err(payload)) => Poll::Ready(Err(payload)),
+            }
+        });
+        let result = polled.await;
+        catch_payload(|| future.set(None))?;
+        result
+    };
+    promise.settle(result.await.map_err(panicked));
 }
 
 impl fmt::Debug for Remote {

@@ -18,18 +18,12 @@ use crate::event_loop::EventLoop;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn run<F: IntoFuture>(future: F) -> Result<F::Output, Error> {
-    struct Close(EventLoop);
-    impl Drop for Close {
+    struct WindUp(EventLoop);
+    impl Drop for WindUp {
         fn drop(&mut self) {
-            // The loop does not run here, so nothing is refused.
-            let _ = self.0.close();
+            self.0.wind_up(!std::thread::panicking());
         }
     }
-    let event_loop = Close(EventLoop::new()?);
-    let result = event_loop.0.run_until_complete(future);
-    event_loop.0.cancel_every_task();
-    // Destructors of what was cancelled may still have something to send or to close.
-    let _ = event_loop.0.run_until_complete(async {});
-    event_loop.0.shutdown_executor();
-    result
+    let event_loop = WindUp(EventLoop::new()?);
+    event_loop.0.run_until_complete(future)
 }

@@ -12,6 +12,12 @@
 //!   answers it by refusing to sleep.
 //! - `pending` mirrors "an item or `woken` is there". It is written under the lock and read without it, as a
 //!   hint: a stale `false` costs nothing but a pass, because `prepare_sleep` looks at the state itself.
+//! - `expected` counts what other threads are busy with and will tell the loop of ([`Inbox::expect`]). With it the
+//!   loop knows when nothing can come any more: nothing waits, and nothing is expected. Whoever ends the last
+//!   expectation wakes the loop, if it asked for that.
+//! - A sealed inbox refuses new work ([`Inbox::submit`]) and still takes what belongs to work that it accepted
+//!   ([`Inbox::push`]). [`Inbox::seal_if_quiet`] looks and seals under one lock, so an item is either refused, or
+//!   seen by the loop before it ends.
 //! - The lock is held for a few instructions and never while an item is run or dropped, and never while the
 //!   waker is called. A wake-up may therefore come after the loop has found the item by itself: the loop must
 //!   bear a wake-up that finds nothing.
@@ -75,12 +81,24 @@ struct State<T> {
     asleep: bool,
     woken: bool,
     closed: bool,
+    sealed: bool,
+    expected: usize,
+    /// The loop wants to be woken when nothing is expected any more.
+    minds_quiet: bool,
 }
 
 impl<T: Send, W: Waker> Inbox<T, W> {
     /// An empty inbox of a loop that is awake.
     pub fn new(waker: W) -> Self {
-        let state = State { items: Vec::new(), asleep: false, woken: false, closed: false };
+        let state = State {
+            items: Vec::new(),
+            asleep: false,
+            woken: false,
+            closed: false,
+            sealed: false,
+            expected: 0,
+            minds_quiet: false,
+        };
         Inbox { state: Mutex::new(state), pending: AtomicBool::new(false), waker }
     }
 
@@ -91,8 +109,17 @@ impl<T: Send, W: Waker> Inbox<T, W> {
 
     /// Appends `item`, and wakes the loop if it sleeps. After [`close`](Inbox::close) the item comes back.
     pub fn push(&self, item: T) -> Result<(), Closed<T>> {
+        self.push_unless(item, |state| state.closed)
+    }
+
+    /// As [`push`](Inbox::push), for new work: after [`seal`](Inbox::seal) it comes back as well.
+    pub fn submit(&self, item: T) -> Result<(), Closed<T>> {
+        self.push_unless(item, |state| state.closed || state.sealed)
+    }
+
+    fn push_unless(&self, item: T, is_refused: impl FnOnce(&State<T>) -> bool) -> Result<(), Closed<T>> {
         let mut state = self.lock();
-        if state.closed {
+        if is_refused(&state) {
             drop(state);
             return Err(Closed(item));
         }
@@ -108,7 +135,10 @@ impl<T: Send, W: Waker> Inbox<T, W> {
 
     /// Wakes the loop without an item: the sleep under way ends, or the next one does not begin.
     pub fn wake(&self) {
-        let mut state = self.lock();
+        self.wake_from(self.lock());
+    }
+
+    fn wake_from(&self, mut state: MutexGuard<'_, State<T>>) {
         if state.closed {
             return;
         }
@@ -174,6 +204,51 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         mem::take(&mut state.items)
     }
 
+    /// Says that something will come of what another thread does. Each is ended by one
+    /// [`expect_no_more`](Inbox::expect_no_more), after what came of it was pushed.
+    pub fn expect(&self) {
+        self.lock().expected += 1;
+    }
+
+    /// Ends one [`expect`](Inbox::expect).
+    pub fn expect_no_more(&self) {
+        let mut state = self.lock();
+        state.expected = state.expected.saturating_sub(1);
+        if state.expected == 0 && state.minds_quiet {
+            self.wake_from(state);
+        }
+    }
+
+    /// Whether the end of the last expectation wakes the loop.
+    pub fn mind_quiet(&self, minds_quiet: bool) {
+        self.lock().minds_quiet = minds_quiet;
+    }
+
+    /// Whether nothing waits and nothing is expected.
+    pub fn is_quiet(&self) -> bool {
+        self.lock().is_quiet()
+    }
+
+    /// Refuses new work from here on.
+    pub fn seal(&self) {
+        self.lock().sealed = true;
+    }
+
+    /// Refuses new work from here on, if nothing waits and nothing is expected; whether that is so.
+    #[must_use = "what waits is to be run"]
+    pub fn seal_if_quiet(&self) -> bool {
+        let mut state = self.lock();
+        let is_quiet = state.is_quiet();
+        state.sealed |= is_quiet;
+        is_quiet
+    }
+
+    /// Whether new work is refused.
+    pub fn is_sealed(&self) -> bool {
+        let state = self.lock();
+        state.sealed || state.closed
+    }
+
     /// Shows what waits, under the lock: `show` must not call out. Shows nothing if somebody is just pushing.
     pub fn for_each(&self, show: &mut dyn FnMut(&T)) {
         if let Ok(state) = self.state.try_lock() {
@@ -184,6 +259,12 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     /// Whether [`close`](Inbox::close) was called.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
+    }
+}
+
+impl<T> State<T> {
+    fn is_quiet(&self) -> bool {
+        self.items.is_empty() && self.expected == 0
     }
 }
 

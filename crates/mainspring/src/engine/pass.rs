@@ -60,9 +60,29 @@ impl<H: Host> Engine<H> {
     /// Runs passes until [`Engine::stop`], or until a failure that ends the loop; what was ready and has not
     /// run then stays ready.
     pub fn run_forever(&self) -> Result<(), H::Error> {
+        self.run_until(|| false)
+    }
+
+    /// Runs passes as [`Engine::run_forever`] does, but no longer than something is pending: until
+    /// [`Engine::is_idle`]. Whether it came to that.
+    pub fn run_until_idle(&self) -> Result<bool, H::Error> {
+        let is_idle = Cell::new(false);
+        self.inbox.mind_quiet(true);
+        let result = self.run_until(|| {
+            is_idle.set(self.is_idle());
+            is_idle.get()
+        });
+        self.inbox.mind_quiet(false);
+        result.map(|()| is_idle.get())
+    }
+
+    fn run_until(&self, is_over: impl Fn() -> bool) -> Result<(), H::Error> {
         // Whatever happened between two runs, the kernel is asked before anything else runs.
         self.skipped.poll_next();
         let result = loop {
+            if is_over() {
+                break Ok(());
+            }
             if let Err(error) = self.run_once() {
                 break Err(error);
             }
@@ -72,6 +92,15 @@ impl<H: Host> Engine<H> {
         };
         self.stopping.set(false);
         result
+    }
+
+    /// Whether nothing is pending: nothing is ready, no timer will ever be due, no descriptor is watched, and no
+    /// other thread has sent or will send anything. Signals that are watched for do not count.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy()
+            && self.registered_len() == 0
+            && self.timers.borrow_mut().next_wakeup().is_none()
+            && self.inbox.is_quiet()
     }
 
     /// One pass: see the text of the module `engine`.

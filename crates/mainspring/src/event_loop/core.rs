@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(super) name: String,
     pub(super) is_running: Cell<bool>,
     pub(super) is_closed: Cell<bool>,
+    /// New work is refused on this thread too, as a sealed inbox does for the others.
+    pub(crate) is_sealed: Cell<bool>,
     pub(super) timers_made: Cell<u64>,
     /// The tasks that are not done.
     tasks: RefCell<Slab<Rc<dyn AnyTask>>>,
@@ -63,6 +65,7 @@ impl Core {
             name,
             is_running: Cell::new(false),
             is_closed: Cell::new(false),
+            is_sealed: Cell::new(false),
             timers_made: Cell::new(0),
             tasks: RefCell::default(),
             task_factory: FactorySlot::default(),
@@ -171,14 +174,20 @@ impl Core {
 }
 
 /// Makes a step ready from any thread: on the loop's own thread behind what is ready there (asyncio: in the
-/// order of `call_soon`), from any other through the inbox. `Err` if the loop is closed.
+/// order of `call_soon`), from any other through the inbox. `Err` if the loop is closed, or is sealed and this is new
+/// work.
 pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
+    let is_new_work = matches!(call, Inbound::Once(_));
     if let Some(core) = current::find_loop(inbox) {
         core.check_open()?;
+        if is_new_work && core.is_sealed.get() {
+            return Err(Error::ShutDown);
+        }
         core.engine.call_soon(call.into());
         return Ok(());
     }
-    match inbox.push(call) {
+    let pushed = if is_new_work { inbox.submit(call) } else { inbox.push(call) };
+    match pushed {
         Ok(()) => Ok(()),
         Err(refused) => {
             if let Inbound::Task(step) = refused.0 {
@@ -186,7 +195,7 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
                 // is what is left.
                 std::mem::forget(step);
             }
-            Err(Error::Closed)
+            Err(if inbox.is_closed() { Error::Closed } else { Error::ShutDown })
         }
     }
 }

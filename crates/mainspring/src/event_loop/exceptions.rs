@@ -68,7 +68,7 @@ impl fmt::Display for ExceptionContext {
     }
 }
 
-type Handler = Rc<dyn Fn(&ExceptionContext)>;
+pub(super) type Handler = Rc<dyn Fn(&ExceptionContext)>;
 
 /// The exception handler of a loop.
 #[derive(Default)]
@@ -80,9 +80,12 @@ impl Exceptions {
         drop(former);
     }
 
+    pub(super) fn handler(&self) -> Option<Handler> {
+        self.0.borrow().clone()
+    }
+
     pub(super) fn call_handler(&self, context: &ExceptionContext) {
-        let handler = self.0.borrow().clone();
-        let Some(handler) = handler else { return write_to_stderr(context) };
+        let Some(handler) = self.handler() else { return write_to_stderr(context) };
         if let Err(text) = catch(|| handler(context)) {
             write_to_stderr(context);
             write_to_stderr(&ExceptionContext::of_panic("The exception handler panicked", text));
@@ -90,8 +93,16 @@ impl Exceptions {
     }
 }
 
+/// Tells the loop that runs on this thread, or stderr where none does.
+pub(crate) fn report_here(context: &ExceptionContext) {
+    match super::running_core() {
+        Some(core) => core.call_exception_handler(context),
+        None => write_to_stderr(context),
+    }
+}
+
 /// What a loop without a handler does.
-pub(crate) fn write_to_stderr(context: &ExceptionContext) {
+pub(super) fn write_to_stderr(context: &ExceptionContext) {
     // There is nobody left to tell of a stderr that is closed.
     let _ = writeln!(std::io::stderr(), "mainspring: {context}");
 }

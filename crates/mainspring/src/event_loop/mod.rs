@@ -8,24 +8,28 @@ mod builder;
 mod core;
 mod current;
 mod exceptions;
+mod keep_alive;
 mod main_future;
+#[cfg(not(loom))]
+mod sockets;
 #[cfg(not(loom))]
 mod watching;
 
 pub use builder::Builder;
 pub use exceptions::ExceptionContext;
+pub use keep_alive::KeepAlive;
 
 pub(crate) use self::core::{Core, wake_call};
 pub(crate) use current::running_core;
-pub(crate) use exceptions::write_to_stderr;
+pub(crate) use exceptions::report_here;
 
 use crate::clock::Time;
-use crate::concurrent::{self, ConcurrentFuture};
+use crate::concurrent::ConcurrentFuture;
 use crate::error::Error;
 use crate::executor::SubmitError;
 use crate::future::Future;
 use crate::handle::{Handle, Once, TimerHandle};
-use crate::host::{Call, Failure};
+use crate::host::Call;
 use crate::remote::Remote;
 use crate::task::Task;
 use crate::task::context::copy_context;
@@ -184,6 +188,49 @@ impl EventLoop {
         }
     }
 
+    /// Runs as long as something is pending, and gives the number of tasks that are left: they wait for what cannot
+    /// happen any more, or for what the loop cannot see. They stay as they are, until another run or the
+    /// [`close`](EventLoop::close).
+    ///
+    /// Pending is:
+    ///
+    /// - a call that is ready, or waits for its time;
+    /// - a descriptor that is watched: by [`add_reader`](EventLoop::add_reader), by a server, by a transport that
+    ///   receives or has something to send, by an operation that waits for it;
+    /// - a call in the executor, also one whose result nobody awaits;
+    /// - what another thread has sent through a [`Remote`], and a [`ConcurrentFuture`] of another thread that a task
+    ///   awaits;
+    /// - a [`KeepAlive`].
+    ///
+    /// A task by itself is not: it goes on when one of these lets it. Neither are signal handlers, a [`Remote`] that
+    /// nobody uses, and the wakers that a program hands to threads of its own: those take a `KeepAlive` with them.
+    ///
+    /// [`Error::Stopped`] if the loop is stopped before, [`Error::AlreadyRunning`] if a loop runs on this thread.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, sleep};
+    /// use std::time::Duration;
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// event_loop.spawn(async {
+    ///     mainspring::spawn(sleep(Duration::from_millis(2)));
+    ///     sleep(Duration::from_millis(1)).await;
+    /// })?;
+    /// assert_eq!(event_loop.run_until_idle()?, 0);
+    ///
+    /// event_loop.spawn(std::future::pending::<()>())?;
+    /// assert_eq!(event_loop.run_until_idle()?, 1);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn run_until_idle(&self) -> Result<usize, Error> {
+        let _running = self.enter()?;
+        match self.core().engine.run_until_idle() {
+            Ok(true) => Ok(self.core().live_futures.get()),
+            Ok(false) => Err(Error::Stopped),
+            Err(failure) => Err(Error::Io(failure.into())),
+        }
+    }
+
     fn enter(&self) -> Result<impl Drop + use<>, Error> {
         struct Flag(Rc<Core>, Option<Running>);
         impl Drop for Flag {
@@ -199,10 +246,7 @@ impl EventLoop {
     }
 
     fn run(&self) -> Result<(), Error> {
-        self.core().engine.run_forever().map_err(|failure| match failure {
-            Failure::Io(error) => Error::Io(error),
-            failure @ Failure::Panic(_) => Error::Io(failure.into()),
-        })
+        self.core().engine.run_forever().map_err(|failure| Error::Io(failure.into()))
     }
 
     /// Ends the run that is under way, or the next one, after the pass that is under way, or after one.
@@ -336,9 +380,16 @@ impl EventLoop {
         self.core().call_exception_handler(context);
     }
 
-    /// Cancels every task that is not done: their futures are dropped in the next pass.
-    pub(crate) fn cancel_every_task(&self) {
+    /// The end of a loop that nobody needs any more: cancels what is left, and closes it.
+    pub(crate) fn wind_up(&self, wait_for_executor: bool) {
         self.core().cancel_every_task();
+        // Destructors of what was cancelled may still have something to send or to close.
+        let _ = self.run_until_complete(async {});
+        if wait_for_executor {
+            self.shutdown_executor();
+        }
+        // The loop does not run here, so nothing is refused.
+        let _ = self.close();
     }
 }
 
@@ -348,8 +399,13 @@ where
     T: Send + 'static,
 {
     core.check_open()?;
-    let (outcome, future) = concurrent::pair();
-    match core.executor().submit(Box::new(move || outcome.settle_with(blocking))) {
+    let (promise, future) = ConcurrentFuture::pair();
+    let keep_alive = KeepAlive::new(core.inbox());
+    let job = move || {
+        promise.settle_with(|| Ok(blocking()));
+        drop(keep_alive);
+    };
+    match core.executor().submit(Box::new(job)) {
         Ok(()) => Ok(future),
         Err(SubmitError::Closed(_)) => Err(Error::Closed),
         Err(SubmitError::NoThread(_, error)) => Err(Error::Io(error)),

@@ -14,7 +14,7 @@
 use super::begin;
 use crate::Remote;
 use crate::concurrent::ConcurrentFuture;
-use crate::event_loop::{ExceptionContext, running_core, write_to_stderr};
+use crate::event_loop::{ExceptionContext, report_here};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -97,18 +97,13 @@ impl Drop for Carry {
     fn drop(&mut self) {
         let Some(Outcome::Failed(error)) = self.outcome.take() else { return };
         let message = "A file was dropped, and nobody was told that its last change failed";
-        let here = ExceptionContext::new(message);
         let told = self.remote.take().and_then(|remote| {
             let text = error.to_string();
-            let tell = move || {
-                if let Some(core) = running_core() {
-                    core.call_exception_handler(&ExceptionContext::new(message).with_error(text));
-                }
-            };
+            let tell = move || report_here(&ExceptionContext::new(message).with_error(text));
             remote.call_soon_threadsafe(tell).ok()
         });
         if told.is_none() {
-            write_to_stderr(&here.with_error(error));
+            report_here(&ExceptionContext::new(message).with_error(error));
         }
     }
 }

@@ -145,7 +145,7 @@ pub(super) async fn after_what_is_ready(core: &Core) {
 }
 
 /// A connected, non-blocking socket to the first address that answers.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     core: &Rc<Core>,
     address: impl ToAddress,
     options: &ConnectOptions,

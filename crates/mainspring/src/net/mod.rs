@@ -48,6 +48,8 @@ mod unix_datagram;
 mod unix_listener;
 mod unix_stream;
 
+pub(crate) use connect::connect;
+
 pub use address::{Address, ToAddress};
 pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
 pub use connect_options::ConnectOptions;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a task, or what ran on another thread, has no result: it was cancelled, or it panicked.
+/// Why a task, or what ran on another thread, has no result: it was cancelled, it panicked, or it was never accepted.
 ///
 /// It knows which task it was, and what the panic was given, so that the panic can be taken up again elsewhere.
 /// It is `Send` and `Sync`.
@@ -36,6 +36,7 @@ struct Inner {
 
 enum Cause {
     Cancelled,
+    Refused,
     /// The lock only makes the payload `Sync`; it is never waited for.
     Panicked(String, Mutex<Payload>),
 }
@@ -50,9 +51,18 @@ impl JoinError {
         JoinError(Box::new(Inner { task, cause }))
     }
 
+    pub(crate) fn refused() -> Self {
+        JoinError(Box::new(Inner { task: None, cause: Cause::Refused }))
+    }
+
     /// Whether it was cancelled, or its loop was closed.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0.cause, Cause::Cancelled)
+    }
+
+    /// Whether it was never accepted: what was to run it is shut down.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.0.cause, Cause::Refused)
     }
 
     /// Whether it panicked.
@@ -64,7 +74,7 @@ impl JoinError {
     pub fn panic_text(&self) -> Option<&str> {
         match &self.0.cause {
             Cause::Panicked(text, _) => Some(text),
-            Cause::Cancelled => None,
+            Cause::Cancelled | Cause::Refused => None,
         }
     }
 
@@ -101,7 +111,7 @@ impl JoinError {
             Cause::Panicked(_, payload) => {
                 Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner).into_inner())
             }
-            Cause::Cancelled => Err(JoinError::cancelled(task)),
+            cause => Err(JoinError(Box::new(Inner { task, cause }))),
         }
     }
 }
@@ -111,6 +121,7 @@ impl fmt::Display for JoinError {
         match (&self.0.task, &self.0.cause) {
             (Some(task), Cause::Cancelled) => write!(f, "{task} was cancelled"),
             (Some(task), Cause::Panicked(text, _)) => write!(f, "{task} panicked: {text}"),
+            (_, Cause::Refused) => f.write_str("refused: what was to run it is shut down"),
             (None, Cause::Cancelled) => f.write_str("cancelled"),
             (None, Cause::Panicked(text, _)) => write!(f, "panicked: {text}"),
         }
@@ -126,7 +137,9 @@ impl fmt::Debug for JoinError {
 /// Of the same task, and for the same reason; of two panics the texts are compared.
 impl PartialEq for JoinError {
     fn eq(&self, other: &Self) -> bool {
-        self.id() == other.id() && self.panic_text() == other.panic_text()
+        self.id() == other.id()
+            && self.panic_text() == other.panic_text()
+            && self.is_refused() == other.is_refused()
     }
 }
 

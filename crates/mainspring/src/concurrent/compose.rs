@@ -1,0 +1,156 @@
+//! Composing results: no loop is needed for it, and no thread waits.
+
+use super::{ConcurrentFuture, panicked};
+use crate::panics::catch_payload;
+use crate::task::JoinError;
+
+/// The closures below run on the thread that settles the future, or at once on the calling one if it is settled. They
+/// should be short: on a loop's thread they keep the loop. A panic in one becomes a [`JoinError`] that says so, made into
+/// the composed future's own error.
+impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T, E> {
+    /// Makes something of the result. An error stays as it is.
+    ///
+    /// ```
+    /// use mainspring::{ConcurrentFuture, JoinError};
+    ///
+    /// let number = ConcurrentFuture::ready(Ok::<_, JoinError>(6));
+    /// assert_eq!(number.map(|number| number * 7).wait(), Ok(42));
+    ///
+    /// let number = ConcurrentFuture::ready(Ok::<_, JoinError>(0));
+    /// assert!(number.map(|number| 1 / number).wait().unwrap_err().is_panic());
+    /// ```
+    pub fn map<U: Send + 'static>(
+        self,
+        make: impl FnOnce(T) -> U + Send + 'static,
+    ) -> ConcurrentFuture<U, E> {
+        self.turn(|result| result.map(make))
+    }
+
+    /// Makes another error of an error.
+    ///
+    /// ```
+    /// use mainspring::ConcurrentFuture;
+    /// use std::io;
+    ///
+    /// let (promise, lost) = ConcurrentFuture::<()>::pair();
+    /// drop(promise);
+    /// let lost = lost.map_err(|_| io::Error::from(io::ErrorKind::NotConnected));
+    /// assert_eq!(lost.wait().unwrap_err().kind(), io::ErrorKind::NotConnected);
+    /// ```
+    pub fn map_err<F: From<JoinError> + Send + 'static>(
+        self,
+        make: impl FnOnce(E) -> F + Send + 'static,
+    ) -> ConcurrentFuture<T, F> {
+        self.turn(|result| result.map_err(make))
+    }
+
+    /// Turns the error into one of another type.
+    ///
+    /// ```
+    /// use mainspring::{ConcurrentFuture, JoinError};
+    ///
+    /// let done = ConcurrentFuture::ready(Ok::<_, JoinError>(1));
+    /// let result: std::io::Result<i32> = done.err_into().wait();
+    /// assert_eq!(result?, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn err_into<F: From<E> + From<JoinError> + Send + 'static>(self) -> ConcurrentFuture<T, F> {
+        self.map_err(F::from)
+    }
+
+    /// Goes on with another future when there is a result. An error of this one becomes one of the other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = mainspring::Runtime::start()?;
+    /// let handle = runtime.handle();
+    /// let later = runtime.delay(Duration::from_millis(1)).and_then(move |()| handle.call(|| "then"));
+    /// assert_eq!(later.wait(), Ok("then"));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn and_then<U: Send + 'static, F: From<E> + From<JoinError> + Send + 'static>(
+        self,
+        go_on: impl FnOnce(T) -> ConcurrentFuture<U, F> + Send + 'static,
+    ) -> ConcurrentFuture<U, F> {
+        self.then(|result| match result {
+            Ok(value) => go_on(value),
+            Err(error) => ConcurrentFuture::ready(Err(error.into())),
+        })
+    }
+
+    /// Goes on with another future when there is an error. A result stays as it is.
+    ///
+    /// ```
+    /// use mainspring::{ConcurrentFuture, JoinError};
+    ///
+    /// let (promise, lost) = ConcurrentFuture::<i32>::pair();
+    /// drop(promise);
+    /// let found = lost.or_else(|_| ConcurrentFuture::ready(Ok::<_, JoinError>(1)));
+    /// assert_eq!(found.wait(), Ok(1));
+    /// ```
+    pub fn or_else<F: From<JoinError> + Send + 'static>(
+        self,
+        go_on: impl FnOnce(E) -> ConcurrentFuture<T, F> + Send + 'static,
+    ) -> ConcurrentFuture<T, F> {
+        self.then(|result| match result {
+            Ok(value) => ConcurrentFuture::ready(Ok(value)),
+            Err(error) => go_on(error),
+        })
+    }
+
+    /// Goes on with another future, whatever came of this one.
+    ///
+    /// ```
+    /// use mainspring::{ConcurrentFuture, JoinError};
+    ///
+    /// let (promise, answer) = ConcurrentFuture::<i32>::pair();
+    /// let text = answer.then(|result| {
+    ///     ConcurrentFuture::ready(Ok::<_, JoinError>(format!("{result:?}")))
+    /// });
+    /// promise.set_result(42);
+    /// assert_eq!(text.wait().unwrap(), "Ok(42)");
+    /// ```
+    pub fn then<U: Send + 'static, F: From<JoinError> + Send + 'static>(
+        self,
+        go_on: impl FnOnce(Result<T, E>) -> ConcurrentFuture<U, F> + Send + 'static,
+    ) -> ConcurrentFuture<U, F> {
+        let (promise, future) = ConcurrentFuture::pair();
+        self.chain(Box::new(move |result| match catch_payload(|| go_on(result)) {
+            Ok(inner) => inner.chain(Box::new(move |result| promise.settle(result))),
+            Err(payload) => promise.set_error(panicked(payload).into()),
+        }));
+        future
+    }
+
+    /// The future that gives what `turn` makes of what this one gives.
+    fn turn<U: Send + 'static, F: From<JoinError> + Send + 'static>(
+        self,
+        turn: impl FnOnce(Result<T, E>) -> Result<U, F> + Send + 'static,
+    ) -> ConcurrentFuture<U, F> {
+        let (promise, future) = ConcurrentFuture::pair_of(self.0.home.clone());
+        self.chain(Box::new(move |result| promise.settle_with(|| turn(result))));
+        future
+    }
+}
+
+impl<T, F, E> ConcurrentFuture<Result<T, F>, E>
+where
+    T: Send + 'static,
+    F: From<E> + From<JoinError> + Send + 'static,
+    E: From<JoinError> + Send + 'static,
+{
+    /// One `Result` of two: for what is called elsewhere and may fail by itself.
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// let runtime = mainspring::Runtime::start()?;
+    /// let failed = runtime.call(|| Err::<(), io::Error>(io::ErrorKind::NotFound.into()));
+    /// assert_eq!(failed.flatten().wait().unwrap_err().kind(), io::ErrorKind::NotFound);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn flatten(self) -> ConcurrentFuture<T, F> {
+        self.turn(|result| result?)
+    }
+}

@@ -1,0 +1,40 @@
+//! `KeepAlive`: what makes a loop wait for something that it cannot see.
+
+use super::current;
+use crate::host::Inbound;
+use crate::wakeup::Inbox;
+use std::fmt;
+use std::sync::Arc;
+
+/// A loop that is not idle as long as this exists: [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) goes
+/// on, for something is to come from another thread. Made by [`Remote::keep_alive`](crate::Remote::keep_alive).
+///
+/// It is `Send` and `Sync`, and may outlive the loop.
+#[must_use = "the loop is kept alive until this is dropped"]
+pub struct KeepAlive(Arc<Inbox<Inbound>>);
+
+impl KeepAlive {
+    pub(crate) fn new(inbox: &Arc<Inbox<Inbound>>) -> Self {
+        inbox.expect();
+        KeepAlive(Arc::clone(inbox))
+    }
+
+    /// For the loop that runs on this thread, unless it is the one with the inbox `home`.
+    pub(crate) fn unless(home: Option<&Arc<Inbox<Inbound>>>) -> Option<Self> {
+        let core = current::running_core()?;
+        let is_home = home.is_some_and(|home| Arc::ptr_eq(home, core.inbox()));
+        (!is_home).then(|| KeepAlive::new(core.inbox()))
+    }
+}
+
+impl Drop for KeepAlive {
+    fn drop(&mut self) {
+        self.0.expect_no_more();
+    }
+}
+
+impl fmt::Debug for KeepAlive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeepAlive").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! `RuntimeBuilder`: a runtime with something of its own.
+
+use super::handle::Shared;
+use super::{Order, Runtime, RuntimeHandle, serve};
+use crate::concurrent::ConcurrentFuture;
+use crate::error::Error;
+use crate::event_loop::Builder;
+use crate::executor::ExecutorConfig;
+use std::fmt;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+type Configure = Box<dyn FnOnce(Builder) -> Builder + Send>;
+
+/// Makes a [`Runtime`] with another name, executor or loop than the usual.
+///
+/// ```
+/// use mainspring::testing::VirtualClock;
+/// use mainspring::Runtime;
+/// use std::time::Duration;
+///
+/// let runtime = Runtime::builder()
+///     .name("background")
+///     .configure(|builder| builder.clock(VirtualClock::default()))
+///     .start()?;
+/// // An hour passes in no time.
+/// runtime.delay(Duration::from_secs(3600)).wait().unwrap();
+/// let name = runtime.call(|| std::thread::current().name().map(str::to_owned));
+/// assert_eq!(name.wait().unwrap().as_deref(), Some("background"));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[must_use = "a builder makes nothing before `start`"]
+pub struct RuntimeBuilder {
+    name: String,
+    executor: Option<ExecutorConfig>,
+    configure: Option<Configure>,
+}
+
+impl RuntimeBuilder {
+    /// Everything as usual.
+    pub fn new() -> Self {
+        RuntimeBuilder { name: "mainspring".to_owned(), executor: None, configure: None }
+    }
+
+    /// The name of the loop and its thread; usually `mainspring`.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        RuntimeBuilder { name: name.into(), ..self }
+    }
+
+    /// How large the pool of threads for blocking calls grows.
+    pub fn executor(self, config: ExecutorConfig) -> Self {
+        RuntimeBuilder { executor: Some(config), ..self }
+    }
+
+    /// Has `configure` change what the loop is made with. It is called on the loop's thread, so a clock or a back end
+    /// need not be `Send`.
+    pub fn configure(self, configure: impl FnOnce(Builder) -> Builder + Send + 'static) -> Self {
+        RuntimeBuilder { configure: Some(Box::new(configure)), ..self }
+    }
+
+    /// Starts the thread, and returns when its loop is there.
+    pub fn start(self) -> Result<Runtime, Error> {
+        let RuntimeBuilder { name, executor, configure } = self;
+        let mut builder_name = name.clone();
+        // The system's thread names end at a zero byte, and std panics at one.
+        builder_name.retain(|c| c != '\0');
+        let (tell, told) = mpsc::channel();
+        let order = Arc::new(Order::new());
+        let (done, is_done) = ConcurrentFuture::pair();
+        let obeyed = Arc::clone(&order);
+        let main = move || {
+            let _done = done;
+            let mut builder = Builder::new().name(name);
+            if let Some(executor) = executor {
+                builder = builder.executor(executor);
+            }
+            let builder = configure.into_iter().fold(builder, |builder, configure| configure(builder));
+            let event_loop = builder.build()?;
+            // Whoever starts the runtime waits for this.
+            let _ = tell.send(event_loop.remote());
+            drop(tell);
+            serve(&event_loop, &obeyed)
+        };
+        let thread = thread::Builder::new().name(builder_name).spawn(main)?;
+        match told.recv() {
+            Ok(remote) => {
+                let shared = Arc::new(Shared { remote, order, thread: thread.thread().clone() });
+                let handle = RuntimeHandle { shared };
+                Ok(Runtime { handle, thread: Some(thread), done: Some(is_done) })
+            }
+            // The thread has ended before it had a loop.
+            Err(mpsc::RecvError) => match thread.join() {
+                Ok(Err(error)) => Err(error),
+                Ok(Ok(_)) => Err(Error::Closed),
+                Err(payload) => std::panic::resume_unwind(payload),
+            },
+        }
+    }
+}
+
+impl Default for RuntimeBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for RuntimeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuntimeBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,248 @@
+//! Results that come from other threads, and what is composed of them.
+
+use crate::support::{Log, collect_reports, new_loop, run_on};
+use mainspring::{ConcurrentFuture, JoinError, Promise, timeout};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
+
+fn pair<T>() -> (Promise<T>, ConcurrentFuture<T>) {
+    ConcurrentFuture::pair()
+}
+
+fn ready<T: 'static>(value: T) -> ConcurrentFuture<T> {
+    ConcurrentFuture::ready(Ok(value))
+}
+
+fn cancelled<T: 'static>() -> ConcurrentFuture<T> {
+    pair().1
+}
+
+#[derive(Debug, PartialEq)]
+enum Oops {
+    Io(io::ErrorKind),
+    Join(String),
+}
+
+impl From<JoinError> for Oops {
+    fn from(error: JoinError) -> Self {
+        Oops::Join(error.to_string())
+    }
+}
+
+impl From<io::Error> for Oops {
+    fn from(error: io::Error) -> Self {
+        Oops::Io(error.kind())
+    }
+}
+
+#[test]
+fn everything_composes_before_and_after_the_result_is_there() {
+    for is_early in [true, false] {
+        let (promise, result) = pair();
+        let mut promise = Some(promise);
+        if !is_early {
+            promise.take().unwrap().set_result(1);
+        }
+        let composed = result
+            .map(|number| number + 1)
+            .and_then(|number| ready(number * 10))
+            .then(|result| ready(result.unwrap() + 1))
+            .or_else(|_| ready::<i32>(0))
+            .map_err(|_| -> JoinError { unreachable!() });
+        assert_eq!(composed.is_finished(), !is_early);
+        if let Some(promise) = promise {
+            promise.set_result(1);
+        }
+        assert_eq!(composed.wait(), Ok(21));
+    }
+}
+
+#[test]
+fn an_error_goes_by_what_is_for_results_and_is_turned_on_the_way() {
+    let failed = ConcurrentFuture::<i32, io::Error>::ready(Err(io::ErrorKind::TimedOut.into()));
+    let failed = failed
+        .map(|_| -> i32 { unreachable!() })
+        .and_then(|_| -> ConcurrentFuture<i32, Oops> { unreachable!() })
+        .map(|_| -> &str { unreachable!() });
+    assert_eq!(failed.wait(), Err(Oops::Io(io::ErrorKind::TimedOut)));
+    let found = ConcurrentFuture::<i32, io::Error>::ready(Err(io::ErrorKind::NotFound.into()));
+    let found = found.or_else(|error| ready(if error.kind() == io::ErrorKind::NotFound { 1 } else { 2 }));
+    assert_eq!(found.wait(), Ok(1));
+    let nested = ready(Err::<(), _>(io::Error::from(io::ErrorKind::InvalidData)));
+    assert_eq!(nested.flatten().err_into::<Oops>().wait(), Err(Oops::Io(io::ErrorKind::InvalidData)));
+}
+
+#[test]
+fn a_panic_in_any_closure_becomes_an_error() {
+    type Lost<T> = ConcurrentFuture<T, Oops>;
+    let lost: Vec<Lost<i32>> = vec![
+        ready(1).map(|_| panic!("here")).err_into(),
+        ready(1).and_then(|_| -> Lost<i32> { panic!("here") }),
+        ready(1).then(|_| -> Lost<i32> { panic!("here") }),
+        cancelled().or_else(|_| -> Lost<i32> { panic!("here") }),
+        cancelled().map_err(|_| -> Oops { panic!("here") }),
+    ];
+    for lost in lost {
+        assert_eq!(lost.wait(), Err(Oops::Join("panicked: here".to_owned())));
+    }
+}
+
+#[test]
+fn a_promise_that_is_dropped_cancels_the_whole_chain() {
+    let (promise, result) = pair::<i32>();
+    let chained = result.map(|n| n + 1).and_then(ready).map(|n| n + 1);
+    drop(promise);
+    assert!(chained.wait().unwrap_err().is_cancelled());
+}
+
+#[test]
+fn closures_run_on_the_thread_that_settles() {
+    let (promise, result) = pair();
+    let here = std::thread::current().id();
+    let ran_on = result.map(|()| std::thread::current().id());
+    let settling = std::thread::spawn(move || {
+        promise.set_result(());
+        std::thread::current().id()
+    });
+    let there = settling.join().unwrap();
+    assert_eq!(ran_on.wait(), Ok(there));
+    assert_eq!(ready(()).map(|()| std::thread::current().id()).wait(), Ok(here));
+}
+
+#[test]
+fn a_chain_of_any_length_needs_no_more_stack_than_a_short_one() {
+    const LINKS: u32 = 100_000;
+    let (promise, result) = pair();
+    let mut chain: ConcurrentFuture<u32> = result;
+    for _ in 0..LINKS {
+        chain = chain.map(|count| count + 1);
+    }
+    promise.set_result(0);
+    assert_eq!(chain.wait(), Ok(LINKS));
+    // And one that grows from inside.
+    fn count_down(left: u32) -> ConcurrentFuture<u32> {
+        if left == 0 { ready(0) } else { ready(left - 1).and_then(count_down) }
+    }
+    assert_eq!(ready(LINKS).and_then(count_down).wait(), Ok(0));
+    // And one that is given up.
+    let (promise, result) = pair();
+    let mut chain: ConcurrentFuture<u32> = result;
+    for _ in 0..LINKS {
+        chain = chain.and_then(ready);
+    }
+    drop(chain);
+    drop(promise);
+}
+
+#[test]
+fn done_callbacks_see_the_result_before_it_is_taken() {
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let add = |entry: &'static str| {
+        let log = Arc::clone(&log);
+        move |result: &Result<i32, JoinError>| log.lock().unwrap().push((entry, *result.as_ref().unwrap()))
+    };
+    let (promise, result) = pair();
+    assert!(result.add_done_callback(add("first")));
+    assert!(result.add_done_callback(add("second")));
+    promise.set_result(1);
+    assert!(result.add_done_callback(add("late")));
+    let mut result = result.map(|n| n + 1);
+    assert!(result.add_done_callback(add("of another")));
+    let event_loop = new_loop();
+    assert_eq!(run_on(&event_loop, &mut result), Ok(2));
+    assert!(!result.add_done_callback(|_| unreachable!()), "somebody has it");
+    let expected = [("first", 1), ("second", 1), ("late", 1), ("of another", 2)];
+    assert_eq!(*log.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_done_callback_that_panics_keeps_nobody_from_the_result() {
+    let event_loop = new_loop();
+    let reports = collect_reports(&event_loop);
+    let value = run_on(&event_loop, async {
+        let (promise, result) = pair();
+        result.add_done_callback(|_| panic!("callback"));
+        promise.set_result(1);
+        result.await
+    });
+    assert_eq!(value, Ok(1));
+    reports.assert(["A done callback panicked: panic: callback".to_owned()]);
+}
+
+#[test]
+fn a_callback_added_by_a_callback_is_called_too() {
+    let (promise, result) = pair::<i32>();
+    let result = Arc::new(result);
+    let (tell, told) = mpsc::channel();
+    let weak = Arc::downgrade(&result);
+    result.add_done_callback(move |_| {
+        let is_added = weak.upgrade().unwrap().add_done_callback(move |_| tell.send(()).unwrap());
+        assert!(is_added);
+    });
+    promise.set_result(1);
+    told.try_recv().unwrap();
+}
+
+#[test]
+fn callbacks_of_many_threads_are_each_called_once() {
+    for _ in 0..50 {
+        let (promise, result) = pair();
+        let result = Arc::new(result);
+        let (calls, start) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(4)));
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let (result, calls, start) = (Arc::clone(&result), Arc::clone(&calls), Arc::clone(&start));
+                std::thread::spawn(move || {
+                    start.wait();
+                    assert!(result.add_done_callback(move |_| {
+                        calls.fetch_add(1, Ordering::SeqCst);
+                    }));
+                })
+            })
+            .collect();
+        start.wait();
+        promise.set_result(());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(Arc::into_inner(result).unwrap().wait(), Ok(()));
+        assert_eq!(calls.load(Ordering::SeqCst), 3);
+    }
+}
+
+#[test]
+fn a_wait_that_takes_too_long_gives_the_future_back() {
+    let (promise, result) = pair();
+    let result = result.wait_timeout(Duration::ZERO).unwrap_err();
+    let result = result.wait_timeout(Duration::from_millis(1)).unwrap_err();
+    let settling = std::thread::spawn(move || promise.set_result(1));
+    assert_eq!(result.wait_timeout(Duration::MAX).unwrap(), Ok(1));
+    settling.join().unwrap();
+}
+
+#[test]
+fn giving_up_an_await_loses_nothing() {
+    let event_loop = new_loop();
+    let (promise, mut result) = pair();
+    run_on(&event_loop, async {
+        assert!(timeout(Duration::from_millis(1), &mut result).await.is_err());
+        promise.set_result(1);
+        assert_eq!((&mut result).await, Ok(1));
+        assert!(result.await.unwrap_err().is_cancelled(), "it was taken");
+    });
+}
+
+#[test]
+fn who_waited_before_the_future_was_composed_is_forgotten() {
+    let event_loop = new_loop();
+    let log = Log::new();
+    let inside = log.clone();
+    run_on(&event_loop, async move {
+        let (promise, mut result) = pair();
+        assert!(timeout(Duration::ZERO, &mut result).await.is_err());
+        let doubled = result.map(|n: i32| n * 2);
+        promise.set_result(2);
+        inside.add(doubled.await.unwrap());
+    });
+    log.assert([4]);
+}

@@ -1,0 +1,171 @@
+//! Models of how a loop on a thread ends, and of results that cross threads: loom runs through every interleaving.
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_runtime`.
+#![cfg(loom)]
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+use mainspring::ConcurrentFuture;
+use mainspring::wakeup::{Inbox, Waker};
+use std::task::{Context, Poll, Wake};
+
+/// An eventfd as a model.
+#[derive(Default)]
+struct Bell {
+    is_readable: Mutex<bool>,
+    rang: Condvar,
+}
+
+impl Waker for Bell {
+    fn wake(&self) {
+        *self.is_readable.lock().unwrap() = true;
+        self.rang.notify_one();
+    }
+}
+
+impl Bell {
+    fn sleep(&self) {
+        let mut is_readable = self.is_readable.lock().unwrap();
+        while !*is_readable {
+            is_readable = self.rang.wait(is_readable).unwrap();
+        }
+        *is_readable = false;
+    }
+}
+
+type Model = Arc<Inbox<u8, Bell>>;
+
+/// The thread of a runtime that drains: passes until nothing is pending, and then no more. Gives what it ran.
+fn drain(inbox: &Model) -> Vec<u8> {
+    let mut ran = Vec::new();
+    inbox.mind_quiet(true);
+    loop {
+        if inbox.has_pending() {
+            inbox.drain_into(&mut ran);
+        }
+        if inbox.is_quiet() {
+            if inbox.seal_if_quiet() {
+                inbox.mind_quiet(false);
+                return ran;
+            }
+        } else if inbox.prepare_sleep() {
+            inbox.waker().sleep();
+            inbox.awake();
+        }
+    }
+}
+
+#[test]
+fn work_is_refused_or_run_when_the_loop_ends_by_itself() {
+    loom::model(|| {
+        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+        let submitters = [1, 2].map(|item| {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || inbox.submit(item).is_ok())
+        });
+        let ran = drain(&inbox);
+        let accepted = submitters.into_iter().map(|s| usize::from(s.join().unwrap())).sum::<usize>();
+        assert_eq!(ran.len() + inbox.close().len(), accepted);
+        assert_eq!(ran.len(), accepted);
+    });
+}
+
+#[test]
+fn work_is_refused_or_run_when_the_loop_is_shut_down_meanwhile() {
+    loom::model(|| {
+        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+        let submitter = {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || usize::from(inbox.submit(1).is_ok()))
+        };
+        let closer = {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || inbox.seal())
+        };
+        closer.join().unwrap();
+        let ran = drain(&inbox);
+        assert_eq!(ran.len(), submitter.join().unwrap());
+        assert!(inbox.submit(2).is_err());
+    });
+}
+
+#[test]
+fn a_loop_that_waits_for_what_is_expected_is_woken_by_its_end() {
+    loom::model(|| {
+        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+        let workers = [true, false].map(|brings_something| {
+            inbox.expect();
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || {
+                if brings_something {
+                    inbox.push(1).unwrap();
+                }
+                inbox.expect_no_more();
+            })
+        });
+        // Woken for nothing it would sleep for ever; ended too early it would miss the item.
+        assert_eq!(drain(&inbox), [1]);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+#[test]
+fn a_result_reaches_whoever_waits_for_it() {
+    loom::model(|| {
+        let (promise, result) = ConcurrentFuture::<u8>::pair();
+        let other = thread::spawn(move || promise.set_result(7));
+        assert_eq!(result.wait(), Ok(7));
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_result_reaches_what_is_composed_while_it_comes() {
+    loom::model(|| {
+        let (promise, result) = ConcurrentFuture::<u8>::pair();
+        let other = thread::spawn(move || promise.set_result(6));
+        let result = result.map(|number| number * 7);
+        assert_eq!(result.wait(), Ok(42));
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_callback_is_called_once_whoever_comes_first() {
+    loom::model(|| {
+        let (promise, result) = ConcurrentFuture::<u8>::pair();
+        let other = thread::spawn(move || promise.set_result(7));
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        assert!(result.add_done_callback(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }));
+        assert_eq!(result.wait(), Ok(7));
+        other.join().unwrap();
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_task_that_polls_is_woken() {
+    struct Woken(Bell);
+    impl Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.wake();
+        }
+    }
+    loom::model(|| {
+        let (promise, mut result) = ConcurrentFuture::<u8>::pair();
+        let other = thread::spawn(move || promise.set_result(7));
+        let woken = std::sync::Arc::new(Woken(Bell::default()));
+        let waker = std::task::Waker::from(std::sync::Arc::clone(&woken));
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            match std::pin::Pin::new(&mut result).poll(&mut cx) {
+                Poll::Ready(value) => break assert_eq!(value, Ok(7)),
+                Poll::Pending => woken.0.sleep(),
+            }
+        }
+        other.join().unwrap();
+    });
+}
