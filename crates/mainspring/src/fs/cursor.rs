@@ -14,7 +14,7 @@
 use super::begin;
 use crate::Remote;
 use crate::concurrent::ConcurrentFuture;
-use crate::event_loop::{ExceptionContext, report_here};
+use crate::event_loop::{ExceptionContext, report_here, running_core};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
