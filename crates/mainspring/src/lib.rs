@@ -34,6 +34,7 @@
 //!   [`EventLoop::create_server`]; [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
 //!   [`net::UnixStream`] are the same with `await`.
 //! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
+//! - [`pipe`] is for pipes: [`EventLoop::connect_read_pipe`], [`EventLoop::connect_write_pipe`].
 //! - [`signal`] waits for signals; [`EventLoop::add_signal_handler`] calls.
 //! - [`net::DatagramProtocol`] and [`net::DatagramTransport`] are asyncio's for UDP and Unix datagrams, with
 //!   [`EventLoop::create_datagram_endpoint`]; [`net::UdpSocket`] and [`net::UnixDatagram`] are the same with `await`.
@@ -63,6 +64,7 @@ mod host;
 mod loom_shim;
 pub mod net;
 mod panics;
+pub mod pipe;
 pub mod poller;
 pub mod ready;
 mod remote;

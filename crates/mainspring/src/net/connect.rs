@@ -138,7 +138,7 @@ pub(super) async fn put_on<P: Protocol>(
 }
 
 /// Waits until everything has run that is ready now, also if it is polled for another reason meanwhile.
-pub(super) async fn after_what_is_ready(core: &Core) {
+pub(crate) async fn after_what_is_ready(core: &Core) {
     let turn = Rc::new(Announced::default());
     core.call_soon(Call::Watch(Rc::<Announced>::clone(&turn)));
     turn.wait().await;

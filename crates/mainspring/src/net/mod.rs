@@ -73,6 +73,7 @@ pub use unix_listener::UnixListener;
 pub use unix_stream::UnixStream;
 
 pub(crate) use below::Below;
+pub(crate) use connect::after_what_is_ready;
 
 use crate::event_loop::{Core, running_core};
 use std::io;

@@ -12,7 +12,7 @@ use crate::engine::Readiness;
 use crate::poller::Interest;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// See the module's text.
 pub struct WritePipe<H: TransportHost, U> {
@@ -72,6 +72,16 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     /// Whether the transport is closed or on the way there.
     pub fn is_closing(&self) -> bool {
         self.end.is_closing()
+    }
+
+    /// Whether `connection_lost` has run, or will in the next pass.
+    pub fn is_lost(&self) -> bool {
+        self.end.is_lost()
+    }
+
+    /// Lends the descriptor for one system call; `NotConnected` once it is closed.
+    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        self.end.with_fd(use_it)
     }
 
     /// Whether `connection_lost` has run and the descriptor is closed.

@@ -1,0 +1,139 @@
+//! Pipes, in asyncio's two ways: protocols that are called, and streams that are awaited.
+//!
+//! A pipe here is one end of a `pipe(2)` or fifo, a terminal, or a socket that is used in one direction. It is a
+//! [`Transport`] like a connection's, with the engine's pipe transport in it (`reading.rs`, `writing.rs`).
+//!
+//! Regular files are none: the kernel takes them for always ready. [`EventLoop::run_in_executor`] is for those.
+
+mod reading;
+mod writing;
+
+pub(crate) use reading::ReadEnd;
+pub(crate) use writing::WriteEnd;
+
+use crate::event_loop::EventLoop;
+use crate::net::{Protocol, Transport, after_what_is_ready};
+use crate::transport::{PipeKind, prepare_pipe};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+impl EventLoop {
+    /// Reads from `pipe`, and puts a protocol on it. Done when the protocol's `connection_made` has run.
+    ///
+    /// The protocol is told as that of a connection is: `data_received`, at the end of the pipe `eof_received`, whose
+    /// answer does not matter, and `connection_lost`. Its transport cannot write.
+    ///
+    /// `pipe` becomes non-blocking, also for others who have the same end open. `InvalidInput` for a regular file or
+    /// a directory.
+    ///
+    /// Cancel safety: dropping this future closes the pipe.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    /// use std::cell::RefCell;
+    ///
+    /// #[derive(Default)]
+    /// struct Collector(RefCell<Vec<u8>>);
+    ///
+    /// impl Protocol for Collector {
+    ///     fn data_received(&self, _: &Transport, data: &[u8]) {
+    ///         self.0.borrow_mut().extend(data);
+    ///     }
+    ///     fn connection_lost(&self, _: &Transport, _: Option<std::io::Error>) {
+    ///         EventLoop::current().stop();
+    ///     }
+    /// }
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let (reader, mut writer) = std::io::pipe()?;
+    /// let (_, collector) =
+    ///     event_loop.run_until_complete(event_loop.connect_read_pipe(reader, Collector::default))??;
+    /// std::io::Write::write_all(&mut writer, b"through the pipe")?;
+    /// drop(writer);
+    /// event_loop.run_forever()?;
+    /// assert_eq!(*collector.0.borrow(), b"through the pipe");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect_read_pipe<P: Protocol>(
+        &self,
+        pipe: impl Into<OwnedFd>,
+        protocol_factory: impl FnOnce() -> P,
+    ) -> io::Result<(Transport, Rc<P>)> {
+        let pipe = pipe.into();
+        self.core().check_open()?;
+        prepared(&pipe)?;
+        let protocol = Rc::new(protocol_factory());
+        let transport = ReadEnd::open(self.core(), pipe, Rc::<P>::clone(&protocol));
+        self.made(transport, protocol).await
+    }
+
+    /// Writes to `pipe`, and puts a protocol on it. Done when the protocol's `connection_made` has run.
+    ///
+    /// `connection_lost` tells when the transport was closed and everything is written, and also when the reader is
+    /// gone: with an error if something was still to be written. `pause_writing` and `resume_writing` tell of a
+    /// reader that is slow. `write_eof` closes the pipe.
+    ///
+    /// What is said of `pipe` at [`EventLoop::connect_read_pipe`] holds here too.
+    ///
+    /// Cancel safety: dropping this future closes the pipe.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Protocol};
+    /// use std::io::Read;
+    ///
+    /// struct Quiet;
+    /// impl Protocol for Quiet {}
+    ///
+    /// let (mut reader, writer) = std::io::pipe()?;
+    /// mainspring::run(async {
+    ///     let (transport, _) = EventLoop::current().connect_write_pipe(writer, || Quiet).await?;
+    ///     transport.write(b"through the pipe");
+    ///     transport.close();
+    ///     std::io::Result::Ok(())
+    /// })??;
+    /// let mut text = String::new();
+    /// reader.read_to_string(&mut text)?;
+    /// assert_eq!(text, "through the pipe");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect_write_pipe<P: Protocol>(
+        &self,
+        pipe: impl Into<OwnedFd>,
+        protocol_factory: impl FnOnce() -> P,
+    ) -> io::Result<(Transport, Rc<P>)> {
+        let pipe = pipe.into();
+        self.core().check_open()?;
+        let kind = prepared(&pipe)?;
+        let protocol = Rc::new(protocol_factory());
+        let transport = WriteEnd::open(self.core(), pipe, kind, Rc::<P>::clone(&protocol));
+        self.made(transport, protocol).await
+    }
+
+    /// Gives a transport out when its `connection_made` has run.
+    async fn made<P>(&self, transport: Transport, protocol: Rc<P>) -> io::Result<(Transport, Rc<P>)> {
+        let mut unclaimed = Unclaimed(Some(transport.clone()));
+        after_what_is_ready(self.core()).await;
+        unclaimed.0 = None;
+        Ok((transport, protocol))
+    }
+}
+
+/// A pipe that nobody has been given yet: it is closed if nobody ever is.
+struct Unclaimed(Option<Transport>);
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(transport) = self.0.take() {
+            transport.abort();
+        }
+    }
+}
+
+/// Makes `pipe` non-blocking; an error if it is none.
+pub(crate) fn prepared(pipe: impl AsFd) -> io::Result<PipeKind> {
+    prepare_pipe(pipe)?.ok_or_else(|| {
+        let text = "a pipe transport is for pipes, sockets and character devices only";
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}

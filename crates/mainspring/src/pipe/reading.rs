@@ -1,0 +1,94 @@
+//! A pipe that is read, as a kind of connection.
+
+use crate::engine::Readiness;
+use crate::event_loop::Core;
+use crate::host::{Failure, RustHost, Source};
+use crate::net::below::{Above, Below, WithFd};
+use crate::net::{Protocol, Transport};
+use crate::transport::{Cx, Notice, ReadPipe};
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
+use std::rc::{Rc, Weak};
+
+/// See the module's text.
+pub(crate) struct ReadEnd {
+    core: Weak<Core>,
+    pipe: ReadPipe<RustHost, Above>,
+}
+
+impl ReadEnd {
+    /// Puts `protocol` on a non-blocking pipe. `connection_made` is called soon.
+    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, protocol: Rc<dyn Protocol>) -> Transport {
+        let pipe = ReadPipe::new(pipe, Above::new(protocol, None));
+        let end = Rc::new(ReadEnd { core: Rc::downgrade(core), pipe });
+        let transport = Transport::new(Rc::<ReadEnd>::clone(&end));
+        transport.with(|_, cx| end.pipe.open(cx));
+        transport
+    }
+}
+
+impl Source for ReadEnd {
+    fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = self.clone();
+        self.pipe.io_ready(Cx { engine: &core.engine, this: &this }, readiness)
+    }
+
+    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = self.clone();
+        self.pipe.notified(Cx { engine: &core.engine, this: &this }, notice)
+    }
+
+    fn below(&self) -> Option<&dyn Below> {
+        Some(self)
+    }
+}
+
+impl Below for ReadEnd {
+    fn core(&self) -> &Weak<Core> {
+        &self.core
+    }
+
+    fn above(&self) -> &Above {
+        self.pipe.upper()
+    }
+
+    fn write(&self, _: Cx<'_, RustHost>, _: &[u8]) -> Result<(), Failure> {
+        Err(Failure::Io(io::Error::new(io::ErrorKind::Unsupported, "this end of the pipe is only read")))
+    }
+
+    fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.pipe.close(cx)
+    }
+
+    fn abort(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.pipe.abort(cx, failure)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.pipe.is_closing()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.pipe.is_lost()
+    }
+
+    fn pause_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.pipe.pause_reading(cx)
+    }
+
+    fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.pipe.resume_reading(cx)
+    }
+
+    fn is_reading(&self) -> bool {
+        self.pipe.is_reading()
+    }
+
+    fn fd(&self) -> RawFd {
+        self.pipe.fd()
+    }
+
+    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
+        self.pipe.with_fd(use_it)
+    }
+}
