@@ -35,6 +35,8 @@
 //!   [`net::UnixStream`] are the same with `await`.
 //! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
 //! - [`pipe`] is for pipes: [`EventLoop::connect_read_pipe`], [`EventLoop::connect_write_pipe`].
+//! - [`process`] runs and awaits child processes, with streams or with a
+//!   [`SubprocessProtocol`](process::SubprocessProtocol).
 //! - [`signal`] waits for signals; [`EventLoop::add_signal_handler`] calls.
 //! - [`net::DatagramProtocol`] and [`net::DatagramTransport`] are asyncio's for UDP and Unix datagrams, with
 //!   [`EventLoop::create_datagram_endpoint`]; [`net::UdpSocket`] and [`net::UnixDatagram`] are the same with `await`.
@@ -66,6 +68,7 @@ pub mod net;
 mod panics;
 pub mod pipe;
 pub mod poller;
+pub mod process;
 pub mod ready;
 mod remote;
 mod run;

@@ -13,6 +13,7 @@
 
 use super::current;
 use super::exceptions::{ExceptionContext, Exceptions};
+use super::kept::KeptList;
 use super::main_future::MainSlot;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(super) executor: OnceCell<Executor>,
     /// Looks names up in place of the system; set by the builder.
     pub(crate) resolver: OnceCell<Rc<dyn Resolver>>,
+    pub(super) kept: KeptList,
     #[cfg(not(loom))]
     pub(crate) signals: crate::signal::CaughtSignals,
 }
@@ -74,6 +76,7 @@ impl Core {
             executor_config,
             executor: OnceCell::new(),
             resolver: OnceCell::new(),
+            kept: KeptList::default(),
             #[cfg(not(loom))]
             signals: crate::signal::CaughtSignals::default(),
         });
@@ -130,6 +133,7 @@ impl Core {
         self.cancel_every_task();
         self.let_go_each(self.engine.take_ready());
         self.drop_futures_in_flight();
+        self.let_go_of_the_kept();
         self.let_go_each(self.engine.close());
     }
 

@@ -9,6 +9,7 @@ mod core;
 mod current;
 mod exceptions;
 mod keep_alive;
+mod kept;
 mod main_future;
 #[cfg(not(loom))]
 mod sockets;
@@ -22,6 +23,7 @@ pub use keep_alive::KeepAlive;
 pub(crate) use self::core::{Core, wake_call};
 pub(crate) use current::running_core;
 pub(crate) use exceptions::report_here;
+pub(crate) use kept::Kept;
 
 use crate::clock::Time;
 use crate::concurrent::ConcurrentFuture;

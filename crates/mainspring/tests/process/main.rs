@@ -1,6 +1,49 @@
 //! Child processes and pipes of the Rust face, with real processes.
 
+mod commands;
 mod connected_pipes;
+mod dropping;
+mod faults;
+mod piped;
+mod protocols;
+mod signalling;
 #[path = "../face/support.rs"]
 #[allow(dead_code, reason = "shared with tests that use all of it")]
 mod support;
+mod waiting;
+
+use mainspring::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that runs until it is killed.
+fn endless() -> Command {
+    let mut command = Command::new("sleep");
+    command.arg("100000").stdin(Stdio::null());
+    command
+}
+
+/// Whether there is a child of ours with this process id, a zombie counted.
+fn is_our_child(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // "pid (name) state ppid", where the name may have anything in it.
+    let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+    parent == Some(std::process::id())
+}
+
+/// Waits until a child is reaped that another thread reaps. There is nothing to wait on: asked again and again.
+#[track_caller]
+fn assert_is_reaped(pid: u32) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while is_our_child(pid) {
+        assert!(Instant::now() < patience, "process {pid} is still there");
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until a process is a zombie, on a descriptor of its own.
+fn until_it_has_ended(child: &Child) {
+    let pid = rustix::process::Pid::from_raw(child.pid().try_into().unwrap()).unwrap();
+    let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+    let mut ended = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+    assert_eq!(rustix::event::poll(&mut ended, None).unwrap(), 1);
+}

@@ -1,0 +1,44 @@
+//! What lives on a loop and that nobody else need keep: a process with a protocol, say.
+
+use super::core::Core;
+use super::exceptions::ExceptionContext;
+use crate::panics::catch;
+use slab::Slab;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What a loop keeps until it comes to its own end, or the loop is closed.
+pub(crate) trait Kept {
+    /// The loop is closed: lets go of what may hold the one who is kept.
+    fn let_go(&self);
+}
+
+/// The list of them.
+#[derive(Default)]
+pub(super) struct KeptList(RefCell<Slab<Rc<dyn Kept>>>);
+
+impl Core {
+    /// Keeps something until [`Core::release`] gives it back; the answer is where.
+    pub(crate) fn keep(&self, kept: Rc<dyn Kept>) -> usize {
+        self.kept.0.borrow_mut().insert(kept)
+    }
+
+    /// Keeps it no longer, and gives it.
+    pub(crate) fn release(&self, place: usize) -> Option<Rc<dyn Kept>> {
+        self.kept.0.borrow_mut().try_remove(place)
+    }
+
+    /// Lets go of everything that is kept, one by one: any destructor may run user code, and fail.
+    pub(super) fn let_go_of_the_kept(&self) {
+        let kept = self.kept.0.take();
+        for (_, kept) in kept {
+            let let_go = move || {
+                kept.let_go();
+                drop(kept);
+            };
+            if let Err(text) = catch(let_go) {
+                self.call_exception_handler(&ExceptionContext::of_panic("A destructor panicked", text));
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! `Child`: a process that was started here, and its pipes.
+
+use super::watched::Watched;
+use crate::event_loop::Core;
+use crate::net::{LIMIT, Stream, StreamReader, StreamWriter};
+use crate::pipe::{ReadEnd, WriteEnd, prepared};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Output};
+use std::rc::Rc;
+
+/// The end of a child's standard input that we write. Dropping it, or closing it, is the end of the child's input.
+pub type ChildStdin = StreamWriter;
+
+/// The end of a child's standard output that we read.
+pub type ChildStdout = StreamReader;
+
+/// The end of a child's standard error that we read.
+pub type ChildStderr = StreamReader;
+
+/// A process that [`Command::spawn`](super::Command::spawn) has started.
+///
+/// Dropping it closes its pipes and lets the process go on, unless it is one to
+/// [kill](super::Command::kill_on_drop); it is reaped in both cases.
+///
+/// It belongs to its loop and its thread, so it is not `Send`.
+///
+/// ```
+/// use mainspring::process::{Command, Stdio};
+///
+/// # mainspring::run(async {
+/// let mut child = Command::shell("while read line; do echo \"$line, you say\"; done")
+///     .stdin(Stdio::piped())
+///     .stdout(Stdio::piped())
+///     .spawn()?;
+/// let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { unreachable!() };
+/// for question in ["nice weather", "good food"] {
+///     stdin.write_all(format!("{question}\n").as_bytes()).await?;
+///     assert_eq!(stdout.read_line().await?, format!("{question}, you say\n").as_bytes());
+/// }
+/// drop(stdin);
+/// assert!(child.wait().await?.success());
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct Child {
+    watched: Rc<Watched>,
+    kill_on_drop: bool,
+    /// Where its input is written, if that is piped.
+    pub stdin: Option<ChildStdin>,
+    /// Where its output is read, if that is piped.
+    pub stdout: Option<ChildStdout>,
+    /// Where its error output is read, if that is piped.
+    pub stderr: Option<ChildStderr>,
+}
+
+impl Child {
+    /// Watches a process and takes its pipes. If that fails the process is killed.
+    pub(super) fn start(
+        core: &Rc<Core>,
+        mut started: std::process::Child,
+        kill_on_drop: bool,
+    ) -> io::Result<Self> {
+        let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
+        let watched = Watched::start(core, started)?;
+        // Killed if anything fails from here on.
+        let mut child = Child { watched, kill_on_drop: true, stdin: None, stdout: None, stderr: None };
+        child.stdin = stdin.map(|pipe| writer(core, pipe.into())).transpose()?;
+        child.stdout = stdout.map(|pipe| reader(core, pipe.into())).transpose()?;
+        child.stderr = stderr.map(|pipe| reader(core, pipe.into())).transpose()?;
+        child.kill_on_drop = kill_on_drop;
+        Ok(child)
+    }
+
+    /// Its process id, until its end is known: then the number may be somebody else's.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let child = mainspring::process::Command::new("true").spawn()?;
+    /// assert_eq!(child.id(), Some(child.pid()));
+    /// child.wait().await?;
+    /// assert_eq!(child.id(), None);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn id(&self) -> Option<u32> {
+        (!self.watched.is_ended()).then(|| self.watched.pid())
+    }
+
+    /// The process id it has or had: asyncio's `pid`, for messages.
+    pub fn pid(&self) -> u32 {
+        self.watched.pid()
+    }
+
+    /// asyncio's `returncode`: its exit status, or the number of the signal that ended it below zero; 255 if somebody
+    /// else has waited for it. `None` until its end is known.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let child = mainspring::process::Command::new("sleep").arg("1000").spawn()?;
+    /// assert_eq!(child.returncode(), None);
+    /// child.kill().await?;
+    /// assert_eq!(child.returncode(), Some(-9));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn returncode(&self) -> Option<i32> {
+        self.watched.known_end().map(returncode)
+    }
+
+    /// Waits until the process has ended. Any number of tasks may, and as often as they like.
+    ///
+    /// Its input stays open meanwhile: a process that waits for the end of its input waits for
+    /// [`stdin`](Child::stdin) to be dropped. And a process whose output nobody reads may wait for that:
+    /// [`communicate`](Child::communicate) does both.
+    ///
+    /// An error says that somebody else has waited for the process, or that the loop was closed.
+    ///
+    /// Cancel safety: safe; nothing is lost.
+    pub async fn wait(&self) -> io::Result<ExitStatus> {
+        self.watched.end().await
+    }
+
+    /// How the process ended, or `None` while it runs.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let child = mainspring::process::Command::new("sleep").arg("1000").spawn()?;
+    /// assert_eq!(child.try_wait()?, None);
+    /// child.kill().await?;
+    /// assert!(!child.try_wait()?.is_none_or(|status| status.success()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
+        self.watched.try_end().transpose()
+    }
+
+    /// Sends the process a signal: a number, or a [`SignalKind`](crate::signal::SignalKind). Does nothing if the
+    /// process has ended.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    /// use mainspring::signal::SignalKind;
+    /// use std::os::unix::process::ExitStatusExt;
+    ///
+    /// # mainspring::run(async {
+    /// let child = Command::new("sleep").arg("1000").spawn()?;
+    /// child.send_signal(SignalKind::hangup())?;
+    /// assert_eq!(child.wait().await?.signal(), Some(SignalKind::hangup().as_raw()));
+    /// child.send_signal(SignalKind::hangup())?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn send_signal(&self, signal: impl Into<i32>) -> io::Result<()> {
+        self.watched.send_signal(signal.into())
+    }
+
+    /// Asks the process to end: SIGTERM.
+    pub fn terminate(&self) -> io::Result<()> {
+        self.watched.send_signal(libc::SIGTERM)
+    }
+
+    /// Ends the process, without waiting until it is gone: SIGKILL.
+    pub fn start_kill(&self) -> io::Result<()> {
+        self.watched.send_signal(libc::SIGKILL)
+    }
+
+    /// Ends the process, and waits until it is gone.
+    ///
+    /// Cancel safety: the process is killed as soon as this is polled.
+    pub async fn kill(&self) -> io::Result<()> {
+        self.start_kill()?;
+        self.wait().await.map(drop)
+    }
+
+    /// Closes its input, reads its output and error to their ends, and waits for the process.
+    ///
+    /// Cancel safety: not; what was read is lost. The process is dropped with the future.
+    ///
+    /// ```
+    /// use mainspring::process::{Command, Stdio};
+    ///
+    /// # mainspring::run(async {
+    /// let child = Command::shell("echo out; echo err >&2")
+    ///     .stdout(Stdio::piped())
+    ///     .stderr(Stdio::piped())
+    ///     .spawn()?;
+    /// let output = child.wait_with_output().await?;
+    /// assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn wait_with_output(mut self) -> io::Result<Output> {
+        let (stdout, stderr) = self.communicate(None).await?;
+        let status = self.wait().await?;
+        Ok(Output { status, stdout: stdout.unwrap_or_default(), stderr: stderr.unwrap_or_default() })
+    }
+}
+
+fn writer(core: &Rc<Core>, pipe: OwnedFd) -> io::Result<StreamWriter> {
+    let kind = prepared(&pipe)?;
+    let stream = Stream::open(LIMIT, |protocol| WriteEnd::open(core, pipe, kind, protocol));
+    Ok(stream.into_split().1)
+}
+
+fn reader(core: &Rc<Core>, pipe: OwnedFd) -> io::Result<StreamReader> {
+    prepared(&pipe)?;
+    let stream = Stream::open(LIMIT, |protocol| ReadEnd::open(core, pipe, protocol));
+    Ok(stream.into_split().0)
+}
+
+/// asyncio's number for an end.
+pub(super) fn returncode(end: io::Result<ExitStatus>) -> i32 {
+    const UNKNOWN: i32 = 255;
+    let Ok(status) = end else { return UNKNOWN };
+    status.code().or_else(|| status.signal().map(|signum| -signum)).unwrap_or(UNKNOWN)
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.kill_on_drop && !self.watched.is_ended() {
+            // The one who may not is not root and has started a program that is: nobody is left to tell.
+            let _ = self.start_kill();
+        }
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child")
+            .field("pid", &self.pid())
+            .field("returncode", &self.returncode())
+            .finish_non_exhaustive()
+    }
+}

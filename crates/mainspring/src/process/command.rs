@@ -1,0 +1,319 @@
+//! `Command`: what to run, and how.
+
+use super::child::Child;
+use super::identity::Identity;
+use crate::event_loop::{Core, running_core};
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{ExitStatus, Output, Stdio};
+use std::rc::Rc;
+
+/// A process to be: [`std::process::Command`] for a loop.
+///
+/// Everything is inherited that is not set: the environment, the working directory, and for [`spawn`](Command::spawn)
+/// and [`status`](Command::status) the standard streams. A command may be spawned again and again.
+///
+/// It is spawned on the loop that runs on this thread. Spawning itself blocks for as long as the system takes to start
+/// the program, as it does in asyncio.
+///
+/// ```
+/// use mainspring::process::{Command, Stdio};
+///
+/// # mainspring::run(async {
+/// let output = Command::new("sh")
+///     .args(["-c", "echo $GREETING; pwd"])
+///     .env("GREETING", "hello")
+///     .current_dir("/")
+///     .stdin(Stdio::null())
+///     .output()
+///     .await?;
+/// assert!(output.status.success());
+/// assert_eq!(output.stdout, b"hello\n/\n");
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct Command {
+    std: std::process::Command,
+    /// Which of stdin, stdout and stderr the user has set.
+    has_stdio: [bool; 3],
+    kill_on_drop: bool,
+    identity: Identity,
+}
+
+impl Command {
+    /// Runs `program`, which is looked for in `PATH` if it is a name without a slash.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        std::process::Command::new(program).into()
+    }
+
+    /// Has the shell run `script`: `/bin/sh -c`. asyncio's `create_subprocess_shell`.
+    ///
+    /// What comes from elsewhere does not belong into a script; as an argument of [`Command::new`] no shell reads it.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let status = Command::shell("test 1 -lt 2 && exit 3").status().await?;
+    /// assert_eq!(status.code(), Some(3));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn shell(script: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(script);
+        command
+    }
+
+    /// Adds an argument.
+    pub fn arg(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
+        self.std.arg(arg);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
+        self.std.args(args);
+        self
+    }
+
+    /// The name under which the program finds itself called, in place of its own.
+    pub fn arg0(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
+        self.std.arg0(arg);
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
+        self.std.env(key, value);
+        self
+    }
+
+    /// Sets variables of the environment.
+    pub fn envs(
+        &mut self,
+        variables: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>,
+    ) -> &mut Self {
+        self.std.envs(variables);
+        self
+    }
+
+    /// Does not let it inherit a variable.
+    pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Self {
+        self.std.env_remove(key);
+        self
+    }
+
+    /// Does not let it inherit any variable.
+    pub fn env_clear(&mut self) -> &mut Self {
+        self.std.env_clear();
+        self
+    }
+
+    /// Where it runs.
+    pub fn current_dir(&mut self, directory: impl AsRef<Path>) -> &mut Self {
+        self.std.current_dir(directory);
+        self
+    }
+
+    /// Its standard input: [`Stdio::piped`], [`Stdio::inherit`], [`Stdio::null`], or any descriptor or file.
+    pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
+        self.has_stdio[0] = true;
+        self.std.stdin(stdin);
+        self
+    }
+
+    /// Its standard output, likewise.
+    pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
+        self.has_stdio[1] = true;
+        self.std.stdout(stdout);
+        self
+    }
+
+    /// Its standard error, likewise.
+    pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
+        self.has_stdio[2] = true;
+        self.std.stderr(stderr);
+        self
+    }
+
+    /// The user it runs as.
+    pub fn uid(&mut self, uid: u32) -> &mut Self {
+        self.identity.set_uid(uid);
+        self
+    }
+
+    /// The group it runs as.
+    pub fn gid(&mut self, gid: u32) -> &mut Self {
+        self.identity.set_gid(gid);
+        self
+    }
+
+    /// The supplementary groups it runs with, instead of ours. Without this a child of root's that has a
+    /// [`uid`](Command::uid) has none.
+    pub fn groups(&mut self, groups: &[u32]) -> &mut Self {
+        self.identity.set_groups(&mut self.std, groups);
+        self
+    }
+
+    /// The process group it joins; 0 for one of its own.
+    pub fn process_group(&mut self, group: i32) -> &mut Self {
+        self.std.process_group(group);
+        self
+    }
+
+    /// Gives it a session of its own, away from our terminal: asyncio's `start_new_session`.
+    pub fn start_new_session(&mut self) -> &mut Self {
+        let setsid = || Ok(rustix::process::setsid().map(drop)?);
+        // SAFETY: `setsid` is a system call without memory, and is async-signal-safe.
+        unsafe { self.pre_exec(setsid) }
+    }
+
+    /// Its mask for the permissions of new files.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let output = Command::shell("umask").umask(0o27).output().await?;
+    /// assert_eq!(output.stdout, b"0027\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn umask(&mut self, mask: u32) -> &mut Self {
+        let umask = move || {
+            rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
+            Ok(())
+        };
+        // SAFETY: `umask` is a system call without memory, and is async-signal-safe.
+        unsafe { self.pre_exec(umask) }
+    }
+
+    /// Calls `before` in the new process, right before it becomes the program.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CommandExt::pre_exec`]: the closure runs in a copy of this process that has one thread and that may
+    /// have stood in the middle of anything. It may only do what is async-signal-safe: no locks, no memory from the
+    /// allocator.
+    pub unsafe fn pre_exec(
+        &mut self,
+        before: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+    ) -> &mut Self {
+        // SAFETY: the caller keeps the same promise.
+        unsafe { self.std.pre_exec(before) };
+        self
+    }
+
+    /// Kills the process when its [`Child`] is dropped before it has ended. Off at first, as in asyncio: a process
+    /// goes on by itself then.
+    pub fn kill_on_drop(&mut self, kill_on_drop: bool) -> &mut Self {
+        self.kill_on_drop = kill_on_drop;
+        self
+    }
+
+    /// The command as std has it, to look at. User and groups are not in it.
+    pub fn as_std(&self) -> &std::process::Command {
+        &self.std
+    }
+
+    /// The command as std has it, for what is not here.
+    pub fn as_std_mut(&mut self) -> &mut std::process::Command {
+        &mut self.std
+    }
+
+    /// Starts the process, on the loop that runs here.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let child = Command::new("true").spawn()?;
+    /// assert!(child.wait().await?.success());
+    ///
+    /// let error = Command::new("/there/is/no/such/program").spawn().unwrap_err();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn spawn(&mut self) -> io::Result<Child> {
+        let core = running_core()
+            .ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))?;
+        Child::start(&core, self.start(&core)?, self.kill_on_drop)
+    }
+
+    /// Starts the process now; the future waits for its end. What is piped is closed at once.
+    ///
+    /// Cancel safety: dropping the future leaves the process running, unless it is one to
+    /// [kill](Command::kill_on_drop).
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// assert!(!mainspring::process::Command::new("false").status().await?.success());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + use<> {
+        let child = self.spawn();
+        async move {
+            let mut child = child?;
+            drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
+            child.wait().await
+        }
+    }
+
+    /// Starts the process now; the future collects what it writes, and waits for its end. Output and error are piped
+    /// and the input is empty, where nothing else was set.
+    ///
+    /// Cancel safety: as of [`Command::status`]; what was collected is lost.
+    pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
+        self.default_stdio([Stdio::null, Stdio::piped, Stdio::piped]);
+        let child = self.spawn();
+        async move { child?.wait_with_output().await }
+    }
+
+    /// Sets the standard streams that the user has not. Stays so, as with std.
+    pub(super) fn default_stdio(&mut self, [stdin, stdout, stderr]: [fn() -> Stdio; 3]) {
+        if !self.has_stdio[0] {
+            self.stdin(stdin());
+        }
+        if !self.has_stdio[1] {
+            self.stdout(stdout());
+        }
+        if !self.has_stdio[2] {
+            self.stderr(stderr());
+        }
+    }
+
+    pub(super) fn is_killed_on_drop(&self) -> bool {
+        self.kill_on_drop
+    }
+
+    /// Starts the process, unwatched.
+    pub(super) fn start(&mut self, core: &Rc<Core>) -> io::Result<std::process::Child> {
+        core.check_open()?;
+        self.identity.apply(&mut self.std);
+        self.std.spawn()
+    }
+}
+
+/// The standard streams count as not set: [`Command::output`] pipes them.
+impl From<std::process::Command> for Command {
+    fn from(std: std::process::Command) -> Self {
+        Command { std, has_stdio: [false; 3], kill_on_drop: false, identity: Identity::default() }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.std.fmt(f)
+    }
+}

@@ -1,0 +1,334 @@
+//! `SubprocessTransport`: a process and its pipes, for a protocol that is told of them.
+//!
+//! # Who holds whom
+//!
+//! The loop keeps the process from its start to `connection_lost` (`Core::keep`), the process its pipes, and a pipe's
+//! protocol the process weakly. So nobody has to keep a transport, and a loop that is closed lets go of all of it.
+
+use super::child::returncode;
+use super::command::Command;
+use super::protocol::SubprocessProtocol;
+use super::watched::{AtEnd, Watched};
+use crate::event_loop::{Core, EventLoop, ExceptionContext, Kept};
+use crate::host::Call;
+use crate::net::{Protocol, Transport, after_what_is_ready};
+use crate::panics::catch;
+use crate::pipe::{ReadEnd, WriteEnd, prepared};
+use std::cell::{Cell, RefCell};
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::rc::{Rc, Weak};
+
+/// A process that a [`SubprocessProtocol`] is told of. A clone is the same one.
+///
+/// Made by [`EventLoop::subprocess_exec`]. Dropping it changes nothing: the loop keeps it until the process has ended
+/// and its pipes are gone.
+#[derive(Clone)]
+pub struct SubprocessTransport {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    core: Weak<Core>,
+    watched: Rc<Watched>,
+    kill_on_drop: Cell<bool>,
+    protocol: RefCell<Option<Rc<dyn SubprocessProtocol>>>,
+    pipes: RefCell<[Option<Transport>; 3]>,
+    open_pipes: Cell<usize>,
+    has_exited: Cell<bool>,
+    is_closed: Cell<bool>,
+    is_finished: Cell<bool>,
+    kept_as: Cell<Option<usize>>,
+}
+
+impl EventLoop {
+    /// Starts the process now, and puts a protocol on it and its pipes. The future is done when the protocol's
+    /// `connection_made` has run. All three standard streams are piped where nothing else was set.
+    ///
+    /// [`SubprocessProtocol`] has an example.
+    ///
+    /// Cancel safety: dropping the future kills the process.
+    pub fn subprocess_exec<P: SubprocessProtocol, F: FnOnce() -> P>(
+        &self,
+        command: &mut Command,
+        protocol_factory: F,
+    ) -> impl Future<Output = io::Result<(SubprocessTransport, Rc<P>)>> + use<P, F> {
+        let core = Rc::clone(self.core());
+        let protocol = Rc::new(protocol_factory());
+        command.default_stdio([Stdio::piped; 3]);
+        let started = Inner::start(&core, command, Rc::<P>::clone(&protocol))
+            .map(|inner| Unclaimed(Some(SubprocessTransport { inner })));
+        async move {
+            let mut unclaimed = started?;
+            after_what_is_ready(&core).await;
+            // Nobody else takes it.
+            let transport = unclaimed.0.take().ok_or(io::ErrorKind::NotFound)?;
+            Ok((transport, protocol))
+        }
+    }
+
+    /// The same for a script of the shell's: [`Command::shell`].
+    ///
+    /// ```
+    /// use mainspring::process::{SubprocessProtocol, SubprocessTransport};
+    /// use mainspring::{EventLoop, Future};
+    ///
+    /// struct Waiter(Future<Option<i32>>);
+    ///
+    /// impl SubprocessProtocol for Waiter {
+    ///     fn process_exited(&self, transport: &SubprocessTransport) {
+    ///         self.0.set_result(transport.get_returncode()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// let returncode = event_loop.create_future();
+    /// event_loop.subprocess_shell("exit 3", || Waiter(returncode.clone())).await?;
+    /// assert_eq!(returncode.await.unwrap(), Some(3));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn subprocess_shell<P: SubprocessProtocol, F: FnOnce() -> P, S: AsRef<OsStr>>(
+        &self,
+        script: S,
+        protocol_factory: F,
+    ) -> impl Future<Output = io::Result<(SubprocessTransport, Rc<P>)>> + use<P, F, S> {
+        self.subprocess_exec(&mut Command::shell(script), protocol_factory)
+    }
+}
+
+/// A process that nobody has been given yet: it is ended if nobody ever is.
+struct Unclaimed(Option<SubprocessTransport>);
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(transport) = self.0.take() {
+            transport.close();
+        }
+    }
+}
+
+impl Inner {
+    fn start(
+        core: &Rc<Core>,
+        command: &mut Command,
+        protocol: Rc<dyn SubprocessProtocol>,
+    ) -> io::Result<Rc<Self>> {
+        let mut started = command.start(core)?;
+        let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
+        let inner = Rc::new(Inner {
+            core: Rc::downgrade(core),
+            watched: Watched::start(core, started)?,
+            // Killed if anything fails from here on.
+            kill_on_drop: Cell::new(true),
+            protocol: RefCell::new(Some(protocol)),
+            pipes: RefCell::default(),
+            open_pipes: Cell::new(0),
+            has_exited: Cell::new(false),
+            is_closed: Cell::new(false),
+            is_finished: Cell::new(false),
+            kept_as: Cell::new(None),
+        });
+        // All of it or none: a pipe that was opened would tell of itself.
+        let input = stdin.map(|pipe| prepared(&pipe).map(|kind| (OwnedFd::from(pipe), kind))).transpose()?;
+        let outputs = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
+        outputs.iter().flatten().try_for_each(|pipe| prepared(pipe).map(drop))?;
+
+        // Before the pipes, which schedule calls of their own: the protocol hears of its process first.
+        let made = Rc::clone(&inner);
+        core.call_soon(Call::Once(Box::new(move || {
+            made.tell(|protocol, transport| protocol.connection_made(transport));
+        })));
+        if let Some((pipe, kind)) = input {
+            inner.add_pipe(0, |protocol| WriteEnd::open(core, pipe, kind, protocol));
+        }
+        for (fd, pipe) in (1..).zip(outputs) {
+            if let Some(pipe) = pipe {
+                inner.add_pipe(fd, |protocol| ReadEnd::open(core, pipe, protocol));
+            }
+        }
+        inner.kill_on_drop.set(command.is_killed_on_drop());
+        let at_end: Rc<dyn AtEnd> = Rc::<Inner>::clone(&inner);
+        inner.watched.tell_at_end(Rc::downgrade(&at_end));
+        inner.kept_as.set(Some(core.keep(Rc::<Inner>::clone(&inner))));
+        Ok(inner)
+    }
+
+    fn add_pipe(self: &Rc<Self>, fd: i32, open: impl FnOnce(Rc<dyn Protocol>) -> Transport) {
+        let transport = open(Rc::new(PipeProtocol { subprocess: Rc::downgrade(self), fd }));
+        self.open_pipes.set(self.open_pipes.get() + 1);
+        let place = usize::try_from(fd).unwrap_or_default();
+        if let Some(place) = self.pipes.borrow_mut().get_mut(place) {
+            *place = Some(transport);
+        }
+    }
+
+    /// Calls the protocol, unless it has been let go.
+    fn tell(self: &Rc<Self>, tell: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
+        let protocol = self.protocol.borrow().clone();
+        let Some(protocol) = protocol else { return };
+        let transport = SubprocessTransport { inner: Rc::clone(self) };
+        let told = catch(move || {
+            tell(&*protocol, &transport);
+            drop(protocol);
+        });
+        if let Err(text) = told
+            && let Some(core) = self.core.upgrade()
+        {
+            let message = "A callback of a subprocess protocol panicked";
+            core.call_exception_handler(&ExceptionContext::of_panic(message, text));
+        }
+    }
+
+    /// Ends it, if the process and all pipes have.
+    fn try_finish(self: &Rc<Self>) {
+        if !self.has_exited.get() || self.open_pipes.get() > 0 || self.is_finished.replace(true) {
+            return;
+        }
+        let Some(core) = self.core.upgrade() else { return };
+        let finished = Rc::clone(self);
+        core.call_soon(Call::Once(Box::new(move || {
+            finished.tell(|protocol, transport| protocol.connection_lost(transport, None));
+            finished.let_go();
+            let core = finished.core.upgrade();
+            let kept = core.zip(finished.kept_as.take()).and_then(|(core, place)| core.release(place));
+            drop(kept);
+        })));
+    }
+}
+
+impl AtEnd for Inner {
+    fn process_exited(self: Rc<Self>) {
+        self.tell(|protocol, transport| protocol.process_exited(transport));
+        self.has_exited.set(true);
+        self.try_finish();
+    }
+}
+
+impl Kept for Inner {
+    /// The protocol may hold the transport: it is let go of, so that they do not keep each other.
+    fn let_go(&self) {
+        let protocol = self.protocol.borrow_mut().take();
+        let pipes = self.pipes.take();
+        drop(pipes);
+        drop(protocol);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.kill_on_drop.get() && !self.watched.is_ended() {
+            // The one who may not is not root and has started a program that is: nobody is left to tell.
+            let _ = self.watched.send_signal(libc::SIGKILL);
+        }
+    }
+}
+
+/// The protocol of one of the pipes.
+struct PipeProtocol {
+    subprocess: Weak<Inner>,
+    fd: i32,
+}
+
+impl PipeProtocol {
+    fn tell(&self, tell: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
+        if let Some(subprocess) = self.subprocess.upgrade() {
+            subprocess.tell(tell);
+        }
+    }
+}
+
+impl Protocol for PipeProtocol {
+    fn data_received(&self, _: &Transport, data: &[u8]) {
+        self.tell(|protocol, transport| protocol.pipe_data_received(transport, self.fd, data));
+    }
+
+    fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
+        self.tell(|protocol, transport| protocol.pipe_connection_lost(transport, self.fd, error));
+        if let Some(subprocess) = self.subprocess.upgrade() {
+            subprocess.open_pipes.set(subprocess.open_pipes.get().saturating_sub(1));
+            subprocess.try_finish();
+        }
+    }
+
+    fn pause_writing(&self, _: &Transport) {
+        self.tell(|protocol, transport| protocol.pause_writing(transport));
+    }
+
+    fn resume_writing(&self, _: &Transport) {
+        self.tell(|protocol, transport| protocol.resume_writing(transport));
+    }
+}
+
+impl SubprocessTransport {
+    /// Its process id.
+    pub fn get_pid(&self) -> u32 {
+        self.inner.watched.pid()
+    }
+
+    /// Its exit status, or the number of the signal that ended it below zero; 255 if somebody else has waited for it.
+    /// `None` until its end is known.
+    pub fn get_returncode(&self) -> Option<i32> {
+        self.inner.watched.known_end().map(returncode)
+    }
+
+    /// The transport of one of its pipes: its input (0), output (1) or error (2), if that is piped. None once the
+    /// protocol's `connection_lost` was called.
+    pub fn get_pipe_transport(&self, fd: i32) -> Option<Transport> {
+        let place = usize::try_from(fd).ok()?;
+        self.inner.pipes.borrow().get(place).cloned().flatten()
+    }
+
+    /// Sends the process a signal. Does nothing if it has ended.
+    pub fn send_signal(&self, signal: impl Into<i32>) -> io::Result<()> {
+        self.inner.watched.send_signal(signal.into())
+    }
+
+    /// Asks the process to end: SIGTERM.
+    pub fn terminate(&self) -> io::Result<()> {
+        self.inner.watched.send_signal(libc::SIGTERM)
+    }
+
+    /// Ends the process: SIGKILL.
+    pub fn kill(&self) -> io::Result<()> {
+        self.inner.watched.send_signal(libc::SIGKILL)
+    }
+
+    /// Closes the pipes, and kills the process if it runs.
+    pub fn close(&self) {
+        if self.inner.is_closed.replace(true) {
+            return;
+        }
+        let pipes = self.inner.pipes.borrow().clone();
+        for pipe in pipes.into_iter().flatten() {
+            pipe.close();
+        }
+        if !self.inner.watched.is_ended()
+            && let Err(error) = self.kill()
+            && let Some(core) = self.inner.core.upgrade()
+        {
+            let context = ExceptionContext::new("A process could not be killed").with_error(error);
+            core.call_exception_handler(&context);
+        }
+    }
+
+    /// Whether it was closed.
+    pub fn is_closing(&self) -> bool {
+        self.inner.is_closed.get()
+    }
+}
+
+impl fmt::Debug for SubprocessTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubprocessTransport")
+            .field("pid", &self.get_pid())
+            .field("returncode", &self.get_returncode())
+            .field("closing", &self.is_closing())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! `Watched`: a child process and the loop that waits for its end.
+//!
+//! # Rules
+//!
+//! - The loop watches a child from the moment it is spawned, and reaps it as soon as it ends, whether somebody asks
+//!   for its status or not: a loop that runs leaves no zombies.
+//! - The loop lets go of the watch when the child has ended, or when it is closed. Then waiting is an error, looking
+//!   ([`Watched::try_end`]) and signals still work, and who drops the child last hands it to the [`reaper`].
+
+use super::reaper;
+use crate::child::{ChildExit, ChildWatch};
+use crate::engine::{Direction, WatchTicket};
+use crate::error::Error;
+use crate::event_loop::Core;
+use crate::future::Future;
+use crate::host::{Call, Watch};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::rc::{Rc, Weak};
+
+/// How it ended, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Status(ExitStatus),
+    /// The number of the system's error: somebody else has waited for the child.
+    Error(i32),
+}
+
+impl End {
+    fn of(watch: &ChildWatch, exit: ChildExit) -> Self {
+        /// Of a wait status, as `wait(2)` gives it.
+        const CORE_DUMPED: i32 = 0x80;
+        let dumped = if watch.has_dumped_core() { CORE_DUMPED } else { 0 };
+        match exit {
+            ChildExit::Exited(status) => End::Status(ExitStatus::from_raw((status & 0xff) << 8)),
+            ChildExit::Signaled(signum) => End::Status(ExitStatus::from_raw(signum | dumped)),
+            ChildExit::Unknown => End::Error(libc::ECHILD),
+        }
+    }
+
+    fn result(self) -> io::Result<ExitStatus> {
+        match self {
+            End::Status(status) => Ok(status),
+            End::Error(number) => Err(io::Error::from_raw_os_error(number)),
+        }
+    }
+}
+
+/// Who is told of the end by a call of the loop.
+pub(super) trait AtEnd {
+    fn process_exited(self: Rc<Self>);
+}
+
+/// See the module's text.
+pub(super) struct Watched {
+    core: Weak<Core>,
+    /// Taken when this is dropped.
+    watch: Option<ChildWatch>,
+    pid: u32,
+    ticket: Cell<Option<WatchTicket>>,
+    end: Future<End>,
+    at_end: RefCell<Option<Weak<dyn AtEnd>>>,
+}
+
+impl Watched {
+    /// Watches a child that was just spawned. If that fails the child is killed, since nobody would ever know of it.
+    pub(super) fn start(core: &Rc<Core>, mut child: std::process::Child) -> io::Result<Rc<Self>> {
+        let pid = child.id();
+        let opened = i32::try_from(pid).map_err(io::Error::other).and_then(ChildWatch::open);
+        let watch = match opened {
+            Ok(watch) => watch,
+            Err(error) => {
+                // A process that has just begun and is killed ends at once.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        let watched = Rc::new(Watched {
+            core: Rc::downgrade(core),
+            watch: Some(watch),
+            pid,
+            ticket: Cell::new(None),
+            end: Future::new(core),
+            at_end: RefCell::new(None),
+        });
+        match watched.register(core) {
+            Ok(()) => Ok(watched),
+            Err(error) => {
+                let _ = watched.send_signal(libc::SIGKILL);
+                Err(error)
+            }
+        }
+    }
+
+    fn register(self: &Rc<Self>, core: &Core) -> io::Result<()> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        let registered: Rc<dyn Watch> = Rc::new(Registered(Rc::clone(self)));
+        let fd = watch.as_fd().as_raw_fd();
+        let (ticket, replaced) = core.engine.watch_with_ticket(fd, Direction::Inbound, registered)?;
+        // Whoever had watched a descriptor of this number has closed it without a word.
+        if let Some(replaced) = replaced {
+            replaced.cancel();
+        }
+        self.ticket.set(Some(ticket));
+        Ok(())
+    }
+
+    /// Has `at_end` called on the loop when the child has ended.
+    pub(super) fn tell_at_end(&self, at_end: Weak<dyn AtEnd>) {
+        let former = self.at_end.replace(Some(at_end));
+        drop(former);
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.end.done() && !self.end.cancelled()
+    }
+
+    /// Its end, if it is known.
+    pub(super) fn known_end(&self) -> Option<io::Result<ExitStatus>> {
+        self.end.result()?.ok().map(End::result)
+    }
+
+    /// Its end, if it has come. The first who sees it tells all who wait.
+    pub(super) fn try_end(&self) -> Option<io::Result<ExitStatus>> {
+        self.look_for_end();
+        match self.end.result() {
+            Some(Ok(end)) => Some(end.result()),
+            // The loop is gone, and has not seen it.
+            Some(Err(_)) => {
+                let watch = self.watch.as_ref()?;
+                match watch.try_wait() {
+                    Ok(exit) => Some(End::of(watch, exit?).result()),
+                    Err(error) => Some(Err(error)),
+                }
+            }
+            None => None,
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) async fn end(&self) -> io::Result<ExitStatus> {
+        let waiting = self.end.clone();
+        match waiting.await {
+            Ok(end) => end.result(),
+            Err(_) => Err(Error::Closed.into()),
+        }
+    }
+
+    /// Sends a signal to the child, if there is one still.
+    pub(super) fn send_signal(&self, signum: i32) -> io::Result<()> {
+        match &self.watch {
+            Some(watch) => watch.send_signal(signum).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn look_for_end(&self) {
+        if self.end.done() {
+            return;
+        }
+        let Some(watch) = &self.watch else { return };
+        let end = match watch.try_wait() {
+            Ok(None) => return,
+            Ok(Some(exit)) => End::of(watch, exit),
+            // Not to be asked again at every event.
+            Err(error) => End::Error(error.raw_os_error().unwrap_or(libc::ECHILD)),
+        };
+        let at_end = self.at_end.take().and_then(|at_end| at_end.upgrade());
+        let core = self.core.upgrade();
+        let registered = core
+            .as_ref()
+            .zip(self.ticket.take())
+            .and_then(|(core, ticket)| core.engine.unwatch_ticket(ticket));
+        // It has not been set before, by the check above, and nobody else sets it.
+        let _ = self.end.set_result(end);
+        if let (Some(core), Some(at_end)) = (core, at_end) {
+            core.call_soon(Call::Once(Box::new(move || at_end.process_exited())));
+        }
+        drop(registered);
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.take()
+            && !self.is_ended()
+        {
+            reaper::adopt(watch);
+        }
+    }
+}
+
+/// A child in the table of the loop, until it has ended or the loop is closed.
+struct Registered(Rc<Watched>);
+
+impl Watch for Registered {
+    fn fire(&self) {
+        self.0.look_for_end();
+    }
+
+    fn cancel(&self) {}
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // Who waits learns that nobody is there to tell; not if it has ended.
+        self.0.end.cancel();
+    }
+}

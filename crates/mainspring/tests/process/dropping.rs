@@ -1,0 +1,119 @@
+//! What becomes of processes that nobody keeps, and of loops that are closed under them.
+
+use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_pass};
+use crate::{assert_is_reaped, endless, is_our_child};
+use mainspring::process::{Command, Stdio};
+use mainspring::{EventLoop, sleep, spawn};
+use std::time::Duration;
+
+/// Runs the loop until it watches nothing any more.
+async fn until_nothing_is_watched(event_loop: &EventLoop) {
+    while event_loop.metrics().descriptors > 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn a_process_to_kill_is_killed_and_reaped_when_it_is_dropped() {
+    on_every_backend(|event_loop: EventLoop| async move {
+        let child = endless().kill_on_drop(true).stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.pid();
+        drop(child);
+        until_nothing_is_watched(&event_loop).await;
+        assert!(!is_our_child(pid));
+    });
+}
+
+#[test]
+fn a_process_that_is_dropped_goes_on_and_is_reaped_in_the_end() {
+    on_every_backend(|event_loop: EventLoop| async move {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (pid, stdin, stdout) = (child.pid(), child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        drop(child);
+        stdin.write_all(b"still there\n").await.unwrap();
+        assert_eq!(stdout.read_line().await.unwrap(), b"still there\n");
+        drop((stdin, stdout));
+        until_nothing_is_watched(&event_loop).await;
+        assert!(!is_our_child(pid));
+    });
+}
+
+#[test]
+fn a_process_to_kill_that_has_ended_is_dropped_in_peace() {
+    on_every_backend(|_| async {
+        let child = Command::new("true").kill_on_drop(true).spawn().unwrap();
+        child.wait().await.unwrap();
+        drop(child);
+    });
+}
+
+#[test]
+fn a_cancelled_task_takes_its_process_to_kill_with_it() {
+    on_every_backend(|event_loop: EventLoop| async move {
+        let pid = event_loop.create_future();
+        let told = pid.clone();
+        let waiting = spawn(async move {
+            let child = endless().kill_on_drop(true).spawn().unwrap();
+            told.set_result(child.pid()).unwrap();
+            child.wait().await
+        });
+        let pid = pid.await.unwrap();
+        assert!(waiting.cancel());
+        assert!(waiting.await.unwrap_err().is_cancelled());
+        until_nothing_is_watched(&event_loop).await;
+        assert!(!is_our_child(pid));
+    });
+}
+
+#[test]
+fn an_output_that_is_given_up_takes_its_process_to_kill_with_it() {
+    on_every_backend(|event_loop: EventLoop| async move {
+        drop(endless().kill_on_drop(true).output());
+        drop(endless().kill_on_drop(true).status());
+        until_nothing_is_watched(&event_loop).await;
+    });
+}
+
+#[test]
+fn a_loop_that_is_closed_first_leaves_no_zombie() {
+    for kill_on_drop in [true, false] {
+        let event_loop = new_loop();
+        let [held, dropped, in_task] = run_on(&event_loop, async move {
+            [(); 3].map(|()| endless().kill_on_drop(kill_on_drop).spawn().unwrap())
+        });
+        let pids = [held.pid(), dropped.pid(), in_task.pid()];
+        let waiting = event_loop.spawn(async move { in_task.wait().await }).unwrap();
+        run_one_pass(&event_loop);
+        drop(dropped);
+        event_loop.close().unwrap();
+        drop((waiting, held));
+        for pid in pids {
+            if !kill_on_drop {
+                assert!(is_our_child(pid), "it runs on");
+                let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            }
+            assert_is_reaped(pid);
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_program_that_runs_on_the_loop_leaves_no_zombie() {
+    let pid = mainspring::run(async { endless().kill_on_drop(true).spawn().unwrap().pid() }).unwrap();
+    assert_is_reaped(pid);
+}
+
+#[test]
+fn a_process_that_has_ended_is_watched_no_more() {
+    let event_loop = new_loop();
+    let opened = run_on(&event_loop, async {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let watched = mainspring::EventLoop::current().metrics().descriptors;
+        drop(child.stdin.take());
+        child.wait().await.unwrap();
+        watched
+    });
+    assert!(opened >= 1);
+    assert_leaves_nothing(&event_loop);
+}
