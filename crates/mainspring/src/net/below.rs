@@ -15,13 +15,13 @@
 pub(crate) use super::protocol::Above;
 
 use crate::event_loop::Core;
-use crate::host::{Failure, RustHost};
+use crate::host::{Failure, RustHost, Source};
 use crate::poller::PeerAddress;
 use crate::transport::{Cx, WaterMarks, WriteRefused};
 use std::any::Any;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 
 /// What is done with a descriptor that is lent for one call.
 pub(crate) type WithFd<'a> = &'a mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>;
@@ -140,6 +140,11 @@ pub(crate) trait Below {
 
     /// Takes writes again.
     fn release_writing(&self) {}
+
+    /// What has to be kept for this connection to go on, if it lives on another: the lowest transport under it.
+    fn carrier(&self) -> Option<Rc<dyn Source>> {
+        None
+    }
 
     /// What only this kind knows of itself, for those who know the kind.
     fn extra(&self) -> Option<&dyn Any> {

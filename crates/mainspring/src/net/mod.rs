@@ -40,6 +40,8 @@ mod start_server;
 mod stream;
 mod tcp_listener;
 mod tcp_stream;
+#[cfg(feature = "rustls")]
+pub mod tls;
 mod transport;
 mod udp_options;
 mod udp_socket;

@@ -23,6 +23,8 @@ use std::rc::{Rc, Weak};
 pub struct Transport {
     /// Whose [`Source::below`] is there.
     source: Rc<dyn Source>,
+    /// What that lives on, to be kept with it.
+    _carrier: Option<Rc<dyn Source>>,
 }
 
 /// A transport that is not kept by this.
@@ -41,7 +43,8 @@ impl Transport {
 
     /// A handle on a connection of any kind: a source that has a [`Below`].
     pub(crate) fn new(source: Rc<dyn Source>) -> Self {
-        Transport { source }
+        let carrier = source.below().and_then(Below::carrier);
+        Transport { source, _carrier: carrier }
     }
 
     /// Works on the connection; not at all if the loop is closed. The exception handler is told of a failure.
@@ -59,6 +62,12 @@ impl Transport {
                 None
             }
         }
+    }
+
+    /// The connection itself.
+    #[cfg(feature = "rustls")]
+    pub(super) fn source(&self) -> &Rc<dyn Source> {
+        &self.source
     }
 
     /// The loop it lives on, if that is there.
@@ -99,7 +108,7 @@ impl Transport {
         self.with(|below, cx| below.write_eof(cx));
     }
 
-    /// Whether the connection can end its sending side and go on receiving: TCP and Unix sockets can, TLS cannot.
+    /// Whether the connection can end its sending side and go on receiving.
     pub fn can_write_eof(&self) -> bool {
         self.look(|below| below.can_write_eof()).unwrap_or(false)
     }

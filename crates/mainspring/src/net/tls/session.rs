@@ -11,12 +11,13 @@ use super::error::TlsError;
 use super::handshake::Handshake;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
-use crate::tls::{Note, Plain, Session, Step, Trouble};
+use crate::tls::{Note, Plain, Session, Step, TlsOptions, Trouble};
 use crate::transport::{Cx, TransportHost};
 use rustls::{Connection, IoState};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read, Write};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// So much plain text is delivered at once, or a little more.
@@ -31,29 +32,21 @@ pub(super) struct RustlsSession {
     panic: Cell<Option<String>>,
     handshake_timeout: Duration,
     shutdown_timeout: Duration,
-    handshake: Handshake,
+    handshake: Rc<Handshake>,
 }
 
 impl RustlsSession {
-    pub(super) fn new(
-        mut connection: Connection,
-        handshake_timeout: Duration,
-        shutdown_timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(mut connection: Connection, options: &TlsOptions, handshake: Rc<Handshake>) -> Self {
         // The machine decides how much is encrypted before it is sent.
         connection.set_buffer_limit(None);
         RustlsSession {
             connection: RefCell::new(connection),
             ciphertext: RefCell::default(),
             panic: Cell::new(None),
-            handshake_timeout,
-            shutdown_timeout,
-            handshake: Handshake::new(),
+            handshake_timeout: options.handshake_timeout,
+            shutdown_timeout: options.shutdown_timeout,
+            handshake,
         }
-    }
-
-    pub(super) fn handshake(&self) -> &Handshake {
-        &self.handshake
     }
 
     /// Looks at the connection; `None` if it is in use.
@@ -203,8 +196,7 @@ impl Session<RustHost> for RustlsSession {
                 let mut reader = connection.reader();
                 let count = reader.fill_buf().map_or(0, <[u8]>::len);
                 reader.consume(count);
-                let is_more =
-                    self.refill(connection).map_err(|error| failure(TlsError::Rustls(error)))?;
+                let is_more = self.refill(connection).map_err(|error| failure(TlsError::Rustls(error)))?;
                 let state = Self::state(connection)?;
                 if !is_more || state.peer_has_closed() {
                     return Ok(state.peer_has_closed());

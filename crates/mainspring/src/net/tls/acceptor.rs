@@ -1,0 +1,129 @@
+//! `TlsAcceptor`: the server's side.
+
+use super::connector::running_loop;
+use super::protocol::{Setup, TlsProtocol};
+use super::upgrade::{Limits, upgrade};
+use crate::net::{Protocol, Server, ToAddress, Transport};
+use crate::tls::TlsOptions;
+use rustls::{Connection, ServerConfig, ServerConnection};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Serves TLS clients, as a [`ServerConfig`] of rustls has it: certificates to show, what to ask of clients, ALPN,
+/// versions, sessions to go on with.
+///
+/// A clone shares the configuration. It may be sent to other threads.
+///
+/// ```
+/// use mainspring::net::tls::TlsAcceptor;
+/// use mainspring::net::tls::rustls::{ServerConfig, server::ResolvesServerCertUsingSni};
+/// use mainspring::{Protocol, Transport};
+/// use std::sync::Arc;
+///
+/// struct Echo;
+///
+/// impl Protocol for Echo {
+///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+///         transport.write(data);
+///     }
+/// }
+///
+/// // Certificates to show are added here.
+/// let certificates = Arc::new(ResolvesServerCertUsingSni::new());
+/// let config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificates);
+/// let acceptor = TlsAcceptor::new(config);
+///
+/// mainspring::run(async {
+///     let server = acceptor.create_server("127.0.0.1:0", 100, || Echo).await?;
+///     server.close();
+///     server.wait_closed().await;
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct TlsAcceptor {
+    config: Arc<ServerConfig>,
+    limits: Limits,
+}
+
+impl TlsAcceptor {
+    /// With asyncio's time limits: a minute for the handshake, half a minute for the shutdown.
+    pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
+        TlsAcceptor { config: config.into(), limits: Limits::default() }
+    }
+
+    /// Limits how long a handshake may take.
+    #[must_use]
+    pub fn handshake_timeout(mut self, limit: Duration) -> Self {
+        self.limits.handshake = limit;
+        self
+    }
+
+    /// Limits how long a shutdown may take: until the peer has answered our goodbye and taken what was sent.
+    #[must_use]
+    pub fn shutdown_timeout(mut self, limit: Duration) -> Self {
+        self.limits.shutdown = limit;
+        self
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
+    }
+
+    pub(super) fn session(&self) -> Result<Connection, rustls::Error> {
+        ServerConnection::new(Arc::clone(&self.config)).map(Connection::Server)
+    }
+
+    pub(super) fn options(&self) -> TlsOptions {
+        self.limits.options()
+    }
+
+    /// TLS as a protocol for one connection, below `protocol`. See [`TlsProtocol`].
+    pub fn protocol(&self, protocol: Rc<dyn Protocol>) -> TlsProtocol {
+        TlsProtocol::new(Setup { session: self.session(), protocol, options: self.options() })
+    }
+
+    /// Listens on every address of `address` (port 0: one that is free) on the loop that runs here, and puts a protocol
+    /// of the factory on each connection that comes and shakes hands. asyncio's `create_server` with `ssl=`.
+    ///
+    /// The exception handler is told of handshakes that fail, unless it is only that the peer went away.
+    ///
+    /// Cancel safety: giving up stops listening.
+    pub async fn create_server<P: Protocol>(
+        &self,
+        address: impl ToAddress,
+        backlog: u32,
+        protocol_factory: impl Fn() -> P + 'static,
+    ) -> io::Result<Server> {
+        let acceptor = self.clone();
+        let factory = move || acceptor.protocol(Rc::new(protocol_factory()));
+        running_loop()?.create_server(address, backlog, factory).await
+    }
+
+    /// Makes a connection secure that is in use, as its server: asyncio's `start_tls` with `server_side=`. From here on
+    /// `protocol` is told of the secure connection, and of nothing else; it is not told that it is connected once more.
+    ///
+    /// Bytes that the protocol received before are not part of it. What was written before is sent before, also if
+    /// writing is paused.
+    ///
+    /// Cancel safety: giving up closes the connection.
+    pub async fn start_tls(
+        &self,
+        transport: &Transport,
+        protocol: Rc<dyn Protocol>,
+    ) -> io::Result<Transport> {
+        let options = TlsOptions { is_upgrade: true, ..self.options() };
+        upgrade(transport, &[], self.session(), protocol, options).await
+    }
+}
+
+impl fmt::Debug for TlsAcceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsAcceptor").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

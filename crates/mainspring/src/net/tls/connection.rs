@@ -1,0 +1,260 @@
+//! A TLS connection: the kind of [`Below`] that lives on another transport.
+//!
+//! # Who holds whom
+//!
+//! The transport below holds its protocol, the [`TlsProtocol`](super::TlsProtocol); that holds this connection, and this
+//! the program's protocol. Downwards there are only weak references, so there is no cycle: what keeps a TLS connection
+//! is what keeps the lowest transport under it. A program's [`Transport`] therefore holds that one too
+//! ([`Below::carrier`]).
+
+use super::session::RustlsSession;
+use crate::engine::Readiness;
+use crate::event_loop::Core;
+use crate::host::{Failure, RustHost, Source};
+use crate::net::Transport;
+use crate::net::below::{Below, WithFd, refused};
+use crate::net::protocol::{Above, Protocol};
+use crate::poller::PeerAddress;
+use crate::tls::{Lower, Tls, TlsOptions};
+use crate::transport::{Cx, Notice, WaterMarks, WriteRefused};
+use std::any::Any;
+use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
+use std::rc::{Rc, Weak};
+
+type Machine = Tls<RustHost, RustlsSession, Carrier, Above>;
+
+/// See the module's text.
+pub(super) struct TlsConnection {
+    core: Weak<Core>,
+    machine: Machine,
+    carrier: Carrier,
+    local: PeerAddress,
+    peer: PeerAddress,
+    fd: RawFd,
+}
+
+impl TlsConnection {
+    /// A connection over `below`, for `protocol`; nothing happens before [`TlsConnection::begin`].
+    pub(super) fn new(
+        session: RustlsSession,
+        protocol: Rc<dyn Protocol>,
+        below: &Transport,
+        options: TlsOptions,
+    ) -> Option<Rc<Self>> {
+        let carrier = Carrier(Rc::downgrade(below.source()));
+        below.look(|below| {
+            Rc::new(TlsConnection {
+                core: Weak::clone(below.core()),
+                machine: Tls::new(session, Above::new(protocol, None), options),
+                carrier,
+                local: below.local_address(),
+                peer: below.peer_address(),
+                fd: below.fd(),
+            })
+        })
+    }
+
+    pub(super) fn session(&self) -> &RustlsSession {
+        self.machine.session()
+    }
+
+    /// A handle on this connection.
+    pub(super) fn transport(self: &Rc<Self>) -> Transport {
+        Transport::new(Rc::<Self>::clone(self))
+    }
+
+    /// Works on the machine; not at all if the loop is closed. The exception handler is told of a failure.
+    pub(super) fn with<R>(
+        self: &Rc<Self>,
+        work: impl FnOnce(&Machine, Cx<'_, RustHost>) -> Result<R, Failure>,
+    ) -> Option<R> {
+        self.transport().with(|_, cx| work(&self.machine, cx))
+    }
+
+    /// The handshake begins.
+    pub(super) fn begin(self: &Rc<Self>) {
+        self.with(|machine, cx| machine.connection_made(cx, self.carrier.clone()));
+    }
+}
+
+impl Source for TlsConnection {
+    /// The descriptor is the lowest transport's.
+    fn io_ready(self: Rc<Self>, _: &Core, _: Readiness) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = self.clone();
+        self.machine.notified(Cx { engine: &core.engine, this: &this }, notice)
+    }
+
+    fn below(&self) -> Option<&dyn Below> {
+        Some(self)
+    }
+}
+
+impl Below for TlsConnection {
+    fn core(&self) -> &Weak<Core> {
+        &self.core
+    }
+
+    fn above(&self) -> &Above {
+        self.machine.upper()
+    }
+
+    fn carrier(&self) -> Option<Rc<dyn Source>> {
+        let below = self.carrier.0.upgrade()?;
+        let lowest = below.below().and_then(Below::carrier);
+        Some(lowest.unwrap_or(below))
+    }
+
+    fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
+        self.check_write().map_err(refused)?;
+        if data.is_empty() { Ok(()) } else { self.machine.write(cx, [data.to_vec()]) }
+    }
+
+    fn write_vectored(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
+        self.check_write().map_err(refused)?;
+        // One chunk, so that small pieces share a record.
+        let chunk = pieces.iter().flat_map(|piece| piece.iter().copied()).collect::<Vec<_>>();
+        if chunk.is_empty() { Ok(()) } else { self.machine.write(cx, [chunk]) }
+    }
+
+    fn check_write(&self) -> Result<(), WriteRefused> {
+        self.machine.check_write()
+    }
+
+    fn can_write_eof(&self) -> bool {
+        true
+    }
+
+    fn write_eof(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.machine.write_eof(cx)
+    }
+
+    fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        if self.machine.is_closed() { Ok(()) } else { self.machine.close(cx) }
+    }
+
+    fn abort(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.machine.abort(cx, failure)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.machine.is_closed() || self.carrier.look(|below| below.is_closing()).unwrap_or(true)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.carrier.look(|below| below.is_lost()).unwrap_or(true)
+    }
+
+    fn pause_reading(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        let is_change = self.machine.is_reading();
+        self.machine.pause_reading();
+        Ok(is_change)
+    }
+
+    fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        let is_change = !self.machine.is_reading();
+        self.machine.resume_reading(cx)?;
+        Ok(is_change)
+    }
+
+    fn is_reading(&self) -> bool {
+        self.machine.is_reading() && !self.is_closing()
+    }
+
+    fn is_writing_paused(&self) -> bool {
+        self.machine.is_writing_paused()
+    }
+
+    fn write_buffer_size(&self, cx: Cx<'_, RustHost>) -> Result<usize, Failure> {
+        self.machine.write_buffer_size(cx)
+    }
+
+    fn water_marks(&self) -> WaterMarks {
+        self.machine.write_marks()
+    }
+
+    fn default_high_water(&self) -> usize {
+        Machine::WRITE_HIGH_WATER
+    }
+
+    fn set_water_marks(&self, cx: Cx<'_, RustHost>, marks: WaterMarks) -> Result<(), Failure> {
+        self.machine.set_write_marks(cx, marks)
+    }
+
+    fn local_address(&self) -> PeerAddress {
+        self.local.clone()
+    }
+
+    fn peer_address(&self) -> PeerAddress {
+        self.peer.clone()
+    }
+
+    fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
+        self.carrier
+            .look(|below| below.with_fd(use_it))
+            .unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))
+    }
+
+    fn extra(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+/// The transport below, as the machine uses it.
+#[derive(Clone)]
+pub(super) struct Carrier(Weak<dyn Source>);
+
+impl Carrier {
+    /// Looks at the transport below, if it is still there.
+    fn look<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+        let source = self.0.upgrade()?;
+        source.below().map(look)
+    }
+
+    /// Works on it; a transport that is gone has nothing to do.
+    fn with<R: Default>(
+        &self,
+        cx: Cx<'_, RustHost>,
+        work: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let Some(source) = self.0.upgrade() else { return Ok(R::default()) };
+        match source.below() {
+            Some(below) => work(below, Cx { engine: cx.engine, this: &source }),
+            None => Ok(R::default()),
+        }
+    }
+}
+
+impl Lower<RustHost> for Carrier {
+    fn write(&self, cx: Cx<'_, RustHost>, chunk: Vec<u8>) -> Result<(), Failure> {
+        self.with(cx, |below, cx| below.write(cx, &chunk))
+    }
+
+    fn pause_reading(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.with(cx, |below, cx| below.pause_reading(cx).map(drop))
+    }
+
+    fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.with(cx, |below, cx| below.resume_reading(cx).map(drop))
+    }
+
+    fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.with(cx, |below, cx| below.close(cx))
+    }
+
+    fn force_close(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.with(cx, |below, cx| below.abort(cx, failure))
+    }
+
+    fn is_closing(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        Ok(self.look(|below| below.is_closing()).unwrap_or(true))
+    }
+}

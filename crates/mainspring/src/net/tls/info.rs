@@ -1,0 +1,89 @@
+//! `TlsInfo`: what was agreed on with the peer.
+
+use super::connection::TlsConnection;
+use crate::net::Transport;
+use rustls::pki_types::CertificateDer;
+use rustls::{Connection, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
+
+/// What two peers have agreed on: asyncio's `get_extra_info` of a TLS transport. A copy, which may leave the thread and
+/// outlive the connection.
+///
+/// ```
+/// use mainspring::net::tls::TlsInfo;
+/// use mainspring::{Protocol, Transport};
+///
+/// struct Careful;
+///
+/// impl Protocol for Careful {
+///     fn connection_made(&self, transport: &Transport) {
+///         match TlsInfo::of(transport) {
+///             Some(info) => println!("{} certificates of the peer", info.peer_certificates().len()),
+///             None => println!("not a TLS connection"),
+///         }
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TlsInfo {
+    peer_certificates: Vec<CertificateDer<'static>>,
+    alpn_protocol: Option<Vec<u8>>,
+    protocol_version: Option<ProtocolVersion>,
+    cipher_suite: Option<SupportedCipherSuite>,
+    server_name: Option<String>,
+    is_resumed: bool,
+}
+
+impl TlsInfo {
+    /// What is known now of a TLS connection: all of it from `connection_made` on. `None` for a connection of another
+    /// kind.
+    pub fn of(transport: &Transport) -> Option<TlsInfo> {
+        transport
+            .look(|below| below.extra()?.downcast_ref::<TlsConnection>()?.session().look(Self::new))
+            .flatten()
+    }
+
+    fn new(connection: &Connection) -> Self {
+        let server_name = match connection {
+            Connection::Server(server) => server.server_name().map(str::to_owned),
+            Connection::Client(_) => None,
+        };
+        TlsInfo {
+            peer_certificates: connection.peer_certificates().map(<[_]>::to_vec).unwrap_or_default(),
+            alpn_protocol: connection.alpn_protocol().map(<[_]>::to_vec),
+            protocol_version: connection.protocol_version(),
+            cipher_suite: connection.negotiated_cipher_suite(),
+            server_name,
+            is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
+    }
+
+    /// The peer's certificates, its own first; none if it showed none.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        &self.peer_certificates
+    }
+
+    /// The protocol that was agreed on by ALPN, such as `b"h2"`.
+    pub fn alpn_protocol(&self) -> Option<&[u8]> {
+        self.alpn_protocol.as_deref()
+    }
+
+    /// The version of TLS.
+    pub fn protocol_version(&self) -> Option<ProtocolVersion> {
+        self.protocol_version
+    }
+
+    /// The cipher suite.
+    pub fn cipher_suite(&self) -> Option<SupportedCipherSuite> {
+        self.cipher_suite
+    }
+
+    /// The name that a client asked a server for (SNI); none on the client's side.
+    pub fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
+    }
+
+    /// Whether an earlier session went on, which spares the certificates.
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+}

@@ -1,0 +1,155 @@
+//! `TlsProtocol`: what puts TLS between a transport and a protocol.
+
+use super::connection::TlsConnection;
+use super::error::TlsError;
+use super::handshake::Handshake;
+use super::session::RustlsSession;
+use crate::host::Failure;
+use crate::net::{Protocol, Transport};
+use crate::tls::TlsOptions;
+use rustls::Connection;
+use std::cell::{Cell, OnceCell};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+/// TLS as a protocol: put on any transport, it puts the program's own protocol on a secure one above it. asyncio's
+/// `SSLProtocol`.
+///
+/// Made by [`TlsConnector::protocol`](super::TlsConnector::protocol) and
+/// [`TlsAcceptor::protocol`](super::TlsAcceptor::protocol), for one connection. It is for those who make transports in
+/// ways of their own: [`TlsConnector::create_connection`](super::TlsConnector::create_connection),
+/// [`TlsAcceptor::create_server`](super::TlsAcceptor::create_server) and both `start_tls` use it by themselves.
+///
+/// The exception handler is told of a handshake that fails and that nobody [waits](TlsProtocol::handshake) for, unless
+/// it is only that the peer went away. It stays on its loop's thread.
+///
+/// ```
+/// # use mainspring::net::tls::{TlsAcceptor, rustls::ServerConfig};
+/// # use std::rc::Rc;
+/// use mainspring::{EventLoop, Protocol, Transport};
+///
+/// struct Echo;
+///
+/// impl Protocol for Echo {
+///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+///         transport.write(data);
+///     }
+/// }
+///
+/// async fn serve(acceptor: TlsAcceptor) -> std::io::Result<()> {
+///     let make = move || acceptor.protocol(Rc::new(Echo));
+///     let server = EventLoop::current().create_server("127.0.0.1:0", 100, make).await?;
+///     server.serve_forever().await;
+///     Ok(())
+/// }
+/// ```
+pub struct TlsProtocol {
+    setup: Cell<Option<Setup>>,
+    handshake: Rc<Handshake>,
+    connection: OnceCell<Rc<TlsConnection>>,
+}
+
+/// What a connection is made of when there is a transport.
+pub(super) struct Setup {
+    pub(super) session: Result<Connection, rustls::Error>,
+    pub(super) protocol: Rc<dyn Protocol>,
+    pub(super) options: TlsOptions,
+}
+
+impl TlsProtocol {
+    pub(super) fn new(setup: Setup) -> Self {
+        TlsProtocol { setup: Cell::new(Some(setup)), handshake: Rc::default(), connection: OnceCell::new() }
+    }
+
+    /// Somebody is going to wait for the handshake.
+    pub(super) fn expect_handshake(&self) {
+        self.handshake.expect();
+    }
+
+    /// Waits until the handshake is done, and gives the secure transport. One task at a time may wait.
+    ///
+    /// Cancel safety: giving up loses nothing; the handshake goes on.
+    pub async fn handshake(&self) -> io::Result<Transport> {
+        self.handshake.wait().await?;
+        match self.connection.get() {
+            Some(connection) => Ok(connection.transport()),
+            None => Err(TlsError::HandshakeReset.into()),
+        }
+    }
+
+    fn set_up(&self, below: &Transport) -> io::Result<Rc<TlsConnection>> {
+        let Some(Setup { session, protocol, options }) = self.setup.take() else {
+            return Err(io::Error::other("a TlsProtocol serves one connection"));
+        };
+        let session =
+            RustlsSession::new(session.map_err(TlsError::Rustls)?, &options, Rc::clone(&self.handshake));
+        TlsConnection::new(session, protocol, below, options)
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Protocol for TlsProtocol {
+    fn connection_made(&self, transport: &Transport) {
+        match self.set_up(transport) {
+            Ok(connection) => {
+                let connection = self.connection.get_or_init(|| connection);
+                connection.begin();
+            }
+            Err(error) => {
+                let failure = Failure::Io(error);
+                // Whoever waits is told by this, and the peer by the end.
+                self.handshake.settle(Err(&failure));
+                transport.fail(failure, "TLS cannot begin");
+            }
+        }
+    }
+
+    fn data_received(&self, _: &Transport, data: &[u8]) {
+        if let Some(connection) = self.connection.get() {
+            connection.with(|machine, cx| machine.data_received(cx, data));
+        }
+    }
+
+    fn eof_received(&self, _: &Transport) -> bool {
+        let connection = self.connection.get();
+        connection
+            .and_then(|connection| connection.with(|machine, cx| machine.eof_received(cx)))
+            .unwrap_or(false)
+    }
+
+    fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
+        let failure = error.map(Failure::Io);
+        match self.connection.get() {
+            Some(connection) => {
+                connection.with(|machine, cx| machine.connection_lost(cx, failure));
+            }
+            None => {
+                let reset = Failure::Io(TlsError::HandshakeReset.into());
+                self.handshake.settle(Err(failure.as_ref().unwrap_or(&reset)));
+            }
+        }
+    }
+
+    fn pause_writing(&self, _: &Transport) {
+        if let Some(connection) = self.connection.get() {
+            connection.with(|machine, _| {
+                machine.pause_writing();
+                Ok(())
+            });
+        }
+    }
+
+    fn resume_writing(&self, _: &Transport) {
+        if let Some(connection) = self.connection.get() {
+            connection.with(|machine, cx| machine.resume_writing(cx));
+        }
+    }
+}
+
+impl fmt::Debug for TlsProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transport = self.connection.get().map(TlsConnection::transport);
+        f.debug_struct("TlsProtocol").field("transport", &transport).finish_non_exhaustive()
+    }
+}

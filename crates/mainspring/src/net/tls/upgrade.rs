@@ -1,0 +1,79 @@
+//! What the two sides of TLS share: time limits, and waiting for a handshake without leaving anything behind.
+
+use super::protocol::{Setup, TlsProtocol};
+use crate::net::{Protocol, Transport};
+use crate::tls::TlsOptions;
+use rustls::Connection;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The time limits of one side, asyncio's unless told otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) handshake: Duration,
+    pub(super) shutdown: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { handshake: Duration::from_secs(60), shutdown: Duration::from_secs(30) }
+    }
+}
+
+impl Limits {
+    /// For a protocol that has not heard of its connection yet.
+    pub(super) fn options(self) -> TlsOptions {
+        TlsOptions {
+            handshake_timeout: self.handshake,
+            shutdown_timeout: self.shutdown,
+            is_upgrade: false,
+            is_writing_paused: false,
+        }
+    }
+}
+
+/// Aborts a connection that nobody has been given yet.
+struct Unclaimed(Option<Transport>);
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(transport) = self.0.take() {
+            transport.abort();
+        }
+    }
+}
+
+/// Waits for the handshake on a transport that has `protocol` on it. Given up, or failed, the connection is aborted.
+pub(super) async fn establish(below: &Transport, protocol: &TlsProtocol) -> io::Result<Transport> {
+    let mut unclaimed = Unclaimed(Some(below.clone()));
+    let secure = protocol.handshake().await?;
+    unclaimed.0 = None;
+    Ok(secure)
+}
+
+/// Puts TLS on a transport that is in use. `early` has arrived already, and nobody has read it.
+pub(super) async fn upgrade(
+    below: &Transport,
+    early: &[u8],
+    session: Result<Connection, rustls::Error>,
+    protocol: Rc<dyn Protocol>,
+    options: TlsOptions,
+) -> io::Result<Transport> {
+    if below.is_closing() {
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    let is_writing_paused = below.look(|below| below.is_writing_paused()).unwrap_or(false);
+    let tls =
+        TlsProtocol::new(Setup { session, protocol, options: TlsOptions { is_writing_paused, ..options } });
+    let tls = Rc::new(tls);
+    tls.expect_handshake();
+    below.set_protocol(Rc::<TlsProtocol>::clone(&tls));
+    tls.connection_made(below);
+    if !early.is_empty() {
+        tls.data_received(below, early);
+    }
+    // A protocol may have paused it, to leave alone what comes after the agreement on TLS.
+    below.resume_reading();
+    establish(below, &tls).await
+}

@@ -1,0 +1,73 @@
+//! Giving up at every `await`.
+
+use crate::certificates::{acceptor, connector};
+use crate::pair::tls_server;
+use crate::support::polls::given_up_after;
+use crate::support::probe::{Face, Probe, probe_server};
+use crate::support::{On, Stage, guarded};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// More polls than any of these operations needs.
+const MAX_POLLS: usize = 100;
+
+#[test]
+fn a_connection_that_is_given_up_is_closed_and_lost_once() {
+    guarded(|| {
+        for on in On::ALL {
+            let stage = Stage::new(on, format!("create_connection on {on:?}"));
+            let (server, accepted) = stage.run(tls_server(&acceptor())).unwrap();
+            let before = stage.event_loop.metrics();
+            let made = RefCell::new(Vec::new());
+            let is_done = (0..MAX_POLLS).any(|polls| {
+                let probe = Probe::new("the client");
+                made.borrow_mut().push(Rc::clone(&probe));
+                let connector = connector();
+                let connecting =
+                    connector.create_connection(server.local_addr(), "localhost", || Face(probe));
+                if let Some(connected) = stage.run(given_up_after(polls, connecting)) {
+                    connected.unwrap().0.close();
+                    return true;
+                }
+                stage.until("the loop is as it was", || stage.event_loop.metrics() == before);
+                for probe in made.borrow().iter().chain(accepted.borrow().iter()) {
+                    assert_eq!(probe.made.get(), probe.lost.get(), "after {polls} polls");
+                    probe.assert_in_order(None, stage.name());
+                }
+                false
+            });
+            assert!(is_done);
+            drop(server);
+            stage.assert_idle();
+        }
+    });
+}
+
+#[test]
+fn an_upgrade_that_is_given_up_closes_the_connection() {
+    guarded(|| {
+        let stage = Stage::new(On::Fake, "start_tls");
+        let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
+        let before = stage.event_loop.metrics();
+        for polls in 0..2 {
+            let probe = Probe::new("the client");
+            let face = Face(Rc::clone(&probe));
+            let connecting = stage.event_loop.create_connection(server.local_addr(), || face);
+            let (below, face) = stage.run(connecting).unwrap();
+            let connector = connector();
+            // The server does not answer.
+            let given_up = stage.run(given_up_after(polls, connector.start_tls(&below, "localhost", face)));
+            assert!(given_up.is_none());
+            if polls == 0 {
+                below.close();
+            }
+            stage.until("both are lost", || {
+                probe.lost.get() == 1 && accepted.borrow().iter().all(|peer| peer.lost.get() == 1)
+            });
+            drop(below);
+            stage.until("the loop is as it was", || stage.event_loop.metrics() == before);
+        }
+        drop(server);
+        stage.assert_idle();
+    });
+}

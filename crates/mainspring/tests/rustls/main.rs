@@ -1,0 +1,13 @@
+//! TLS by rustls, on real sockets: connections by protocols and by streams, beginnings, ends, and faults.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cancelling;
+mod certificates;
+mod data;
+mod endings;
+mod handshakes;
+mod pair;
+mod sweep;
+mod upgrades;
