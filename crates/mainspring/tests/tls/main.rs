@@ -4,4 +4,5 @@ mod beginning;
 mod data;
 mod ending;
 mod face;
+mod half_closing;
 mod toy;

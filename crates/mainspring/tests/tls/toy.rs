@@ -27,6 +27,8 @@ pub struct Toy {
     pub on_write: RefCell<Option<Hook>>,
     /// A chunk is taken so many bytes at a time.
     pub bite: Cell<usize>,
+    /// Whether one direction can end alone.
+    pub can_half_close: Cell<bool>,
 }
 
 impl Toy {
@@ -41,6 +43,7 @@ impl Toy {
             outcomes: RefCell::default(),
             on_write: RefCell::default(),
             bite: Cell::new(usize::MAX),
+            can_half_close: Cell::new(false),
         }
     }
 
@@ -135,6 +138,20 @@ impl Session<Face> for Toy {
             Plain::Again => Ok(Step::Again),
             Plain::Data { .. } => Err(Failure("data after goodbye".to_owned())),
         }
+    }
+
+    fn can_half_close(&self) -> bool {
+        self.can_half_close.get()
+    }
+
+    fn end_writing(&self, _: Cx<'_, Face>) -> Result<()> {
+        assert!(!self.said_goodbye.replace(true), "goodbye twice");
+        self.put(b'C', b"");
+        Ok(())
+    }
+
+    fn truncated(&self, _: Cx<'_, Face>) -> Option<Failure> {
+        Some(Failure("truncated".to_owned()))
     }
 
     fn take(&self, _: Cx<'_, Face>) -> Result<Option<Vec<u8>>> {
@@ -241,6 +258,8 @@ pub struct Recorder {
     /// So much fits its buffer; zero if it has none.
     pub buffer: Cell<usize>,
     filling: RefCell<Vec<u8>>,
+    /// What it answers to the end of what is received.
+    pub keeps_open: Cell<bool>,
     /// Called with each piece of data, after it was written down.
     pub on_data: RefCell<Option<Hook>>,
     /// The next call fails with this.
@@ -291,7 +310,7 @@ impl Upper<Face> for Recorder {
     }
 
     fn eof_received(&self, _: Cx<'_, Face>) -> Result<bool> {
-        self.note("eof").map(|()| false)
+        self.note("eof").map(|()| self.keeps_open.get())
     }
 
     fn connection_lost(&self, _: Cx<'_, Face>, error: Option<Failure>) -> Result<()> {
