@@ -63,6 +63,8 @@ pub mod fs;
 pub mod future;
 mod handle;
 mod host;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod loom_shim;
 pub mod net;
 mod panics;

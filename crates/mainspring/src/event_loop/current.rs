@@ -57,7 +57,7 @@ pub(super) fn enter_loop(core: &Rc<Core>) {
 }
 
 /// The loop with this inbox, if it lives on this thread, running or not.
-pub(super) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
+pub(crate) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
     let is_it = |core: &Rc<Core>| Arc::ptr_eq(core.inbox(), inbox);
     running_core().filter(is_it).or_else(|| {
         let find =

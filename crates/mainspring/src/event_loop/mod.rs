@@ -21,6 +21,8 @@ pub use exceptions::ExceptionContext;
 pub use keep_alive::KeepAlive;
 
 pub(crate) use self::core::{Core, wake_call};
+#[cfg(feature = "hyper")]
+pub(crate) use current::find_loop;
 pub(crate) use current::running_core;
 pub(crate) use exceptions::report_here;
 pub(crate) use kept::Kept;

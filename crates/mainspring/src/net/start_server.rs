@@ -172,7 +172,7 @@ where
     })
 }
 
-fn tell(core: &Weak<Core>, outcome: impl Outcome) {
+pub(super) fn tell(core: &Weak<Core>, outcome: impl Outcome) {
     let Some(failure) = outcome.into_failure() else { return };
     let is_everyday = failure.downcast_ref::<io::Error>().is_some_and(is_the_peers_doing);
     if let Some(core) = core.upgrade().filter(|_| !is_everyday) {

@@ -2,8 +2,14 @@
 
 use super::connector::running_loop;
 use super::protocol::{Setup, TlsProtocol};
-use super::upgrade::{Limits, upgrade};
-use crate::net::{Protocol, Server, ToAddress, Transport};
+use super::stream::TlsStream;
+use super::upgrade::{Limits, establish, upgrade};
+use crate::net::server::Opener;
+use crate::net::socket::SocketConnection;
+use crate::net::start_server::{Outcome, tell};
+use crate::net::stream::{Buffered, LIMIT, Stream};
+use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport, current_core};
+use crate::task::Task;
 use crate::tls::TlsOptions;
 use rustls::{Connection, ServerConfig, ServerConnection};
 use std::fmt;
@@ -103,6 +109,63 @@ impl TlsAcceptor {
         let acceptor = self.clone();
         let factory = move || acceptor.protocol(Rc::new(protocol_factory()));
         running_loop()?.create_server(address, backlog, factory).await
+    }
+
+    /// Listens on every address of `address` on the loop that runs here, and runs a task for each connection that comes
+    /// and shakes hands: what `client_connected` gives for its stream. asyncio's `start_server` with `ssl=`.
+    ///
+    /// The task may end with nothing or with a `Result`, whose error the exception handler is told, but for a peer that
+    /// went away; so it is told of handshakes.
+    ///
+    /// Cancel safety: dropping this future closes what was bound.
+    pub async fn start_server<F>(
+        &self,
+        address: impl ToAddress,
+        client_connected: impl Fn(TlsStream) -> F + 'static,
+    ) -> io::Result<Server>
+    where
+        F: Future<Output: Outcome> + 'static,
+    {
+        let opener = self.streams(client_connected);
+        ServerOptions::new().create_server_on(&current_core()?, address, opener).await
+    }
+
+    /// Runs a task for each connection.
+    fn streams<F>(&self, client_connected: impl Fn(TlsStream) -> F + 'static) -> Opener
+    where
+        F: Future<Output: Outcome> + 'static,
+    {
+        let acceptor = self.clone();
+        let client_connected = Rc::new(client_connected);
+        Rc::new(move |core, socket, peer, connection| {
+            let buffered = Rc::new(Buffered::new(LIMIT));
+            let tls = Rc::new(acceptor.protocol(Rc::<Buffered>::clone(&buffered)));
+            tls.expect_handshake();
+            let protocol = Rc::<TlsProtocol>::clone(&tls);
+            let below = SocketConnection::open(core, socket, peer, protocol, Some(connection));
+            let (then, handshaking) = (Rc::downgrade(core), below.clone());
+            let client_connected = Rc::clone(&client_connected);
+            Task::start(core, async move {
+                match establish(&handshaking, &tls).await {
+                    Ok(secure) => {
+                        drop((handshaking, tls));
+                        let stream = TlsStream::new(Stream::of(&secure, buffered));
+                        drop(secure);
+                        tell(&then, client_connected(stream).await);
+                    }
+                    Err(error) => tell(&then, Err::<(), _>(error)),
+                }
+            });
+            below
+        })
+    }
+
+    /// Makes a stream secure, as its server. What was received and not read is taken for the beginning of TLS, and what
+    /// was written is sent before it.
+    ///
+    /// Cancel safety: giving up closes the connection.
+    pub async fn accept(&self, stream: impl Into<Stream>) -> io::Result<TlsStream> {
+        TlsStream::over(stream.into(), self.session(), self.options()).await
     }
 
     /// Makes a connection secure that is in use, as its server: asyncio's `start_tls` with `server_side=`. From here on

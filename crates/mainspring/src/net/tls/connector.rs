@@ -2,9 +2,10 @@
 
 use super::error::TlsError;
 use super::protocol::{Setup, TlsProtocol};
+use super::stream::TlsStream;
 use super::upgrade::{Limits, establish, upgrade};
 use crate::event_loop::EventLoop;
-use crate::net::{Protocol, ToAddress, Transport, current_core};
+use crate::net::{Protocol, Stream, TcpStream, ToAddress, Transport, current_core};
 use crate::tls::TlsOptions;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection};
@@ -112,6 +113,25 @@ impl TlsConnector {
         let event_loop = running_loop()?;
         let (below, tls) = event_loop.create_connection(address, || tls).await?;
         Ok((establish(&below, &tls).await?, protocol))
+    }
+
+    /// Connects to `address` on the loop that runs here, and shakes hands with the server of this name. asyncio's
+    /// `open_connection` with `ssl=`; [`TlsStream::into_split`] gives reader and writer.
+    ///
+    /// Cancel safety: giving up closes the connection.
+    pub async fn open_connection(&self, address: impl ToAddress, server_name: &str) -> io::Result<TlsStream> {
+        let session = self.session(server_name)?;
+        let stream = TcpStream::connect(address).await?;
+        TlsStream::over(stream.into(), session, self.options()).await
+    }
+
+    /// Makes a stream secure, as its client. What was received and not read is taken for the beginning of TLS, and what
+    /// was written is sent before it. [`ConnectOptions`](crate::net::ConnectOptions) has more ways to make a stream.
+    ///
+    /// Cancel safety: giving up closes the connection.
+    pub async fn connect(&self, server_name: &str, stream: impl Into<Stream>) -> io::Result<TlsStream> {
+        let session = self.session(server_name)?;
+        TlsStream::over(stream.into(), session, self.options()).await
     }
 
     /// Makes a connection secure that is in use, as its client: asyncio's `start_tls`. From here on `protocol` is told of

@@ -23,7 +23,7 @@ use rustls::{Connection, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TlsInfo {
     peer_certificates: Vec<CertificateDer<'static>>,
     alpn_protocol: Option<Vec<u8>>,

@@ -21,6 +21,7 @@ mod handshake;
 mod info;
 mod protocol;
 mod session;
+mod stream;
 mod upgrade;
 
 pub use acceptor::TlsAcceptor;
@@ -29,3 +30,4 @@ pub use error::TlsError;
 pub use info::TlsInfo;
 pub use protocol::TlsProtocol;
 pub use rustls;
+pub use stream::TlsStream;

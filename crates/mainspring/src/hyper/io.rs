@@ -1,0 +1,101 @@
+//! `HyperIo`: a stream, as hyper reads and writes it.
+
+use futures_io::{AsyncBufRead, AsyncWrite};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A stream for hyper: any that has the traits of `futures-io`, as all of this crate's have.
+///
+/// What has arrived is copied once, from where the stream keeps it to where hyper wants it. It is `Send` if the stream
+/// is, which ours are not; hyper needs that only for HTTP upgrades (`with_upgrades`).
+///
+/// See the text of [the module](super) for a whole program.
+///
+/// ```
+/// use mainspring::hyper::HyperIo;
+/// use mainspring::net::{TcpListener, TcpStream};
+///
+/// mainspring::run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let mut io = HyperIo::new(TcpStream::connect(listener.local_addr()).await?);
+///     assert_eq!(io.get_ref().peer_addr(), Some(listener.local_addr()));
+///     io.get_mut().write_all(b"not by hyper").await?;
+///     io.into_inner().close().await
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct HyperIo<T> {
+    stream: T,
+}
+
+impl<T> HyperIo<T> {
+    /// Wraps a stream.
+    pub const fn new(stream: T) -> Self {
+        HyperIo { stream }
+    }
+
+    /// The stream.
+    pub const fn get_ref(&self) -> &T {
+        &self.stream
+    }
+
+    /// The stream, to be changed.
+    pub const fn get_mut(&mut self) -> &mut T {
+        &mut self.stream
+    }
+
+    /// The stream, unwrapped.
+    pub fn into_inner(self) -> T {
+        self.stream
+    }
+}
+
+impl<T: Unpin> HyperIo<T> {
+    fn project(self: Pin<&mut Self>) -> Pin<&mut T> {
+        Pin::new(&mut self.get_mut().stream)
+    }
+}
+
+impl<T: AsyncBufRead + Unpin> Read for HyperIo<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut room: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut stream = self.project();
+        let there = ready!(stream.as_mut().poll_fill_buf(cx))?;
+        let count = there.len().min(room.remaining());
+        room.put_slice(there.get(..count).unwrap_or_default());
+        stream.consume(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> Write for HyperIo<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.project().poll_write(cx, data)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().poll_close(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.project().poll_write_vectored(cx, pieces)
+    }
+}

@@ -1,0 +1,208 @@
+//! `HyperTimer`: the loop's time, for hyper.
+//!
+//! hyper wants waits that are `Send` and `Sync`, which a loop's timers are not. So a wait here holds nothing of the
+//! loop's: it knows the loop by its inbox, which any thread may hold, and its timer by a number. On the loop's own thread,
+//! where hyper polls it, it finds the loop and uses its timers directly; on any other it asks the loop to wait for it.
+
+use crate::clock::Time;
+use crate::concurrent::ConcurrentFuture;
+use crate::event_loop::{EventLoop, find_loop, running_core, wake_call};
+use crate::host::{Call, Inbound};
+use crate::remote::Remote;
+use crate::time::sleep_until;
+use crate::timers::TimerKey;
+use crate::wakeup::Inbox;
+use hyper::rt::{Sleep, Timer};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// A loop's clock and timers, for hyper's time limits. With a virtual clock they pass in no time.
+///
+/// It may be sent to other threads; what it makes is best awaited on the loop's own, and works on any.
+///
+/// ```
+/// use hyper::rt::Timer;
+/// use mainspring::hyper::HyperTimer;
+/// use mainspring::{Builder, testing::VirtualClock};
+/// use std::time::Duration;
+///
+/// let event_loop = Builder::new().clock(VirtualClock::default()).build()?;
+/// let timer = HyperTimer::new(&event_loop);
+/// let before = timer.now();
+/// event_loop.run_until_complete(timer.sleep(Duration::from_secs(3600)))?;
+/// assert_eq!(timer.now() - before, Duration::from_secs(3600));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct HyperTimer {
+    inbox: Arc<Inbox<Inbound>>,
+    /// The same moment by both clocks.
+    epoch: (Instant, Time),
+}
+
+impl HyperTimer {
+    /// The time of `event_loop`.
+    pub fn new(event_loop: &EventLoop) -> Self {
+        let inbox = Arc::clone(event_loop.core().inbox());
+        HyperTimer { inbox, epoch: (Instant::now(), event_loop.time()) }
+    }
+
+    /// The time of the loop that runs on this thread.
+    ///
+    /// # Panics
+    ///
+    /// If none does.
+    #[track_caller]
+    pub fn current() -> Self {
+        Self::new(&EventLoop::current())
+    }
+
+    /// A moment of the system's clock, on the loop's.
+    fn on_the_loop(&self, moment: Instant) -> Time {
+        let (instant, time) = self.epoch;
+        time.saturating_add(moment.saturating_duration_since(instant))
+    }
+
+    fn wait(&self, when: Time) -> HyperSleep {
+        HyperSleep { inbox: Arc::clone(&self.inbox), when, state: State::New }
+    }
+}
+
+impl Timer for HyperTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        let now = match find_loop(&self.inbox) {
+            Some(core) => core.engine.now(),
+            None => self.on_the_loop(Instant::now()),
+        };
+        Box::pin(self.wait(now.saturating_add(duration)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(self.wait(self.on_the_loop(deadline)))
+    }
+
+    /// By the loop's clock; on a thread that is not the loop's, by the system's.
+    fn now(&self) -> Instant {
+        let (instant, time) = self.epoch;
+        match find_loop(&self.inbox) {
+            Some(core) => instant + core.engine.now().saturating_duration_since(time),
+            None => Instant::now(),
+        }
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
+        let when = self.on_the_loop(new_deadline);
+        match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
+            Some(mut sleep) => {
+                sleep.end();
+                sleep.set(self.wait(when));
+            }
+            None => *sleep = Box::pin(self.wait(when)),
+        }
+    }
+}
+
+impl fmt::Debug for HyperTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HyperTimer").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+/// A wait of a [`HyperTimer`]. It is over at once when its loop is closed.
+///
+/// ```
+/// fn is_send_and_sync<T: Send + Sync>() {}
+/// is_send_and_sync::<mainspring::hyper::HyperSleep>();
+/// ```
+#[must_use = "a sleep does nothing unless it is awaited"]
+pub struct HyperSleep {
+    inbox: Arc<Inbox<Inbound>>,
+    when: Time,
+    state: State,
+}
+
+enum State {
+    New,
+    /// With a timer in the loop, which wakes this task.
+    Waiting(TimerKey, Waker),
+    /// The loop waits, for a task of another thread.
+    Elsewhere(ConcurrentFuture<()>),
+}
+
+impl Sleep for HyperSleep {}
+
+impl Future for HyperSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(core) = find_loop(&self.inbox) else { return self.poll_elsewhere(cx) };
+        if core.check_open().is_err() || core.engine.now() >= self.when {
+            self.end();
+            return Poll::Ready(());
+        }
+        if let State::Waiting(_, waker) = &self.state
+            && waker.will_wake(cx.waker())
+        {
+            return Poll::Pending;
+        }
+        self.end();
+        let waker = cx.waker().clone();
+        let timer = core.engine.call_at(self.when, Call::Wake(waker.clone()));
+        self.state = State::Waiting(timer, waker);
+        Poll::Pending
+    }
+}
+
+impl HyperSleep {
+    fn poll_elsewhere(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !matches!(self.state, State::Elsewhere(_)) {
+            self.end();
+            let when = self.when;
+            match Remote::new(Arc::clone(&self.inbox)).spawn(move || sleep_until(when)) {
+                Ok(wait) => self.state = State::Elsewhere(wait),
+                // The loop is closed.
+                Err(_) => return Poll::Ready(()),
+            }
+        }
+        match &mut self.state {
+            State::Elsewhere(wait) => Pin::new(wait).poll(cx).map(drop),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// Takes the timer out of the loop.
+    fn end(&mut self) {
+        let former = std::mem::replace(&mut self.state, State::New);
+        let State::Waiting(timer, _) = &former else { return };
+        let timer = *timer;
+        match find_loop(&self.inbox) {
+            Some(core) => {
+                let call = core.engine.cancel_timer(timer);
+                drop(call);
+            }
+            None => {
+                let cancel = move || {
+                    let call = running_core().and_then(|core| core.engine.cancel_timer(timer));
+                    drop(call);
+                };
+                // A loop that is closed has dropped its timers.
+                let _ = wake_call(&self.inbox, Inbound::Once(Box::new(cancel)));
+            }
+        }
+    }
+}
+
+impl Drop for HyperSleep {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for HyperSleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HyperSleep").field("until", &self.when).finish_non_exhaustive()
+    }
+}

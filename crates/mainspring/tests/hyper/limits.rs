@@ -1,0 +1,51 @@
+//! hyper's time limits, in virtual time.
+
+use crate::http1::serve;
+use crate::service::Service;
+use crate::support::{On, Stage, guarded};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use mainspring::hyper::{HyperIo, HyperTimer};
+use mainspring::net::{TcpListener, TcpStream};
+use mainspring::spawn;
+use std::time::Duration;
+
+#[test]
+fn a_client_that_takes_too_long_for_its_headers_is_thrown_out() {
+    guarded(|| {
+        let stage = Stage::new(On::Epoll, "slow headers");
+        let limit = Duration::from_secs(10);
+        let begun = stage.event_loop.time();
+        stage.run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut http = http1::Builder::new();
+            http.timer(HyperTimer::current()).header_read_timeout(limit);
+            let service = service_fn(|request| Service::default().answer(request));
+            let serving = spawn(http.serve_connection(HyperIo::new(stream), service));
+            client.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+            assert!(serving.await.unwrap().unwrap_err().is_timeout());
+        });
+        assert!(stage.event_loop.time().saturating_duration_since(begun) >= limit);
+        stage.assert_idle();
+    });
+}
+
+#[test]
+fn a_connection_that_is_done_leaves_no_timer() {
+    guarded(|| {
+        let stage = Stage::new(On::Epoll, "no timer");
+        stage.run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            let serving = spawn(serve(stream, Service::default()));
+            client.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+            let answer = client.read_to_end().await.unwrap();
+            assert!(answer.ends_with(b"/slow"), "{}", String::from_utf8_lossy(&answer));
+            serving.await.unwrap().unwrap();
+        });
+        stage.assert_idle();
+    });
+}

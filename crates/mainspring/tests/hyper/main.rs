@@ -1,0 +1,13 @@
+//! hyper on the loop: servers and clients by its own code, over TCP and TLS, and its timers.
+
+#[path = "../rustls/certificates.rs"]
+#[allow(dead_code, reason = "each target uses its share")]
+mod certificates;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod http1;
+mod http2;
+mod limits;
+mod service;
+mod timers;
