@@ -86,3 +86,15 @@ use std::rc::Rc;
 fn current_core() -> io::Result<Rc<Core>> {
     running_core().ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))
 }
+
+/// The same error once more: for another one who is to be told of it.
+fn again(error: &io::Error) -> io::Error {
+    #[cfg(feature = "rustls")]
+    if let Some(error) = tls::TlsError::of(error) {
+        return error.clone().into();
+    }
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}

@@ -9,5 +9,6 @@ mod data;
 mod endings;
 mod handshakes;
 mod pair;
+mod streams;
 mod sweep;
 mod upgrades;

@@ -3,6 +3,7 @@
 //! When more than twice the limit waits the transport is paused, and the peer comes to wait; it is resumed when the reader
 //! is down to the limit, or waits for more than is there: asyncio's `StreamReader`.
 
+use super::super::again;
 use super::super::protocol::Protocol;
 use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
@@ -49,10 +50,7 @@ impl Buffered {
     /// Why the connection was lost, if it was for a reason.
     pub(super) fn error(&self) -> Option<io::Error> {
         let error = self.error.borrow();
-        error.as_ref().map(|error| match error.raw_os_error() {
-            Some(number) => io::Error::from_raw_os_error(number),
-            None => io::Error::new(error.kind(), error.to_string()),
-        })
+        error.as_ref().map(again)
     }
 
     pub(super) fn is_lost(&self) -> bool {

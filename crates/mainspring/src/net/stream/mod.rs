@@ -80,9 +80,8 @@ impl Stream {
     /// The transport, which is not closed with the stream. What has arrived and was not read comes with it.
     #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
     pub(crate) fn into_transport(self) -> (Transport, Vec<u8>) {
-        let ends = &self.reader.ends;
-        let unread = ends.buffered.received.borrow_mut().take(usize::MAX);
-        (ends.give_away(), unread)
+        let unread = self.reader.with(|received| received.take(usize::MAX));
+        (self.reader.ends.give_away(), unread)
     }
 
     /// The two sides, for two tasks that share the stream.

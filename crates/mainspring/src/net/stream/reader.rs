@@ -225,7 +225,7 @@ impl StreamReader {
     }
 
     /// Works on what has arrived, and goes on receiving if it is little.
-    fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
         let buffered = &self.ends.buffered;
         let mut received = buffered.received.borrow_mut();
         let mut lent = self.lent.borrow_mut();

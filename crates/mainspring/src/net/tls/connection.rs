@@ -59,6 +59,11 @@ impl TlsConnection {
         self.machine.session()
     }
 
+    /// Whether `below` is what it lives on.
+    pub(super) fn is_on(&self, below: &Transport) -> bool {
+        Weak::ptr_eq(&self.carrier.0, &Rc::downgrade(below.source()))
+    }
+
     /// A handle on this connection.
     pub(super) fn transport(self: &Rc<Self>) -> Transport {
         Transport::new(Rc::<Self>::clone(self))

@@ -1,6 +1,5 @@
 //! How a handshake ended, for those who wait for it.
 
-use super::error::TlsError;
 use crate::host::Failure;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -56,11 +55,7 @@ impl Handshake {
 /// The same failure once more.
 fn again(failure: &Failure) -> Failure {
     match failure {
-        Failure::Io(error) => Failure::Io(match (TlsError::of(error), error.raw_os_error()) {
-            (Some(tls), _) => tls.clone().into(),
-            (None, Some(number)) => io::Error::from_raw_os_error(number),
-            (None, None) => io::Error::new(error.kind(), error.to_string()),
-        }),
+        Failure::Io(error) => Failure::Io(crate::net::again(error)),
         Failure::Panic(text) => Failure::Panic(text.clone()),
     }
 }

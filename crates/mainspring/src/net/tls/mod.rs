@@ -4,7 +4,8 @@
 //! [`tls::rustls`](rustls) so that versions agree: certificates, ALPN, client certificates and the reuse of sessions are
 //! those of the configuration. Above, a TLS connection is a [`Transport`](super::Transport) like any other.
 //!
-//! As in asyncio, closing says goodbye and waits for the peer's, within a time limit. Other than there, one direction
+//! As in asyncio, closing says goodbye and waits for the peer's, within a time limit: a peer that keeps its side open makes it
+//! wait that long. Other than there, one direction
 //! can end alone ([`Transport::write_eof`](super::Transport::write_eof)), and a stream that ends without the peer's
 //! goodbye is a failure, [`TlsError::Truncated`]: somebody may have cut it.
 //!

@@ -91,6 +91,10 @@ impl TlsProtocol {
 
 impl Protocol for TlsProtocol {
     fn connection_made(&self, transport: &Transport) {
+        // A transport that is upgraded as soon as it is made tells of that afterwards.
+        if self.connection.get().is_some_and(|connection| connection.is_on(transport)) {
+            return;
+        }
         match self.set_up(transport) {
             Ok(connection) => {
                 let connection = self.connection.get_or_init(|| connection);
