@@ -134,6 +134,11 @@ class SSLProtocol(_mainspring.SSLProtocol):
     def _sslobj(self) -> ssl.SSLObject:
         return self._parts()[3]
 
+    @property
+    def _app_reading_paused(self) -> bool:
+        transport = self._app_transport
+        return transport is not None and not transport.is_reading()
+
     def _get_extra_info(self, name: str, default: Any = None) -> Any:
         if name in self._extra:
             return self._extra[name]
