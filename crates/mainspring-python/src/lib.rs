@@ -8,6 +8,7 @@
 //! | `obj.rs`, `fastcall.rs`, `native_type.rs`, `native_object.rs` | references, entry points, heap types and their instances: the ground, and most of the `unsafe` |
 //! | `source.rs` | which native object an event of the engine is for |
 //! | `free_list.rs` | memory of handles that goes round |
+//! | `allocator.rs` | what the C library does with large blocks |
 //! | `call_out.rs` | calls into user code, and what becomes of a thread when the interpreter ends during one |
 //! | `names.rs` | interned strings, asyncio's objects |
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
@@ -19,6 +20,7 @@
 //! | `tls/` | TLS, over a user's own `ssl.SSLContext` |
 
 mod address;
+mod allocator;
 mod call_out;
 mod channel;
 mod child;
@@ -74,6 +76,7 @@ mod _mainspring {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let py = module.py();
+        allocator::keep_large_blocks();
         scheduling::add_methods(&py.get_type::<NativeLoop>())?;
         socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
         module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
