@@ -29,6 +29,8 @@
 //!   [`ConcurrentFuture`] is a result that comes from it, or from any other thread.
 //! - [`spawn`] runs futures side by side. They need not be `Send`: none of them ever leaves its thread.
 //! - [`Task`] is a task with its result, [`TaskHandle`] without; [`context`] has variables that belong to a task.
+//! - [`TaskGroup`] has tasks that end together; [`gather`], [`join`], [`select`], [`wait`], [`as_completed`] and [`shield`]
+//!   await more than one thing.
 //! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
 //! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
 //!   [`EventLoop::create_server`]; [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
@@ -102,8 +104,9 @@ pub use run::run;
 #[cfg(not(loom))]
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeHandle};
 pub use task::{
-    JoinError, Task, TaskBuilder, TaskFuture, TaskHandle, TaskId, context, current_task, shield, spawn,
-    spawn_named, yield_now,
+    AsCompleted, ChildError, Either, GroupError, Join, JoinError, ReturnWhen, Task, TaskBuilder, TaskFuture,
+    TaskGroup, TaskHandle, TaskId, TryJoin, as_completed, context, current_task, gather, join, race, select,
+    shield, spawn, spawn_named, try_gather, try_join, try_wait, wait, yield_now,
 };
 pub use time::{Elapsed, Sleep, sleep, sleep_until, timeout};
 

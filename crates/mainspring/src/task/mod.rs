@@ -16,19 +16,28 @@
 pub mod context;
 mod current;
 mod factory;
+mod gather;
+mod group;
 mod guarded;
 mod handle;
+mod join;
 mod join_error;
 mod shield;
 mod starting;
 mod state;
+mod wait;
+mod wake_queue;
 
 pub use current::current_task;
+pub use gather::{AsCompleted, as_completed, gather, race, try_gather};
+pub use group::{ChildError, GroupError, TaskGroup};
 pub use handle::TaskHandle;
+pub use join::{Either, Join, TryJoin, join, select, try_join};
 pub use join_error::JoinError;
 pub use shield::{shield, yield_now};
 pub use starting::{TaskBuilder, spawn, spawn_named};
 pub use state::TaskId;
+pub use wait::{ReturnWhen, try_wait, wait};
 
 pub(crate) use factory::FactorySlot;
 pub(crate) use state::{AnyTask, TaskName};

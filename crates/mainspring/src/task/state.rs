@@ -189,13 +189,28 @@ impl TaskHandle {
 }
 
 impl<T: 'static> State<T> {
+    /// The state of a new task of a loop.
     pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: Slot) -> Rc<Self> {
         let number = core.tasks_made.get() + 1;
         core.tasks_made.set(number);
+        Self::with_id(Rc::downgrade(core), TaskId(number), name, context)
+    }
+
+    /// The state of a task that does not begin, for whoever is to hear of that.
+    pub(super) fn refused(core: Option<&Rc<Core>>) -> Rc<Self> {
+        let state = match core {
+            Some(core) => Self::new(core, None, Slot::default()),
+            None => Self::with_id(Weak::new(), TaskId(0), None, Slot::default()),
+        };
+        state.settle(Err(JoinError::refused()));
+        state
+    }
+
+    fn with_id(core: Weak<Core>, id: TaskId, name: Option<String>, context: Slot) -> Rc<Self> {
         Rc::new(State {
             meta: Meta {
-                core: Rc::downgrade(core),
-                id: TaskId(number),
+                core,
+                id,
                 name: RefCell::new(name),
                 phase: Cell::new(Phase::Running),
                 place: Cell::new(None),

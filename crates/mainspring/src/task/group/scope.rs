@@ -1,0 +1,80 @@
+//! The scope of a task group: it runs the body, sees to what has failed, and ends when everything has.
+
+use super::{ChildError, Inner, Stage};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The end of a scope, at whatever point.
+pub(super) struct End<'a, E: 'static>(&'a Inner<E>);
+
+impl<'a, E> End<'a, E> {
+    pub(super) fn of(group: &'a Inner<E>) -> Self {
+        End(group)
+    }
+}
+
+impl<E> Drop for End<'_, E> {
+    fn drop(&mut self) {
+        self.0.stage.set(Stage::Over);
+        self.0.cancel_children();
+        let waker = self.0.waker.take();
+        drop(waker);
+        let unseen = self.0.errors.take();
+        unseen.into_iter().for_each(|error| self.0.let_go(error));
+    }
+}
+
+/// The scope while it runs.
+pub(super) struct Scope<'a, R, E: 'static, F> {
+    group: &'a Inner<E>,
+    /// `None` when it is done or was dropped.
+    body: Pin<&'a mut Option<F>>,
+    result: Option<R>,
+}
+
+impl<'a, R, E: 'static, F: Future<Output = Result<R, E>>> Scope<'a, R, E, F> {
+    pub(super) fn new(group: &'a Inner<E>, body: Pin<&'a mut Option<F>>) -> Self {
+        Scope { group, body, result: None }
+    }
+
+    /// Ready when the body and all children are gone.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<R>> {
+        // Before anything is looked at: what happens from here on wakes.
+        let former = self.group.waker.replace(Some(cx.waker().clone()));
+        drop(former);
+        self.abort_if_failed();
+        if self.group.stage.get() == Stage::Open
+            && let Some(body) = self.body.as_mut().as_pin_mut()
+        {
+            match self.group.catch(|| body.poll(cx)) {
+                None | Some(Poll::Pending) => {}
+                Some(Poll::Ready(Ok(result))) => {
+                    self.result = Some(result);
+                    self.drop_body();
+                }
+                Some(Poll::Ready(Err(error))) => {
+                    self.drop_body();
+                    self.group.fail(ChildError::Failed { task: None, error });
+                }
+            }
+        }
+        self.abort_if_failed();
+        if self.body.is_none() && self.group.children.borrow().is_empty() {
+            return Poll::Ready(self.result.take());
+        }
+        Poll::Pending
+    }
+
+    fn abort_if_failed(&mut self) {
+        if self.group.stage.get() == Stage::Open && self.group.has_failed() {
+            self.group.stage.set(Stage::Aborting);
+            self.group.cancel_children();
+            self.drop_body();
+        }
+    }
+
+    fn drop_body(&mut self) {
+        let mut body = self.body.as_mut();
+        self.group.catch(|| body.set(None));
+    }
+}

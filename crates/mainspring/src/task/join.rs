@@ -1,0 +1,169 @@
+//! A few futures of different kinds at once: [`join`], [`try_join`], [`select`].
+//!
+//! They are polled with the waker of the task that awaits, all of them in each step: for a handful that is cheaper
+//! than to tell them apart.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+/// Awaits the futures of a tuple, side by side, and gives the tuple of what they give. Two to eight futures.
+///
+/// [`gather`](crate::gather) is for many of one kind.
+///
+/// Cancel safety: giving up drops the futures, with the results that were there.
+///
+/// ```
+/// # mainspring::run(async {
+/// let both = mainspring::join((async { 1 }, async { "two" }));
+/// assert_eq!(both.await, (1, "two"));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn join<J: Join>(futures: J) -> impl Future<Output = J::Output> {
+    futures.join()
+}
+
+/// Awaits the futures of a tuple, side by side, until one fails: gives the tuple of what they give, or the
+/// first error, and drops the rest. Two to eight futures.
+///
+/// Cancel safety: giving up drops the futures, with the results that were there.
+///
+/// ```
+/// # mainspring::run(async {
+/// let both = mainspring::try_join((async { "1".parse::<i32>() }, async { Ok(2.5) }));
+/// assert_eq!(both.await, Ok((1, 2.5)));
+/// let both = mainspring::try_join((async { "one".parse::<i32>() }, std::future::pending::<Result<(), _>>()));
+/// assert!(both.await.is_err());
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn try_join<E, J: TryJoin<E>>(futures: J) -> impl Future<Output = Result<J::Output, E>> {
+    futures.try_join()
+}
+
+/// Awaits the first of two futures to be done, and drops the other. If both are, the first counts.
+///
+/// With `&mut future` for one of them, that one is kept. [`race`](crate::race) is for many of one kind.
+///
+/// Cancel safety: giving up drops the futures.
+///
+/// ```
+/// use mainspring::{Either, select, sleep};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let work = async { "done" };
+/// match select(work, sleep(Duration::from_secs(1))).await {
+///     Either::First(word) => assert_eq!(word, "done"),
+///     Either::Second(()) => unreachable!("the time is up"),
+/// }
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub async fn select<A: IntoFuture, B: IntoFuture>(first: A, second: B) -> Either<A::Output, B::Output> {
+    let mut first = pin!(first.into_future());
+    let mut second = pin!(second.into_future());
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = first.as_mut().poll(cx) {
+            return Poll::Ready(Either::First(output));
+        }
+        second.as_mut().poll(cx).map(Either::Second)
+    })
+    .await
+}
+
+/// One of two. The answer of [`select`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Either<A, B> {
+    /// The first future was done.
+    First(A),
+    /// The second was.
+    Second(B),
+}
+
+/// A tuple of futures, for [`join`].
+pub trait Join {
+    /// The tuple of what they give.
+    type Output;
+
+    /// See [`join`].
+    fn join(self) -> impl Future<Output = Self::Output>;
+}
+
+/// A tuple of futures that may fail, for [`try_join`].
+pub trait TryJoin<E> {
+    /// The tuple of what they give.
+    type Output;
+
+    /// See [`try_join`].
+    fn try_join(self) -> impl Future<Output = Result<Self::Output, E>>;
+}
+
+macro_rules! joins {
+    ($($future:ident $output:ident $value:ident),+) => {
+        impl<$($future: IntoFuture),+> Join for ($($future,)+) {
+            type Output = ($($future::Output,)+);
+
+            async fn join(self) -> Self::Output {
+                let ($($value,)+) = self;
+                $(let mut $value = (pin!($value.into_future()), None);)+
+                poll_fn(|cx| {
+                    $(
+                        if $value.1.is_none()
+                            && let Poll::Ready(output) = $value.0.as_mut().poll(cx)
+                        {
+                            $value.1 = Some(output);
+                        }
+                    )+
+                    if $($value.1.is_some())&&+
+                        && let ($(Some($value),)+) = ($($value.1.take(),)+)
+                    {
+                        return Poll::Ready(($($value,)+));
+                    }
+                    Poll::Pending
+                })
+                .await
+            }
+        }
+
+        impl<Error, $($future, $output),+> TryJoin<Error> for ($($future,)+)
+        where
+            $($future: IntoFuture<Output = Result<$output, Error>>),+
+        {
+            type Output = ($($output,)+);
+
+            async fn try_join(self) -> Result<Self::Output, Error> {
+                let ($($value,)+) = self;
+                $(let mut $value = (pin!($value.into_future()), None);)+
+                poll_fn(|cx| {
+                    $(
+                        if $value.1.is_none()
+                            && let Poll::Ready(output) = $value.0.as_mut().poll(cx)
+                        {
+                            match output {
+                                Ok(output) => $value.1 = Some(output),
+                                Err(error) => return Poll::Ready(Err(error)),
+                            }
+                        }
+                    )+
+                    if $($value.1.is_some())&&+
+                        && let ($(Some($value),)+) = ($($value.1.take(),)+)
+                    {
+                        return Poll::Ready(Ok(($($value,)+)));
+                    }
+                    Poll::Pending
+                })
+                .await
+            }
+        }
+    };
+}
+
+joins!(A OutputA a, B OutputB b);
+joins!(A OutputA a, B OutputB b, C OutputC c);
+joins!(A OutputA a, B OutputB b, C OutputC c, D OutputD d);
+joins!(A OutputA a, B OutputB b, C OutputC c, D OutputD d, E OutputE e);
+joins!(A OutputA a, B OutputB b, C OutputC c, D OutputD d, E OutputE e, F OutputF f);
+joins!(A OutputA a, B OutputB b, C OutputC c, D OutputD d, E OutputE e, F OutputF f, G OutputG g);
+joins!(A OutputA a, B OutputB b, C OutputC c, D OutputD d, E OutputE e, F OutputF f, G OutputG g, H OutputH h);

@@ -1,0 +1,233 @@
+//! `wait`: which of many tasks are done, and when that is enough.
+
+use crate::support::{assert_leaves_nothing, collect_reports, new_loop, run_on, run_one_pass, virtual_loop};
+use mainspring::{ReturnWhen, Task, sleep, spawn, try_wait, wait, yield_now};
+use proptest::prelude::*;
+use std::future::pending;
+use std::time::Duration;
+
+fn names<T>(tasks: &[Task<T>]) -> Vec<String> {
+    tasks.iter().map(Task::name).collect()
+}
+
+/// A task that ends after so many steps.
+fn steps(count: usize) -> Task<usize> {
+    spawn(async move {
+        for _ in 0..count {
+            yield_now().await;
+        }
+        count
+    })
+}
+
+#[test]
+fn the_first_that_is_done_is_enough_if_so_asked() {
+    let event_loop = new_loop();
+    run_on(&event_loop, async {
+        let (done, pending) = wait([5, 0, 9].map(steps), ReturnWhen::FirstCompleted, None).await;
+        assert_eq!(
+            (names(&done), names(&pending)),
+            (vec!["Task-2".into()], vec!["Task-1".into(), "Task-3".into()])
+        );
+        // What is left can be waited for again; and what was done is done.
+        let (done, pending) = wait(pending.into_iter().chain(done), ReturnWhen::FirstCompleted, None).await;
+        assert_eq!((done.len(), pending.len()), (1, 2));
+        let (done, pending) = wait(pending.into_iter().chain(done), ReturnWhen::AllCompleted, None).await;
+        assert_eq!(pending.len(), 0);
+        let mut results = Vec::new();
+        for task in done {
+            results.push(task.await.unwrap());
+        }
+        assert_eq!(results, [5, 9, 0]);
+    });
+    assert_leaves_nothing(&event_loop);
+}
+
+#[test]
+fn all_that_are_done_by_then_are_among_the_done() {
+    let event_loop = new_loop();
+    run_on(&event_loop, async {
+        let tasks = [2, 2, 2].map(steps);
+        let (done, pending) = wait(tasks, ReturnWhen::FirstCompleted, None).await;
+        assert_eq!((done.len(), pending.len()), (3, 0));
+    });
+}
+
+#[test]
+fn a_panic_is_an_exception_and_a_cancelled_task_is_none() {
+    let event_loop = new_loop();
+    let reports = collect_reports(&event_loop);
+    run_on(&event_loop, async {
+        let cancelled = spawn(pending());
+        cancelled.cancel();
+        let panics = spawn(async {
+            yield_now().await;
+            yield_now().await;
+            panic!("seen")
+        });
+        let tasks = [spawn(async {}), cancelled, panics, spawn(pending())];
+        let (done, pending) = wait(tasks, ReturnWhen::FirstException, None).await;
+        assert_eq!((done.len(), pending.len()), (3, 1));
+        for task in done {
+            let _ = task.await;
+        }
+        pending[0].cancel();
+    });
+    reports.assert([]);
+    assert_leaves_nothing(&event_loop);
+}
+
+#[test]
+fn an_error_is_an_exception_for_try_wait_only() {
+    let event_loop = new_loop();
+    let tasks = || [spawn(async { Err("no") }), steps_ok(9)];
+    fn steps_ok(count: usize) -> Task<Result<usize, &'static str>> {
+        spawn(async move {
+            for _ in 0..count {
+                yield_now().await;
+            }
+            Ok(count)
+        })
+    }
+    run_on(&event_loop, async {
+        let (done, pending) = try_wait(tasks(), ReturnWhen::FirstException, None).await;
+        assert_eq!((done.len(), pending.len()), (1, 1));
+        let (done, pending) = wait(tasks(), ReturnWhen::FirstException, None).await;
+        assert_eq!((done.len(), pending.len()), (2, 0));
+        let (done, _) = try_wait(tasks(), ReturnWhen::FirstCompleted, None).await;
+        assert_eq!(done.len(), 1);
+    });
+}
+
+#[test]
+fn without_an_exception_all_are_waited_for() {
+    let event_loop = new_loop();
+    let (done, pending) =
+        run_on(&event_loop, async { wait([3, 1].map(steps), ReturnWhen::FirstException, None).await });
+    assert_eq!((done.len(), pending.len()), (2, 0));
+}
+
+#[test]
+fn the_end_of_the_time_ends_the_wait_and_cancels_nothing() {
+    let (event_loop, _clock) = virtual_loop();
+    run_on(&event_loop, async {
+        let tasks = [1, 10].map(|seconds| {
+            spawn(async move {
+                sleep(Duration::from_secs(seconds)).await;
+                seconds
+            })
+        });
+        let limit = Some(Duration::from_secs(5));
+        let (done, pending) = wait(tasks, ReturnWhen::AllCompleted, limit).await;
+        assert_eq!((done.len(), pending.len()), (1, 1));
+        for task in pending {
+            assert_eq!(task.await, Ok(10));
+        }
+    });
+    assert_leaves_nothing(&event_loop);
+}
+
+#[test]
+fn nothing_to_wait_for_is_no_wait() {
+    let event_loop = new_loop();
+    let (done, pending) = run_on(&event_loop, wait(Vec::<Task<()>>::new(), ReturnWhen::FirstCompleted, None));
+    assert_eq!((done.len(), pending.len()), (0, 0));
+}
+
+#[test]
+fn a_wait_that_is_given_up_lets_the_tasks_run_on() {
+    let event_loop = new_loop();
+    let tasks = [spawn_on(&event_loop), spawn_on(&event_loop)];
+    fn spawn_on(event_loop: &mainspring::EventLoop) -> Task<()> {
+        event_loop.spawn(pending::<()>()).unwrap()
+    }
+    let handles = tasks.each_ref().map(Task::handle);
+    let waiting = event_loop.spawn(wait(tasks, ReturnWhen::AllCompleted, None)).unwrap();
+    run_one_pass(&event_loop);
+    waiting.cancel();
+    run_one_pass(&event_loop);
+    assert!(waiting.is_finished());
+    assert!(handles.iter().all(|task| !task.is_finished()));
+    handles.iter().for_each(|task| assert!(task.cancel()));
+    assert_leaves_nothing(&event_loop);
+}
+
+#[test]
+fn a_task_whose_result_was_taken_counts_as_done() {
+    let event_loop = new_loop();
+    run_on(&event_loop, async {
+        let mut taken = steps(0);
+        (&mut taken).await.unwrap();
+        let (done, pending) = wait([taken, steps(50)], ReturnWhen::FirstCompleted, None).await;
+        assert_eq!((done.len(), pending.len()), (1, 1));
+    });
+}
+
+/// How a task ends, and in which of its steps.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Ok,
+    Err,
+    Panic,
+    Cancelled,
+    Never,
+}
+
+proptest! {
+    /// Against the plain rule, asked after every pass: enough is done, or not.
+    #[test]
+    fn a_wait_ends_when_enough_is_done(
+        ends in prop::collection::vec(
+            (
+                0..6usize,
+                prop_oneof![Just(End::Ok), Just(End::Err), Just(End::Panic), Just(End::Cancelled), Just(End::Never)],
+            ),
+            0..8,
+        ),
+        return_when in prop_oneof![
+            Just(ReturnWhen::FirstCompleted),
+            Just(ReturnWhen::FirstException),
+            Just(ReturnWhen::AllCompleted),
+        ],
+    ) {
+        let event_loop = new_loop();
+        event_loop.set_exception_handler(|_| ());
+        let task = |&(after, end): &(usize, End)| {
+            event_loop
+                .spawn(async move {
+                    for _ in 0..after {
+                        yield_now().await;
+                    }
+                    match end {
+                        End::Ok => Ok(()),
+                        End::Err => Err(()),
+                        End::Panic => std::panic::resume_unwind(Box::new("out of luck")),
+                        End::Cancelled => {
+                            mainspring::current_task().unwrap().cancel();
+                            pending().await
+                        }
+                        End::Never => pending().await,
+                    }
+                })
+                .unwrap()
+        };
+        let tasks: Vec<_> = ends.iter().map(task).collect();
+        let handles: Vec<_> = tasks.iter().map(Task::handle).collect();
+        let waiting = event_loop.spawn(try_wait(tasks, return_when, None)).unwrap();
+        let mut was_enough = false;
+        for pass in 0..9 {
+            run_one_pass(&event_loop);
+            let done: Vec<_> = ends.iter().filter(|(after, end)| pass >= *after && !matches!(end, End::Never)).collect();
+            prop_assert_eq!(handles.iter().filter(|task| task.is_finished()).count(), done.len());
+            let is_enough = done.len() == ends.len() || match return_when {
+                ReturnWhen::FirstCompleted => !done.is_empty(),
+                ReturnWhen::FirstException => done.iter().any(|(_, end)| matches!(end, End::Err | End::Panic)),
+                ReturnWhen::AllCompleted => false,
+            };
+            // It is woken in the pass after at the latest, and may have looked behind some of them in this one.
+            prop_assert!(waiting.is_finished() || !was_enough);
+            prop_assert!(is_enough || !waiting.is_finished());
+            was_enough = is_enough;
+        }
+    }
+}
