@@ -106,7 +106,7 @@ pub use runtime::{Runtime, RuntimeBuilder, RuntimeHandle};
 pub use task::{
     AsCompleted, ChildError, Either, GroupError, Join, JoinError, ReturnWhen, Task, TaskBuilder, TaskFuture,
     TaskGroup, TaskHandle, TaskId, TryJoin, as_completed, context, current_task, gather, join, race, select,
-    shield, spawn, spawn_named, try_gather, try_join, try_wait, wait, yield_now,
+    shield, spawn, spawn_named, try_gather, try_join, try_wait, wait, wait_for, yield_now,
 };
 pub use time::{Elapsed, Sleep, sleep, sleep_until, timeout};
 

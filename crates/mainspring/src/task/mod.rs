@@ -37,7 +37,7 @@ pub use join_error::JoinError;
 pub use shield::{shield, yield_now};
 pub use starting::{TaskBuilder, spawn, spawn_named};
 pub use state::TaskId;
-pub use wait::{ReturnWhen, try_wait, wait};
+pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 
 pub(crate) use factory::FactorySlot;
 pub(crate) use state::{AnyTask, TaskName};
@@ -164,14 +164,17 @@ impl<T> Future for Task<T> {
 impl<T> Task<T> {
     /// Waits for the result without taking it.
     fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &*self.state.progress.borrow() {
+            Progress::Running(Some(waiting)) if waiting.will_wake(cx.waker()) => return Poll::Pending,
+            Progress::Running(_) => {}
+            Progress::Finished(_) | Progress::Taken => return Poll::Ready(()),
+        }
+        // Cloning is foreign code, after which things may stand otherwise.
         let waker = cx.waker().clone();
-        let mut progress = self.state.progress.borrow_mut();
-        let Progress::Running(waiting) = &mut *progress else {
-            drop(progress);
-            return Poll::Ready(());
+        let former = match &mut *self.state.progress.borrow_mut() {
+            Progress::Running(waiting) => waiting.replace(waker),
+            Progress::Finished(_) | Progress::Taken => return Poll::Ready(()),
         };
-        let former = waiting.replace(waker);
-        drop(progress);
         drop(former);
         Poll::Pending
     }

@@ -1,9 +1,9 @@
-//! `wait`: some of many tasks are done, which?
+//! `wait`: some of many tasks are done, which? And `wait_for`, which is about one.
 
 use super::state::Progress;
 use super::wake_queue::WakeQueue;
 use super::{JoinError, Task};
-use crate::time::sleep;
+use crate::time::{Elapsed, sleep, timeout};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -126,4 +126,29 @@ async fn wait_until<T>(
     })
     .await;
     tasks.into_iter().partition(Task::is_finished)
+}
+
+/// [`timeout`], with asyncio's name and order of arguments; without a limit it waits for ever.
+///
+/// # Panics
+///
+/// With a limit, when it is polled where no mainspring loop runs.
+///
+/// Cancel safety: giving up drops the future.
+///
+/// ```
+/// use mainspring::wait_for;
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// assert_eq!(wait_for(async { 6 * 7 }, Some(Duration::from_secs(1))).await, Ok(42));
+/// assert_eq!(wait_for(async { 6 * 7 }, None).await, Ok(42));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub async fn wait_for<F: IntoFuture>(future: F, limit: Option<Duration>) -> Result<F::Output, Elapsed> {
+    match limit {
+        Some(limit) => timeout(limit, future).await,
+        None => Ok(future.await),
+    }
 }

@@ -335,3 +335,28 @@ fn awaiting_a_task_by_reference_can_be_given_up() {
     });
     assert_eq!(result, Ok("kept"));
 }
+
+#[test]
+fn a_waker_whose_clone_ends_the_task_finds_it_done() {
+    use std::task::{RawWaker, RawWakerVTable, Waker};
+    thread_local! {
+        static LOOP: RefCell<Option<EventLoop>> = const { RefCell::new(None) };
+    }
+    fn raw() -> RawWaker {
+        const TABLE: RawWakerVTable = RawWakerVTable::new(|_| ends_the_task(), |_| (), |_| (), |_| ());
+        RawWaker::new(std::ptr::null(), &TABLE)
+    }
+    fn ends_the_task() -> RawWaker {
+        if let Some(event_loop) = LOOP.take() {
+            event_loop.close().unwrap();
+        }
+        raw()
+    }
+    let event_loop = new_loop();
+    let mut task = waiting(&event_loop);
+    LOOP.set(Some(event_loop));
+    // SAFETY: nothing is behind the pointer, and no function of the table uses it.
+    let waker = unsafe { Waker::from_raw(raw()) };
+    let polled = Future::poll(std::pin::Pin::new(&mut task), &mut std::task::Context::from_waker(&waker));
+    assert!(matches!(polled, std::task::Poll::Ready(Err(error)) if error.is_cancelled()));
+}

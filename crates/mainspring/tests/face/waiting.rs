@@ -1,7 +1,7 @@
 //! `wait`: which of many tasks are done, and when that is enough.
 
 use crate::support::{assert_leaves_nothing, collect_reports, new_loop, run_on, run_one_pass, virtual_loop};
-use mainspring::{ReturnWhen, Task, sleep, spawn, try_wait, wait, yield_now};
+use mainspring::{ReturnWhen, Task, sleep, spawn, try_wait, wait, wait_for, yield_now};
 use proptest::prelude::*;
 use std::future::pending;
 use std::time::Duration;
@@ -161,6 +161,19 @@ fn a_task_whose_result_was_taken_counts_as_done() {
         let (done, pending) = wait([taken, steps(50)], ReturnWhen::FirstCompleted, None).await;
         assert_eq!((done.len(), pending.len()), (1, 1));
     });
+}
+
+#[test]
+fn a_wait_for_one_thing_has_a_limit_or_is_for_ever() {
+    let (event_loop, _clock) = virtual_loop();
+    let seconds = Duration::from_secs;
+    run_on(&event_loop, async {
+        assert_eq!(wait_for(sleep(seconds(10)), Some(seconds(5))).await, Err(mainspring::Elapsed));
+        assert_eq!(wait_for(sleep(seconds(10)), Some(seconds(15))).await, Ok(()));
+        assert_eq!(wait_for(sleep(seconds(30)), None).await, Ok(()));
+    });
+    assert_eq!(event_loop.time().as_nanos(), 45_000_000_000);
+    assert_leaves_nothing(&event_loop);
 }
 
 /// How a task ends, and in which of its steps.
