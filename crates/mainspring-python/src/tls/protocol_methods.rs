@@ -9,7 +9,6 @@ use crate::native_object::native_data;
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use crate::transport::common::{boolean, none};
-use mainspring::engine::READ_SIZE;
 use mainspring::tls::{Tls, TlsOptions};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -68,6 +67,9 @@ extern "C" fn connection_lost(this: *mut ffi::PyObject, error: *mut ffi::PyObjec
     })
 }
 
+/// How much a transport that is not the loop's own may bring at once: four records.
+const ROOM_BELOW: usize = 64 * 1024;
+
 /// The whole of a buffer of this connection's own: its transport may keep it while others receive.
 extern "C" fn get_buffer(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     method(this, |py, this| {
@@ -76,7 +78,7 @@ extern "C" fn get_buffer(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mu
         if let Some(view) = known {
             return Ok(view.into_ptr());
         }
-        let room = Room::new(py, READ_SIZE)?;
+        let room = Room::new(py, ROOM_BELOW)?;
         let view = room.view().clone();
         let former = open.buffer.replace(Some(room));
         drop(former);
