@@ -148,7 +148,7 @@ impl Future for Wait<'_> {
                 return Poll::Ready(Ok(index));
             }
         }
-        let waiting = key.get_or_insert_with(|| barrier.state.borrow_mut().line.join(None));
+        let waiting = key.get_or_insert_with(|| barrier.state.borrow_mut().line.join(None, None));
         line::keep_waker(&barrier.state, |state| &mut state.line, waiting, cx);
         if !barrier.state.borrow().line.is_chosen(waiting) {
             return Poll::Pending;

@@ -97,12 +97,12 @@ impl<N> Line<N> {
         self.chosen_count
     }
 
-    /// Takes the last place. It has no waker yet: see [`keep_waker`].
-    pub(crate) fn join(&mut self, note: N) -> Key {
+    /// Takes the last place. Without a waker it is nobody's to wake: see [`keep_waker`].
+    #[inline]
+    pub(crate) fn join(&mut self, note: N, waker: Option<Waker>) -> Key {
         let ticket = self.tickets;
         self.tickets += 1;
-        let place =
-            Place { ticket, standing: Standing::Waiting, waker: None, note, before: None, after: None };
+        let place = Place { ticket, standing: Standing::Waiting, waker, note, before: None, after: None };
         let index = self.places.insert(place);
         self.link(Standing::Waiting, self.waiting.last, index);
         self.waiting_count += 1;
@@ -110,6 +110,7 @@ impl<N> Line<N> {
     }
 
     /// Gives the place up.
+    #[inline]
     pub(crate) fn leave(&mut self, key: Key) -> Left<N> {
         self.unlink(key.0);
         let place = self.places.remove(key.0);
@@ -149,6 +150,28 @@ impl<N> Line<N> {
         Some(&mut self.places[index].note)
     }
 
+    /// Chooses who is first of the waiting. If nobody is to be woken before it, its waker is handed out, and to be woken at
+    /// once: else it waits for [`wake_chosen`] as others do.
+    #[inline]
+    pub(crate) fn choose_to_wake(&mut self) -> Option<Waker> {
+        if self.to_wake.first.is_some() {
+            self.choose_first();
+            return None;
+        }
+        let index = self.waiting.first?;
+        self.unlink(index);
+        self.waiting_count -= 1;
+        self.chosen_count += 1;
+        let place = &mut self.places[index];
+        place.standing = Standing::Woken;
+        place.waker.take()
+    }
+
+    /// Whether somebody was chosen and not woken yet.
+    pub(crate) fn is_any_to_wake(&self) -> bool {
+        self.to_wake.first.is_some()
+    }
+
     /// Chooses all who wait.
     pub(crate) fn choose_all(&mut self) {
         while self.choose_first().is_some() {}
@@ -170,14 +193,14 @@ impl<N> Line<N> {
     }
 
     /// Whether the place would wake the task of `waker`; a place that is chosen has no need to.
-    fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
+    pub(crate) fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
         let place = &self.places[key.0];
         place.standing != Standing::Waiting
             || place.waker.as_ref().is_some_and(|known| known.will_wake(waker))
     }
 
     /// Sets the waker of a place, and gives the one that was there.
-    fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
+    pub(crate) fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
         self.places[key.0].waker.replace(waker)
     }
 
@@ -198,6 +221,7 @@ impl<N> Line<N> {
         }
     }
 
+    #[inline]
     /// Puts a place that is in no row into the one of `standing`, behind `before`, or first.
     fn link(&mut self, standing: Standing, before: Option<usize>, index: usize) {
         let after = match before {
@@ -216,6 +240,7 @@ impl<N> Line<N> {
         (place.standing, place.before, place.after) = (standing, before, after);
     }
 
+    #[inline]
     /// Takes a place out of the row it is in, if it is in one.
     fn unlink(&mut self, index: usize) {
         let place = &mut self.places[index];

@@ -189,7 +189,7 @@ impl Future for Acquire<'_> {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(TryAcquireError::Closed) => return Poll::Ready(Err(AcquireError)),
                 Err(TryAcquireError::NoPermits) => {
-                    *key = Some(state.line.join(Wish { permits: *permits, is_granted: false }));
+                    *key = Some(state.line.join(Wish { permits: *permits, is_granted: false }, None));
                 }
             }
         }

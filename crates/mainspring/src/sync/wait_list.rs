@@ -85,7 +85,7 @@ impl WaitList {
     }
 
     fn key<'a>(&self, seat: &'a mut Seat) -> &'a Key {
-        seat.0.get_or_insert_with(|| self.0.borrow_mut().join(Turn::default()))
+        seat.0.get_or_insert_with(|| self.0.borrow_mut().join(Turn::default(), None))
     }
 
     /// Leaves the seat, with what it was woken for.

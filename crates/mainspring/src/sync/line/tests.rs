@@ -25,7 +25,7 @@ fn wake_all<N>(line: &RefCell<Line<N>>) {
 }
 
 fn join(line: &RefCell<Line>, waker: &Waker) -> Key {
-    let key = line.borrow_mut().join(());
+    let key = line.borrow_mut().join((), None);
     keep_waker(line, |line| line, &key, &Context::from_waker(waker));
     key
 }
@@ -126,7 +126,7 @@ proptest! {
 #[test]
 fn a_great_line_gives_its_memory_back_when_it_is_empty() {
     let mut line = Line::<()>::new();
-    let keys: Vec<Key> = (0..1000).map(|_| line.join(())).collect();
+    let keys: Vec<Key> = (0..1000).map(|_| line.join((), None)).collect();
     for key in keys {
         drop(line.leave(key));
     }
@@ -136,12 +136,12 @@ fn a_great_line_gives_its_memory_back_when_it_is_empty() {
 #[test]
 fn waiting_again_and_again_allocates_nothing() {
     let mut line = Line::<()>::new();
-    let mut hold = line.join(());
+    let mut hold = line.join((), None);
     let capacity = line.places.capacity();
     for _ in 0..1000 {
         line.choose_all();
         drop(line.leave(hold));
-        hold = line.join(());
+        hold = line.join((), None);
     }
     assert_eq!(line.places.capacity(), capacity);
 }

@@ -112,9 +112,9 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
             return Err(PutError::Full(item));
         }
         state.put(item);
-        state.settle();
+        let to_wake = state.settle();
         drop(state);
-        self.wake();
+        self.wake(to_wake);
         Ok(())
     }
 
@@ -142,9 +142,9 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         let Some(item) = state.store.get() else {
             return Err(if state.is_shut_down { GetError::ShutDown } else { GetError::Empty });
         };
-        state.settle();
+        let to_wake = state.settle();
         drop(state);
-        self.wake();
+        self.wake(to_wake);
         Ok(item)
     }
 
@@ -223,14 +223,14 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         // Items are dropped last: what their destructors do finds a queue that is whole, and nobody left to wake.
         let mut dropped = O::default();
         let mut state = self.state.borrow_mut();
-        state.shut_down();
+        let to_wake = state.shut_down();
         if immediate {
             std::mem::swap(&mut state.store, &mut dropped);
             state.unfinished = state.unfinished.saturating_sub(dropped.len());
         }
         let is_all = state.unfinished == 0;
         drop(state);
-        self.wake();
+        self.wake(to_wake);
         if is_all {
             self.joining.wake_all();
         }

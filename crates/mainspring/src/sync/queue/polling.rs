@@ -1,9 +1,10 @@
 //! How a queue is waited for, in steps: below the futures of a queue and the halves of a channel.
 
+use super::state::{State, ToWake};
 use super::{Order, OrderedQueue, QueueShutDown};
-use crate::sync::line::{self, Key};
+use crate::sync::line::{self, Key, Line};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// Takes an item, or takes or keeps the place that `key` stands for.
@@ -12,6 +13,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         key: &mut Option<Key>,
         cx: &Context<'_>,
     ) -> Poll<Result<T, QueueShutDown>> {
+        let mut waker = None;
         loop {
             let mut state = self.state.borrow_mut();
             let is_chosen = key.as_ref().map(|key| state.getters.is_chosen(key));
@@ -22,23 +24,18 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
             let item = if may_take { state.store.get() } else { None };
             if item.is_some() || (state.is_shut_down && is_chosen != Some(false)) {
                 let left = key.take().map(|key| state.getters.leave(key));
-                state.settle();
+                let to_wake = state.settle();
                 drop(state);
-                self.wake();
+                self.wake(to_wake);
                 drop(left);
                 return Poll::Ready(item.ok_or(QueueShutDown(())));
             }
-            if is_chosen == Some(true)
-                && let Some(key) = key
-            {
-                state.getters.stand_again(key);
-            }
-            let waiting = key.get_or_insert_with(|| state.getters.join(()));
+            let is_waiting = wait(&mut state.getters, key, &mut waker, cx);
             drop(state);
-            line::keep_waker(&self.state, |state| &mut state.getters, waiting, cx);
-            if !self.state.borrow().getters.is_chosen(waiting) {
+            if is_waiting {
                 return Poll::Pending;
             }
+            waker = Some(cx.waker().clone());
         }
     }
 
@@ -49,6 +46,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         key: &mut Option<Key>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), QueueShutDown<T>>> {
+        let mut waker = None;
         loop {
             let mut state = self.state.borrow_mut();
             let is_chosen = key.as_ref().map(|key| state.putters.is_chosen(key));
@@ -60,56 +58,82 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
                 // Polled again after it was ready, which no `await` does.
                 let Some(item) = item.take() else { return Poll::Pending };
                 let left = key.take().map(|key| state.putters.leave(key));
-                let refused = if state.is_shut_down {
+                let result = if state.is_shut_down {
                     Err(QueueShutDown(item))
                 } else {
                     state.put(item);
                     Ok(())
                 };
-                state.settle();
+                let to_wake = state.settle();
                 drop(state);
-                self.wake();
+                self.wake(to_wake);
                 drop(left);
-                return Poll::Ready(refused);
+                return Poll::Ready(result);
             }
-            if is_chosen == Some(true)
-                && let Some(key) = key
-            {
-                state.putters.stand_again(key);
-            }
-            let waiting = key.get_or_insert_with(|| state.putters.join(()));
+            let is_waiting = wait(&mut state.putters, key, &mut waker, cx);
             drop(state);
-            line::keep_waker(&self.state, |state| &mut state.putters, waiting, cx);
-            if !self.state.borrow().putters.is_chosen(waiting) {
+            if is_waiting {
                 return Poll::Pending;
             }
+            waker = Some(cx.waker().clone());
         }
     }
 
     /// Gives up the place of a getter: what it was promised is for the next.
+    #[inline]
     pub(in crate::sync) fn leave_getters(&self, key: &mut Option<Key>) {
-        let Some(key) = key.take() else { return };
-        let mut state = self.state.borrow_mut();
-        let left = state.getters.leave(key);
-        state.settle();
-        drop(state);
-        self.wake();
-        drop(left);
+        self.leave(|state| &mut state.getters, key);
     }
 
-    fn leave_putters(&self, key: &mut Option<Key>) {
+    #[inline]
+    fn leave(&self, line: impl Fn(&mut State<T, O>) -> &mut Line, key: &mut Option<Key>) {
         let Some(key) = key.take() else { return };
         let mut state = self.state.borrow_mut();
-        let left = state.putters.leave(key);
-        state.settle();
+        let left = line(&mut state).leave(key);
+        let to_wake = state.settle();
         drop(state);
-        self.wake();
+        self.wake(to_wake);
         drop(left);
     }
 
     /// Wakes everybody who was promised something.
-    pub(super) fn wake(&self) {
-        line::wake_each(|| self.state.borrow_mut().next_to_wake());
+    #[inline]
+    pub(super) fn wake(&self, to_wake: ToWake) {
+        let ToWake { mut first, are_more } = to_wake;
+        if are_more {
+            line::wake_each(|| match first.take() {
+                Some(waker) => Some(Some(waker)),
+                None => self.state.borrow_mut().next_to_wake(),
+            });
+        } else if let Some(waker) = first {
+            waker.wake();
+        }
+    }
+}
+
+/// Waits in the place of `key`, or takes one. `false` if it needs a waker for that: one is to be cloned, which may call
+/// in, and everything to be looked at again.
+#[inline]
+fn wait(line: &mut Line, key: &mut Option<Key>, waker: &mut Option<Waker>, cx: &Context<'_>) -> bool {
+    let Some(key) = key else {
+        if waker.is_some() {
+            *key = Some(line.join((), waker.take()));
+        }
+        return key.is_some();
+    };
+    if line.is_chosen(key) {
+        line.stand_again(key);
+    }
+    if line.has_waker(key, cx.waker()) {
+        return true;
+    }
+    match waker.take() {
+        None => false,
+        Some(new) => {
+            // The one that was there is dropped by the caller, when nothing is borrowed.
+            *waker = line.replace_waker(key, new);
+            true
+        }
     }
 }
 
@@ -167,6 +191,6 @@ impl<T, O: Order<T>> Future for Put<'_, T, O> {
 
 impl<T, O: Order<T>> Drop for Put<'_, T, O> {
     fn drop(&mut self) {
-        self.queue.leave_putters(&mut self.key);
+        self.queue.leave(|state| &mut state.putters, &mut self.key);
     }
 }

@@ -67,23 +67,45 @@ impl<T, O: Order<T>> State<T, O> {
     }
 
     /// Promises to those in front what is there and promised to nobody.
-    pub(super) fn settle(&mut self) {
+    #[inline]
+    pub(super) fn settle(&mut self) -> ToWake {
+        // Mostly there is one to wake at most, and then nothing has to be looked at again.
+        let mut first = None;
         while self.getters.waiting() > 0 && self.has_free_item() {
-            self.getters.choose_first();
+            choose(&mut self.getters, &mut first);
         }
         while self.putters.waiting() > 0 && self.has_free_room() {
-            self.putters.choose_first();
+            choose(&mut self.putters, &mut first);
         }
+        ToWake { first, are_more: self.getters.is_any_to_wake() || self.putters.is_any_to_wake() }
     }
 
     /// Takes no more items; everybody who waits for one, or for room, is told so.
-    pub(super) fn shut_down(&mut self) {
+    pub(super) fn shut_down(&mut self) -> ToWake {
         self.is_shut_down = true;
         self.getters.choose_all();
         self.putters.choose_all();
+        ToWake { first: None, are_more: true }
     }
 
     pub(super) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
         self.getters.next_to_wake().or_else(|| self.putters.next_to_wake())
     }
+}
+
+#[inline]
+fn choose(line: &mut Line, first: &mut Option<Waker>) {
+    if first.is_none() {
+        *first = line.choose_to_wake();
+    } else {
+        line.choose_first();
+    }
+}
+
+/// Who is to be woken when nothing is borrowed.
+#[must_use]
+pub(super) struct ToWake {
+    pub(super) first: Option<Waker>,
+    /// More are in the lines.
+    pub(super) are_more: bool,
 }
