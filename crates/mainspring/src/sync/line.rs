@@ -21,6 +21,9 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Waker};
 
+/// No place: the end of a row.
+const NONE: usize = usize::MAX;
+
 /// Above this, an empty line gives its memory back.
 const KEEP_CAPACITY: usize = 64;
 
@@ -53,8 +56,8 @@ struct Place<N> {
     /// None from joining until the first waker is known, and from waking on.
     waker: Option<Waker>,
     note: N,
-    before: Option<usize>,
-    after: Option<usize>,
+    before: usize,
+    after: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,15 +71,14 @@ enum Standing {
 }
 
 /// The two ends of a list through the places.
-#[derive(Clone, Copy, Default)]
 struct Row {
-    first: Option<usize>,
-    last: Option<usize>,
+    first: usize,
+    last: usize,
 }
 
 impl<N> Line<N> {
     pub(crate) const fn new() -> Self {
-        const EMPTY: Row = Row { first: None, last: None };
+        const EMPTY: Row = Row { first: NONE, last: NONE };
         Line {
             places: Slab::new(),
             waiting: EMPTY,
@@ -102,7 +104,7 @@ impl<N> Line<N> {
     pub(crate) fn join(&mut self, note: N, waker: Option<Waker>) -> Key {
         let ticket = self.tickets;
         self.tickets += 1;
-        let place = Place { ticket, standing: Standing::Waiting, waker, note, before: None, after: None };
+        let place = Place { ticket, standing: Standing::Waiting, waker, note, before: NONE, after: NONE };
         let index = self.places.insert(place);
         self.link(Standing::Waiting, self.waiting.last, index);
         self.waiting_count += 1;
@@ -132,7 +134,7 @@ impl<N> Line<N> {
 
     /// The note of who is first of the waiting.
     pub(crate) fn first(&self) -> Option<&N> {
-        self.waiting.first.map(|index| &self.places[index].note)
+        self.places.get(self.waiting.first).map(|place| &place.note)
     }
 
     /// The note of a place.
@@ -142,11 +144,8 @@ impl<N> Line<N> {
 
     /// Chooses who is first of the waiting, and gives its note.
     pub(crate) fn choose_first(&mut self) -> Option<&mut N> {
-        let index = self.waiting.first?;
-        self.unlink(index);
+        let index = self.take_first_waiting()?;
         self.link(Standing::ToWake, self.to_wake.last, index);
-        self.waiting_count -= 1;
-        self.chosen_count += 1;
         Some(&mut self.places[index].note)
     }
 
@@ -154,14 +153,11 @@ impl<N> Line<N> {
     /// once: else it waits for [`wake_chosen`] as others do.
     #[inline]
     pub(crate) fn choose_to_wake(&mut self) -> Option<Waker> {
-        if self.to_wake.first.is_some() {
+        if self.is_any_to_wake() {
             self.choose_first();
             return None;
         }
-        let index = self.waiting.first?;
-        self.unlink(index);
-        self.waiting_count -= 1;
-        self.chosen_count += 1;
+        let index = self.take_first_waiting()?;
         let place = &mut self.places[index];
         place.standing = Standing::Woken;
         place.waker.take()
@@ -169,7 +165,25 @@ impl<N> Line<N> {
 
     /// Whether somebody was chosen and not woken yet.
     pub(crate) fn is_any_to_wake(&self) -> bool {
-        self.to_wake.first.is_some()
+        self.to_wake.first != NONE
+    }
+
+    /// Takes who is first out of the row of the waiting: it is chosen.
+    #[inline]
+    fn take_first_waiting(&mut self) -> Option<usize> {
+        let index = self.waiting.first;
+        if index == NONE {
+            return None;
+        }
+        let after = std::mem::replace(&mut self.places[index].after, NONE);
+        self.waiting.first = after;
+        match after {
+            NONE => self.waiting.last = NONE,
+            _ => self.places[after].before = NONE,
+        }
+        self.waiting_count -= 1;
+        self.chosen_count += 1;
+        Some(index)
     }
 
     /// Chooses all who wait.
@@ -181,11 +195,11 @@ impl<N> Line<N> {
     pub(crate) fn stand_again(&mut self, key: &Key) {
         self.unlink(key.0);
         let ticket = self.places[key.0].ticket;
-        let mut before = None;
+        let mut before = NONE;
         let mut next = self.waiting.first;
-        while let Some(index) = next.filter(|index| self.places[*index].ticket < ticket) {
+        while let Some(place) = self.places.get(next).filter(|place| place.ticket < ticket) {
             before = next;
-            next = self.places[index].after;
+            next = place.after;
         }
         self.link(Standing::Waiting, before, key.0);
         self.chosen_count -= 1;
@@ -206,7 +220,10 @@ impl<N> Line<N> {
 
     /// Takes the next of the chosen off the row of those to be woken. It may have no waker.
     pub(crate) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
-        let index = self.to_wake.first?;
+        let index = self.to_wake.first;
+        if index == NONE {
+            return None;
+        }
         self.unlink(index);
         let place = &mut self.places[index];
         place.standing = Standing::Woken;
@@ -221,41 +238,40 @@ impl<N> Line<N> {
         }
     }
 
-    #[inline]
     /// Puts a place that is in no row into the one of `standing`, behind `before`, or first.
-    fn link(&mut self, standing: Standing, before: Option<usize>, index: usize) {
-        let after = match before {
-            Some(before) => self.places[before].after.replace(index),
-            None => self.row(standing).and_then(|row| row.first.replace(index)),
+    #[inline]
+    fn link(&mut self, standing: Standing, before: usize, index: usize) {
+        let after = match self.places.get_mut(before) {
+            Some(before) => std::mem::replace(&mut before.after, index),
+            None => self.row(standing).map_or(NONE, |row| std::mem::replace(&mut row.first, index)),
         };
-        if after.is_none()
-            && let Some(row) = self.row(standing)
-        {
-            row.last = Some(index);
-        }
-        if let Some(after) = after {
-            self.places[after].before = Some(index);
+        if after == NONE {
+            if let Some(row) = self.row(standing) {
+                row.last = index;
+            }
+        } else {
+            self.places[after].before = index;
         }
         let place = &mut self.places[index];
         (place.standing, place.before, place.after) = (standing, before, after);
     }
 
-    #[inline]
     /// Takes a place out of the row it is in, if it is in one.
+    #[inline]
     fn unlink(&mut self, index: usize) {
         let place = &mut self.places[index];
-        let (standing, before, after) = (place.standing, place.before.take(), place.after.take());
+        let (standing, before, after) = (place.standing, place.before, place.after);
         let Some(row) = self.row(standing) else { return };
-        if before.is_none() {
+        if before == NONE {
             row.first = after;
         }
-        if after.is_none() {
+        if after == NONE {
             row.last = before;
         }
-        if let Some(before) = before {
+        if before != NONE {
             self.places[before].after = after;
         }
-        if let Some(after) = after {
+        if after != NONE {
             self.places[after].before = before;
         }
     }

@@ -64,15 +64,18 @@ fn who_was_robbed_keeps_its_place() {
         let queue = queue.clone();
         async move { queue.get().await }
     };
-    let (mut first, mut second) = (pending(get(&queue)), pending(get(&queue)));
-    queue.put_nowait(1).unwrap();
-    queue.put_nowait(2).unwrap();
-    assert_eq!((queue.get_nowait(), queue.get_nowait()), (Ok(1), Ok(2)));
-    // They come back the wrong way round, and stand as before.
-    assert!(second.poll().is_pending() && first.poll().is_pending());
+    let [mut first, mut second, mut third] = [(); 3].map(|()| pending(get(&queue)));
+    for number in 0..3 {
+        queue.put_nowait(number).unwrap();
+    }
+    while queue.get_nowait().is_ok() {}
+    // They come back in another order, and stand as before.
+    assert!(second.poll().is_pending() && third.poll().is_pending() && first.poll().is_pending());
     queue.put_nowait(3).unwrap();
     assert!(first.is_woken() && !second.is_woken());
     assert_eq!(first.poll(), Poll::Ready(Ok(3)));
+    queue.put_nowait(4).unwrap();
+    assert!(second.is_woken() && !third.is_woken());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Wakers, destructors and comparisons that call in, and that panic.
 
 use crate::support::{Actor, pending};
-use mainspring::sync::{Event, Lock, PriorityQueue, Queue, Semaphore, broadcast, mpsc, watch};
+use mainspring::sync::{Condition, Event, Lock, PriorityQueue, Queue, Semaphore, broadcast, mpsc, watch};
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -115,6 +115,22 @@ fn letting_go_of_a_lock_may_lock_it_again() {
     });
     drop(guard);
     assert_eq!(*lock.try_lock().unwrap(), 1);
+}
+
+#[test]
+fn who_waits_for_a_condition_is_told_even_by_who_gets_the_lock_at_once() {
+    let shared = Rc::new((Rc::new(Lock::new(())), Condition::new()));
+    let guard = shared.0.clone().try_lock_owned().unwrap();
+    let lock = shared.0.clone();
+    let next = wait_with_deed(async move { drop(lock.lock().await) });
+    let inner = shared.clone();
+    when_woken(move || {
+        drop(next);
+        inner.1.notify(1);
+    });
+    let waiting = shared.clone();
+    let mut waiting = Actor::new(async move { drop(waiting.1.wait(guard).await) });
+    assert!(waiting.poll().is_ready());
 }
 
 #[test]

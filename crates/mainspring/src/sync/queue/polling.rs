@@ -30,7 +30,8 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
                 drop(left);
                 return Poll::Ready(item.ok_or(QueueShutDown(())));
             }
-            let is_waiting = wait(&mut state.getters, key, &mut waker, cx);
+            let is_waiting =
+                (key.is_some() || waker.is_some()) && wait(&mut state.getters, key, &mut waker, cx);
             drop(state);
             if is_waiting {
                 return Poll::Pending;
@@ -70,7 +71,8 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
                 drop(left);
                 return Poll::Ready(result);
             }
-            let is_waiting = wait(&mut state.putters, key, &mut waker, cx);
+            let is_waiting =
+                (key.is_some() || waker.is_some()) && wait(&mut state.putters, key, &mut waker, cx);
             drop(state);
             if is_waiting {
                 return Poll::Pending;
@@ -80,14 +82,20 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     }
 
     /// Gives up the place of a getter: what it was promised is for the next.
-    #[inline]
+    #[inline(always)]
     pub(in crate::sync) fn leave_getters(&self, key: &mut Option<Key>) {
         self.leave(|state| &mut state.getters, key);
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&self, line: impl Fn(&mut State<T, O>) -> &mut Line, key: &mut Option<Key>) {
-        let Some(key) = key.take() else { return };
+        if let Some(key) = key.take() {
+            self.leave_place(line, key);
+        }
+    }
+
+    #[cold]
+    fn leave_place(&self, line: impl Fn(&mut State<T, O>) -> &mut Line, key: Key) {
         let mut state = self.state.borrow_mut();
         let left = line(&mut state).leave(key);
         let to_wake = state.settle();
@@ -116,9 +124,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
 #[inline]
 fn wait(line: &mut Line, key: &mut Option<Key>, waker: &mut Option<Waker>, cx: &Context<'_>) -> bool {
     let Some(key) = key else {
-        if waker.is_some() {
-            *key = Some(line.join((), waker.take()));
-        }
+        *key = waker.take().map(|waker| line.join((), Some(waker)));
         return key.is_some();
     };
     if line.is_chosen(key) {

@@ -69,6 +69,14 @@ impl<T, O: Order<T>> State<T, O> {
     /// Promises to those in front what is there and promised to nobody.
     #[inline]
     pub(super) fn settle(&mut self) -> ToWake {
+        let are_some_left = self.getters.is_any_to_wake() || self.putters.is_any_to_wake();
+        if !are_some_left && self.getters.waiting() == 0 && self.putters.waiting() == 0 {
+            return ToWake { first: None, are_more: false };
+        }
+        self.promise()
+    }
+
+    fn promise(&mut self) -> ToWake {
         // Mostly there is one to wake at most, and then nothing has to be looked at again.
         let mut first = None;
         while self.getters.waiting() > 0 && self.has_free_item() {
