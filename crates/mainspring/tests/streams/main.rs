@@ -1,0 +1,49 @@
+//! Streams, Unix connections, servers and files over them, as a program uses them and as nobody should.
+//!
+//! Every test runs on both back ends, leaves nothing on the loop and no descriptor open.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod connecting;
+mod faults;
+mod files;
+mod futures_io;
+mod giving_up;
+mod reading;
+mod servers;
+mod settings;
+mod unix;
+mod writing;
+
+use mainspring::net::UnixStream;
+use support::{On, Stage, guarded};
+
+/// Runs `test` on a loop of each back end.
+fn on_both(name: &str, test: impl Fn(&Stage)) {
+    guarded(|| {
+        for on in On::ALL {
+            let stage = Stage::new(on, format!("{name} on {on:?}"));
+            test(&stage);
+            stage.assert_reports(&[]);
+            stage.assert_idle();
+        }
+    });
+}
+
+/// Runs `test` with a connected pair.
+fn on_pairs(name: &str, test: impl AsyncFn(UnixStream, UnixStream)) {
+    on_both(name, |stage| {
+        stage.run(async {
+            let (near, far) = UnixStream::pair().unwrap();
+            test(near, far).await;
+        });
+    });
+}
+
+/// Lets everything happen that is under way: a busy loop asks the kernel every 64 passes at least.
+async fn settle() {
+    for _ in 0..300 {
+        mainspring::sleep(std::time::Duration::ZERO).await;
+    }
+}

@@ -1,0 +1,209 @@
+//! Unix connections: paths, abstract names, and the files that servers leave or do not leave.
+
+use crate::on_both;
+use mainspring::net::{ServerOptions, UnixListener, UnixStream, open_unix_connection, start_unix_server};
+use mainspring::{EventLoop, Protocol, Transport, sleep, spawn};
+use std::fs::{self, File};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A directory of its own, gone when this is dropped.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("mainspring-unix-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Place(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("socket")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn abstract_name() -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    format!("\0mainspring-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+struct Echo;
+
+impl Protocol for Echo {
+    fn data_received(&self, transport: &Transport, data: &[u8]) {
+        transport.write(data);
+    }
+}
+
+#[test]
+fn both_styles_talk_over_a_path_and_over_an_abstract_name() {
+    on_both("both styles", |stage| {
+        let place = Place::new();
+        stage.run(async {
+            for path in [place.socket(), PathBuf::from(abstract_name())] {
+                let event_loop = EventLoop::current();
+                let server = event_loop.create_unix_server(&path, || Echo).unwrap();
+                assert!(server.is_serving() && server.local_addrs().is_empty());
+                let stream = UnixStream::connect(&path).await.unwrap();
+                stream.write_all(b"hello").await.unwrap();
+                assert_eq!(stream.read_exactly(5).await.unwrap(), b"hello");
+                assert!(stream.local_addr().unwrap().is_unnamed());
+                let peer = stream.peer_addr().unwrap();
+                assert_eq!(format!("{peer:?}"), format!("{:?}", server.unix_addr().unwrap()));
+                assert_eq!(stream.transport().peer_addr(), None);
+                let (transport, _) = event_loop.create_unix_connection(&path, || Echo).await.unwrap();
+                transport.close();
+                drop(stream);
+                server.close();
+                server.wait_closed().await;
+                let refused = UnixStream::connect(&path).await.unwrap_err();
+                assert!(matches!(refused.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused));
+            }
+        });
+        assert!(!place.socket().exists(), "the file goes with its server");
+    });
+}
+
+#[test]
+fn a_file_that_a_server_left_behind_is_no_obstacle() {
+    on_both("a stale file", |stage| {
+        let place = Place::new();
+        drop(std::os::unix::net::UnixListener::bind(place.socket()).unwrap());
+        assert!(place.socket().exists());
+        stage.run(async {
+            let listener = UnixListener::bind(place.socket()).unwrap();
+            let _near = UnixStream::connect(place.socket()).await.unwrap();
+            listener.accept().await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn any_other_file_is_left_alone() {
+    on_both("another file", |stage| {
+        let place = Place::new();
+        fs::write(place.socket(), b"precious").unwrap();
+        stage.run(async {
+            let error = UnixListener::bind(place.socket()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+            assert!(error.to_string().contains("socket"), "{error}");
+        });
+        assert_eq!(fs::read(place.socket()).unwrap(), b"precious");
+    });
+}
+
+#[test]
+fn a_server_removes_no_file_but_its_own() {
+    on_both("a file of somebody else", |stage| {
+        let place = Place::new();
+        stage.run(async {
+            let first = start_unix_server(place.socket(), |_, _| async {}).unwrap();
+            // Takes the path over, as asyncio lets it.
+            let second = start_unix_server(place.socket(), |_, _| async {}).unwrap();
+            first.close();
+            assert!(place.socket().exists());
+            drop(open_unix_connection(place.socket()).await.unwrap());
+            second.close();
+            assert!(!place.socket().exists());
+            second.close();
+
+            let kept = ServerOptions::new().cleanup_socket(false);
+            drop(kept.bind_unix(place.socket()).unwrap());
+            assert!(place.socket().exists());
+            fs::remove_file(place.socket()).unwrap();
+            // Gone already: nothing to say.
+            let third = UnixListener::bind(place.socket()).unwrap();
+            fs::remove_file(place.socket()).unwrap();
+            drop(third);
+        });
+    });
+}
+
+#[test]
+fn a_path_that_cannot_be_is_an_error() {
+    on_both("bad paths", |stage| {
+        stage.run(async {
+            let long = "x".repeat(200);
+            for path in ["", &long] {
+                let refused = UnixListener::bind(path).unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{refused}");
+                let refused = UnixStream::connect(path).await.unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{refused}");
+            }
+            let place = Place::new();
+            assert_eq!(
+                UnixStream::connect(place.socket()).await.unwrap_err().kind(),
+                io::ErrorKind::NotFound
+            );
+            File::create(place.socket()).unwrap();
+            assert_eq!(
+                UnixStream::connect(place.socket()).await.unwrap_err().kind(),
+                io::ErrorKind::ConnectionRefused
+            );
+        });
+    });
+}
+
+#[test]
+fn whoever_finds_the_queue_full_waits_for_a_place() {
+    on_both("a full queue", |stage| {
+        stage.run(async {
+            let name = abstract_name();
+            let bound = std::os::unix::net::UnixListener::bind_addr(
+                &std::os::unix::net::SocketAddr::from_abstract_name(&name.as_bytes()[1..]).unwrap(),
+            )
+            .unwrap();
+            rustix::net::listen(&bound, 1).unwrap();
+            let connecting: Vec<_> = (0..6)
+                .map(|_| {
+                    let name = name.clone();
+                    spawn(async move { UnixStream::connect(name).await.unwrap() })
+                })
+                .collect();
+            sleep(Duration::from_millis(20)).await;
+            assert!(connecting.iter().any(|task| !task.is_finished()), "the queue takes a few only");
+            let taken: Vec<_> = (0..6)
+                .map(|_| {
+                    let bound = bound.try_clone().unwrap();
+                    EventLoop::current().run_in_executor(move || bound.accept().map(drop)).unwrap()
+                })
+                .collect();
+            for task in connecting {
+                task.await.unwrap();
+            }
+            for accepted in taken {
+                accepted.await.unwrap().unwrap();
+            }
+        });
+        stage.event_loop.shutdown_executor();
+    });
+}
+
+#[test]
+fn a_listener_of_std_keeps_its_file() {
+    on_both("from std", |stage| {
+        let place = Place::new();
+        stage.run(async {
+            let bound = std::os::unix::net::UnixListener::bind(place.socket()).unwrap();
+            let listener = UnixListener::from_std(bound).unwrap();
+            assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(place.socket().as_path()));
+            let (reader, writer) = open_unix_connection(place.socket()).await.unwrap();
+            let accepted = listener.accept().await.unwrap();
+            writer.write(b"x");
+            assert_eq!(accepted.read_exactly(1).await.unwrap(), b"x");
+            drop((reader, writer));
+        });
+        assert!(place.socket().exists());
+    });
+}
