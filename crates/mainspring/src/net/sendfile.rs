@@ -56,6 +56,24 @@ impl Transport {
     /// transport's queue; [`Transport::set_write_buffer_limits`] tells it when that is much.
     ///
     /// Cancel safety: not. Cancelled in between, some of it is sent; the connection is usable all the same.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use mainspring::{EventLoop, Protocol};
+    /// use std::fs::File;
+    ///
+    /// struct Silent;
+    /// impl Protocol for Silent {}
+    ///
+    /// mainspring::run(async {
+    ///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Silent).await?;
+    ///     transport.sendfile(&File::open("Cargo.toml")?, 0, Some(9)).await?;
+    ///     assert_eq!(UnixStream::from_std(far)?.read_exactly(9).await?, b"[package]");
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn sendfile(&self, file: &File, offset: u64, count: Option<u64>) -> io::Result<u64> {
         match send_by_kernel(self, file, offset, count).await? {
             Native::Sent(sent) => Ok(sent),

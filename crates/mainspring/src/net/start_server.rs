@@ -127,6 +127,16 @@ where
 }
 
 /// What the task of a connection may end with: nothing, or a `Result` whose error is to be told.
+///
+/// ```
+/// use mainspring::net::Outcome;
+///
+/// fn may_end_with<T: Outcome>() {}
+///
+/// may_end_with::<()>();
+/// may_end_with::<Result<(), std::io::Error>>();
+/// may_end_with::<Result<(), Box<dyn std::error::Error>>>();
+/// ```
 pub trait Outcome: sealed::Sealed {
     /// The failure, if it is one.
     #[doc(hidden)]

@@ -18,7 +18,40 @@ use std::rc::{Rc, Weak};
 /// A connection. A clone is the same one.
 ///
 /// The loop keeps it as long as it has something to receive or to send; a connection that does neither (paused,
-/// or half-closed) is closed when nobody keeps it any more. All methods do nothing once it is closed.
+/// or half-closed) is closed when nobody keeps it any more. All methods do nothing once it is closed. It stays on its thread
+/// (`!Send`).
+///
+/// ```
+/// use mainspring::net::UnixStream;
+/// use mainspring::{EventLoop, Protocol, Transport};
+/// use std::io::IoSlice;
+///
+/// struct Talker;
+///
+/// impl Protocol for Talker {
+///     fn connection_made(&self, transport: &Transport) {
+///         transport.set_write_buffer_limits(Some(4096), None).unwrap();
+///         assert_eq!(transport.get_write_buffer_limits(), (1024, 4096));
+///         transport.write(b"one ");
+///         transport.writelines(&[b"two ", b"three "]);
+///         transport.write_vectored(&[IoSlice::new(b"four")]);
+///         assert_eq!(transport.get_write_buffer_size(), 0);
+///         assert!(transport.can_write_eof() && transport.is_reading());
+///         transport.write_eof();
+///     }
+/// }
+///
+/// mainspring::run(async {
+///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
+///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Talker).await?;
+///     assert!(transport.peer_addr().is_none() && transport.unix_peer_addr().is_some());
+///     assert_eq!(UnixStream::from_std(far)?.read_to_end().await?, b"one two three four");
+///     transport.close();
+///     assert!(transport.is_closing());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Transport {
     /// Whose [`Source::below`] is there.
@@ -191,6 +224,30 @@ impl Transport {
     }
 
     /// Tells another protocol from here on. It is not told of what has happened already.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    /// use std::rc::Rc;
+    ///
+    /// struct Before;
+    /// struct After;
+    ///
+    /// impl Protocol for Before {
+    ///     fn data_received(&self, transport: &Transport, _greeting: &[u8]) {
+    ///         transport.set_protocol(Rc::new(After));
+    ///     }
+    /// }
+    /// impl Protocol for After {}
+    ///
+    /// mainspring::run(async {
+    ///     let (near, _far) = std::os::unix::net::UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Before).await?;
+    ///     transport.set_protocol(Rc::new(After));
+    ///     assert!(transport.get_protocol().is_some());
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn set_protocol(&self, protocol: Rc<dyn Protocol>) {
         let former = self.look(|below| below.above().replace(protocol));
         drop(former);

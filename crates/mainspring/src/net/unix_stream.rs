@@ -53,6 +53,19 @@ impl UnixStream {
     /// Connects to `path`, or to an abstract name (which begins with a zero byte), on the loop that runs here.
     ///
     /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::{UnixListener, UnixStream};
+    ///
+    /// mainspring::run(async {
+    ///     let name = format!("\0mainspring-unix-stream-{}", std::process::id());
+    ///     let listener = UnixListener::bind(&name)?;
+    ///     let stream = UnixStream::connect(&name).await?;
+    ///     assert!(listener.accept().await?.peer_addr().unwrap().is_unnamed());
+    ///     stream.close().await
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
         let core = current_core()?;
         let (socket, peer) = connect(path.as_ref()).await?;
