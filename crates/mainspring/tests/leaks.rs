@@ -2,7 +2,8 @@
 //!
 //! Descriptors are the whole process's, so these tests have a program of their own and take turns in it.
 
-use mainspring::net::{TcpListener, TcpStream};
+use mainspring::fs::File;
+use mainspring::net::{DatagramOptions, DatagramProtocol, TcpListener, TcpStream, UdpSocket, UnixDatagram};
 use mainspring::{EventLoop, Protocol, Transport, sleep, spawn};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -120,5 +121,68 @@ fn attempts_to_connect_that_failed_or_were_given_up() {
             }
         })
         .unwrap();
+    });
+}
+
+#[test]
+fn datagram_sockets_that_were_used_given_up_or_left_to_the_loop() {
+    struct Quiet;
+    impl DatagramProtocol for Quiet {}
+    leaves_nothing_open(|| {
+        mainspring::run(async {
+            let event_loop = EventLoop::current();
+            for polls in 0..4 {
+                let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+                let here = socket.local_addr().unwrap();
+                socket.send_to(b"x", here).await.unwrap();
+                socket.recv(&mut [0]).await.unwrap();
+                // Dropped while somebody has waited for it.
+                let waiting = spawn(async move { socket.recv(&mut [0]).await });
+                for _ in 0..polls {
+                    sleep(Duration::ZERO).await;
+                }
+                waiting.cancel();
+                drop(waiting.await);
+                UdpSocket::bind(here).await.unwrap().into_std().unwrap();
+                UdpSocket::bind("192.0.2.1:1").await.unwrap_err();
+                let (one, other) = UnixDatagram::pair().unwrap();
+                one.send(b"x").await.unwrap();
+                other.recv(&mut [0]).await.unwrap();
+                let options = || DatagramOptions::new().local_addr("127.0.0.1:0");
+                let (closed, _) = event_loop.create_datagram_endpoint(options(), || Quiet).await.unwrap();
+                closed.close();
+                // Still open when the loop ends.
+                drop(event_loop.create_datagram_endpoint(options(), || Quiet).await.unwrap());
+                std::mem::forget(spawn(async move { one.recv(&mut [0]).await }));
+            }
+        })
+        .unwrap();
+    });
+}
+
+#[test]
+fn files_that_were_used_and_given_up() {
+    leaves_nothing_open(|| {
+        let event_loop = EventLoop::new().unwrap();
+        event_loop
+            .run_until_complete(async {
+                for steps in 0..6 {
+                    let reading = spawn(async {
+                        let mut file = File::open("Cargo.toml").await?;
+                        file.read(&mut [0; 10]).await?;
+                        let mut entries = mainspring::fs::read_dir("src").await?;
+                        entries.next_entry().await.map(drop)
+                    });
+                    for _ in 0..steps {
+                        sleep(Duration::ZERO).await;
+                    }
+                    reading.cancel();
+                    drop(reading.await);
+                }
+            })
+            .unwrap();
+        // What was begun goes on, and ends before the executor does.
+        event_loop.shutdown_executor();
+        drop(event_loop);
     });
 }

@@ -4,12 +4,12 @@
 //! and above it `udp_socket.rs` and `unix_datagram.rs`) are asked for one. Addresses are std's: those of the Internet or
 //! those of Unix, told apart by their type.
 
+use super::unix_address::to_std;
 use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::poller::PeerAddress;
 use crate::transport::{Cx, Datagram, DatagramUpper, Notice};
-use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -58,15 +58,11 @@ impl Words for std::net::SocketAddr {
 
 impl Words for UnixAddress {
     fn from_peer(peer: PeerAddress) -> io::Result<Self> {
-        let named = match &peer {
-            PeerAddress::Unix(name) => match name.as_slice() {
-                [0, name @ ..] => UnixAddress::from_abstract_name(name),
-                path => UnixAddress::from_pathname(OsStr::from_bytes(path)),
-            },
-            PeerAddress::Inet(_) | PeerAddress::Other => UnixAddress::from_pathname(""),
-        };
         // The kernel lets a path fill the address to its last byte. std does not, and then the peer has no name here.
-        named.or_else(|_| UnixAddress::from_pathname(""))
+        match to_std(&peer) {
+            Some(named) => Ok(named),
+            None => UnixAddress::from_pathname(""),
+        }
     }
 
     fn to_peer(&self) -> PeerAddress {
@@ -126,5 +122,35 @@ impl<U: DatagramUpper<RustHost> + 'static> Endpoint<U> {
         let core = self.core()?;
         let this: Rc<dyn Source> = Rc::<Self>::clone(self);
         Some(work(&self.machine, Cx { engine: &core.engine, this: &this }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unix_addresses_are_the_same_there_and_back() {
+        let path = UnixAddress::from_pathname("/a/path").unwrap();
+        let name = UnixAddress::from_abstract_name(b"a\0name").unwrap();
+        let none = UnixAddress::from_pathname("").unwrap();
+        assert_eq!(path.to_peer(), PeerAddress::Unix(b"/a/path".to_vec()));
+        assert_eq!(name.to_peer(), PeerAddress::Unix(b"\0a\0name".to_vec()));
+        assert_eq!(none.to_peer(), PeerAddress::Unix(Vec::new()));
+        for address in [path, name, none] {
+            let again = UnixAddress::from_peer(address.to_peer()).unwrap();
+            assert_eq!(
+                (again.as_pathname(), again.as_abstract_name()),
+                (address.as_pathname(), address.as_abstract_name())
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_without_words_is_one_without_a_name() {
+        let full = PeerAddress::Unix(vec![b'x'; 108]);
+        assert!(UnixAddress::from_peer(full).unwrap().is_unnamed());
+        assert!(UnixAddress::from_peer(PeerAddress::Other).unwrap().is_unnamed());
+        assert!(std::net::SocketAddr::from_peer(PeerAddress::Other).is_err());
     }
 }

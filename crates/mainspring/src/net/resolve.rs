@@ -51,7 +51,7 @@ pub enum SocketKind {
     Datagram,
 }
 
-/// A name to be looked up, as a [`Resolver`] is asked.
+/// A name to be looked up, as a [`Resolver`] is asked. See there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lookup {
@@ -65,7 +65,7 @@ pub struct Lookup {
     pub kind: Option<SocketKind>,
 }
 
-/// What a [`Resolver`] gives: a future that stays on the loop.
+/// What a [`Resolver`] gives: a future that stays on the loop (it need not be `Send`).
 pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>>>>;
 
 /// Looks names up in place of the system. Given to the loop by [`Builder::resolver`](crate::Builder::resolver).

@@ -3,14 +3,18 @@
 use super::current_core;
 use super::datagram::Words;
 use super::datagram_socket::DatagramSocket;
-use socket2::SockRef;
+use super::unix_address::to_socket_address;
+use crate::poller::{PeerAddress, local_address, remote_address};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
 use std::net::Shutdown;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram as StdUnixDatagram};
 use std::path::Path;
 
-/// A Unix datagram socket, asked with `await`: bound to a path, to an abstract name, or to none.
+/// A Unix datagram socket, asked with `await`: bound to a path, to an abstract name, or to none. Where a path is asked for,
+/// one that begins with a zero byte is an abstract name, as in asyncio.
 ///
 /// As [`UdpSocket`](super::UdpSocket), but no datagram is ever lost: a sender waits while its receiver's queue is full. A path
 /// that it was bound to stays in the file system when the socket is dropped, as with std. It stays on its loop's thread
@@ -58,7 +62,9 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
-        Self::from_std(StdUnixDatagram::bind(path)?)
+        let socket = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
+        socket.bind(&to_socket_address(path.as_ref())?)?;
+        Self::from_std(socket.into())
     }
 
     /// A socket bound to an address of std: a path or an abstract name.
@@ -120,12 +126,12 @@ impl UnixDatagram {
 
     /// The name of this end; unnamed if it has none.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        named(self.with_socket(|socket| socket.local_addr())?)
+        self.socket.with_fd(|fd| SocketAddr::from_peer(local_address(fd)))
     }
 
     /// The name of the socket that this one is connected to; `NotConnected` if it is not.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        named(self.with_socket(|socket| socket.peer_addr())?)
+        self.socket.with_fd(|fd| SocketAddr::from_peer(remote_address(fd)?))
     }
 
     fn with_socket<R>(&self, use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
@@ -150,11 +156,25 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let address = socket2::SockAddr::unix(path)?;
+        let address = to_socket_address(path.as_ref())?;
         self.with_socket(|socket| socket.connect(&address))
     }
 
     /// Connects to the socket of this name; else as [`UnixDatagram::connect`].
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let server = UnixDatagram::bind(format!("\0mainspring-doc-name-{}", std::process::id()))?;
+    /// let client = UnixDatagram::unbound()?;
+    /// client.connect_addr(&server.local_addr()?)?;
+    /// client.send(b"hello").await?;
+    /// assert_eq!(server.recv(&mut [0; 16]).await?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
         use rustix::net::{SocketAddrUnix, connect};
         use std::os::linux::net::SocketAddrExt;
@@ -167,6 +187,18 @@ impl UnixDatagram {
     }
 
     /// Ends one or both directions, for both sockets.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let (one, _other) = UnixDatagram::pair()?;
+    /// one.shutdown(std::net::Shutdown::Write)?;
+    /// assert_eq!(one.send(b"hello").await.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.with_socket(|socket| socket.shutdown(how))
     }
@@ -192,7 +224,7 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.send_to_addr(data, &SocketAddr::from_pathname(path)?).await
+        self.socket.send(data, Some(&in_words(path.as_ref()))).await
     }
 
     /// Sends a datagram to the socket of this name; else as [`UnixDatagram::send_to`].
@@ -202,7 +234,8 @@ impl UnixDatagram {
         self.socket.send(data, Some(&to.to_peer())).await
     }
 
-    /// Sends a datagram to the socket that this one is connected to; else as [`UnixDatagram::send_to`].
+    /// Sends a datagram to the socket that this one is connected to; else as [`UnixDatagram::send_to`]. See
+    /// [`UnixDatagram::pair`].
     ///
     /// Cancel safety: a datagram that is given up was not sent.
     pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
@@ -211,7 +244,7 @@ impl UnixDatagram {
 
     /// Sends a datagram now, or fails with `WouldBlock`. See [`UnixDatagram::writable`].
     pub fn try_send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.socket.try_send(data, Some(&SocketAddr::from_pathname(path)?.to_peer()))
+        self.socket.try_send(data, Some(&in_words(path.as_ref())))
     }
 
     /// Sends a datagram to the connected socket now, or fails with `WouldBlock`. See [`UnixDatagram::writable`].
@@ -237,6 +270,19 @@ impl UnixDatagram {
     /// Receives one datagram as [`UnixDatagram::recv_from`] does, and leaves it to be received again.
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UnixDatagram;
+    ///
+    /// let (one, other) = UnixDatagram::pair()?;
+    /// one.send(b"hello").await?;
+    /// assert_eq!(other.peek_from(&mut [0; 16]).await?.0, 5);
+    /// assert_eq!(other.recv_from(&mut [0; 16]).await?.0, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.socket.receive(|socket| socket.try_peek_from(buffer)).await
     }
@@ -301,8 +347,9 @@ impl UnixDatagram {
     }
 }
 
-fn named(address: socket2::SockAddr) -> io::Result<SocketAddr> {
-    address.as_unix().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a Unix address"))
+/// A path, or an abstract name where it begins with a zero byte.
+fn in_words(path: &Path) -> PeerAddress {
+    PeerAddress::Unix(path.as_os_str().as_bytes().to_vec())
 }
 
 impl fmt::Debug for UnixDatagram {

@@ -38,8 +38,8 @@ mod sys;
 
 pub(crate) use closed::ClosedPoller;
 pub use epoll::open as open_epoll;
-pub(crate) use socket::peek_from;
 pub use socket::{local_address, peer_address};
+pub(crate) use socket::{peek_from, remote_address};
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -93,7 +93,12 @@ pub fn local_address(fd: BorrowedFd<'_>) -> PeerAddress {
 
 /// The address a socket is connected to; `Other` if the kernel does not tell.
 pub fn peer_address(fd: BorrowedFd<'_>) -> PeerAddress {
-    rustix::net::getpeername(fd).ok().flatten().map_or(PeerAddress::Other, in_words)
+    remote_address(fd).unwrap_or(PeerAddress::Other)
+}
+
+/// The same; `NotConnected` if the socket is connected to none.
+pub(crate) fn remote_address(fd: BorrowedFd<'_>) -> io::Result<PeerAddress> {
+    Ok(rustix::net::getpeername(fd)?.map_or(PeerAddress::Other, in_words))
 }
 
 fn in_words(address: SocketAddrAny) -> PeerAddress {

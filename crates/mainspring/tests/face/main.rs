@@ -1,12 +1,18 @@
 //! The Rust face, tested as a program uses it.
 
+mod adversity;
 mod concurrent;
 mod crowds;
 mod executor;
+mod files;
 mod futures;
 mod gathering;
 mod idle;
 mod lifecycle;
+mod lookup;
+#[allow(dead_code, reason = "shared with other targets")]
+#[path = "../support/polls.rs"]
+mod polls;
 mod remote;
 mod runtime;
 mod scheduling;
@@ -23,4 +29,8 @@ mod tcp_protocols;
 mod tcp_streams;
 mod timing;
 mod waiting;
+mod udp;
+mod udp_faults;
+mod udp_protocols;
+mod unix_datagrams;
 mod watching;
