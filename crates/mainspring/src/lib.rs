@@ -36,7 +36,7 @@
 //!   [`EventLoop::create_server`]; [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
 //!   [`net::UnixStream`] are the same with `await`.
 //! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
-//! - [`pipe`] is for pipes: [`EventLoop::connect_read_pipe`], [`EventLoop::connect_write_pipe`].
+//! - [`pipe`] is for pipes and the standard streams: [`pipe::stdin`], [`EventLoop::connect_read_pipe`].
 //! - [`process`] runs and awaits child processes, with streams or with a
 //!   [`SubprocessProtocol`](process::SubprocessProtocol).
 //! - [`signal`] waits for signals; [`EventLoop::add_signal_handler`] calls.

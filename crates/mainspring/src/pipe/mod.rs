@@ -3,12 +3,21 @@
 //! A pipe here is one end of a `pipe(2)` or fifo, a terminal, or a socket that is used in one direction. It is a
 //! [`Transport`] like a connection's, with the engine's pipe transport in it (`reading.rs`, `writing.rs`).
 //!
-//! Regular files are none: the kernel takes them for always ready. [`EventLoop::run_in_executor`] is for those.
+//! [`reader`] and [`writer`] are for any descriptor that is read or written as a stream; [`stdin`], [`stdout`] and
+//! [`stderr`] for those of this process. What the kernel cannot watch, such as a regular file, is read and written by
+//! the loop's executor there (`file.rs`).
 
+mod file;
 mod reading;
+mod std_streams;
+mod streams;
 mod writing;
 
+pub use std_streams::{stderr, stdin, stdout};
+pub use streams::{reader, writer};
+
 pub(crate) use reading::ReadEnd;
+pub(crate) use streams::{reader_on, writer_on};
 pub(crate) use writing::WriteEnd;
 
 use crate::event_loop::EventLoop;

@@ -2,11 +2,10 @@
 
 use super::watched::Watched;
 use crate::event_loop::Core;
-use crate::net::{LIMIT, Stream, StreamReader, StreamWriter};
-use crate::pipe::{ReadEnd, WriteEnd, prepared};
+use crate::net::{StreamReader, StreamWriter};
+use crate::pipe::{reader_on, writer_on};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Output};
 use std::rc::Rc;
@@ -68,9 +67,9 @@ impl Child {
         let watched = Watched::start(core, started)?;
         // Killed if anything fails from here on.
         let mut child = Child { watched, kill_on_drop: true, stdin: None, stdout: None, stderr: None };
-        child.stdin = stdin.map(|pipe| writer(core, pipe.into())).transpose()?;
-        child.stdout = stdout.map(|pipe| reader(core, pipe.into())).transpose()?;
-        child.stderr = stderr.map(|pipe| reader(core, pipe.into())).transpose()?;
+        child.stdin = stdin.map(|pipe| writer_on(core, pipe.into())).transpose()?;
+        child.stdout = stdout.map(|pipe| reader_on(core, pipe.into())).transpose()?;
+        child.stderr = stderr.map(|pipe| reader_on(core, pipe.into())).transpose()?;
         child.kill_on_drop = kill_on_drop;
         Ok(child)
     }
@@ -204,18 +203,6 @@ impl Child {
         let status = self.wait().await?;
         Ok(Output { status, stdout: stdout.unwrap_or_default(), stderr: stderr.unwrap_or_default() })
     }
-}
-
-fn writer(core: &Rc<Core>, pipe: OwnedFd) -> io::Result<StreamWriter> {
-    let kind = prepared(&pipe)?;
-    let stream = Stream::open(LIMIT, |protocol| WriteEnd::open(core, pipe, kind, protocol));
-    Ok(stream.into_split().1)
-}
-
-fn reader(core: &Rc<Core>, pipe: OwnedFd) -> io::Result<StreamReader> {
-    prepared(&pipe)?;
-    let stream = Stream::open(LIMIT, |protocol| ReadEnd::open(core, pipe, protocol));
-    Ok(stream.into_split().0)
 }
 
 /// asyncio's number for an end.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod connected_pipes;
+mod descriptors;
 mod dropping;
 mod faults;
 mod piped;

@@ -1,0 +1,398 @@
+//! A file that the kernel cannot watch, read or written by the executor, as a kind of connection: a regular file, a
+//! device such as `/dev/null`, or a descriptor that is shared with others and must go on blocking.
+//!
+//! # Rules
+//!
+//! - One call at a time is with the executor, so that bytes keep their order. Its end comes back through the loop's inbox,
+//!   with the number of the file that asked: a file itself never leaves its thread.
+//! - While a call is under way the loop keeps the file, also if nobody else does.
+//! - A loop that is closed writes what is left before it goes, and waits for the call under way: a program that ends
+//!   has written what it wrote, as with `println!`.
+
+use crate::engine::Readiness;
+use crate::error::Error;
+use crate::event_loop::{Core, ExceptionContext, Kept, wake_call};
+use crate::executor::SubmitError;
+use crate::host::{Call, Failure, Inbound, RustHost, Source};
+use crate::net::below::{Above, Below, WithFd};
+use crate::net::{Protocol, Transport};
+use crate::transport::{Cx, FlowControl, Notice, Upper, WaterMarks};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How much one call reads.
+const READ_SIZE: usize = 64 * 1024;
+
+thread_local! {
+    /// The files of this thread, by their numbers, which are not used again.
+    static FILES: RefCell<(u64, HashMap<u64, Weak<FileEnd>>)> = RefCell::default();
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Reading,
+    Writing,
+}
+
+/// See the module's text.
+pub(super) struct FileEnd {
+    core: Weak<Core>,
+    above: Above,
+    number: u64,
+    direction: Direction,
+    fd: RawFd,
+    file: RefCell<Option<Arc<Shared>>>,
+    /// Not given to the executor yet, or read and not delivered because reading is paused.
+    waiting: RefCell<Vec<u8>>,
+    /// So many bytes were given to the executor.
+    in_flight: Cell<usize>,
+    /// Where the loop keeps this while a call is under way.
+    kept_as: Cell<Option<usize>>,
+    flow: FlowControl,
+    is_paused: Cell<bool>,
+    is_closing: Cell<bool>,
+    is_lost: Cell<bool>,
+    failure: Cell<Option<Failure>>,
+}
+
+/// What is shared with the call that is under way.
+struct Shared {
+    file: File,
+    /// What the call is to write. Who locks it first does, under the lock: the call, or the loop that is being closed.
+    to_write: Mutex<Vec<u8>>,
+}
+
+impl FileEnd {
+    /// Puts `protocol` on a file that is read.
+    pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, protocol: Rc<dyn Protocol>) -> Transport {
+        Self::open(core, file, protocol, Direction::Reading)
+    }
+
+    /// Puts `protocol` on a file that is written.
+    pub(super) fn open_writing(core: &Rc<Core>, file: OwnedFd, protocol: Rc<dyn Protocol>) -> Transport {
+        Self::open(core, file, protocol, Direction::Writing)
+    }
+
+    fn open(core: &Rc<Core>, file: OwnedFd, protocol: Rc<dyn Protocol>, direction: Direction) -> Transport {
+        let number = FILES.with_borrow_mut(|(made, _)| {
+            *made += 1;
+            *made
+        });
+        let end = Rc::new(FileEnd {
+            core: Rc::downgrade(core),
+            above: Above::new(protocol, None),
+            number,
+            direction,
+            fd: file.as_raw_fd(),
+            file: RefCell::new(Some(Arc::new(Shared { file: File::from(file), to_write: Mutex::default() }))),
+            waiting: RefCell::default(),
+            in_flight: Cell::new(0),
+            kept_as: Cell::new(None),
+            flow: FlowControl::default(),
+            is_paused: Cell::new(false),
+            is_closing: Cell::new(false),
+            is_lost: Cell::new(false),
+            failure: Cell::new(None),
+        });
+        FILES.with_borrow_mut(|(_, files)| files.insert(number, Rc::downgrade(&end)));
+        let this: Rc<dyn Source> = Rc::<FileEnd>::clone(&end);
+        core.call_soon(Call::Notice(Rc::clone(&this), Notice::ConnectionMade));
+        core.call_soon(Call::Notice(Rc::clone(&this), Notice::StartReading));
+        Transport::new(this)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.kept_as.get().is_some()
+    }
+
+    fn size(&self) -> usize {
+        if self.direction == Direction::Writing {
+            self.waiting.borrow().len() + self.in_flight.get()
+        } else {
+            0
+        }
+    }
+
+    /// Has the executor do `call`, which tells the bytes it has read, if it reads.
+    fn submit(
+        self: &Rc<Self>,
+        core: &Core,
+        to_write: Vec<u8>,
+        call: fn(&Shared) -> io::Result<Vec<u8>>,
+    ) -> io::Result<()> {
+        let Some(file) = self.file.borrow().clone() else { return Err(io::ErrorKind::NotConnected.into()) };
+        // Nobody has the lock: no call is under way.
+        *file.lock() = to_write;
+        let (inbox, number) = (Arc::clone(core.inbox()), self.number);
+        let job = move || {
+            let result = call(&file);
+            drop(file);
+            // A loop that is closed does not ask.
+            let _ = wake_call(&inbox, Inbound::Once(Box::new(move || completed(number, result))));
+        };
+        match core.executor().submit(Box::new(job)) {
+            Ok(()) => {
+                self.kept_as.set(Some(core.keep(Rc::<FileEnd>::clone(self))));
+                Ok(())
+            }
+            Err(SubmitError::Closed(_)) => Err(Error::Closed.into()),
+            Err(SubmitError::NoThread(_, error)) => Err(error),
+        }
+    }
+
+    /// Goes on: delivers and reads, or writes, what there is.
+    fn go_on(self: &Rc<Self>, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        let Some(core) = self.core.upgrade() else { return Ok(()) };
+        if self.direction == Direction::Reading && self.is_reading() {
+            let held = self.waiting.take();
+            if !held.is_empty() {
+                self.above.data_received(cx, &held)?;
+            }
+        }
+        if self.is_busy() || self.is_lost.get() {
+            return Ok(());
+        }
+        let submitted = match self.direction {
+            Direction::Reading if self.is_reading() => self.submit(&core, Vec::new(), read_some),
+            Direction::Writing if !self.waiting.borrow().is_empty() => {
+                let data = self.waiting.take();
+                self.in_flight.set(data.len());
+                self.submit(&core, data, |shared| shared.write(&[]).map(|()| Vec::new()))
+            }
+            Direction::Writing if self.is_closing.get() => return self.lose(cx, None),
+            _ => return Ok(()),
+        };
+        submitted.or_else(|error| self.lose(cx, Some(Failure::Io(error))))
+    }
+
+    /// The call that was under way has ended.
+    fn completed(self: &Rc<Self>, cx: Cx<'_, RustHost>, result: io::Result<Vec<u8>>) -> Result<(), Failure> {
+        self.in_flight.set(0);
+        let told = match result {
+            Err(error) => self.lose(cx, Some(Failure::Io(error))),
+            Ok(_) if self.direction == Direction::Writing => {
+                self.flow.shrunk(cx, self.size(), || self.above.resume_writing(cx))
+            }
+            Ok(_) if self.is_closing.get() => Ok(()),
+            Ok(data) if data.is_empty() => {
+                let told = self.above.eof_received(cx).map(drop);
+                told.and(self.lose(cx, None))
+            }
+            Ok(data) => {
+                self.waiting.borrow_mut().extend(data);
+                Ok(())
+            }
+        };
+        told.and(self.go_on(cx))
+    }
+
+    /// Schedules the one `connection_lost`.
+    fn lose(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.is_closing.set(true);
+        if !self.is_lost.replace(true) {
+            self.failure.set(failure);
+            let dropped = self.waiting.take();
+            drop(dropped);
+            cx.engine.call_soon(Call::Notice(Rc::clone(cx.this), Notice::ConnectionLost));
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Writes what the call was to write, if nobody has, and `more`.
+    fn write(&self, more: &[u8]) -> io::Result<()> {
+        let mut to_write = self.lock();
+        let given = std::mem::take(&mut *to_write);
+        let mut file = &self.file;
+        file.write_all(&given)?;
+        file.write_all(more)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        // Nothing under the lock panics.
+        self.to_write.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read_some(shared: &Shared) -> io::Result<Vec<u8>> {
+    let mut data = vec![0; READ_SIZE];
+    loop {
+        match (&shared.file).read(&mut data) {
+            Ok(count) => {
+                data.truncate(count);
+                return Ok(data);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The file of this number, if it is still there.
+fn find(number: u64) -> Option<Rc<FileEnd>> {
+    FILES.with_borrow(|(_, files)| files.get(&number).and_then(Weak::upgrade))
+}
+
+/// A call of the file `number` has ended. On the loop's thread.
+fn completed(number: u64, result: io::Result<Vec<u8>>) {
+    let Some((end, core)) = find(number).and_then(|end| end.core.upgrade().map(|core| (end, core))) else {
+        return;
+    };
+    let kept = end.kept_as.take().and_then(|place| core.release(place));
+    let this: Rc<dyn Source> = Rc::<FileEnd>::clone(&end);
+    if let Err(failure) = end.completed(Cx { engine: &core.engine, this: &this }, result) {
+        core.call_exception_handler(&ExceptionContext::of_failure("A protocol's callback failed", failure));
+    }
+    drop(kept);
+}
+
+impl Kept for FileEnd {
+    fn let_go(&self) {
+        if self.direction == Direction::Reading {
+            return;
+        }
+        let file = self.file.borrow().clone();
+        let rest = self.waiting.take();
+        let written = file.map_or(Ok(()), |file| file.write(&rest));
+        if let (Err(error), Some(core)) = (written, self.core.upgrade()) {
+            let message = "The last of what was written to a file could not be";
+            core.call_exception_handler(&ExceptionContext::new(message).with_error(error));
+        }
+    }
+}
+
+impl Drop for FileEnd {
+    fn drop(&mut self) {
+        // A thread that is ending has let go of its list already.
+        let _ = FILES.try_with(|files| files.borrow_mut().1.remove(&self.number));
+    }
+}
+
+impl Source for FileEnd {
+    fn io_ready(self: Rc<Self>, _: &Core, _: Readiness) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = self.clone();
+        let cx = Cx { engine: &core.engine, this: &this };
+        match notice {
+            Notice::ConnectionMade => self.above.connection_made(cx),
+            Notice::StartReading => self.go_on(cx),
+            Notice::ConnectionLost => {
+                let told = self.above.connection_lost(cx, self.failure.take());
+                let file = self.file.take();
+                drop(file);
+                told.and(self.above.detach(cx))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn below(&self) -> Option<&dyn Below> {
+        Some(self)
+    }
+}
+
+impl Below for FileEnd {
+    fn core(&self) -> &Weak<Core> {
+        &self.core
+    }
+
+    fn above(&self) -> &Above {
+        &self.above
+    }
+
+    fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
+        if self.direction == Direction::Reading {
+            return Err(Failure::Io(io::Error::new(io::ErrorKind::Unsupported, "this file is only read")));
+        }
+        if self.is_closing.get() || data.is_empty() {
+            return Ok(());
+        }
+        self.waiting.borrow_mut().extend_from_slice(data);
+        // At once: a program that ends now has written it all the same.
+        if let Some(this) = find(self.number) {
+            this.go_on(cx)?;
+        }
+        self.flow.grown(cx, self.size(), || self.above.pause_writing(cx))
+    }
+
+    fn can_write_eof(&self) -> bool {
+        self.direction == Direction::Writing
+    }
+
+    fn write_eof(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.close(cx)
+    }
+
+    fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        if self.is_closing.replace(true) {
+            return Ok(());
+        }
+        if self.size() == 0 { self.lose(cx, None) } else { Ok(()) }
+    }
+
+    fn abort(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.lose(cx, failure)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.get()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost.get()
+    }
+
+    fn pause_reading(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        let changes = self.is_reading();
+        self.is_paused.set(self.is_paused.get() || changes);
+        Ok(changes)
+    }
+
+    fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        let changes = !self.is_closing.get() && self.is_paused.replace(false);
+        if changes {
+            // In the next pass: nobody is called from inside of their own call.
+            cx.engine.call_soon(Call::Notice(Rc::clone(cx.this), Notice::StartReading));
+        }
+        Ok(changes)
+    }
+
+    fn is_reading(&self) -> bool {
+        self.direction == Direction::Reading && !self.is_closing.get() && !self.is_paused.get()
+    }
+
+    fn is_writing_paused(&self) -> bool {
+        self.flow.is_paused()
+    }
+
+    fn write_buffer_size(&self, _: Cx<'_, RustHost>) -> Result<usize, Failure> {
+        Ok(self.size())
+    }
+
+    fn water_marks(&self) -> WaterMarks {
+        self.flow.marks()
+    }
+
+    fn set_water_marks(&self, cx: Cx<'_, RustHost>, marks: WaterMarks) -> Result<(), Failure> {
+        self.flow.set_marks(marks);
+        self.flow.grown(cx, self.size(), || self.above.pause_writing(cx))
+    }
+
+    fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
+        let file = self.file.borrow().clone().ok_or(io::ErrorKind::NotConnected)?;
+        use_it(file.file.as_fd())
+    }
+}

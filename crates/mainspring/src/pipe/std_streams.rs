@@ -1,0 +1,94 @@
+//! The standard streams of this process.
+//!
+//! They are shared, with the other users in this process and with whoever has started it, and being non-blocking is a
+//! property of what is shared: a program that left its terminal so would upset the shell that it came from. So it is
+//! never set here. A pipe or a terminal is opened once more, by its name in `/proc`, and only our own way to it is
+//! non-blocking. Where that cannot be done (a regular file, which needs it not; a socket; no `/proc`) the executor does
+//! the blocking calls.
+
+use super::streams::{blocking_reader, blocking_writer, current, reader_on, writer_on};
+use crate::net::{StreamReader, StreamWriter};
+use rustix::fs::{Mode, OFlags};
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The standard input of this process as a stream, on the loop that runs here.
+///
+/// A pipe or a terminal is watched by the loop. Anything else is read by a thread of the loop's executor, which stays in
+/// its call until something comes, also when the loop is closed.
+///
+/// Each call makes a reader of its own, with a buffer of its own: what one has taken no other will see. The same holds for
+/// [`std::io::stdin`].
+///
+/// ```no_run
+/// # mainspring::run(async {
+/// let stdin = mainspring::pipe::stdin()?;
+/// let line = stdin.read_line().await?;
+/// println!("{} bytes", line.len());
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn stdin() -> io::Result<StreamReader> {
+    let core = current()?;
+    match opened_again(io::stdin().as_fd(), OFlags::RDONLY) {
+        Some(own) => reader_on(&core, own),
+        None => Ok(blocking_reader(&core, own_number(io::stdin().as_fd())?)),
+    }
+}
+
+/// The standard output of this process as a stream, on the loop that runs here.
+///
+/// Nothing is buffered in front of it, and what [`println!`] has buffered is not written first. A pipe or a terminal is
+/// watched by the loop; anything else is written by the loop's executor, and is all written when the loop is closed.
+///
+/// ```
+/// # mainspring::run(async {
+/// let stdout = mainspring::pipe::stdout()?;
+/// stdout.write_all(b"hello\n").await?;
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn stdout() -> io::Result<StreamWriter> {
+    std_writer(io::stdout().as_fd())
+}
+
+/// The standard error of this process as a stream, on the loop that runs here. See [`stdout`].
+///
+/// ```
+/// # mainspring::run(async {
+/// let stderr = mainspring::pipe::stderr()?;
+/// stderr.write_all(b"oh\n").await?;
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn stderr() -> io::Result<StreamWriter> {
+    std_writer(io::stderr().as_fd())
+}
+
+fn std_writer(shared: BorrowedFd<'_>) -> io::Result<StreamWriter> {
+    let core = current()?;
+    match opened_again(shared, OFlags::WRONLY) {
+        Some(own) => writer_on(&core, own),
+        None => Ok(blocking_writer(&core, own_number(shared)?)),
+    }
+}
+
+/// A number of our own for what is shared, to close when we like.
+fn own_number(shared: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    shared.try_clone_to_owned()
+}
+
+/// A way of our own to a pipe or terminal; `None` for anything else, and where the system does not let us.
+fn opened_again(shared: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
+    let mode = rustix::fs::fstat(shared).ok()?.st_mode;
+    let is_pipe = rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::Fifo;
+    if !is_pipe && !shared.is_terminal() {
+        return None;
+    }
+    let name = format!("/proc/self/fd/{}", shared.as_raw_fd());
+    let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    rustix::fs::open(name, flags, Mode::empty()).ok()
+}

@@ -1,0 +1,95 @@
+//! Any descriptor as a stream.
+
+use super::file::FileEnd;
+use super::reading::ReadEnd;
+use super::writing::WriteEnd;
+use crate::event_loop::{Core, running_core};
+use crate::net::{LIMIT, Protocol, Stream, StreamReader, StreamWriter, Transport};
+use crate::transport::{PipeKind, prepare_pipe};
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+/// Reads `file` as a stream, on the loop that runs here.
+///
+/// A pipe, a fifo, a socket or a terminal is watched by the loop, and becomes non-blocking, also for others who have
+/// the same end open. A regular file or another device is read by the loop's executor.
+///
+/// ```
+/// # mainspring::run(async {
+/// let (reader, mut writer) = std::io::pipe()?;
+/// let reader = mainspring::pipe::reader(reader)?;
+/// std::io::Write::write_all(&mut writer, b"one\ntwo\n")?;
+/// assert_eq!(reader.read_line().await?, b"one\n");
+///
+/// let file = mainspring::pipe::reader(std::fs::File::open("Cargo.toml")?)?;
+/// assert_eq!(file.read_to_end().await?, std::fs::read("Cargo.toml")?);
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn reader(file: impl Into<OwnedFd>) -> io::Result<StreamReader> {
+    reader_on(&current()?, file.into())
+}
+
+/// Writes `file` as a stream, on the loop that runs here. What is said of `file` at [`reader`] holds here too.
+///
+/// Dropping the writer closes the file after what is queued. A loop that is closed before that has written what went to
+/// the executor; what waits for a slow pipe is lost then.
+///
+/// ```
+/// # mainspring::run(async {
+/// let (reader, writer) = std::io::pipe()?;
+/// let writer = mainspring::pipe::writer(writer)?;
+/// writer.write_all(b"through the pipe").await?;
+/// drop(writer);
+/// assert_eq!(mainspring::pipe::reader(reader)?.read_to_end().await?, b"through the pipe");
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn writer(file: impl Into<OwnedFd>) -> io::Result<StreamWriter> {
+    writer_on(&current()?, file.into())
+}
+
+pub(super) fn current() -> io::Result<Rc<Core>> {
+    running_core().ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))
+}
+
+pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamReader> {
+    core.check_open()?;
+    let open: Open<'_> = match watchable(&file)? {
+        Some(_) => Box::new(|protocol| ReadEnd::open(core, file, protocol)),
+        None => Box::new(|protocol| FileEnd::open_reading(core, file, protocol)),
+    };
+    Ok(Stream::open(LIMIT, open).into_split().0)
+}
+
+pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWriter> {
+    core.check_open()?;
+    let open: Open<'_> = match watchable(&file)? {
+        Some(kind) => Box::new(move |protocol| WriteEnd::open(core, file, kind, protocol)),
+        None => Box::new(|protocol| FileEnd::open_writing(core, file, protocol)),
+    };
+    Ok(Stream::open(LIMIT, open).into_split().1)
+}
+
+/// The same for a file that must stay as it is, and is read by the executor.
+pub(super) fn blocking_reader(core: &Rc<Core>, file: OwnedFd) -> StreamReader {
+    Stream::open(LIMIT, |protocol| FileEnd::open_reading(core, file, protocol)).into_split().0
+}
+
+/// The same for one that is written.
+pub(super) fn blocking_writer(core: &Rc<Core>, file: OwnedFd) -> StreamWriter {
+    Stream::open(LIMIT, |protocol| FileEnd::open_writing(core, file, protocol)).into_split().1
+}
+
+type Open<'a> = Box<dyn FnOnce(Rc<dyn Protocol>) -> Transport + 'a>;
+
+/// Its kind, if it is one that the kernel can watch, which it is prepared for then. Of the devices only terminals
+/// are: the kernel refuses `/dev/null`.
+fn watchable(file: &OwnedFd) -> io::Result<Option<PipeKind>> {
+    let is_device = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode)
+        == rustix::fs::FileType::CharacterDevice;
+    if is_device && !file.as_fd().is_terminal() { Ok(None) } else { prepare_pipe(file) }
+}
