@@ -10,9 +10,7 @@
 //!   has written what it wrote, as with `println!`.
 
 use crate::engine::Readiness;
-use crate::error::Error;
-use crate::event_loop::{Core, ExceptionContext, Kept, wake_call};
-use crate::executor::SubmitError;
+use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
 use crate::net::below::{Above, Below, WithFd};
 use crate::net::{Protocol, Transport};
@@ -135,14 +133,10 @@ impl FileEnd {
             // A loop that is closed does not ask.
             let _ = wake_call(&inbox, Inbound::Once(Box::new(move || completed(number, result))));
         };
-        match core.executor().submit(Box::new(job)) {
-            Ok(()) => {
-                self.kept_as.set(Some(core.keep(Rc::<FileEnd>::clone(self))));
-                Ok(())
-            }
-            Err(SubmitError::Closed(_)) => Err(Error::Closed.into()),
-            Err(SubmitError::NoThread(_, error)) => Err(error),
-        }
+        // What it has to say comes through the inbox, not through this future.
+        drop(run_in_executor(core, job)?);
+        self.kept_as.set(Some(core.keep(Rc::<FileEnd>::clone(self))));
+        Ok(())
     }
 
     /// Goes on: delivers and reads, or writes, what there is.

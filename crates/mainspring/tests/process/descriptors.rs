@@ -127,6 +127,17 @@ fn a_program_that_ends_at_once_has_written_what_it_wrote() {
 }
 
 #[test]
+fn a_loop_is_not_idle_before_a_file_is_written() {
+    let file = regular_file();
+    let event_loop = new_loop();
+    let copy = file.try_clone().unwrap();
+    let writing = event_loop.spawn(async move { writer(copy).unwrap().write(&much()) }).unwrap();
+    assert_eq!(event_loop.run_until_idle().unwrap(), 0);
+    assert!(writing.is_finished());
+    assert!(contents(&file) == much());
+}
+
+#[test]
 fn a_file_that_cannot_be_written_fails_its_writer() {
     on_every_backend(|_| async {
         // Open to read only.

@@ -168,6 +168,15 @@ fn waiting_for_a_process_of_a_closed_loop_is_an_error_and_looking_is_not() {
 }
 
 #[test]
+fn a_loop_is_not_idle_before_its_processes_have_ended() {
+    let event_loop = new_loop();
+    let waiting =
+        event_loop.spawn(async { Command::shell("exit 6").status().await.unwrap().code() }).unwrap();
+    assert_eq!(event_loop.run_until_idle().unwrap(), 0);
+    assert_eq!(run_on(&event_loop, waiting).unwrap(), Some(6));
+}
+
+#[test]
 fn two_hundred_processes_at_once() {
     on_every_backend(|event_loop: EventLoop| async move {
         let children: Vec<_> = (0..200)
