@@ -182,6 +182,27 @@ fn no_signal_is_sent_to_a_child_that_somebody_else_waited_for() {
 }
 
 #[test]
+fn a_forked_copy_of_this_process_sends_its_parents_children_nothing() {
+    for open in WAYS {
+        let child = runs_until_closed();
+        let watch = open(pid_of(&child)).unwrap();
+        // SAFETY: the copy makes system calls and ends; it allocates nothing and takes no lock.
+        let sent = match unsafe { libc::fork() } {
+            0 => {
+                let sent = watch.send_signal(libc::SIGKILL);
+                // SAFETY: ends the copy at once, without what the test's own process does at its end.
+                unsafe { libc::_exit(if matches!(sent, Ok(false)) { 0 } else { 1 }) }
+            }
+            copy => end_of(&ChildWatch::open(copy).unwrap()),
+        };
+        assert_eq!(sent, ChildExit::Exited(0));
+        assert_eq!(watch.try_wait().unwrap(), None);
+        drop(child);
+        assert_eq!(end_of(&watch), ChildExit::Exited(7));
+    }
+}
+
+#[test]
 fn a_real_time_signal_reaches_a_child_and_what_is_no_signal_is_refused() {
     for open in WAYS {
         let child = runs_until_closed();

@@ -38,10 +38,20 @@ use std::rc::Rc;
 /// ```
 pub struct Command {
     std: std::process::Command,
-    /// Which of stdin, stdout and stderr the user has set.
-    has_stdio: [bool; 3],
+    stdio: [Setting; 3],
     kill_on_drop: bool,
     identity: Identity,
+}
+
+/// Who has set one of the standard streams.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    /// Nobody, here. std may have.
+    None,
+    /// The user.
+    Users,
+    /// We have, for one start: the next one may want something else.
+    Ours,
 }
 
 impl Command {
@@ -123,21 +133,21 @@ impl Command {
 
     /// Its standard input: [`Stdio::piped`], [`Stdio::inherit`], [`Stdio::null`], or any descriptor or file.
     pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
-        self.has_stdio[0] = true;
+        self.stdio[0] = Setting::Users;
         self.std.stdin(stdin);
         self
     }
 
     /// Its standard output, likewise.
     pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
-        self.has_stdio[1] = true;
+        self.stdio[1] = Setting::Users;
         self.std.stdout(stdout);
         self
     }
 
     /// Its standard error, likewise.
     pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
-        self.has_stdio[2] = true;
+        self.stdio[2] = Setting::Users;
         self.std.stderr(stderr);
         self
     }
@@ -244,6 +254,11 @@ impl Command {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn spawn(&mut self) -> io::Result<Child> {
+        self.inherit_stdio();
+        self.spawn_as_set()
+    }
+
+    fn spawn_as_set(&mut self) -> io::Result<Child> {
         let core = running_core()
             .ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))?;
         Child::start(&core, self.start(&core)?, self.kill_on_drop)
@@ -276,20 +291,26 @@ impl Command {
     /// Cancel safety: as of [`Command::status`]; what was collected is lost.
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
         self.default_stdio([Stdio::null, Stdio::piped, Stdio::piped]);
-        let child = self.spawn();
+        let child = self.spawn_as_set();
         async move { child?.wait_with_output().await }
     }
 
-    /// Sets the standard streams that the user has not. Stays so, as with std.
-    pub(super) fn default_stdio(&mut self, [stdin, stdout, stderr]: [fn() -> Stdio; 3]) {
-        if !self.has_stdio[0] {
-            self.stdin(stdin());
+    /// Sets the standard streams that the user has not, for one start.
+    pub(super) fn default_stdio(&mut self, defaults: [fn() -> Stdio; 3]) {
+        let setters =
+            [std::process::Command::stdin, std::process::Command::stdout, std::process::Command::stderr];
+        for ((setting, default), set) in self.stdio.iter_mut().zip(defaults).zip(setters) {
+            if *setting != Setting::Users {
+                *setting = Setting::Ours;
+                set(&mut self.std, default());
+            }
         }
-        if !self.has_stdio[1] {
-            self.stdout(stdout());
-        }
-        if !self.has_stdio[2] {
-            self.stderr(stderr());
+    }
+
+    /// Lets it inherit the standard streams that were set for a former start only.
+    fn inherit_stdio(&mut self) {
+        if self.stdio.contains(&Setting::Ours) {
+            self.default_stdio([Stdio::inherit; 3]);
         }
     }
 
@@ -305,10 +326,10 @@ impl Command {
     }
 }
 
-/// The standard streams count as not set: [`Command::output`] pipes them.
+/// [`Command::output`] pipes the standard streams even if they were set there; [`Command::spawn`] leaves them.
 impl From<std::process::Command> for Command {
     fn from(std: std::process::Command) -> Self {
-        Command { std, has_stdio: [false; 3], kill_on_drop: false, identity: Identity::default() }
+        Command { std, stdio: [Setting::None; 3], kill_on_drop: false, identity: Identity::default() }
     }
 }
 

@@ -24,6 +24,9 @@
 //! [`Child`] was dropped. If the loop is closed first, a thread does. So no zombies are left, as long as the loop is
 //! run or closed in the end.
 //!
+//! A process that ignores SIGCHLD leaves the waiting to the kernel, which then keeps no status: [`Child::wait`] is an
+//! error there, as if somebody else had waited.
+//!
 //! # Signals
 //!
 //! A signal reaches the child or nobody: it is sent by the pidfd, or by a process id that is known to be the child's

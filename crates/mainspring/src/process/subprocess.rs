@@ -25,7 +25,33 @@ use std::rc::{Rc, Weak};
 /// A process that a [`SubprocessProtocol`] is told of. A clone is the same one.
 ///
 /// Made by [`EventLoop::subprocess_exec`]. Dropping it changes nothing: the loop keeps it until the process has ended
-/// and its pipes are gone.
+/// and its pipes are gone. It belongs to its loop and its thread, so it is not `Send`.
+///
+/// ```
+/// use mainspring::EventLoop;
+/// use mainspring::process::{Command, SubprocessProtocol, SubprocessTransport};
+///
+/// struct Talkative;
+///
+/// impl SubprocessProtocol for Talkative {
+///     fn connection_made(&self, transport: &SubprocessTransport) {
+///         if let Some(stdin) = transport.get_pipe_transport(0) {
+///             stdin.write(b"good morning");
+///             stdin.close();
+///         }
+///     }
+///     fn pipe_data_received(&self, _: &SubprocessTransport, fd: i32, data: &[u8]) {
+///         println!("{fd}: {}", String::from_utf8_lossy(data));
+///     }
+/// }
+///
+/// let event_loop = EventLoop::new()?;
+/// let started = event_loop.subprocess_exec(&mut Command::new("cat"), || Talkative);
+/// let (transport, _) = event_loop.run_until_complete(started)??;
+/// event_loop.run_until_idle()?;
+/// assert_eq!(transport.get_returncode(), Some(0));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct SubprocessTransport {
     inner: Rc<Inner>,

@@ -44,6 +44,29 @@ fn a_command_may_be_spawned_again_and_again() {
 }
 
 #[test]
+fn what_one_start_pipes_the_next_inherits() {
+    on_every_backend(|event_loop: mainspring::EventLoop| async move {
+        let mut command = Command::new("true");
+        assert!(command.output().await.unwrap().status.success());
+        let child = command.spawn().unwrap();
+        assert!(child.stdin.is_none() && child.stdout.is_none() && child.stderr.is_none());
+        child.wait().await.unwrap();
+        struct Quiet;
+        impl mainspring::process::SubprocessProtocol for Quiet {}
+        let (transport, _) = event_loop.subprocess_exec(&mut command, || Quiet).await.unwrap();
+        assert!((0..3).all(|fd| transport.get_pipe_transport(fd).is_some()));
+        transport.close();
+        let child = command.stdin(Stdio::piped()).spawn().unwrap();
+        assert!(child.stdin.is_some() && child.stdout.is_none());
+        child.wait().await.unwrap();
+        drop(child);
+        while event_loop.metrics().descriptors > 0 {
+            mainspring::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    });
+}
+
+#[test]
 fn a_command_of_std_is_taken_over() {
     on_every_backend(|_| async {
         let mut std = std::process::Command::new("echo");
@@ -52,6 +75,12 @@ fn a_command_of_std_is_taken_over() {
         assert_eq!(command.as_std().get_program(), "echo");
         command.as_std_mut().arg("own");
         assert_eq!(said_by(&mut command).await, "std's own");
+
+        let mut std = std::process::Command::new("true");
+        std.stdin(Stdio::piped());
+        let child = Command::from(std).spawn().unwrap();
+        assert!(child.stdin.is_some());
+        child.wait().await.unwrap();
     });
 }
 

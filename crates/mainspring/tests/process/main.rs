@@ -5,6 +5,7 @@ mod connected_pipes;
 mod descriptors;
 mod dropping;
 mod faults;
+mod leaks;
 mod piped;
 mod protocols;
 mod signalling;
