@@ -46,6 +46,13 @@
 //! - [`fs`] has files, read and written in threads.
 //! - [`testing`] has virtual time and a back end that fails on demand.
 //!
+//! # Features
+//!
+//! None is on unless it is asked for.
+//!
+//! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind.
+//! - `hyper`: HTTP by hyper on this loop, in `hyper`.
+//!
 //! # The layer below
 //!
 //! The same engine carries the Python package of the same name. Its parts ([`engine`], [`transport`],
