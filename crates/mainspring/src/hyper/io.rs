@@ -26,7 +26,7 @@ use std::task::{Context, Poll, ready};
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct HyperIo<T> {
     stream: T,
 }

@@ -120,21 +120,33 @@ pub(super) async fn put_on<P: Protocol>(
     peer: PeerAddress,
     protocol_factory: impl FnOnce() -> P,
 ) -> io::Result<(Transport, Rc<P>)> {
-    /// A connection nobody has been given yet.
-    struct Unclaimed(Option<Transport>);
-    impl Drop for Unclaimed {
-        fn drop(&mut self) {
-            if let Some(transport) = self.0.take() {
-                transport.abort();
-            }
-        }
-    }
     let protocol = Rc::new(protocol_factory());
     let transport = SocketConnection::open(core, socket, peer, Rc::<P>::clone(&protocol), None);
-    let mut unclaimed = Unclaimed(Some(transport.clone()));
+    let unclaimed = Unclaimed::new(&transport);
     after_what_is_ready(core).await;
-    unclaimed.0 = None;
+    unclaimed.claim();
     Ok((transport, protocol))
+}
+
+/// A connection nobody has been given yet: it is aborted if nobody ever is.
+pub(super) struct Unclaimed(Option<Transport>);
+
+impl Unclaimed {
+    pub(super) fn new(transport: &Transport) -> Self {
+        Unclaimed(Some(transport.clone()))
+    }
+
+    pub(super) fn claim(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(transport) = self.0.take() {
+            transport.abort();
+        }
+    }
 }
 
 /// Waits until everything has run that is ready now, also if it is polled for another reason meanwhile.

@@ -180,6 +180,21 @@ fn any_stream_can_be_made_secure_and_more_than_once() {
 }
 
 #[test]
+fn a_file_is_sent_through_tls_not_past_it() {
+    on_both(async |_| {
+        let (near, far) = pair().await;
+        let path = std::env::temp_dir().join(format!("mainspring-tls-file-{}", std::process::id()));
+        std::fs::write(&path, pattern(MUCH)).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let reading = spawn(async move { far.read_to_end().await.unwrap() });
+        assert_eq!(near.sendfile(&file, 0, None).await.unwrap(), MUCH as u64);
+        near.shutdown();
+        assert!(reading.await.unwrap() == pattern(MUCH));
+    });
+}
+
+#[test]
 fn a_reader_that_stops_makes_the_peer_wait() {
     on_both(async |_| {
         let (near, far) = pair().await;

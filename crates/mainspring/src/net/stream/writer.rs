@@ -129,7 +129,7 @@ impl StreamWriter {
         self.ends.transport.write_eof();
     }
 
-    /// Whether [`write_eof`](StreamWriter::write_eof) is possible: not over TLS.
+    /// Whether [`write_eof`](StreamWriter::write_eof) is possible.
     pub fn can_write_eof(&self) -> bool {
         self.ends.transport.can_write_eof()
     }

@@ -1,6 +1,5 @@
 //! `TlsAcceptor`: the server's side.
 
-use super::connector::running_loop;
 use super::protocol::{Setup, TlsProtocol};
 use super::stream::TlsStream;
 use super::upgrade::{Limits, establish, upgrade};
@@ -108,7 +107,7 @@ impl TlsAcceptor {
     ) -> io::Result<Server> {
         let acceptor = self.clone();
         let factory = move || acceptor.protocol(Rc::new(protocol_factory()));
-        running_loop()?.create_server(address, backlog, factory).await
+        ServerOptions::new().backlog(backlog).create_server(address, factory).await
     }
 
     /// Listens on every address of `address` on the loop that runs here, and runs a task for each connection that comes

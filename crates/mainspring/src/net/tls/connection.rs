@@ -122,7 +122,8 @@ impl Below for TlsConnection {
     fn write_vectored(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
         self.check_write().map_err(refused)?;
         // One chunk, so that small pieces share a record.
-        let chunk = pieces.iter().flat_map(|piece| piece.iter().copied()).collect::<Vec<_>>();
+        let mut chunk = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum());
+        pieces.iter().for_each(|piece| chunk.extend_from_slice(piece));
         if chunk.is_empty() { Ok(()) } else { self.machine.write(cx, [chunk]) }
     }
 

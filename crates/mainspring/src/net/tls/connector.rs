@@ -4,8 +4,7 @@ use super::error::TlsError;
 use super::protocol::{Setup, TlsProtocol};
 use super::stream::TlsStream;
 use super::upgrade::{Limits, establish, upgrade};
-use crate::event_loop::EventLoop;
-use crate::net::{Protocol, Stream, TcpStream, ToAddress, Transport, current_core};
+use crate::net::{ConnectOptions, Protocol, Stream, TcpStream, ToAddress, Transport};
 use crate::tls::TlsOptions;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection};
@@ -110,8 +109,7 @@ impl TlsConnector {
         let protocol = Rc::new(protocol_factory());
         let tls = self.protocol(server_name, Rc::<P>::clone(&protocol))?;
         tls.expect_handshake();
-        let event_loop = running_loop()?;
-        let (below, tls) = event_loop.create_connection(address, || tls).await?;
+        let (below, tls) = ConnectOptions::new().create_connection(address, || tls).await?;
         Ok((establish(&below, &tls).await?, protocol))
     }
 
@@ -150,12 +148,6 @@ impl TlsConnector {
         let options = TlsOptions { is_upgrade: true, ..self.options() };
         upgrade(transport, &[], self.session(server_name)?, protocol, options).await
     }
-}
-
-/// The loop that runs here.
-pub(super) fn running_loop() -> io::Result<EventLoop> {
-    current_core()?;
-    Ok(EventLoop::current())
 }
 
 impl fmt::Debug for TlsConnector {

@@ -1,6 +1,7 @@
 //! What the two sides of TLS share: time limits, and waiting for a handshake without leaving anything behind.
 
 use super::protocol::{Setup, TlsProtocol};
+use crate::net::connect::Unclaimed;
 use crate::net::{Protocol, Transport};
 use crate::tls::TlsOptions;
 use rustls::Connection;
@@ -33,22 +34,11 @@ impl Limits {
     }
 }
 
-/// Aborts a connection that nobody has been given yet.
-struct Unclaimed(Option<Transport>);
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        if let Some(transport) = self.0.take() {
-            transport.abort();
-        }
-    }
-}
-
 /// Waits for the handshake on a transport that has `protocol` on it. Given up, or failed, the connection is aborted.
 pub(super) async fn establish(below: &Transport, protocol: &TlsProtocol) -> io::Result<Transport> {
-    let mut unclaimed = Unclaimed(Some(below.clone()));
+    let unclaimed = Unclaimed::new(below);
     let secure = protocol.handshake().await?;
-    unclaimed.0 = None;
+    unclaimed.claim();
     Ok(secure)
 }
 
