@@ -16,6 +16,8 @@ pub enum Error {
     ShutDown,
     /// [`EventLoop::stop`](crate::EventLoop::stop) was called before the run had come to its end.
     Stopped,
+    /// Ctrl-C was pressed before the future was done, and the [`Runner`](crate::Runner) was told to end it then.
+    Interrupted,
     /// The future has its result already, or was cancelled.
     AlreadyDone,
     /// A low-water mark above its high-water mark.
@@ -36,6 +38,7 @@ impl fmt::Display for Error {
             Error::Closed => f.write_str("the event loop is closed"),
             Error::ShutDown => f.write_str("the runtime is shut down and accepts nothing more"),
             Error::Stopped => f.write_str("the event loop was stopped before it was done"),
+            Error::Interrupted => f.write_str("interrupted before the future was done"),
             Error::AlreadyDone => f.write_str("the future is already done"),
             Error::InvalidLimits { high, low } => {
                 write!(f, "the high-water mark ({high}) must not be below the low one ({low})")

@@ -10,6 +10,7 @@ use crate::timers::TimerKey;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
+use std::panic::Location;
 use std::rc::{Rc, Weak};
 
 /// A closure to be called once, or not at all.
@@ -21,6 +22,11 @@ pub(crate) trait Callback {
     fn cancel(&self);
 
     fn is_cancelled(&self) -> bool;
+
+    /// Where it was scheduled, if that was kept.
+    fn location(&self) -> Option<&'static Location<'static>> {
+        None
+    }
 }
 
 pub(crate) struct Once<F> {
@@ -30,7 +36,13 @@ pub(crate) struct Once<F> {
 
 impl<F: FnOnce() + 'static> Once<F> {
     pub(crate) fn shared(closure: F) -> Rc<dyn Callback> {
-        Rc::new(Once { closure: Cell::new(Some(closure)), cancelled: Cell::new(false) })
+        Rc::new(Once::new(closure))
+    }
+}
+
+impl<F> Once<F> {
+    fn new(closure: F) -> Self {
+        Once { closure: Cell::new(Some(closure)), cancelled: Cell::new(false) }
     }
 }
 
@@ -48,6 +60,36 @@ impl<F: FnOnce()> Callback for Once<F> {
 
     fn is_cancelled(&self) -> bool {
         self.cancelled.get()
+    }
+}
+
+/// A closure that knows where it was scheduled.
+pub(crate) struct Traced<F> {
+    once: Once<F>,
+    location: &'static Location<'static>,
+}
+
+impl<F: FnOnce() + 'static> Traced<F> {
+    pub(crate) fn shared(closure: F, location: &'static Location<'static>) -> Rc<dyn Callback> {
+        Rc::new(Traced { once: Once::new(closure), location })
+    }
+}
+
+impl<F: FnOnce()> Callback for Traced<F> {
+    fn run(&self) {
+        self.once.run();
+    }
+
+    fn cancel(&self) {
+        self.once.cancel();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.once.is_cancelled()
+    }
+
+    fn location(&self) -> Option<&'static Location<'static>> {
+        Some(self.location)
     }
 }
 
@@ -72,7 +114,11 @@ impl Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("cancelled", &self.cancelled()).finish_non_exhaustive()
+        let mut handle = f.debug_struct("Handle");
+        if let Some(location) = self.0.location() {
+            handle.field("scheduled", &format_args!("{location}"));
+        }
+        handle.field("cancelled", &self.cancelled()).finish_non_exhaustive()
     }
 }
 

@@ -4,10 +4,11 @@
 //! loop's exception handler: nothing a program does on the loop ends the loop.
 
 use crate::engine::{Host, Readiness};
-use crate::event_loop::{Core, ExceptionContext};
+use crate::event_loop::{Core, Debugging, ExceptionContext, Slow};
 use crate::handle::Callback;
 use crate::net::Below;
 use crate::panics::catch;
+use crate::ready::Lane;
 use crate::transport::{Notice, TransportHost};
 use async_task::Runnable;
 use std::cell::OnceCell;
@@ -22,8 +23,10 @@ pub(crate) enum Call {
     Handle(Rc<dyn Callback>),
     /// A closure nobody can cancel: it came from another thread.
     Once(Box<dyn FnOnce()>),
-    /// One step of a task.
-    Task(Runnable),
+    /// One step of a task, and the lane where its steps wait.
+    Task(Runnable, Lane),
+    /// Somebody waits for a time when nothing else is ready.
+    Idle(Rc<dyn Watch>),
     /// Wakes whoever sleeps.
     Wake(Waker),
     /// One step of the future that [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete)
@@ -42,7 +45,7 @@ pub(crate) enum Call {
 /// What other threads send.
 pub(crate) enum Inbound {
     Once(Box<dyn FnOnce() + Send>),
-    Task(Runnable),
+    Task(Runnable, Lane),
     Main,
     Stop,
 }
@@ -51,7 +54,7 @@ impl From<Inbound> for Call {
     fn from(inbound: Inbound) -> Self {
         match inbound {
             Inbound::Once(call) => Call::Once(call),
-            Inbound::Task(runnable) => Call::Task(runnable),
+            Inbound::Task(runnable, lane) => Call::Task(runnable, lane),
             Inbound::Main => Call::Main,
             Inbound::Stop => Call::Stop,
         }
@@ -109,6 +112,7 @@ impl From<Failure> for io::Error {
 #[derive(Default)]
 pub(crate) struct RustHost {
     core: OnceCell<Weak<Core>>,
+    debugging: Debugging,
 }
 
 impl RustHost {
@@ -116,6 +120,10 @@ impl RustHost {
     pub(crate) fn bind(&self, core: &Rc<Core>) {
         // Bound once, by the builder.
         let _ = self.core.set(Rc::downgrade(core));
+    }
+
+    pub(crate) fn debugging(&self) -> &Debugging {
+        &self.debugging
     }
 
     /// `None` when the loop is being taken apart.
@@ -137,22 +145,14 @@ impl RustHost {
             Err(text) => self.tell(ExceptionContext::of_panic(message, text)),
         }
     }
-}
 
-impl Host for RustHost {
-    type Call = Call;
-    type Watch = Rc<dyn Watch>;
-    type Source = Rc<dyn Source>;
-    type Inbound = Inbound;
-    type Error = Failure;
-
-    fn run_call(&self, call: Call) -> Result<(), Failure> {
+    fn run(&self, call: Call) {
         let ran = match call {
             Call::Handle(callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
-            Call::Task(runnable) => catch(|| runnable.run()).map(drop),
+            Call::Task(runnable, _) => catch(|| runnable.run()).map(drop),
             Call::Wake(waker) => catch(|| waker.wake()),
-            Call::Watch(watch) => catch(|| watch.fire()),
+            Call::Watch(watch) | Call::Idle(watch) => catch(|| watch.fire()),
             Call::Main => {
                 self.core().inspect(|core| core.main.poll());
                 Ok(())
@@ -173,12 +173,61 @@ impl Host for RustHost {
         if let Err(text) = ran {
             self.tell(ExceptionContext::of_panic("A callback panicked", text));
         }
+    }
+
+    /// Runs a call in debug mode. The steps of tasks time themselves: they know their names.
+    fn run_timed(&self, call: Call) {
+        let slow = match &call {
+            Call::Handle(callback) => Slow::Call(callback.location()),
+            Call::Once(_) => Slow::Sent,
+            Call::Watch(_) => Slow::Watch,
+            Call::Main => Slow::Main,
+            Call::Notice(..) => Slow::Transport,
+            Call::Task(..) | Call::Idle(_) | Call::Wake(_) | Call::MainDone(_) | Call::Stop => {
+                return self.run(call);
+            }
+        };
+        match self.core() {
+            Some(core) => core.time(|| slow, || self.run(call)),
+            None => self.run(call),
+        }
+    }
+}
+
+impl Host for RustHost {
+    type Call = Call;
+    type Watch = Rc<dyn Watch>;
+    type Source = Rc<dyn Source>;
+    type Inbound = Inbound;
+    type Error = Failure;
+
+    fn run_call(&self, call: Call) -> Result<(), Failure> {
+        if self.debugging.is_on() {
+            self.run_timed(call);
+        } else {
+            self.run(call);
+        }
         Ok(())
     }
 
     fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Result<(), Failure> {
-        self.step(|core| source.io_ready(core, readiness), "Serving a transport failed");
+        let serve = || self.step(|core| source.io_ready(core, readiness), "Serving a transport failed");
+        if self.debugging.is_on()
+            && let Some(core) = self.core()
+        {
+            core.time(|| Slow::Transport, serve);
+        } else {
+            serve();
+        }
         Ok(())
+    }
+
+    fn lane(&self, call: &Call) -> Lane {
+        match call {
+            Call::Task(_, lane) => *lane,
+            Call::Idle(_) => Lane::Background,
+            _ => Lane::Normal,
+        }
     }
 
     fn receive(&self, inbound: Inbound) -> Call {

@@ -32,6 +32,8 @@
 //! - [`TaskGroup`] has tasks that end together; [`gather`], [`join`], [`select`], [`wait`], [`as_completed`] and [`shield`]
 //!   await more than one thing.
 //! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
+//! - [`sleep`], [`interval`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
+//! - [`Lane`] says what runs before what; [`after`] waits until there is nothing else to do.
 //! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
 //!   [`EventLoop::create_server`]; [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
 //!   [`net::UnixStream`] are the same with `await`.
@@ -102,12 +104,13 @@ pub use clock::Time;
 pub use concurrent::{ConcurrentFuture, Promise};
 pub use error::Error;
 pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics};
-pub use executor::ExecutorConfig;
+pub use executor::{Executor, ExecutorConfig};
 pub use future::{Future, FutureError};
 pub use handle::{Handle, TimerHandle};
 pub use net::{Protocol, Server, Transport};
+pub use ready::Lane;
 pub use remote::Remote;
-pub use run::run;
+pub use run::{Runner, run};
 #[cfg(not(loom))]
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeHandle};
 pub use task::{
@@ -115,7 +118,7 @@ pub use task::{
     TaskGroup, TaskHandle, TaskId, TryJoin, as_completed, context, current_task, gather, join, race, select,
     shield, spawn, spawn_named, try_gather, try_join, try_wait, wait, wait_for, yield_now,
 };
-pub use time::{Elapsed, Sleep, sleep, sleep_until, timeout};
+pub use time::{Elapsed, Sleep, after, interval, sleep, sleep_until, timeout, timeout_at};
 
 /// The examples of the README are compiled with the others.
 #[cfg(doctest)]

@@ -16,7 +16,27 @@ use std::time::Duration;
 
 use crate::clock::Time;
 
-/// Where a ready item waits.
+/// Where a call or a task that is ready waits its turn: what runs before what.
+///
+/// It is given to [`EventLoop::call_soon_in`](crate::EventLoop::call_soon_in),
+/// [`EventLoop::spawn_in`](crate::EventLoop::spawn_in) and [`TaskBuilder::lane`](crate::TaskBuilder::lane). In each lane
+/// it is first come, first served.
+///
+/// ```
+/// use mainspring::{Lane, TaskBuilder, sleep};
+/// use std::{cell::RefCell, rc::Rc, time::Duration};
+///
+/// let order = Rc::new(RefCell::new(String::new()));
+/// mainspring::run(async {
+///     for (lane, name) in [(Lane::Background, 'z'), (Lane::Normal, 'b'), (Lane::Io, 'a')] {
+///         let order = Rc::clone(&order);
+///         TaskBuilder::new().lane(lane).spawn(async move { order.borrow_mut().push(name) });
+///     }
+///     sleep(Duration::from_millis(1)).await;
+/// })?;
+/// assert_eq!(*order.borrow(), "abz");
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// Served first in every pass.

@@ -1,4 +1,10 @@
-//! Waiting: for a time, or for something but not for ever.
+//! Waiting: for a time, or for something but not for ever. Waiting again and again is [`interval`]'s.
+
+mod after;
+mod interval;
+
+pub use after::{After, after};
+pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 
 use crate::clock::Time;
 use crate::event_loop::{Core, running_core};
@@ -9,6 +15,28 @@ use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+/// The time on the clock of the loop that runs on this thread.
+///
+/// # Panics
+///
+/// If none does. [`EventLoop::time`](crate::EventLoop::time) asks any loop.
+///
+/// ```
+/// use mainspring::time::now;
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let start = now();
+/// mainspring::sleep(Duration::from_millis(1)).await;
+/// assert!(now() >= start.saturating_add(Duration::from_millis(1)));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[track_caller]
+pub fn now() -> Time {
+    current_core().engine.now()
+}
 
 /// Waits for `delay`, counted from when it is first polled; a delay of nothing lets the others run once.
 /// Dropping it takes its timer out of the loop.
@@ -30,11 +58,36 @@ pub fn sleep(delay: Duration) -> Sleep {
 }
 
 /// Waits until the loop's clock has reached `when`. See [`sleep`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let when = mainspring::time::now().saturating_add(Duration::from_millis(1));
+/// mainspring::sleep_until(when).await;
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub fn sleep_until(when: Time) -> Sleep {
     Sleep { until: Until::At(when) }
 }
 
-/// The wait of [`sleep`] and [`sleep_until`].
+/// The wait of [`sleep`] and [`sleep_until`]. It stays on its thread (`!Send`), and is `Unpin`.
+///
+/// Cancel safety: `&mut sleep` may be given up and awaited again, and is over at the same time.
+///
+/// ```
+/// use mainspring::{sleep, time::now, timeout};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let mut nap = sleep(Duration::from_secs(3600));
+/// assert!(timeout(Duration::from_millis(1), &mut nap).await.is_err());
+/// nap.reset(now());
+/// nap.await;
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct Sleep {
     until: Until,
@@ -93,6 +146,35 @@ fn current_core() -> Rc<Core> {
 }
 
 impl Sleep {
+    /// When it is over; `None` if that is not known yet, because nobody has awaited it, or if it is over.
+    pub fn deadline(&self) -> Option<Time> {
+        match &self.until {
+            Until::At(when) | Until::Waiting { when, .. } => Some(*when),
+            Until::After(_) | Until::Over => None,
+        }
+    }
+
+    /// Whether it was awaited to its end.
+    pub fn is_elapsed(&self) -> bool {
+        matches!(self.until, Until::Over)
+    }
+
+    /// Makes it end at `when`, also if it is over already. A task that awaits it goes on waiting.
+    pub fn reset(&mut self, when: Time) {
+        let former = std::mem::replace(&mut self.until, Until::At(when));
+        if let Until::Waiting { core, timer, waker, .. } = former
+            && let Some(upgraded) = core.upgrade()
+        {
+            let call = upgraded.engine.cancel_timer(timer);
+            if upgraded.check_open().is_ok() {
+                // Cloning and dropping a waker is foreign code, which cannot reach this sleep: it is borrowed.
+                let timer = upgraded.engine.call_at(when, Call::Wake(waker.clone()));
+                self.until = Until::Waiting { core, when, timer, waker };
+            }
+            drop(call);
+        }
+    }
+
     /// Takes the timer out of the loop.
     fn end(&mut self) {
         let former = std::mem::replace(&mut self.until, Until::Over);
@@ -143,6 +225,8 @@ impl From<Elapsed> for std::io::Error {
 
 /// Awaits `future`, but for no longer than `limit`: then the future is dropped.
 ///
+/// Cancel safety: that of the future. Give `&mut future` to keep it when the time is up.
+///
 /// # Panics
 ///
 /// Like [`sleep`].
@@ -157,9 +241,32 @@ impl From<Elapsed> for std::io::Error {
 /// })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
+#[doc(alias = "wait_for")]
 pub async fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future.into_future());
-    let mut sleep = pin!(sleep(limit));
+    unless_over(sleep(limit), future.into_future()).await
+}
+
+/// Awaits `future`, but no longer than until the loop's clock has reached `deadline`. See [`timeout`].
+///
+/// ```
+/// use mainspring::{Elapsed, sleep, time::now, timeout_at};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let deadline = now().saturating_add(Duration::from_millis(5));
+/// assert_eq!(timeout_at(deadline, sleep(Duration::from_millis(1))).await, Ok(()));
+/// assert_eq!(timeout_at(deadline, sleep(Duration::from_secs(3600))).await, Err(Elapsed));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[doc(alias = "wait_for")]
+pub async fn timeout_at<F: IntoFuture>(deadline: Time, future: F) -> Result<F::Output, Elapsed> {
+    unless_over(sleep_until(deadline), future.into_future()).await
+}
+
+async fn unless_over<F: Future>(sleep: Sleep, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(sleep);
     std::future::poll_fn(|cx| {
         // A result that is there counts, however late.
         if let Poll::Ready(output) = future.as_mut().poll(cx) {

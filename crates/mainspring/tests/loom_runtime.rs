@@ -82,31 +82,49 @@ fn work_is_refused_or_run_when_the_loop_is_shut_down_meanwhile() {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || inbox.seal())
         };
-        closer.join().unwrap();
         let ran = drain(&inbox);
         assert_eq!(ran.len(), submitter.join().unwrap());
+        closer.join().unwrap();
         assert!(inbox.submit(2).is_err());
     });
 }
 
 #[test]
 fn a_loop_that_waits_for_what_is_expected_is_woken_by_its_end() {
-    loom::model(|| {
-        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
-        let workers = [true, false].map(|brings_something| {
-            inbox.expect();
-            let inbox = Arc::clone(&inbox);
-            thread::spawn(move || {
-                if brings_something {
-                    inbox.push(1).unwrap();
-                }
-                inbox.expect_no_more();
-            })
+    // Woken for nothing it would sleep for ever; ended too early it would miss the item.
+    for items in [0, 1] {
+        loom::model(move || {
+            let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+            let worker = work(&inbox, items);
+            assert_eq!(drain(&inbox).len(), items);
+            worker.join().unwrap();
         });
-        // Woken for nothing it would sleep for ever; ended too early it would miss the item.
+    }
+}
+
+#[test]
+fn a_loop_waits_for_the_last_of_those_it_expects() {
+    let mut model = loom::model::Builder::new();
+    // Every interleaving of so many steps would take an hour.
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+        let workers = [work(&inbox, 1), work(&inbox, 0)];
         assert_eq!(drain(&inbox), [1]);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
+}
+
+/// A thread that is expected, and brings so many items.
+fn work(inbox: &Model, items: usize) -> thread::JoinHandle<()> {
+    inbox.expect();
+    let inbox = Arc::clone(inbox);
+    thread::spawn(move || {
+        for _ in 0..items {
+            inbox.push(1).unwrap();
+        }
+        inbox.expect_no_more();
+    })
 }
 
 #[test]

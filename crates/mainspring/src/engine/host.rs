@@ -5,6 +5,7 @@
 //! boxed on the way from one to the other.
 
 use super::Readiness;
+use crate::ready::Lane;
 use std::io;
 
 /// A face of the engine. See the module's text.
@@ -38,6 +39,12 @@ pub trait Host: Sized + 'static {
 
     /// Turns what another thread sent into a call of this one.
     fn receive(&self, inbound: Self::Inbound) -> Self::Call;
+
+    /// Where a call waits that a timer or another thread makes ready. Does not call out.
+    fn lane(&self, call: &Self::Call) -> Lane {
+        let _ = call;
+        Lane::Normal
+    }
 
     /// Calls `wait`, which may block, exactly once. Python gives up the interpreter lock around it.
     fn blocking(&self, wait: &mut dyn FnMut());

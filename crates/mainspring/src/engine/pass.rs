@@ -4,6 +4,7 @@ use super::backlog::Crowded;
 use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
 use crate::poller::Event;
+use crate::ready::Lane;
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
@@ -262,7 +263,7 @@ impl<H: Host> Engine<H> {
         self.inbox.drain_into(&mut arrived);
         for inbound in arrived.drain(..) {
             let call = self.host.receive(inbound);
-            self.call_soon(call);
+            self.call_soon_in(self.host.lane(&call), call);
         }
         self.arrived.set(arrived);
     }
@@ -272,7 +273,10 @@ impl<H: Host> Engine<H> {
         let mut timers = self.timers.borrow_mut();
         let mut lanes = self.lanes.borrow_mut();
         while let Some(call) = timers.pop_due(now) {
-            lanes.push(crate::ready::Lane::Normal, Ready::Call(call));
+            match self.host.lane(&call) {
+                Lane::Background => lanes.push_background(Ready::Call(call), now),
+                lane => lanes.push(lane, Ready::Call(call)),
+            }
         }
     }
 

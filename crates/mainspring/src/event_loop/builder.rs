@@ -9,6 +9,7 @@ use crate::host::RustHost;
 use crate::net::Resolver;
 use crate::poller::{Backend, open_epoll};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Makes a loop with another clock, back end, executor or name than the usual.
 ///
@@ -31,6 +32,9 @@ pub struct Builder {
     executor: ExecutorConfig,
     name: String,
     resolver: Option<Rc<dyn Resolver>>,
+    debug: Option<bool>,
+    io_first: bool,
+    max_overdue: Option<Duration>,
 }
 
 impl Builder {
@@ -64,6 +68,21 @@ impl Builder {
         Builder { name: name.into(), ..self }
     }
 
+    /// Whether the loop begins in debug mode: see [`EventLoop::set_debug`]. Usually the environment says.
+    pub fn debug(self, debug: bool) -> Self {
+        Builder { debug: Some(debug), ..self }
+    }
+
+    /// Whether I/O is served before the calls that are ready: see [`EventLoop::set_io_first`].
+    pub fn io_first(self, io_first: bool) -> Self {
+        Builder { io_first, ..self }
+    }
+
+    /// How long a call in the background waits at most: see [`EventLoop::set_max_overdue`].
+    pub fn max_overdue(self, limit: Duration) -> Self {
+        Builder { max_overdue: Some(limit), ..self }
+    }
+
     /// Makes the loop.
     pub fn build(self) -> Result<EventLoop, Error> {
         let backend = match self.backend {
@@ -72,6 +91,9 @@ impl Builder {
         };
         let clock = self.clock.unwrap_or_else(|| Box::new(MonotonicClock));
         let engine = Engine::new(RustHost::default(), backend, clock)?;
+        engine.set_io_first(self.io_first);
+        engine.set_max_overdue(self.max_overdue);
+        engine.host().debugging().configure(self.debug);
         let core = Core::new(engine, self.name, self.executor);
         if let Some(resolver) = self.resolver {
             // The core is new: there is none yet.

@@ -15,7 +15,7 @@ use super::current;
 use super::exceptions::{ExceptionContext, Exceptions};
 use super::kept::KeptList;
 use super::main_future::MainSlot;
-use crate::engine::Engine;
+use crate::engine::{Engine, Host};
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
 use crate::host::{Call, Inbound, RustHost};
@@ -50,7 +50,7 @@ pub(crate) struct Core {
     pub(crate) live_futures: Cell<usize>,
     pub(crate) tasks_made: Cell<u64>,
     pub(super) executor_config: ExecutorConfig,
-    pub(super) executor: OnceCell<Executor>,
+    pub(super) executor: RefCell<Option<Arc<Executor>>>,
     /// Looks names up in place of the system; set by the builder.
     pub(crate) resolver: OnceCell<Rc<dyn Resolver>>,
     pub(super) kept: KeptList,
@@ -74,7 +74,7 @@ impl Core {
             live_futures: Cell::new(0),
             tasks_made: Cell::new(0),
             executor_config,
-            executor: OnceCell::new(),
+            executor: RefCell::default(),
             resolver: OnceCell::new(),
             kept: KeptList::default(),
             #[cfg(not(loom))]
@@ -106,8 +106,10 @@ impl Core {
         self.exceptions.call_handler(context);
     }
 
-    pub(crate) fn executor(&self) -> &Executor {
-        self.executor.get_or_init(|| Executor::new(self.executor_config.clone()))
+    /// The executor that is in use, made when it is first asked for.
+    pub(crate) fn executor(&self) -> Arc<Executor> {
+        let make = || Arc::new(Executor::new(self.executor_config.clone()));
+        Arc::clone(self.executor.borrow_mut().get_or_insert_with(make))
     }
 
     /// Drops what is the user's; a destructor that panics is reported. One by one: two that panic in one drop would end
@@ -125,7 +127,8 @@ impl Core {
         if self.is_closed.replace(true) {
             return;
         }
-        if let Some(executor) = self.executor.get() {
+        let executor = self.executor.borrow().clone();
+        if let Some(executor) = executor {
             executor.shutdown(false);
         }
         #[cfg(not(loom))]
@@ -187,14 +190,15 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
         if is_new_work && core.is_sealed.get() {
             return Err(Error::ShutDown);
         }
-        core.engine.call_soon(call.into());
+        let call = call.into();
+        core.engine.call_soon_in(core.engine.host().lane(&call), call);
         return Ok(());
     }
     let pushed = if is_new_work { inbox.submit(call) } else { inbox.push(call) };
     match pushed {
         Ok(()) => Ok(()),
         Err(refused) => {
-            if let Inbound::Task(step) = refused.0 {
+            if let Inbound::Task(step, _) = refused.0 {
                 // Its future belongs to the loop's thread. Closing has waited for it and given up: leaking it
                 // is what is left.
                 std::mem::forget(step);

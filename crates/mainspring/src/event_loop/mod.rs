@@ -7,10 +7,13 @@
 mod builder;
 mod core;
 mod current;
+mod debugging;
 mod exceptions;
+mod executing;
 mod keep_alive;
 mod kept;
 mod main_future;
+mod scheduling;
 #[cfg(not(loom))]
 mod sockets;
 #[cfg(not(loom))]
@@ -24,18 +27,16 @@ pub(crate) use self::core::{Core, wake_call};
 #[cfg(feature = "hyper")]
 pub(crate) use current::find_loop;
 pub(crate) use current::running_core;
+pub(crate) use debugging::{Debugging, Slow, timed};
 pub(crate) use exceptions::report_here;
+pub(crate) use executing::run_in_executor;
 pub(crate) use kept::Kept;
 
 use crate::clock::Time;
-use crate::concurrent::ConcurrentFuture;
 use crate::error::Error;
-use crate::executor::SubmitError;
 use crate::future::Future;
-use crate::handle::{Handle, Once, TimerHandle};
 use crate::host::Call;
 use crate::remote::Remote;
-use crate::task::Task;
 use crate::task::context::copy_context;
 use current::Running;
 use main_future::MainWaker;
@@ -45,7 +46,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 /// An event loop. A clone is the same loop; it stays on its thread, and other threads reach it by its
 /// [`Remote`].
@@ -202,7 +202,7 @@ impl EventLoop {
     /// - a descriptor that is watched: by [`add_reader`](EventLoop::add_reader), by a server, by a transport that
     ///   receives or has something to send, by an operation that waits for it;
     /// - a call in the executor, also one whose result nobody awaits;
-    /// - what another thread has sent through a [`Remote`], and a [`ConcurrentFuture`] of another thread that a task
+    /// - what another thread has sent through a [`Remote`], and a [`ConcurrentFuture`](crate::ConcurrentFuture) of another thread that a task
     ///   awaits;
     /// - a [`KeepAlive`].
     ///
@@ -233,6 +233,23 @@ impl EventLoop {
             Ok(false) => Err(Error::Stopped),
             Err(failure) => Err(Error::Io(failure.into())),
         }
+    }
+
+    /// One pass that does not wait: serves the I/O that is there and the timers that are due, and runs what is ready.
+    /// For programs that have a loop of their own around this one.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let task = event_loop.spawn(async { 6 * 7 })?;
+    /// while !task.is_finished() {
+    ///     event_loop.run_once()?;
+    /// }
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn run_once(&self) -> Result<(), Error> {
+        let _running = self.enter()?;
+        self.stop();
+        self.run()
     }
 
     fn enter(&self) -> Result<impl Drop + use<>, Error> {
@@ -296,46 +313,9 @@ impl EventLoop {
         }
     }
 
-    /// Calls `callback` in the next pass, after what is ready already.
-    pub fn call_soon(&self, callback: impl FnOnce() + 'static) -> Result<Handle, Error> {
-        self.core().check_open()?;
-        let callback = Once::shared(callback);
-        self.core().engine.call_soon(Call::Handle(Rc::clone(&callback)));
-        Ok(Handle(callback))
-    }
-
-    /// Calls `callback` when `delay` has passed.
-    pub fn call_later(
-        &self,
-        delay: Duration,
-        callback: impl FnOnce() + 'static,
-    ) -> Result<TimerHandle, Error> {
-        self.call_at(self.time().saturating_add(delay), callback)
-    }
-
-    /// Calls `callback` when the loop's clock has reached `when`. Calls for the same time keep their order.
-    pub fn call_at(&self, when: Time, callback: impl FnOnce() + 'static) -> Result<TimerHandle, Error> {
-        let core = self.core();
-        core.check_open()?;
-        let callback = Once::shared(callback);
-        let key = core.engine.call_at(when, Call::Handle(Rc::clone(&callback)));
-        let sequence = core.timers_made.get();
-        core.timers_made.set(sequence + 1);
-        Ok(TimerHandle { callback, core: Rc::downgrade(core), key, when, sequence })
-    }
-
     /// What other threads use to reach the loop.
     pub fn remote(&self) -> Remote {
         Remote::new(Arc::clone(self.core().inbox()))
-    }
-
-    /// Runs `future` as a task. See [`spawn`](crate::spawn).
-    pub fn spawn<F>(&self, future: F) -> Result<Task<F::Output>, Error>
-    where
-        F: IntoFuture<IntoFuture: 'static, Output: 'static>,
-    {
-        self.core().check_open()?;
-        Ok(Task::start(self.core(), future.into_future()))
     }
 
     /// A future of this loop, to be given its result by somebody.
@@ -343,35 +323,26 @@ impl EventLoop {
         Future::new(self.core())
     }
 
-    /// Runs `blocking` in a thread of the loop's executor, for calls that block by nature.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// let event_loop = mainspring::EventLoop::current();
-    /// let lines = event_loop.run_in_executor(|| std::fs::read_to_string("Cargo.toml"))?.await?;
-    /// # let _ = lines;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })??;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn run_in_executor<T, F>(&self, blocking: F) -> Result<ConcurrentFuture<T>, Error>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        run_in_executor(self.core(), blocking)
-    }
-
-    /// Waits until the executor's threads have done what they were given, and refuses more. Blocks the thread.
-    pub fn shutdown_executor(&self) {
-        if let Some(executor) = self.core().executor.get() {
-            executor.shutdown(true);
-        }
-    }
-
     /// Tells `handler` of everything that goes wrong in callbacks, in place of writing it to stderr.
     pub fn set_exception_handler(&self, handler: impl Fn(&ExceptionContext) + 'static) {
         self.core().exceptions.set_handler(Some(Rc::new(handler)));
+    }
+
+    /// The handler that [`set_exception_handler`](EventLoop::set_exception_handler) gave.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// assert!(event_loop.exception_handler().is_none());
+    /// event_loop.set_exception_handler(|context| eprintln!("oh no: {context}"));
+    /// assert!(event_loop.exception_handler().is_some());
+    /// event_loop.reset_exception_handler();
+    /// assert!(event_loop.exception_handler().is_none());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "get_exception_handler")]
+    #[expect(clippy::type_complexity, reason = "a name would hide what it is")]
+    pub fn exception_handler(&self) -> Option<Rc<dyn Fn(&ExceptionContext)>> {
+        self.core().exceptions.handler()
     }
 
     /// Writes what goes wrong to stderr, as a new loop does.
@@ -394,25 +365,6 @@ impl EventLoop {
         }
         // The loop does not run here, so nothing is refused.
         let _ = self.close();
-    }
-}
-
-pub(crate) fn run_in_executor<T, F>(core: &Core, blocking: F) -> Result<ConcurrentFuture<T>, Error>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    core.check_open()?;
-    let (promise, future) = ConcurrentFuture::pair();
-    let keep_alive = KeepAlive::new(core.inbox());
-    let job = move || {
-        promise.settle_with(|| Ok(blocking()));
-        drop(keep_alive);
-    };
-    match core.executor().submit(Box::new(job)) {
-        Ok(()) => Ok(future),
-        Err(SubmitError::Closed(_)) => Err(Error::Closed),
-        Err(SubmitError::NoThread(_, error)) => Err(Error::Io(error)),
     }
 }
 

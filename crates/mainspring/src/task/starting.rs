@@ -5,8 +5,10 @@ use super::context::{self, Context};
 use super::guarded::{Guarded, Sink};
 use super::state::State;
 use crate::error::Error;
-use crate::event_loop::{Core, EventLoop, wake_call};
+use crate::event_loop::{Core, EventLoop, timed, wake_call};
 use crate::host::{Call, Inbound};
+use crate::ready::Lane;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -74,6 +76,7 @@ where
 pub struct TaskBuilder {
     name: Option<String>,
     context: Option<Context>,
+    lane: Lane,
 }
 
 impl TaskBuilder {
@@ -90,6 +93,20 @@ impl TaskBuilder {
     /// The variables that the task begins with, in place of a copy of the current ones.
     pub fn context(self, context: Context) -> Self {
         TaskBuilder { context: Some(context), ..self }
+    }
+
+    /// Where every step of the task waits its turn; usually [`Lane::Normal`].
+    ///
+    /// ```
+    /// use mainspring::{Lane, TaskBuilder};
+    ///
+    /// # mainspring::run(async {
+    /// TaskBuilder::new().lane(Lane::Background).spawn(async { println!("when there is time") });
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn lane(self, lane: Lane) -> Self {
+        TaskBuilder { lane, ..self }
     }
 
     /// Starts the task on the loop that runs on this thread.
@@ -115,6 +132,7 @@ impl TaskBuilder {
     /// assert_eq!(event_loop.run_until_complete(task)?, Ok(42));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
+    #[track_caller]
     pub fn spawn_on<F>(self, event_loop: &EventLoop, future: F) -> Result<Task<F::Output>, Error>
     where
         F: IntoFuture<IntoFuture: 'static, Output: 'static>,
@@ -123,16 +141,18 @@ impl TaskBuilder {
         Ok(self.start(event_loop.core(), future.into_future()))
     }
 
+    #[track_caller]
     fn start<T: 'static>(self, core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Task<T> {
         let context = self.context.map_or_else(context::inherited, Context::into_slot);
         let state = State::new(core, self.name, context);
-        launch(core, Rc::clone(&state), future);
+        launch_in(core, self.lane, Rc::clone(&state), future);
         Task { state }
     }
 }
 
 impl<T: 'static> Task<T> {
     /// Starts a task.
+    #[track_caller]
     pub(crate) fn start(core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Self {
         let state = State::new(core, None, context::inherited());
         launch(core, Rc::clone(&state), future);
@@ -141,39 +161,65 @@ impl<T: 'static> Task<T> {
 }
 
 /// Makes `future` a task of the loop, by way of the loop's task factory if it has one.
+#[track_caller]
 pub(super) fn launch<F, S>(core: &Rc<Core>, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
     S: Sink<Output: 'static> + 'static,
 {
+    launch_in(core, Lane::Normal, sink, future);
+}
+
+/// As [`launch`], with the lane where the task's steps wait.
+#[track_caller]
+fn launch_in<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
+where
+    F: Future<Output = S::Output> + 'static,
+    S: Sink<Output: 'static> + 'static,
+{
     match core.task_factory.get() {
-        None => launch_plain(core, sink, future),
+        None => launch_plain(core, lane, sink, future),
         Some(factory) => {
             let made = factory.make(sink.state(), future);
-            launch_plain(core, sink, made);
+            launch_plain(core, lane, sink, made);
         }
     }
 }
 
-fn launch_plain<F, S>(core: &Rc<Core>, sink: S, future: F)
+#[track_caller]
+fn launch_plain<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
+where
+    F: Future<Output = S::Output> + 'static,
+    S: Sink<Output: 'static> + 'static,
+{
+    if core.check_open().is_err() {
+        // What made the future, or the factory, has closed the loop. The guard settles the task.
+        return drop(Guarded::new(future, sink));
+    }
+    if core.debugging().is_on() {
+        let future = timed(Rc::downgrade(core), future, Location::caller());
+        schedule(core, lane, sink, future);
+    } else {
+        schedule(core, lane, sink, future);
+    }
+}
+
+/// Makes the first step ready.
+fn schedule<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
     S: Sink<Output: 'static> + 'static,
 {
     let state = Rc::clone(sink.state());
-    if core.check_open().is_err() {
-        // What made the future, or the factory, has closed the loop. The guard settles the task.
-        return drop(Guarded::new(future, sink));
-    }
     core.live_futures.set(core.live_futures.get() + 1);
     let guarded = Guarded::new(future, sink);
     let inbox = Arc::clone(core.inbox());
     let schedule = move |step| {
         // A closed loop has no use for it: the future is dropped with the step, or was before.
-        let _ = wake_call(&inbox, Inbound::Task(step));
+        let _ = wake_call(&inbox, Inbound::Task(step, lane));
     };
     let (step, canceller) = async_task::spawn_local(guarded, schedule);
     let place = core.keep_task(Rc::clone(&state) as _);
     state.meta.started(place, canceller);
-    core.engine.call_soon(Call::Task(step));
+    core.engine.call_soon_in(lane, Call::Task(step, lane));
 }

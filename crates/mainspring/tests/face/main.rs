@@ -3,17 +3,21 @@
 mod adversity;
 mod concurrent;
 mod crowds;
+mod debug;
 mod executor;
 mod files;
 mod futures;
 mod gathering;
 mod idle;
+mod intervals;
+mod lanes;
 mod lifecycle;
 mod lookup;
 #[allow(dead_code, reason = "shared with other targets")]
 #[path = "../support/polls.rs"]
 mod polls;
 mod remote;
+mod runner;
 mod runtime;
 mod scheduling;
 mod signals;

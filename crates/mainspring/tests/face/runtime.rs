@@ -218,6 +218,7 @@ fn shutting_down_now_cancels_what_runs_and_tells_whoever_waits() {
 fn a_drain_that_takes_too_long_is_cut_short() {
     let runtime = Runtime::start().unwrap();
     let sleeping = runtime.delay(Duration::from_secs(3600));
+    runtime.call(|| ()).wait().unwrap();
     assert_eq!(runtime.shutdown_timeout(Duration::from_millis(1)).unwrap(), 1);
     assert!(sleeping.wait().unwrap_err().is_cancelled());
     let runtime = Runtime::start().unwrap();

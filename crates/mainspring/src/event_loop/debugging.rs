@@ -1,0 +1,163 @@
+//! Debug mode: what takes too long is reported, with what it was and where it came from.
+//!
+//! It costs nothing when it is off but a look at a flag per call: tasks and closures that begin without it carry nothing
+//! for it, and are reported without their origin, or not at all, if it is switched on later.
+
+use super::{Core, EventLoop, ExceptionContext};
+use crate::handle::{Callback, Once, Traced};
+use crate::task::current_task;
+use std::cell::Cell;
+use std::fmt;
+use std::future::poll_fn;
+use std::panic::Location;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+/// The environment variable that switches debug mode on for every new loop; asyncio's is `PYTHONASYNCIODEBUG`.
+const VARIABLE: &str = "MAINSPRING_DEBUG";
+
+/// asyncio's.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// The settings of one loop.
+pub(crate) struct Debugging {
+    is_on: Cell<bool>,
+    slow: Cell<Duration>,
+}
+
+impl Default for Debugging {
+    fn default() -> Self {
+        Debugging { is_on: Cell::new(false), slow: Cell::new(SLOW) }
+    }
+}
+
+impl Debugging {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.get()
+    }
+
+    /// As the builder says, or else the environment.
+    pub(super) fn configure(&self, is_on: Option<bool>) {
+        let by_environment =
+            || std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
+        self.is_on.set(is_on.unwrap_or_else(by_environment));
+    }
+
+    /// A closure to be called once, with its origin if that is wanted.
+    #[track_caller]
+    pub(crate) fn callback(&self, closure: impl FnOnce() + 'static) -> Rc<dyn Callback> {
+        if self.is_on() { Traced::shared(closure, Location::caller()) } else { Once::shared(closure) }
+    }
+}
+
+/// Who took too long.
+pub(crate) enum Slow {
+    Call(Option<&'static Location<'static>>),
+    Sent,
+    Watch,
+    Transport,
+    Main,
+    Task(String, &'static Location<'static>),
+}
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slow::Call(Some(location)) => write!(f, "a call scheduled at {location}"),
+            Slow::Call(None) => f.write_str("a call"),
+            Slow::Sent => f.write_str("a call from another thread"),
+            Slow::Watch => f.write_str("the callback of a descriptor or a signal"),
+            Slow::Transport => f.write_str("a protocol's callback"),
+            Slow::Main => f.write_str("a step of the main future"),
+            Slow::Task(name, location) => write!(f, "a step of {name}, started at {location},"),
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn debugging(&self) -> &Debugging {
+        self.engine.host().debugging()
+    }
+
+    /// Runs something of the user's by the loop's clock, and reports it if it takes too long.
+    pub(crate) fn time<R>(&self, who: impl FnOnce() -> Slow, run: impl FnOnce() -> R) -> R {
+        let begun = self.engine.now();
+        let result = run();
+        let took = self.engine.now().saturating_duration_since(begun);
+        if took >= self.debugging().slow.get() {
+            let message = format!("Executing {} took {:.3} seconds", who(), took.as_secs_f64());
+            self.call_exception_handler(&ExceptionContext::new(message));
+        }
+        result
+    }
+}
+
+/// A task's future whose steps are timed.
+pub(crate) async fn timed<F: Future>(
+    core: Weak<Core>,
+    future: F,
+    started: &'static Location<'static>,
+) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let mut step = || future.as_mut().poll(cx);
+        match core.upgrade().filter(|core| core.debugging().is_on()) {
+            None => step(),
+            Some(core) => {
+                let name = || current_task().map_or_else(String::new, |task| task.name());
+                core.time(|| Slow::Task(name(), started), step)
+            }
+        }
+    })
+    .await
+}
+
+/// asyncio's debug mode also finds calls from the wrong thread. Here there are none: a loop and what lives on it are not
+/// `Send`, and what is goes through the [`Remote`](crate::Remote).
+impl EventLoop {
+    /// Switches debug mode on or off: calls and steps of tasks that take
+    /// [`slow_callback_duration`](EventLoop::slow_callback_duration) or longer are then told to the exception handler, with
+    /// the task's name and where it was started, or where the call was scheduled. That is known of what is started or
+    /// scheduled while debug mode is on.
+    ///
+    /// It is also switched on by [`Builder::debug`](crate::Builder::debug), and for every new loop by the environment
+    /// variable `MAINSPRING_DEBUG`, unless that is empty or `0`.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    /// use std::{cell::RefCell, rc::Rc, time::Duration};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// event_loop.set_debug(true);
+    /// event_loop.set_slow_callback_duration(Duration::from_millis(1));
+    /// let told = Rc::new(RefCell::new(Vec::new()));
+    /// let inside = Rc::clone(&told);
+    /// event_loop.set_exception_handler(move |context| inside.borrow_mut().push(context.to_string()));
+    ///
+    /// event_loop.call_soon(|| std::thread::sleep(Duration::from_millis(2)))?;
+    /// event_loop.run_until_idle()?;
+    /// assert!(told.borrow()[0].starts_with("Executing a call scheduled at src/"));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn set_debug(&self, debug: bool) {
+        self.core().debugging().is_on.set(debug);
+    }
+
+    /// Whether debug mode is on.
+    #[doc(alias = "get_debug")]
+    pub fn is_debug(&self) -> bool {
+        self.core().debugging().is_on()
+    }
+
+    /// What counts as slow in debug mode: 100 ms, as in asyncio, unless it was set.
+    pub fn slow_callback_duration(&self) -> Duration {
+        self.core().debugging().slow.get()
+    }
+
+    /// Sets what counts as slow in debug mode.
+    pub fn set_slow_callback_duration(&self, slow: Duration) {
+        self.core().debugging().slow.set(slow);
+    }
+}

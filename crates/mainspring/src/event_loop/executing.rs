@@ -1,0 +1,142 @@
+//! Blocking calls: in the loop's executor, or in another.
+
+use super::{Core, EventLoop, KeepAlive};
+use crate::concurrent::ConcurrentFuture;
+use crate::error::Error;
+use crate::executor::{Executor, SubmitError};
+use crate::time::{Elapsed, timeout};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl EventLoop {
+    /// Runs `blocking` in a thread of the loop's executor, for calls that block by nature.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let lines = event_loop.run_in_executor(|| std::fs::read_to_string("Cargo.toml"))?.await?;
+    /// # let _ = lines;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "spawn_blocking")]
+    #[doc(alias = "to_thread")]
+    pub fn run_in_executor<T, F>(&self, blocking: F) -> Result<ConcurrentFuture<T>, Error>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        run_in_executor(self.core(), blocking)
+    }
+
+    /// Runs `blocking` in a thread of `executor`, which the program owns and other loops may share.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Executor, ExecutorConfig};
+    ///
+    /// let few = Executor::new(ExecutorConfig { name_prefix: "few".to_owned(), ..Default::default() });
+    /// let event_loop = EventLoop::new()?;
+    /// let name = event_loop.run_on(&few, || std::thread::current().name().map(str::to_owned))?;
+    /// assert_eq!(event_loop.run_until_complete(name)?.unwrap().as_deref(), Some("few_0"));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn run_on<T, F>(&self, executor: &Executor, blocking: F) -> Result<ConcurrentFuture<T>, Error>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        submit(self.core(), executor, blocking)
+    }
+
+    /// Has [`run_in_executor`](EventLoop::run_in_executor) use `executor` from here on. It is shut down when the loop is
+    /// closed, as asyncio's is; the former one is shut down now, and ends when it has done what it was given.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Executor, ExecutorConfig};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// event_loop.set_default_executor(Executor::new(ExecutorConfig::default()));
+    /// let answer = event_loop.run_in_executor(|| 6 * 7)?;
+    /// assert_eq!(event_loop.run_until_complete(answer)?, Ok(42));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn set_default_executor(&self, executor: impl Into<Arc<Executor>>) {
+        let former = self.core().executor.replace(Some(executor.into()));
+        if let Some(former) = former {
+            former.shutdown(false);
+        }
+    }
+
+    /// Waits until the executor's threads have done what they were given, and refuses more. Blocks the thread.
+    pub fn shutdown_executor(&self) {
+        let executor = self.core().executor.borrow().clone();
+        if let Some(executor) = executor {
+            executor.shutdown(true);
+        }
+    }
+
+    /// Has the executor refuse more, and waits until its threads have done what they were given, but for no longer
+    /// than `limit`; they go on all the same.
+    ///
+    /// Cancel safety: given up, the executor is shut down, and its threads end by themselves.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let saved = event_loop.run_in_executor(|| "saved")?;
+    /// event_loop.shutdown_default_executor(Some(Duration::from_secs(60))).await?;
+    /// assert!(saved.is_finished());
+    /// assert!(event_loop.run_in_executor(|| ()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn shutdown_default_executor(&self, limit: Option<Duration>) -> Result<(), Elapsed> {
+        let executor = self.core().executor();
+        executor.shutdown(false);
+        let (promise, done) = ConcurrentFuture::<()>::pair();
+        let join = move || {
+            executor.shutdown(true);
+            promise.set_result(());
+        };
+        // Where the system has no thread left to wait in, the promise is dropped, and nobody waits.
+        let _ = std::thread::Builder::new().name("executor-shutdown".to_owned()).spawn(join);
+        let joined = match limit {
+            Some(limit) => timeout(limit, done).await?,
+            None => done.await,
+        };
+        // It is cancelled in no other case than that.
+        let _ = joined;
+        Ok(())
+    }
+}
+
+pub(crate) fn run_in_executor<T, F>(core: &Core, blocking: F) -> Result<ConcurrentFuture<T>, Error>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    submit(core, &core.executor(), blocking)
+}
+
+fn submit<T, F>(core: &Core, executor: &Executor, blocking: F) -> Result<ConcurrentFuture<T>, Error>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    core.check_open()?;
+    let (promise, future) = ConcurrentFuture::pair();
+    let keep_alive = KeepAlive::new(core.inbox());
+    let job = move || {
+        promise.settle_with(|| Ok(blocking()));
+        drop(keep_alive);
+    };
+    match executor.submit(Box::new(job)) {
+        Ok(()) => Ok(future),
+        Err(SubmitError::Closed(_)) => Err(Error::Closed),
+        Err(SubmitError::NoThread(_, error)) => Err(Error::Io(error)),
+    }
+}

@@ -1,0 +1,200 @@
+//! `interval`: a tick every so often.
+
+use super::{Sleep, current_core, sleep_until};
+use crate::clock::Time;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// A tick that is taken so much late is not missed: no system is exact.
+const TOLERANCE: Duration = Duration::from_millis(5);
+
+/// Ticks every `period`; the first tick is at once.
+///
+/// # Panics
+///
+/// If `period` is zero, or no loop runs on this thread.
+///
+/// ```
+/// use mainspring::time::interval;
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let mut ticks = interval(Duration::from_millis(1));
+/// let first = ticks.tick().await;
+/// let second = ticks.tick().await;
+/// assert_eq!(second, first.saturating_add(Duration::from_millis(1)));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    interval_at(current_core().engine.now(), period)
+}
+
+/// Ticks every `period`; the first tick is at `start`.
+///
+/// # Panics
+///
+/// If `period` is zero. When it is polled where no mainspring loop runs.
+///
+/// ```
+/// use mainspring::time::{interval_at, now};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let start = now().saturating_add(Duration::from_millis(2));
+/// let mut ticks = interval_at(start, Duration::from_millis(1));
+/// assert_eq!(ticks.tick().await, start);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[track_caller]
+pub fn interval_at(start: Time, period: Duration) -> Interval {
+    assert!(!period.is_zero(), "the period of an interval is zero");
+    Interval { sleep: sleep_until(start), due: start, period, missed: MissedTickBehavior::Burst }
+}
+
+/// What becomes of the ticks that nobody took in time: those that are more than 5 ms late.
+///
+/// With a period of 10 and a tick that is taken at 25 in place of 10, the next ticks are:
+///
+/// | | |
+/// | --- | --- |
+/// | `Burst` | 20 (at once), 30, 40 |
+/// | `Delay` | 35, 45, 55 |
+/// | `Skip` | 30, 40, 50 |
+///
+/// ```
+/// use mainspring::time::{MissedTickBehavior, interval};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let mut ticks = interval(Duration::from_millis(1));
+/// ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+/// assert_eq!(ticks.missed_tick_behavior(), MissedTickBehavior::Skip);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissedTickBehavior {
+    /// They follow one right after the other, until all are made up for.
+    #[default]
+    Burst,
+    /// They are left out, and the next one comes one period after the late one.
+    Delay,
+    /// They are left out, and the next one comes when it would have come anyway.
+    Skip,
+}
+
+impl MissedTickBehavior {
+    /// When the tick comes after the one that was due at `due` and taken at `now`.
+    fn next(self, due: Time, now: Time, period: Duration) -> Time {
+        let late = now.saturating_duration_since(due);
+        let behaviour = if late <= TOLERANCE { MissedTickBehavior::Burst } else { self };
+        match behaviour {
+            MissedTickBehavior::Burst => due.saturating_add(period),
+            MissedTickBehavior::Delay => now.saturating_add(period),
+            MissedTickBehavior::Skip => {
+                let into_period = (late.as_nanos() % period.as_nanos()) as u64;
+                now.saturating_add(period - Duration::from_nanos(into_period))
+            }
+        }
+    }
+}
+
+/// The ticks of [`interval`] and [`interval_at`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it takes its
+/// timer out of the loop.
+pub struct Interval {
+    /// Until the next tick.
+    sleep: Sleep,
+    /// When that is.
+    due: Time,
+    period: Duration,
+    missed: MissedTickBehavior,
+}
+
+impl Interval {
+    /// Waits for the next tick, and gives the time at which it was due.
+    ///
+    /// Cancel safety: given up, it has taken no tick.
+    pub async fn tick(&mut self) -> Time {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// As [`tick`](Interval::tick), for futures that are written by hand.
+    ///
+    /// ```
+    /// use std::{future::poll_fn, time::Duration};
+    ///
+    /// # mainspring::run(async {
+    /// let mut ticks = mainspring::time::interval(Duration::from_millis(1));
+    /// poll_fn(|cx| ticks.poll_tick(cx)).await;
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Time> {
+        ready!(Pin::new(&mut self.sleep).poll(cx));
+        let (due, now) = (self.due, current_core().engine.now());
+        self.reset_at(self.missed.next(due, now, self.period));
+        Poll::Ready(due)
+    }
+
+    /// Has the next tick come one period from now.
+    ///
+    /// # Panics
+    ///
+    /// If no loop runs on this thread.
+    ///
+    /// ```
+    /// use mainspring::time::{interval, now};
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let mut ticks = interval(Duration::from_millis(2));
+    /// ticks.reset();
+    /// let start = now();
+    /// assert!(ticks.tick().await >= start);
+    /// ticks.reset_at(start);
+    /// assert_eq!(ticks.tick().await, start);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn reset(&mut self) {
+        self.reset_at(current_core().engine.now().saturating_add(self.period));
+    }
+
+    /// Has the next tick come at `when`.
+    pub fn reset_at(&mut self, when: Time) {
+        self.due = when;
+        self.sleep.reset(when);
+    }
+
+    /// The time between two ticks.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// What becomes of ticks that are missed; at first, [`MissedTickBehavior::Burst`].
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed
+    }
+
+    /// Sets what becomes of ticks that are missed.
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed = behavior;
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("due", &self.due)
+            .field("period", &self.period)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
+    }
+}
