@@ -85,7 +85,6 @@ pub mod process;
 pub mod ready;
 mod remote;
 mod run;
-#[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 pub mod signal;
@@ -111,7 +110,6 @@ pub use net::{Protocol, Server, Transport};
 pub use ready::Lane;
 pub use remote::Remote;
 pub use run::{Runner, run};
-#[cfg(not(loom))]
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeHandle};
 pub use task::{
     AsCompleted, ChildError, Either, GroupError, Join, JoinError, ReturnWhen, Task, TaskBuilder, TaskFuture,

@@ -8,7 +8,7 @@ pub(crate) use std::{
 };
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    sync::{Condvar, Mutex, MutexGuard, atomic},
-    thread::yield_now,
-};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
+
+#[cfg(all(loom, test))]
+pub(crate) use loom::thread::yield_now;

@@ -2,6 +2,7 @@
 //!
 //! What is given up leaves nothing on the loop: no watcher, no timer, no descriptor. What it was to bring is not lost:
 //! asked again, it comes.
+#![cfg(not(loom))]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Real children, watched with a pidfd and with a thread.
+#![cfg(not(loom))]
 // It is the watch that waits for them here, which the lint cannot know.
 #![allow(clippy::zombie_processes)]
 

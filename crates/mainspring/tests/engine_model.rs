@@ -4,6 +4,7 @@
 //! timers, send to the inbox, watch descriptors and have them announced. The engine runs it under a host of its own, on
 //! virtual time and on a back end that announces what it is told; the model runs it on lists. Both must call the same
 //! calls, in the same order, at the same times.
+#![cfg(not(loom))]
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! Nothing stays open: the process has as many descriptors after a loop as before it.
 //!
 //! Descriptors are the whole process's, so these tests have a program of their own and take turns in it.
+#![cfg(not(loom))]
 
 use mainspring::fs::File;
 use mainspring::net::{DatagramOptions, DatagramProtocol, TcpListener, TcpStream, UdpSocket, UnixDatagram};

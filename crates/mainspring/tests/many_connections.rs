@@ -1,4 +1,5 @@
 //! Ten thousand connections at once, through protocols, both ends on one loop.
+#![cfg(not(loom))]
 
 mod support;
 

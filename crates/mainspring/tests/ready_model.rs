@@ -1,4 +1,5 @@
 //! The ready lanes against a naive model: plain lists, and a pass that is a list of what was ready.
+#![cfg(not(loom))]
 
 use std::collections::VecDeque;
 use std::time::Duration;

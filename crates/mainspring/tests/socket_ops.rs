@@ -1,5 +1,6 @@
 //! Operations on sockets that the program owns: what they do in pieces, what is left when they are given up, and that
 //! they keep their hands off a descriptor number that means something else by now.
+#![cfg(not(loom))]
 
 mod support;
 

@@ -14,7 +14,6 @@ mod keep_alive;
 mod kept;
 mod main_future;
 mod scheduling;
-#[cfg(not(loom))]
 mod sockets;
 #[cfg(not(loom))]
 mod watching;

@@ -1,5 +1,6 @@
 //! The datagram transport under a host of its own, on epoll and on a back end that fails on demand: order, flow control,
 //! faults, and callbacks that do anything.
+#![cfg(not(loom))]
 
 #[path = "../support/mod.rs"]
 mod support;

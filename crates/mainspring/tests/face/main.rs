@@ -1,4 +1,5 @@
 //! The Rust face, tested as a program uses it.
+#![cfg(not(loom))]
 
 mod adversity;
 mod concurrent;

@@ -1,6 +1,7 @@
 //! Everything that can go wrong between the engine and the kernel, made to go wrong.
 //!
 //! The faults are planned with `testing::FakePoller`, on real sockets; time is virtual.
+#![cfg(not(loom))]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
 //! hyper on the loop: servers and clients by its own code, over TCP and TLS, and its timers.
+#![cfg(not(loom))]
 
 #[path = "../rustls/certificates.rs"]
 #[allow(dead_code, reason = "each target uses its share")]

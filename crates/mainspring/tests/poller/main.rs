@@ -1,6 +1,7 @@
 //! The poller contract, as behaviours that every back end shows, and what is particular to each back end.
 //!
 //! A behaviour is written once, over any way to open a back end; adding a back end is one line here.
+#![cfg(not(loom))]
 
 mod accepting;
 mod claims;

@@ -1,4 +1,5 @@
 //! Child processes and pipes of the Rust face, with real processes.
+#![cfg(not(loom))]
 
 mod commands;
 mod connected_pipes;

@@ -4,6 +4,7 @@
 //! connections, a server, timers, readers, writers, handles) is brought to the callback, which does the action once; then
 //! the world is wound down. In the end everything has happened that was to happen, nothing has happened twice, every
 //! connection was lost once, what was sent has arrived, and the loop and the process hold what they held before.
+#![cfg(not(loom))]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
 //! TLS by rustls, on real sockets: connections by protocols and by streams, beginnings, ends, and faults.
+#![cfg(not(loom))]
 
 #[path = "../support/mod.rs"]
 mod support;

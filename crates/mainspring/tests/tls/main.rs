@@ -1,4 +1,5 @@
 //! The machine of `tls/`, with a session that is a toy and nothing of the system but time, which is virtual.
+#![cfg(not(loom))]
 
 mod beginning;
 mod data;
