@@ -21,7 +21,7 @@ use std::task::{Poll, Waker};
 /// operation at a time waits for a socket in each direction: a second one takes the place of the first, which fails with
 /// `ResourceBusy`.
 impl EventLoop {
-    /// Receives up to `count` bytes, and no more than 256 KiB, but waits for one. Nothing is the end of the stream.
+    /// Receives up to `count` bytes, and no more than 250 KiB, but waits for one. Nothing is the end of the stream.
     ///
     /// Cancel safety: given up, it has taken nothing out of the socket.
     ///

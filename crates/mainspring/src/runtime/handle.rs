@@ -150,7 +150,7 @@ impl RuntimeHandle {
         self.spawn(move || sleep(delay))
     }
 
-    /// Receives up to `count` bytes from a socket, and no more than 256 KiB, but waits for one. Nothing is the end of the
+    /// Receives up to `count` bytes from a socket, and no more than 250 KiB, but waits for one. Nothing is the end of the
     /// stream. An `Arc<TcpStream>` lets the caller keep the socket.
     ///
     /// ```
