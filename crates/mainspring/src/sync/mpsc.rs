@@ -28,10 +28,11 @@
 pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 
 use super::line::Key;
-use super::queue::{GetError, PutError, Queue};
+use super::queue::{Fifo, Get, GetError, Put, PutError, Queue};
 use super::wait_list::WaitList;
 use std::cell::Cell;
 use std::fmt;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -93,8 +94,8 @@ impl<T> Sender<T> {
     /// Sends a value, and waits for room if there is none. [`SendError`], with the value, if the receiver is gone.
     ///
     /// Cancel safety: the value is sent if this is finished, else it is dropped with the future.
-    pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.channel.queue.put(value).await.map_err(|refused| SendError(refused.0))
+    pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
+        Sending(Put::new(&self.channel.queue, value))
     }
 
     /// Sends a value if there is room.
@@ -174,9 +175,9 @@ impl<T> Receiver<T> {
     /// The next value; `None` when nobody is left to send and all that was sent is received.
     ///
     /// Cancel safety: no value is lost.
-    pub async fn recv(&mut self) -> Option<T> {
+    pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
         self.leave();
-        self.channel.queue.get().await.ok()
+        Receiving(Get::new(&self.channel.queue))
     }
 
     /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value.
@@ -231,6 +232,29 @@ impl<T> Receiver<T> {
 
     fn leave(&mut self) {
         self.channel.queue.leave_getters(&mut self.key);
+    }
+}
+
+/// The wait of [`Sender::send`]. It stands here, and not in an `async fn`, to be polled without a layer in between; so does
+/// [`Receiving`].
+struct Sending<'a, T>(Put<'a, T, Fifo<T>>);
+
+impl<T> Future for Sending<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map_err(|refused| SendError(refused.0))
+    }
+}
+
+/// The wait of [`Receiver::recv`].
+struct Receiving<'a, T>(Get<'a, T, Fifo<T>>);
+
+impl<T> Future for Receiving<'_, T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(Result::ok)
     }
 }
 

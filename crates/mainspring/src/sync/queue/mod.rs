@@ -9,7 +9,7 @@ pub use errors::{DoneTooOften, GetError, PutError, QueueShutDown};
 pub use order::{Fifo, LeastFirst, Lifo, Order};
 
 use super::wait_list::WaitList;
-use polling::{Get, Put};
+pub(in crate::sync) use polling::{Get, Put};
 use state::State;
 use std::cell::RefCell;
 use std::fmt;
@@ -89,8 +89,8 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     ///
     /// Cancel safety: the item is in the queue if this is finished, else it is dropped with the future. The place in line
     /// is lost.
-    pub async fn put(&self, item: T) -> Result<(), QueueShutDown<T>> {
-        Put::new(self, item).await
+    pub fn put(&self, item: T) -> impl Future<Output = Result<(), QueueShutDown<T>>> {
+        Put::new(self, item)
     }
 
     /// Puts an item if there is room.
@@ -121,8 +121,8 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// The next item, and waits for one if there is none. [`QueueShutDown`] if the queue is shut down and has none left.
     ///
     /// Cancel safety: no item is lost; the place in line is.
-    pub async fn get(&self) -> Result<T, QueueShutDown> {
-        Get::new(self).await
+    pub fn get(&self) -> impl Future<Output = Result<T, QueueShutDown>> {
+        Get::new(self)
     }
 
     /// The next item, if there is one.

@@ -144,13 +144,13 @@ fn wait(line: &mut Line, key: &mut Option<Key>, waker: &mut Option<Waker>, cx: &
 }
 
 /// The wait of [`OrderedQueue::get`].
-pub(super) struct Get<'a, T, O: Order<T>> {
+pub(in crate::sync) struct Get<'a, T, O: Order<T>> {
     queue: &'a OrderedQueue<T, O>,
     key: Option<Key>,
 }
 
 impl<'a, T, O: Order<T>> Get<'a, T, O> {
-    pub(super) fn new(queue: &'a OrderedQueue<T, O>) -> Self {
+    pub(in crate::sync) fn new(queue: &'a OrderedQueue<T, O>) -> Self {
         Get { queue, key: None }
     }
 }
@@ -171,14 +171,14 @@ impl<T, O: Order<T>> Drop for Get<'_, T, O> {
 }
 
 /// The wait of [`OrderedQueue::put`].
-pub(super) struct Put<'a, T, O: Order<T>> {
+pub(in crate::sync) struct Put<'a, T, O: Order<T>> {
     queue: &'a OrderedQueue<T, O>,
     item: Option<T>,
     key: Option<Key>,
 }
 
 impl<'a, T, O: Order<T>> Put<'a, T, O> {
-    pub(super) fn new(queue: &'a OrderedQueue<T, O>, item: T) -> Self {
+    pub(in crate::sync) fn new(queue: &'a OrderedQueue<T, O>, item: T) -> Self {
         Put { queue, item: Some(item), key: None }
     }
 }
