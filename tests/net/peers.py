@@ -202,9 +202,9 @@ async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def fill(transport: Any, chunk: bytes = bytes(1 << 20)) -> int:
-    """Writes until the kernel takes no more and something waits in the transport; how much was written."""
-    written = 0
-    while not transport.get_write_buffer_size():
+    """Writes until the kernel takes no more and the transport has paused its protocol; how much was written."""
+    written, (_, high) = 0, transport.get_write_buffer_limits()
+    while transport.get_write_buffer_size() <= high:
         transport.write(chunk)
         written += len(chunk)
     return written
