@@ -6,9 +6,12 @@ use crate::support::{Log, assert_leaves_nothing, collect_reports, run_on};
 use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport, UdpSocket};
 use mainspring::spawn;
 use mainspring::testing::{Call, FakeControl, FaultPlan, Op};
+use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 
 /// Runs a test on a failing loop, and checks that all the planned faults struck and nothing is left.
 fn with_faults(test: impl AsyncFnOnce(&FakeControl)) {
@@ -268,5 +271,40 @@ fn an_endpoint_that_the_kernel_does_not_watch_is_lost_with_the_reason() {
         until_told(&log, 1).await;
         assert!(transport.is_closing());
         log.assert([format!("lost {:?}", Some(ErrorKind::OutOfMemory))]);
+    });
+}
+
+thread_local! {
+    static SENDING: RefCell<Option<Rc<UdpSocket>>> = const { RefCell::new(None) };
+}
+
+/// A waker that uses the socket while it is woken, in both directions.
+struct Reenters;
+
+impl Wake for Reenters {
+    fn wake(self: Arc<Self>) {
+        let socket = SENDING.with_borrow(Clone::clone).unwrap();
+        assert_eq!(socket.try_send(b"too early").unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(socket.try_recv(&mut [0; 10]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+}
+
+#[test]
+fn a_waker_may_use_the_socket_and_those_who_wait_after_it_are_woken() {
+    with_faults(async |control| {
+        let (one, other) = pair().await;
+        let one = Rc::new(one);
+        SENDING.set(Some(Rc::clone(&one)));
+        control.plan(FaultPlan::fail(Op::SendTo, libc::EAGAIN).times(2));
+        let mut sending = Box::pin(one.send(b"given up"));
+        let waker = Waker::from(Arc::new(Reenters));
+        assert!(sending.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        while control.pending_faults() > 0 {
+            turns(1).await;
+        }
+        drop(sending);
+        one.send(b"sent").await.unwrap();
+        assert_eq!(other.recv(&mut [0; 10]).await.unwrap(), 4);
+        SENDING.set(None);
     });
 }
