@@ -46,7 +46,7 @@ async fn spawn_and_join() {
 async fn give_way() {
     let yielder = || async {
         for _ in 0..YIELDS {
-            mainspring::sleep(Duration::ZERO).await;
+            mainspring::yield_now().await;
         }
     };
     let tasks: Vec<_> = (0..YIELDERS).map(|_| mainspring::spawn(yielder())).collect();

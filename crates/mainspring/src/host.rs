@@ -10,11 +10,12 @@ use crate::net::Below;
 use crate::panics::catch;
 use crate::ready::Lane;
 use crate::transport::{Notice, TransportHost};
-use async_task::Runnable;
+use crate::wakeup::Inbox;
 use std::cell::OnceCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::Waker;
 
 /// One scheduled call.
@@ -23,8 +24,8 @@ pub(crate) enum Call {
     Handle(Rc<dyn Callback>),
     /// A closure nobody can cancel: it came from another thread.
     Once(Box<dyn FnOnce()>),
-    /// One step of a task, and the lane where its steps wait.
-    Task(Runnable, Lane),
+    /// One step of a task.
+    Task(Step),
     /// Somebody waits for a time when nothing else is ready.
     Idle(Rc<dyn Watch>),
     /// Wakes whoever sleeps.
@@ -42,19 +43,47 @@ pub(crate) enum Call {
     Stop,
 }
 
+/// One step of a task. It is scheduled by a function that has captured nothing: around one that has, `async-task`
+/// counts a reference up and down each time.
+pub(crate) type Step = async_task::Runnable<Home>;
+
+/// What cancels a task when it is dropped.
+pub(crate) type Canceller = async_task::Task<(), Home>;
+
+/// Where the steps of a task go: the inbox of its loop, and the lane in which they wait there.
+pub(crate) struct Home {
+    pub(crate) inbox: Arc<Inbox<Inbound>>,
+    pub(crate) lane: Lane,
+}
+
 /// What other threads send.
 pub(crate) enum Inbound {
     Once(Box<dyn FnOnce() + Send>),
-    Task(Runnable, Lane),
+    Task(Step),
     Main,
     Stop,
+}
+
+impl Inbound {
+    /// Whether it begins something, rather than going on with what has begun.
+    pub(crate) fn is_new_work(&self) -> bool {
+        matches!(self, Inbound::Once(_))
+    }
+
+    /// The lane in which it will wait.
+    pub(crate) fn lane(&self) -> Lane {
+        match self {
+            Inbound::Task(step) => step.metadata().lane,
+            _ => Lane::Normal,
+        }
+    }
 }
 
 impl From<Inbound> for Call {
     fn from(inbound: Inbound) -> Self {
         match inbound {
             Inbound::Once(call) => Call::Once(call),
-            Inbound::Task(runnable, lane) => Call::Task(runnable, lane),
+            Inbound::Task(step) => Call::Task(step),
             Inbound::Main => Call::Main,
             Inbound::Stop => Call::Stop,
         }
@@ -150,7 +179,7 @@ impl RustHost {
         let ran = match call {
             Call::Handle(callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
-            Call::Task(runnable, _) => catch(|| runnable.run()).map(drop),
+            Call::Task(step) => catch(|| step.run()).map(drop),
             Call::Wake(waker) => catch(|| waker.wake()),
             Call::Watch(watch) | Call::Idle(watch) => catch(|| watch.fire()),
             Call::Main => {
@@ -224,7 +253,7 @@ impl Host for RustHost {
 
     fn lane(&self, call: &Call) -> Lane {
         match call {
-            Call::Task(_, lane) => *lane,
+            Call::Task(step) => step.metadata().lane,
             Call::Idle(_) => Lane::Background,
             _ => Lane::Normal,
         }

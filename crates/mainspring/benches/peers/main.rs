@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--bench");
     let status = Command::new(cargo)
-        .args(["run", "--quiet", "--release", "--locked"])
+        .args(["run", "--quiet", "--release"])
         .arg("--manifest-path")
         .arg(root.join("bench/peers/Cargo.toml"))
         .arg("--target-dir")

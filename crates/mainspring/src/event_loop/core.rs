@@ -18,7 +18,7 @@ use super::main_future::MainSlot;
 use crate::engine::{Engine, Host};
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
-use crate::host::{Call, Inbound, RustHost};
+use crate::host::{Call, Inbound, RustHost, Step};
 use crate::net::Resolver;
 use crate::panics::catch;
 use crate::task::{AnyTask, FactorySlot};
@@ -184,7 +184,26 @@ impl Core {
 /// order of `call_soon`), from any other through the inbox. `Err` if the loop is closed, or is sealed and this is new
 /// work.
 pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
-    let is_new_work = matches!(call, Inbound::Once(_));
+    match current::call_soon_here(Arc::as_ptr(inbox), call) {
+        Ok(()) => Ok(()),
+        Err(call) => wake_call_from_afar(inbox, call),
+    }
+}
+
+/// [`wake_call`] for a step of a task, which knows where it belongs.
+pub(crate) fn wake_step(step: Step) {
+    let inbox = Arc::as_ptr(&step.metadata().inbox);
+    if let Err(Inbound::Task(step)) = current::call_soon_here(inbox, Inbound::Task(step)) {
+        let inbox = Arc::clone(&step.metadata().inbox);
+        // A closed loop has no use for it: the future is dropped with the step, or was before.
+        let _ = wake_call_from_afar(&inbox, Inbound::Task(step));
+    }
+}
+
+/// Where no loop runs, or another one.
+#[cold]
+fn wake_call_from_afar(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
+    let is_new_work = call.is_new_work();
     if let Some(core) = current::find_loop(inbox) {
         core.check_open()?;
         if is_new_work && core.is_sealed.get() {
@@ -198,7 +217,7 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
     match pushed {
         Ok(()) => Ok(()),
         Err(refused) => {
-            if let Inbound::Task(step, _) = refused.0 {
+            if let Inbound::Task(step) = refused.0 {
                 // Its future belongs to the loop's thread. Closing has waited for it and given up: leaking it
                 // is what is left.
                 std::mem::forget(step);

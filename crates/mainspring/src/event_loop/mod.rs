@@ -22,7 +22,7 @@ pub use builder::Builder;
 pub use exceptions::ExceptionContext;
 pub use keep_alive::KeepAlive;
 
-pub(crate) use self::core::{Core, wake_call};
+pub(crate) use self::core::{Core, wake_call, wake_step};
 #[cfg(feature = "hyper")]
 pub(crate) use current::find_loop;
 pub(crate) use current::running_core;

@@ -2,7 +2,6 @@
 
 use super::EventLoop;
 use crate::host::{Call, Inbound};
-use crate::ready::Lane;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ fn closing_waits_for_a_step_that_is_on_its_way_and_drops_its_future_here() {
     let dropped = Dropped(Rc::clone(&is_dropped));
     let task = event_loop.spawn(async move { drop(dropped) }).unwrap();
     let step = event_loop.core().engine.take_ready().into_iter().find_map(|call| match call {
-        Call::Task(step, _) => Some(step),
+        Call::Task(step) => Some(step),
         _ => None,
     });
     let inbox = Arc::clone(event_loop.core().inbox());
@@ -31,7 +30,7 @@ fn closing_waits_for_a_step_that_is_on_its_way_and_drops_its_future_here() {
     let waking = std::thread::spawn(move || {
         // Time enough for a loop that does not wait.
         let waited = is_closed.recv_timeout(Duration::from_millis(50));
-        let pushed = inbox.push(Inbound::Task(step.unwrap(), Lane::Normal));
+        let pushed = inbox.push(Inbound::Task(step.unwrap()));
         let is_taken = pushed.map_err(|refused| std::mem::forget(refused.0)).is_ok();
         (waited, is_taken)
     });

@@ -5,8 +5,8 @@ use super::context::{self, Context};
 use super::guarded::{Guarded, Sink};
 use super::state::State;
 use crate::error::Error;
-use crate::event_loop::{Core, EventLoop, timed, wake_call};
-use crate::host::{Call, Inbound};
+use crate::event_loop::{Core, EventLoop, timed, wake_step};
+use crate::host::{Call, Home};
 use crate::ready::Lane;
 use std::panic::Location;
 use std::rc::Rc;
@@ -213,13 +213,9 @@ where
     let state = Rc::clone(sink.state());
     core.live_futures.set(core.live_futures.get() + 1);
     let guarded = Guarded::new(future, sink);
-    let inbox = Arc::clone(core.inbox());
-    let schedule = move |step| {
-        // A closed loop has no use for it: the future is dropped with the step, or was before.
-        let _ = wake_call(&inbox, Inbound::Task(step, lane));
-    };
-    let (step, canceller) = async_task::spawn_local(guarded, schedule);
+    let home = Home { inbox: Arc::clone(core.inbox()), lane };
+    let (step, canceller) = async_task::Builder::new().metadata(home).spawn_local(|_| guarded, wake_step);
     let place = core.keep_task(Rc::clone(&state) as _);
     state.meta.started(place, canceller);
-    core.engine.call_soon_in(lane, Call::Task(step, lane));
+    core.engine.call_soon_in(lane, Call::Task(step));
 }

@@ -11,7 +11,7 @@ use super::context::Slot;
 use super::{JoinError, TaskHandle};
 use crate::event_loop::{Core, ExceptionContext};
 use crate::handle::Once;
-use crate::host::Call;
+use crate::host::{Call, Canceller};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::{Rc, Weak};
@@ -78,7 +78,7 @@ pub(crate) struct Meta {
     /// Where the core lists the task.
     place: Cell<Option<usize>>,
     /// Dropping it cancels.
-    canceller: Cell<Option<async_task::Task<()>>>,
+    canceller: Cell<Option<Canceller>>,
     pub(super) context: Slot,
     callbacks: RefCell<Vec<DoneCallback>>,
 }
@@ -133,7 +133,7 @@ impl Meta {
     }
 
     /// The task is on its way: from here on it can be cancelled, and is if that was asked for before.
-    pub(super) fn started(&self, place: usize, canceller: async_task::Task<()>) {
+    pub(super) fn started(&self, place: usize, canceller: Canceller) {
         self.place.set(Some(place));
         if self.phase.get() == Phase::Running {
             self.canceller.set(Some(canceller));
