@@ -3,6 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::fs;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// No measurement takes longer than this; one that hangs is ended.
@@ -31,8 +32,12 @@ pub fn prepare_measured() {
 /// Keeps the calling thread on one of the processors it may use: the measured on the first, its counterpart on the
 /// second. Where there is only one, both stay where they are.
 pub fn pin(place: usize) {
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    // Asked for once, before the first thread is kept to one of them: its children inherit that.
+    static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
+    let processors = PROCESSORS.get_or_init(|| {
+        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+    });
     if let Some(&cpu) = processors.get(place) {
         let mut only = CpuSet::new();
         only.set(cpu);

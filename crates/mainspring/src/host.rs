@@ -224,6 +224,8 @@ impl RustHost {
 }
 
 impl Host for RustHost {
+    const MAY_SPIN: bool = true;
+
     type Call = Call;
     type Watch = Rc<dyn Watch>;
     type Source = Rc<dyn Source>;

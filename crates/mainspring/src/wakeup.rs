@@ -28,7 +28,6 @@
 //! if inbox.has_pending() { inbox.drain_into(&mut items) }
 //! ...
 //! if inbox.prepare_sleep() { wait; inbox.awake() } else { poll without waiting }
-//! if the waker's own event was reported { acknowledge it, e.g. EventFd::drain }
 //! ```
 
 mod eventfd;

@@ -41,7 +41,7 @@ impl<H: Host> Engine<H> {
         let Backend { mut poller, parker } = backend()?;
         let wake = Arc::new(EventFd::new()?);
         let signal_pipe = SignalPipe::new()?;
-        poller.update(wake.as_fd(), WAKE_KEY, Interest::NONE, Interest::READ)?;
+        poller.update(wake.as_fd(), WAKE_KEY, Interest::NONE, Interest::WAKE)?;
         poller.update(signal_pipe.as_fd(), SIGNAL_KEY, Interest::NONE, Interest::READ)?;
         for (key, entry) in self.table.borrow().iter() {
             // SAFETY: only told to the back end, which answers for a descriptor that is gone.

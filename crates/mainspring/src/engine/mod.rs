@@ -19,6 +19,7 @@
 //!   run or dropped.
 
 mod backlog;
+mod brink;
 mod fork;
 mod host;
 mod pass;
@@ -122,6 +123,7 @@ pub struct Engine<H: Host> {
     closed: Cell<bool>,
     skipped: pass::Skipped,
     backlog: backlog::Backlog,
+    brink: brink::Brink,
     io_lane: Cell<Lane>,
     max_overdue: Cell<Option<Duration>>,
 }
@@ -132,7 +134,7 @@ impl<H: Host> Engine<H> {
         let Backend { mut poller, parker } = backend;
         let wake = Arc::new(EventFd::new()?);
         let signal_pipe = SignalPipe::new()?;
-        poller.update(wake.as_fd(), WAKE_KEY, Interest::NONE, Interest::READ)?;
+        poller.update(wake.as_fd(), WAKE_KEY, Interest::NONE, Interest::WAKE)?;
         poller.update(signal_pipe.as_fd(), SIGNAL_KEY, Interest::NONE, Interest::READ)?;
         Ok(Engine {
             host,
@@ -152,6 +154,7 @@ impl<H: Host> Engine<H> {
             closed: Cell::new(false),
             skipped: pass::Skipped::default(),
             backlog: backlog::Backlog::default(),
+            brink: brink::Brink::default(),
             io_lane: Cell::new(Lane::Normal),
             max_overdue: Cell::new(None),
         })

@@ -130,7 +130,7 @@ impl<H: Host> Engine<H> {
             }
         }
         let now = self.clock.now();
-        if self.is_busy() {
+        if self.is_busy() || self.look_before_sleep(now) {
             if self.stopping.get() || !self.skipped.one_more(now) {
                 self.skipped.polled_at(now);
                 self.wait(Some(Duration::ZERO))?;
@@ -151,7 +151,9 @@ impl<H: Host> Engine<H> {
             _ => None,
         };
         let result = self.wait(timeout);
-        self.skipped.polled_at(self.clock.now());
+        let woke_up = self.clock.now();
+        self.brink.slept(now, woke_up);
+        self.skipped.polled_at(woke_up);
         result
     }
 
@@ -209,10 +211,8 @@ impl<H: Host> Engine<H> {
         let mut share = self.io_share(events.len());
         for Event { key, readiness } in events.drain(..) {
             if key == WAKE_KEY {
-                // If this fails the event comes again, which costs a pass and nothing else.
-                if let Some(wake) = &*self.wake.borrow() {
-                    let _ = wake.drain();
-                }
+                // It has ended the wait, which is all it is for: nobody reads it.
+                self.brink.woken();
                 continue;
             }
             if key == SIGNAL_KEY {

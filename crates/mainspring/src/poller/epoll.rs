@@ -70,6 +70,7 @@ fn flags_of(interest: Interest) -> EventFlags {
     let mut flags = EventFlags::empty();
     flags.set(EventFlags::IN, interest.is_inbound());
     flags.set(EventFlags::OUT, interest.is_outbound());
+    flags.set(EventFlags::ET, interest.intersects(Interest::WAKE));
     flags
 }
 

@@ -19,7 +19,8 @@
 //!
 //! # Rules
 //!
-//! - Events are level-triggered: what is not claimed is announced again by the next wait.
+//! - Events are level-triggered: what is not claimed is announced again by the next wait. [`Interest::WAKE`] alone is
+//!   announced once, and costs no claim.
 //! - An event names a [`Key`], a slot and its generation. A descriptor number is reused by the kernel at once;
 //!   a key is never reused, so a late event for a closed descriptor finds nobody.
 //! - Errors and hang-ups are announced as every direction that was asked for: the claim tells what it was. They
@@ -109,6 +110,9 @@ impl Interest {
     pub const ACCEPT: Interest = Interest(8);
     /// Tell when the stream takes more; then go on with [`Poller::send`].
     pub const SEND: Interest = Interest(16);
+    /// Tell once of every write to an eventfd that nobody reads: the loop's own wake-ups. The one interest that is not
+    /// level-triggered, and never together with another.
+    pub const WAKE: Interest = Interest(32);
 
     /// Both together.
     #[must_use]
@@ -134,7 +138,7 @@ impl Interest {
 
     /// Whether an inbound direction is wanted.
     pub const fn is_inbound(self) -> bool {
-        self.intersects(Interest(1 | 4 | 8))
+        self.intersects(Interest(1 | 4 | 8 | 32))
     }
 
     /// Whether an outbound direction is wanted.

@@ -10,7 +10,8 @@ use super::Waker;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A descriptor that is readable from the first [`write`](EventFd::write) until the next
-/// [`drain`](EventFd::drain). Non-blocking and close-on-exec.
+/// [`drain`](EventFd::drain), and announces every write to who waits for
+/// [`Interest::WAKE`](crate::poller::Interest::WAKE). Non-blocking and close-on-exec.
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
 
@@ -20,12 +21,24 @@ impl EventFd {
         Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Makes it readable. A counter that is full already is, so that is a success.
+    /// Makes it readable, and announces that also if it was before.
     pub fn write(&self) -> io::Result<()> {
-        match rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1u64.to_ne_bytes())) {
-            Ok(_) | Err(Errno::AGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
+        match self.add_one() {
+            // A full counter takes no more, and what is not written is not announced.
+            Err(Errno::AGAIN) => {
+                self.drain()?;
+                match self.add_one() {
+                    // Others have filled it again: one of their writes is the announcement.
+                    Err(Errno::AGAIN) => Ok(()),
+                    written => Ok(written?),
+                }
+            }
+            written => Ok(written?),
         }
+    }
+
+    fn add_one(&self) -> Result<(), Errno> {
+        rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1u64.to_ne_bytes())).map(drop)
     }
 
     /// Makes it unreadable again, and tells whether it was readable.

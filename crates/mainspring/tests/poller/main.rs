@@ -53,6 +53,7 @@ macro_rules! contract {
             a_wait_is_never_shorter_than_its_timeout,
             a_huge_timeout_is_no_error,
             a_wait_without_timeout_ends_with_an_event_from_another_thread,
+            a_wake_up_is_announced_once_for_every_write_and_nobody_reads_it,
             a_signal_interrupts_the_wait,
             events_are_added_to_those_already_there,
             more_events_than_one_wait_brings_are_all_brought_by_the_next_ones,

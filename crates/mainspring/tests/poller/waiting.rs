@@ -48,6 +48,17 @@ pub fn a_wait_without_timeout_ends_with_an_event_from_another_thread(open: Open)
     assert_eq!(events, [event(KEY, Readiness::INBOUND)]);
 }
 
+pub fn a_wake_up_is_announced_once_for_every_write_and_nobody_reads_it(open: Open) {
+    let mut rig = Rig::new(open());
+    let fd = silent();
+    rig.register(&fd, Interest::WAKE);
+    for _ in 0..3 {
+        rustix::io::write(&fd, &1_u64.to_ne_bytes()).unwrap();
+        assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
+        assert_eq!(rig.events_now(), []);
+    }
+}
+
 extern "C" fn ignore(_signal: libc::c_int) {}
 
 pub fn a_signal_interrupts_the_wait(open: Open) {
