@@ -2,7 +2,7 @@
 
 use super::backlog::Crowded;
 use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
-use crate::clock::Time;
+use crate::clock::{Clock, Time};
 use crate::poller::Event;
 use crate::ready::Lane;
 use std::cell::Cell;
@@ -13,6 +13,10 @@ use std::time::Duration;
 const MAX_TIME_WITHOUT_POLL: Duration = Duration::from_micros(100);
 /// ...and after this many passes.
 const MAX_PASSES_WITHOUT_POLL: u32 = 64;
+/// As long as its passes are no longer than this each, on average...
+const SHORT_PASS: Duration = Duration::from_micros(2);
+/// ...it looks at the clock after so many more only: the clock costs more than a pass that runs one call.
+const PASSES_ON_TRUST: u32 = 3;
 /// No wait is longer than asyncio's (a day): some kernels misjudge larger numbers.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -20,31 +24,47 @@ const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct Skipped {
     passes: Cell<u32>,
     since: Cell<Time>,
+    /// How many more passes are taken to be short.
+    on_trust: Cell<u32>,
 }
 
 impl Default for Skipped {
     /// Begins as if all were used up: the first pass polls.
     fn default() -> Self {
-        Skipped { passes: Cell::new(MAX_PASSES_WITHOUT_POLL), since: Cell::new(Time::ZERO) }
+        Skipped {
+            passes: Cell::new(MAX_PASSES_WITHOUT_POLL),
+            since: Cell::new(Time::ZERO),
+            on_trust: Cell::new(0),
+        }
     }
 }
 
 impl Skipped {
     /// Whether a busy loop may leave out this poll too, counting it as left out.
-    fn one_more(&self, now: Time) -> bool {
+    fn one_more(&self, clock: &dyn Clock) -> bool {
         let passes = self.passes.get();
-        if passes >= MAX_PASSES_WITHOUT_POLL
-            || now.saturating_duration_since(self.since.get()) >= MAX_TIME_WITHOUT_POLL
-        {
+        if passes >= MAX_PASSES_WITHOUT_POLL {
             return false;
         }
-        self.passes.set(passes + 1);
+        let passes = passes + 1;
+        match self.on_trust.get().checked_sub(1) {
+            Some(left) => self.on_trust.set(left),
+            None => {
+                let spent = clock.now().saturating_duration_since(self.since.get());
+                if spent >= MAX_TIME_WITHOUT_POLL {
+                    return false;
+                }
+                self.on_trust.set(if spent <= SHORT_PASS * passes { PASSES_ON_TRUST } else { 0 });
+            }
+        }
+        self.passes.set(passes);
         true
     }
 
     fn polled_at(&self, now: Time) {
         self.passes.set(0);
         self.since.set(now);
+        self.on_trust.set(0);
     }
 
     fn poll_next(&self) {
@@ -129,13 +149,12 @@ impl<H: Host> Engine<H> {
                 return Ok(());
             }
         }
+        if self.is_busy() {
+            return self.poll_if_it_is_time();
+        }
         let now = self.clock.now();
-        if self.is_busy() || self.look_before_sleep(now) {
-            if self.stopping.get() || !self.skipped.one_more(now) {
-                self.skipped.polled_at(now);
-                self.wait(Some(Duration::ZERO))?;
-            }
-            return Ok(());
+        if self.look_before_sleep(now) {
+            return self.poll_if_it_is_time();
         }
         if self.clock.is_virtual() {
             self.wait(Some(Duration::ZERO))?;
@@ -155,6 +174,15 @@ impl<H: Host> Engine<H> {
         self.brink.slept(now, woke_up);
         self.skipped.polled_at(woke_up);
         result
+    }
+
+    /// What a busy loop does in place of a wait.
+    fn poll_if_it_is_time(&self) -> Result<(), H::Error> {
+        if self.stopping.get() || !self.skipped.one_more(&*self.clock) {
+            self.skipped.polled_at(self.clock.now());
+            return self.wait(Some(Duration::ZERO));
+        }
+        Ok(())
     }
 
     /// Whether there is something to do without waiting for it.
@@ -311,5 +339,49 @@ impl<H: Host> Engine<H> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that is moved by hand, and counts how often it is asked.
+    struct Ticking {
+        now: Cell<Time>,
+        asked: Cell<u32>,
+    }
+
+    impl Clock for Ticking {
+        fn now(&self) -> Time {
+            self.asked.set(self.asked.get() + 1);
+            self.now.get()
+        }
+    }
+
+    /// How many passes of that length a busy loop makes without a poll, and how often it asks for the time.
+    fn passes_of(length: Duration) -> (u32, u32) {
+        let clock = Ticking { now: Cell::new(Time::from_nanos(1)), asked: Cell::new(0) };
+        let skipped = Skipped::default();
+        skipped.polled_at(clock.now.get());
+        let mut passes = 0;
+        loop {
+            clock.now.set(clock.now.get().saturating_add(length));
+            if !skipped.one_more(&clock) {
+                return (passes, clock.asked.get());
+            }
+            passes += 1;
+        }
+    }
+
+    #[test]
+    fn short_passes_ask_for_the_time_after_every_fourth() {
+        assert_eq!(passes_of(Duration::from_nanos(100)), (64, 16));
+    }
+
+    #[test]
+    fn longer_passes_are_timed_each_and_stop_at_the_limit() {
+        assert_eq!(passes_of(Duration::from_micros(10)), (9, 10));
+        assert_eq!(passes_of(Duration::from_millis(1)), (0, 1));
     }
 }
