@@ -105,6 +105,10 @@ impl<N> Line<N> {
         let ticket = self.tickets;
         self.tickets += 1;
         let place = Place { ticket, standing: Standing::Waiting, waker, note, before: NONE, after: NONE };
+        if self.places.capacity() == 0 {
+            // Most often nobody else comes, and the table would make room for four.
+            self.places.reserve_exact(1);
+        }
         let index = self.places.insert(place);
         self.link(Standing::Waiting, self.waiting.last, index);
         self.waiting_count += 1;

@@ -16,9 +16,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Tasks that wait to be woken.
+/// Tasks that wait to be woken. It takes two words until somebody does: most lists of a connection are never used.
 #[derive(Default)]
-pub(crate) struct WaitList(RefCell<Line<Turn>>);
+pub(crate) struct WaitList(RefCell<Option<Box<Line<Turn>>>>);
+
+fn line(line: &mut Option<Box<Line<Turn>>>) -> &mut Line<Turn> {
+    line.get_or_insert_default()
+}
 
 /// Whether a waiter was chosen alone, and so has something to hand on.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub(crate) struct Wait<'a> {
 
 impl WaitList {
     pub(crate) const fn new() -> Self {
-        WaitList(RefCell::new(Line::new()))
+        WaitList(RefCell::new(None))
     }
 
     /// Waits until it is woken. It stands in the list from when it is first polled; dropping it leaves no trace.
@@ -57,11 +61,13 @@ impl WaitList {
                     return Poll::Ready(result);
                 }
                 let key = self.key(&mut wait.seat);
-                if self.0.borrow().is_chosen(key) {
-                    let mut line = self.0.borrow_mut();
+                let mut slot = self.0.borrow_mut();
+                let line = line(&mut slot);
+                if line.is_chosen(key) {
                     line.stand_again(key);
                     *line.note_mut(key) = Turn::default();
                 }
+                drop(slot);
                 if self.poll_chosen(key, cx).is_pending() {
                     return Poll::Pending;
                 }
@@ -80,18 +86,18 @@ impl WaitList {
     }
 
     fn poll_chosen(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
-        line::keep_waker(&self.0, |line| line, key, cx);
-        if self.0.borrow().is_chosen(key) { Poll::Ready(()) } else { Poll::Pending }
+        line::keep_waker(&self.0, line, key, cx);
+        if line(&mut self.0.borrow_mut()).is_chosen(key) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn key<'a>(&self, seat: &'a mut Seat) -> &'a Key {
-        seat.0.get_or_insert_with(|| self.0.borrow_mut().join(Turn::default(), None))
+        seat.0.get_or_insert_with(|| line(&mut self.0.borrow_mut()).join(Turn::default(), None))
     }
 
     /// Leaves the seat, with what it was woken for.
     fn take_turn(&self, seat: &mut Seat) {
         if let Some(key) = seat.0.take() {
-            let left = self.0.borrow_mut().leave(key);
+            let left = line(&mut self.0.borrow_mut()).leave(key);
             drop(left);
         }
     }
@@ -99,7 +105,7 @@ impl WaitList {
     /// Gives the seat up. If it was this one's turn, it is the next one's; `true` if there is nobody to have it.
     pub(crate) fn leave(&self, seat: &mut Seat) -> bool {
         let Some(key) = seat.0.take() else { return false };
-        let left = self.0.borrow_mut().leave(key);
+        let left = line(&mut self.0.borrow_mut()).leave(key);
         left.was_chosen && left.note == Turn(true) && !self.wake_one()
     }
 
@@ -110,7 +116,8 @@ impl WaitList {
 
     /// Wakes the first `count`, or all if they are fewer, and says how many.
     pub(crate) fn wake(&self, count: usize) -> usize {
-        let mut line = self.0.borrow_mut();
+        let mut slot = self.0.borrow_mut();
+        let Some(line) = slot.as_mut() else { return 0 };
         let mut chosen = 0;
         while chosen < count
             && let Some(turn) = line.choose_first()
@@ -118,20 +125,23 @@ impl WaitList {
             *turn = Turn(true);
             chosen += 1;
         }
-        drop(line);
-        line::wake_chosen(&self.0, |line| line);
+        drop(slot);
+        line::wake_chosen(&self.0, self::line);
         chosen
     }
 
     /// Wakes all who wait now, in the order they came.
     pub(crate) fn wake_all(&self) {
-        self.0.borrow_mut().choose_all();
-        line::wake_chosen(&self.0, |line| line);
+        match self.0.borrow_mut().as_mut() {
+            Some(line) => line.choose_all(),
+            None => return,
+        }
+        line::wake_chosen(&self.0, line);
     }
 
     /// How many wait and were not woken.
     pub(crate) fn waiting(&self) -> usize {
-        self.0.borrow().waiting()
+        self.0.borrow().as_ref().map_or(0, |line| line.waiting())
     }
 }
 
