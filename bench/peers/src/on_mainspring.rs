@@ -3,9 +3,11 @@
 use crate::bell::Bell;
 use crate::rows::Row;
 use crate::{
-    ANYWHERE, BUFFER, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed, timers,
+    ANYWHERE, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed,
+    timers,
 };
 use mainspring::net::{TcpListener, TcpStream};
+use mainspring::sync::mpsc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +21,7 @@ pub fn work(row: Row) -> Option<Duration> {
             Row::SpawnJoin => timed(spawn_and_join()).await,
             Row::Yield => timed(give_way()).await,
             Row::Timers => timed(timers::set_and_cancel(TIMERS, mainspring::sleep)).await,
-            // Queues are on their way into the library.
-            Row::Channel => return None,
+            Row::Channel => timed(ping_pong()).await,
             Row::WakeUp => {
                 let bell = Arc::new(Bell::default());
                 let thread = Arc::clone(&bell).ring(WAKE_UPS);
@@ -53,6 +54,24 @@ async fn give_way() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+async fn ping_pong() {
+    let (ping, mut pings) = mpsc::channel::<usize>(1);
+    let (pong, mut pongs) = mpsc::channel::<usize>(1);
+    let answering = mainspring::spawn(async move {
+        while let Some(number) = pings.recv().await {
+            pong.send(number).await.unwrap();
+        }
+    });
+    let asking = mainspring::spawn(async move {
+        for number in 0..ROUND_TRIPS {
+            ping.send(number).await.unwrap();
+            assert_eq!(pongs.recv().await, Some(number));
+        }
+    });
+    asking.await.unwrap();
+    answering.await.unwrap();
 }
 
 pub fn serve() {
