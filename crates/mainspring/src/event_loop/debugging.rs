@@ -138,7 +138,7 @@ impl EventLoop {
     ///
     /// event_loop.call_soon(|| std::thread::sleep(Duration::from_millis(2)))?;
     /// event_loop.run_until_idle()?;
-    /// assert!(told.borrow()[0].starts_with("Executing a call scheduled at src/"));
+    /// assert!(told.borrow()[0].starts_with("Executing a call scheduled at "));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_debug(&self, debug: bool) {
