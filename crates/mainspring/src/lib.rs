@@ -31,7 +31,6 @@
 //! - [`Task`] is a task with its result, [`TaskHandle`] without; [`context`] has variables that belong to a task.
 //! - [`TaskGroup`] has tasks that end together; [`gather`], [`join`], [`select`], [`wait`], [`as_completed`] and [`shield`]
 //!   await more than one thing.
-//! - [`sleep`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
 //! - [`sleep`], [`interval`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
 //! - [`Lane`] says what runs before what; [`after`] waits until there is nothing else to do.
 //! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
