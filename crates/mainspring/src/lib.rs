@@ -47,6 +47,9 @@
 //! - [`fs`] has files, read and written in threads.
 //! - [`testing`] has virtual time and a back end that fails on demand.
 //!
+//! The guide, `docs/rust-guide.md` in the repository, begins from what a reader knows, asyncio or tokio, and shows each
+//! part at work.
+//!
 //! # Features
 //!
 //! None is on unless it is asked for.
@@ -121,3 +124,8 @@ pub use time::{Elapsed, Sleep, after, interval, sleep, sleep_until, timeout, tim
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Those of the guide as well, where the features are on that some of them need.
+#[cfg(all(doctest, feature = "hyper", feature = "rustls"))]
+#[doc = include_str!("../../../docs/rust-guide.md")]
+struct Guide;
