@@ -202,9 +202,10 @@ async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def fill(transport: Any, chunk: bytes = bytes(1 << 20)) -> int:
-    """Writes until the kernel takes no more and the transport has paused its protocol; how much was written."""
-    written, (_, high) = 0, transport.get_write_buffer_limits()
-    while transport.get_write_buffer_size() <= high:
+    """Writes until the kernel takes no more and so much waits in the transport that its protocol is paused, unless its
+    marks are higher than usual; how much was written."""
+    written = 0
+    while transport.get_write_buffer_size() <= 1 << 16:
         transport.write(chunk)
         written += len(chunk)
     return written

@@ -10,7 +10,7 @@ import sys
 import warnings
 
 import pytest
-from peers import TIMEOUT, in_thread, pattern, read_exactly, read_to_end, reset
+from peers import TIMEOUT, fill, in_thread, pattern, read_exactly, read_to_end, reset
 
 MIB = 1 << 20
 
@@ -160,10 +160,7 @@ def test_a_reader_that_is_full_holds_its_peer_back(run):
 def test_drain_waits_for_a_slow_reader(run):
     async def main():
         async with stream_to_socket() as (_, writer, peer):
-            written = 0
-            while not writer.transport.get_write_buffer_size():
-                writer.write(bytes(MIB))
-                written += MIB
+            written = fill(writer.transport)
             draining = asyncio.ensure_future(writer.drain())
             await asyncio.sleep(0)
             assert not draining.done()
@@ -178,8 +175,7 @@ def test_drain_waits_for_a_slow_reader(run):
 def test_drain_raises_when_the_connection_is_lost_meanwhile(run):
     async def main():
         async with stream_to_socket() as (_, writer, peer):
-            while not writer.transport.get_write_buffer_size():
-                writer.write(bytes(MIB))
+            fill(writer.transport)
             draining = asyncio.ensure_future(writer.drain())
             await asyncio.sleep(0)
             reset(peer)
@@ -192,10 +188,7 @@ def test_drain_raises_when_the_connection_is_lost_meanwhile(run):
 def test_several_tasks_can_drain_at_once(run):
     async def main():
         async with stream_to_socket() as (_, writer, peer):
-            written = 0
-            while not writer.transport.get_write_buffer_size():
-                writer.write(bytes(MIB))
-                written += MIB
+            written = fill(writer.transport)
             if sys.version_info < (3, 10, 3):
                 pytest.skip("one drain at a time on this Python")
             draining = [asyncio.ensure_future(writer.drain()) for _ in range(5)]
@@ -233,10 +226,7 @@ def test_wait_closed_raises_what_ended_the_connection(run):
 def test_wait_closed_waits_for_what_is_queued(run):
     async def main():
         async with stream_to_socket() as (_, writer, peer):
-            written = 0
-            while not writer.transport.get_write_buffer_size():
-                writer.write(bytes(MIB))
-                written += MIB
+            written = fill(writer.transport)
             writer.close()
             assert writer.is_closing()
             waiting = asyncio.ensure_future(writer.wait_closed())
