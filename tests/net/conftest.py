@@ -13,10 +13,9 @@ import shutil
 import sys
 from pathlib import Path
 
+import peers
 import pytest
 import tls
-
-import peers
 
 
 @pytest.fixture(scope="session", autouse=True)
