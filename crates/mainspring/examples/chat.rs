@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --example chat                 # the room
-//! nc 127.0.0.1 8890                        # a guest, in another terminal; and another one
+//! nc 127.0.0.1 8892                        # a guest, in another terminal; and another one
 //! ```
 
 use mainspring::net::{StreamReader, StreamWriter, start_server};
@@ -52,7 +52,7 @@ fn main() -> Result<(), mainspring::Error> {
     mainspring::run(async {
         let room = Rc::new(Room::default());
         let server =
-            start_server("127.0.0.1:8890", move |reader, writer| attend(Rc::clone(&room), reader, writer));
+            start_server("127.0.0.1:8892", move |reader, writer| attend(Rc::clone(&room), reader, writer));
         let server = server.await?;
         println!("the room is open at {}", server.local_addr());
         server.serve_forever().await?;

@@ -87,3 +87,10 @@ impl From<ReadError> for io::Error {
         }
     }
 }
+
+/// For programs that have one error for everything on the loop.
+impl From<ReadError> for crate::Error {
+    fn from(error: ReadError) -> Self {
+        crate::Error::Io(error.into())
+    }
+}
