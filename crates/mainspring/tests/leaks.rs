@@ -154,7 +154,7 @@ fn datagram_sockets_that_were_used_given_up_or_left_to_the_loop() {
                 closed.close();
                 // Still open when the loop ends.
                 drop(event_loop.create_datagram_endpoint(options(), || Quiet).await.unwrap());
-                std::mem::forget(spawn(async move { one.recv(&mut [0]).await }));
+                drop(spawn(async move { one.recv(&mut [0]).await }));
             }
         })
         .unwrap();
