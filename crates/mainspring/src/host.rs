@@ -64,21 +64,6 @@ pub(crate) enum Inbound {
     Stop,
 }
 
-impl Inbound {
-    /// Whether it begins something, rather than going on with what has begun.
-    pub(crate) fn is_new_work(&self) -> bool {
-        matches!(self, Inbound::Once(_))
-    }
-
-    /// The lane in which it will wait.
-    pub(crate) fn lane(&self) -> Lane {
-        match self {
-            Inbound::Task(step) => step.metadata().lane,
-            _ => Lane::Normal,
-        }
-    }
-}
-
 impl From<Inbound> for Call {
     fn from(inbound: Inbound) -> Self {
         match inbound {
@@ -175,6 +160,8 @@ impl RustHost {
         }
     }
 
+    // Into the pass: a call that is copied once more on the way costs more than to look at it.
+    #[inline(always)]
     fn run(&self, call: Call) {
         let ran = match call {
             Call::Handle(callback) => catch(|| callback.run()),
@@ -205,6 +192,7 @@ impl RustHost {
     }
 
     /// Runs a call in debug mode. The steps of tasks time themselves: they know their names.
+    #[cold]
     fn run_timed(&self, call: Call) {
         let slow = match &call {
             Call::Handle(callback) => Slow::Call(callback.location()),
@@ -232,6 +220,7 @@ impl Host for RustHost {
     type Inbound = Inbound;
     type Error = Failure;
 
+    #[inline(always)]
     fn run_call(&self, call: Call) -> Result<(), Failure> {
         if self.debugging.is_on() {
             self.run_timed(call);

@@ -128,6 +128,7 @@ impl<T> Lanes<T> {
 
     /// Adds `item` at the end of `lane`. In the background it waits since the last time that
     /// [`Lanes::push_background`] or [`Lanes::promote_overdue`] was given.
+    #[inline(always)]
     pub fn push(&mut self, lane: Lane, item: T) {
         match lane {
             Lane::Io => self.io.items.push_back(item),

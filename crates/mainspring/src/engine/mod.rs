@@ -181,6 +181,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Makes a call ready: it runs in the next pass, after what is ready already.
+    #[inline(always)]
     pub fn call_soon(&self, call: H::Call) {
         self.lanes.borrow_mut().push(Lane::Normal, Ready::Call(call));
     }

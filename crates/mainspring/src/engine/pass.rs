@@ -16,7 +16,7 @@ const MAX_PASSES_WITHOUT_POLL: u32 = 64;
 /// As long as its passes are no longer than this each, on average...
 const SHORT_PASS: Duration = Duration::from_micros(2);
 /// ...it looks at the clock after so many more only: the clock costs more than a pass that runs one call.
-const PASSES_ON_TRUST: u32 = 3;
+const PASSES_ON_TRUST: u32 = 7;
 /// No wait is longer than asyncio's (a day): some kernels misjudge larger numbers.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -375,8 +375,8 @@ mod tests {
     }
 
     #[test]
-    fn short_passes_ask_for_the_time_after_every_fourth() {
-        assert_eq!(passes_of(Duration::from_nanos(100)), (64, 16));
+    fn short_passes_ask_for_the_time_after_every_eighth() {
+        assert_eq!(passes_of(Duration::from_nanos(100)), (64, 8));
     }
 
     #[test]

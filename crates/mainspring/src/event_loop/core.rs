@@ -184,26 +184,7 @@ impl Core {
 /// order of `call_soon`), from any other through the inbox. `Err` if the loop is closed, or is sealed and this is new
 /// work.
 pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
-    match current::call_soon_here(Arc::as_ptr(inbox), call) {
-        Ok(()) => Ok(()),
-        Err(call) => wake_call_from_afar(inbox, call),
-    }
-}
-
-/// [`wake_call`] for a step of a task, which knows where it belongs.
-pub(crate) fn wake_step(step: Step) {
-    let inbox = Arc::as_ptr(&step.metadata().inbox);
-    if let Err(Inbound::Task(step)) = current::call_soon_here(inbox, Inbound::Task(step)) {
-        let inbox = Arc::clone(&step.metadata().inbox);
-        // A closed loop has no use for it: the future is dropped with the step, or was before.
-        let _ = wake_call_from_afar(&inbox, Inbound::Task(step));
-    }
-}
-
-/// Where no loop runs, or another one.
-#[cold]
-fn wake_call_from_afar(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
-    let is_new_work = call.is_new_work();
+    let is_new_work = matches!(call, Inbound::Once(_));
     if let Some(core) = current::find_loop(inbox) {
         core.check_open()?;
         if is_new_work && core.is_sealed.get() {
@@ -224,5 +205,14 @@ fn wake_call_from_afar(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(),
             }
             Err(if inbox.is_closed() { Error::Closed } else { Error::ShutDown })
         }
+    }
+}
+
+/// [`wake_call`] for a step of a task, which knows where it belongs.
+pub(crate) fn wake_step(step: Step) {
+    if let Err(step) = current::step_soon_here(step) {
+        let inbox = Arc::clone(&step.metadata().inbox);
+        // A closed loop has no use for it: the future is dropped with the step, or was before.
+        let _ = wake_call(&inbox, Inbound::Task(step));
     }
 }

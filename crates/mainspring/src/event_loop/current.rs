@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::{EventLoop, Owner};
-use crate::host::Inbound;
+use crate::host::{Call, Home, Inbound, Step};
 use crate::ready::Lane;
 use crate::wakeup::Inbox;
 use std::cell::RefCell;
@@ -49,27 +49,25 @@ pub(crate) fn running_core() -> Option<Rc<Core>> {
     RUNNING.try_with(|running| running.borrow().as_ref().map(|owner| Rc::clone(&owner.core))).ok().flatten()
 }
 
-/// Makes a call ready if the loop with this inbox runs on this thread and takes it as it is; else gives it back.
+/// Makes the step of a task ready if its loop runs on this thread; else gives it back.
 ///
-/// For every step of every task, so without a reference that counts.
-pub(super) fn call_soon_here(inbox: *const Inbox<Inbound>, call: Inbound) -> Result<(), Inbound> {
-    // What waits in the background has its time noted, by a clock that may be the program's: not under this borrow.
-    let is_taken = |core: &Core, call: &Inbound| {
-        call.lane() != Lane::Background && !(call.is_new_work() && core.is_sealed.get())
-    };
-    let mut call = Some(call);
+/// For every step of every task, so without a reference that counts, and for the normal lane alone: what waits in the
+/// background has its time noted by a clock that may be the program's, and not under this borrow.
+pub(super) fn step_soon_here(step: Step) -> Result<(), Step> {
+    let mut step = Some(step);
     // A thread that is ending runs no loop.
     let _ = RUNNING.try_with(|running| {
+        let is_here = |step: &mut Step, core: &Core| {
+            let Home { inbox, lane } = step.metadata();
+            Arc::ptr_eq(core.inbox(), inbox) && *lane == Lane::Normal && core.check_open().is_ok()
+        };
         if let Some(owner) = &*running.borrow()
-            && Arc::as_ptr(owner.core.inbox()) == inbox
-            && owner.core.check_open().is_ok()
-            && let Some(call) = call.take_if(|call| is_taken(&owner.core, call))
+            && let Some(step) = step.take_if(|step| is_here(step, &owner.core))
         {
-            let lane = call.lane();
-            owner.core.engine.call_soon_in(lane, call.into());
+            owner.core.engine.call_soon(Call::Task(step));
         }
     });
-    call.map_or(Ok(()), Err)
+    step.map_or(Ok(()), Err)
 }
 
 /// Enters a new loop into the list of this thread.
