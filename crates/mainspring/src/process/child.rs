@@ -151,9 +151,9 @@ impl Child {
     ///
     /// # mainspring::run(async {
     /// let child = Command::new("sleep").arg("1000").spawn()?;
-    /// child.send_signal(SignalKind::hangup())?;
-    /// assert_eq!(child.wait().await?.signal(), Some(SignalKind::hangup().as_raw()));
-    /// child.send_signal(SignalKind::hangup())?;
+    /// child.send_signal(SignalKind::user_defined1())?;
+    /// assert_eq!(child.wait().await?.signal(), Some(SignalKind::user_defined1().as_raw()));
+    /// child.send_signal(SignalKind::user_defined1())?;
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
