@@ -9,7 +9,7 @@
 
 use super::{Engine, Host, Occupant, Readiness, Ready};
 use crate::clock::Time;
-use crate::poller::{Event, Key};
+use crate::poller::{Event, Interest, Key};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -69,21 +69,22 @@ impl<H: Host> Engine<H> {
             let Some(Event { key, readiness }) = self.backlog.waiting.borrow_mut().pop_front() else {
                 return;
             };
-            self.ready_source(key, readiness);
+            let table = self.table.borrow();
+            if let Some(entry) = table.get(key)
+                && let Occupant::Source(_) = entry.occupant
+            {
+                self.ready_source(key, readiness, entry.interest);
+            }
         }
     }
 
-    /// Makes the call for a transport ready, if it still wants to know.
-    pub(super) fn ready_source(&self, key: Key, readiness: Readiness) {
-        let table = self.table.borrow();
-        let Some(entry) = table.get(key) else { return };
-        if let Occupant::Source(_) = entry.occupant {
-            let inbound = readiness.inbound && entry.interest.is_inbound();
-            let outbound = readiness.outbound && entry.interest.is_outbound();
-            let call = Ready::Io(key, Readiness { inbound, outbound });
-            self.lanes.borrow_mut().push(self.io_lane.get(), call);
-            self.backlog.readied.set(self.backlog.readied.get() + 1);
-        }
+    /// Makes the call for a transport ready, for as much as it still wants to know.
+    pub(super) fn ready_source(&self, key: Key, readiness: Readiness, interest: Interest) {
+        let inbound = readiness.inbound && interest.is_inbound();
+        let outbound = readiness.outbound && interest.is_outbound();
+        let call = Ready::Io(key, Readiness { inbound, outbound });
+        self.lanes.borrow_mut().push(self.io_lane.get(), call);
+        self.backlog.readied.set(self.backlog.readied.get() + 1);
     }
 
     /// Times the pass that begins, if it serves a crowd.

@@ -254,7 +254,7 @@ impl<H: Host> Engine<H> {
                 Occupant::Source(_) if share == 0 => self.postpone(Event { key, readiness }),
                 Occupant::Source(_) => {
                     share -= 1;
-                    self.ready_source(key, readiness);
+                    self.ready_source(key, readiness, entry.interest);
                 }
                 Occupant::Watch { reader, writer } => {
                     // asyncio: the reader's call before the writer's.
