@@ -6,12 +6,9 @@
 use mainspring::process::{Child, Command, ExitStatus, Stdio};
 use mainspring::signal::{SignalKind, signal};
 use mainspring::sync::Event;
-use mainspring::{EventLoop, sleep, spawn, timeout};
-use std::future::poll_fn;
+use mainspring::{Either, EventLoop, select, sleep, spawn, timeout};
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -34,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             scripts.into_iter().map(|script| spawn(keep_running(script, Rc::clone(&stop)))).collect();
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        first_of(interrupt.recv(), terminate.recv()).await;
+        select(interrupt.recv(), terminate.recv()).await;
         println!("stopping");
         stop.set();
         for keeper in keepers {
@@ -57,7 +54,7 @@ async fn keep_running(script: String, stop: Rc<Event>) {
         if EventLoop::current().time().saturating_duration_since(started) >= LONG_ENOUGH {
             pause = FIRST_PAUSE;
         }
-        first_of(sleep(pause), stop.wait()).await;
+        select(sleep(pause), stop.wait()).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
@@ -67,9 +64,9 @@ async fn run_once(script: &str, stop: &Event) -> io::Result<ExitStatus> {
     // In a group of its own, so that Ctrl-C is ours to pass on.
     let child = Command::shell(script).stdin(Stdio::null()).process_group(0).kill_on_drop(true).spawn()?;
     println!("`{script}` runs as process {}", child.pid());
-    match first_of(child.wait(), stop.wait()).await {
-        Some(ended) => ended,
-        None => end(&child).await,
+    match select(child.wait(), stop.wait()).await {
+        Either::First(ended) => ended,
+        Either::Second(()) => end(&child).await,
     }
 }
 
@@ -79,14 +76,4 @@ async fn end(child: &Child) -> io::Result<ExitStatus> {
         child.kill().await?;
     }
     child.wait().await
-}
-
-/// What `one` gives, or nothing if `other` is done before.
-async fn first_of<A: Future, B: Future>(one: A, other: B) -> Option<A::Output> {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    poll_fn(|cx| match one.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => other.as_mut().poll(cx).map(|_| None),
-    })
-    .await
 }
