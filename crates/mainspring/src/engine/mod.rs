@@ -26,11 +26,13 @@ mod pass;
 mod registration;
 mod sources;
 mod timing;
+mod turn;
 mod watch;
 
 pub use crate::poller::Readiness;
 pub use host::Host;
 pub use registration::Registration;
+pub use turn::Turn;
 pub use watch::WatchTicket;
 
 pub(crate) use sources::Occupant;
@@ -124,6 +126,7 @@ pub struct Engine<H: Host> {
     skipped: pass::Skipped,
     backlog: backlog::Backlog,
     brink: brink::Brink,
+    turns: turn::Turns<H>,
     io_lane: Cell<Lane>,
     max_overdue: Cell<Option<Duration>>,
 }
@@ -155,6 +158,7 @@ impl<H: Host> Engine<H> {
             skipped: pass::Skipped::default(),
             backlog: backlog::Backlog::default(),
             brink: brink::Brink::default(),
+            turns: turn::Turns::default(),
             io_lane: Cell::new(Lane::Normal),
             max_overdue: Cell::new(None),
         })
@@ -257,6 +261,16 @@ impl<H: Host> Engine<H> {
     /// Sends what the kernel takes; see [`Poller::send`].
     pub fn send(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         self.poller.borrow_mut().send(fd, key, chunks)
+    }
+
+    /// Sends a part of what is to be one packet; see [`Poller::send_more`].
+    pub fn send_more(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.poller.borrow_mut().send_more(fd, key, chunks)
+    }
+
+    /// Ends the wait for the rest of a packet; see [`Poller::push`].
+    pub fn push(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
+        self.poller.borrow_mut().push(fd, key)
     }
 
     /// Reads from a pipe; see [`Poller::read`].

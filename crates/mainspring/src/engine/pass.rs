@@ -329,13 +329,13 @@ impl<H: Host> Engine<H> {
                     self.end_crowded(crowded);
                     return Ok(());
                 }
-                Some(Ready::Call(call)) => self.host.run_call(call)?,
+                Some(Ready::Call(call)) => self.in_turn(|| self.host.run_call(call))?,
                 Some(Ready::Io(key, readiness)) => {
                     let source = match self.table.borrow().get(key).map(|entry| &entry.occupant) {
                         Some(Occupant::Source(source)) => source.clone(),
                         _ => continue,
                     };
-                    self.host.io_ready(source, readiness)?;
+                    self.in_turn(|| self.host.io_ready(source, readiness))?;
                 }
             }
         }

@@ -25,6 +25,14 @@ impl Poller for ClosedPoller {
         refuse()
     }
 
+    fn send_more(&mut self, _: BorrowedFd<'_>, _: Key, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        refuse()
+    }
+
+    fn push(&mut self, _: BorrowedFd<'_>, _: Key) -> io::Result<()> {
+        refuse()
+    }
+
     fn accept(&mut self, _: BorrowedFd<'_>, _: Key) -> io::Result<(OwnedFd, PeerAddress)> {
         refuse()
     }

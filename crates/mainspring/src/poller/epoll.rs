@@ -117,6 +117,14 @@ impl Poller for EpollPoller {
         socket::send(fd, chunks)
     }
 
+    fn send_more(&mut self, fd: BorrowedFd<'_>, _key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_more(fd, chunks)
+    }
+
+    fn push(&mut self, fd: BorrowedFd<'_>, _key: Key) -> io::Result<()> {
+        socket::push(fd)
+    }
+
     fn accept(&mut self, fd: BorrowedFd<'_>, _key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
         socket::accept(fd)
     }

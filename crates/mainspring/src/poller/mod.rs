@@ -214,6 +214,14 @@ pub trait Poller {
     /// if there was nothing to send. A peer that is gone is an error (`BrokenPipe`), never a signal.
     fn send(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize>;
 
+    /// Sends as [`Poller::send`] does, but the kernel may wait for more before it makes a packet of it. A `send` is to
+    /// follow at once, or a [`Poller::push`]; without one the bytes leave when the kernel's patience ends (Linux: after
+    /// 200 ms), or with the descriptor.
+    fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Lets go what [`Poller::send_more`] left with the kernel.
+    fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()>;
+
     /// Claims one connection, which comes non-blocking and close-on-exec. The listener must be non-blocking:
     /// this is the one claim that the kernel would let block.
     fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)>;

@@ -30,7 +30,21 @@ pub(super) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// One `send`, or one `sendmsg` when there are several chunks: the plain call is the cheaper one.
 pub(super) fn send(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    send_with(fd, chunks, SendFlags::empty())
+}
+
+/// The same, of what more belongs to. Only TCP makes something of it.
+pub(super) fn send_more(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+    send_with(fd, chunks, SendFlags::MORE)
+}
+
+/// One `setsockopt`: the kernel lets go what it keeps when the cork is pulled, also where there was none.
+pub(super) fn push(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_cork(fd, false)?)
+}
+
+fn send_with(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+    let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let sent = match chunks {
         [] => 0,
         [chunk] => retry_on_intr(|| rustix::net::send(fd, chunk, flags))?,

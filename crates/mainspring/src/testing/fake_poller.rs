@@ -48,6 +48,18 @@ pub enum Call {
         /// The length of each chunk.
         chunks: Vec<usize>,
     },
+    /// Bytes were sent, of which the kernel may keep the last for a packet with what follows.
+    SendMore {
+        /// The descriptor.
+        fd: RawFd,
+        /// The length of each chunk.
+        chunks: Vec<usize>,
+    },
+    /// The kernel was told to keep nothing.
+    Push {
+        /// The descriptor.
+        fd: RawFd,
+    },
     /// A connection was claimed.
     Accept {
         /// The listener.
@@ -96,7 +108,8 @@ impl Call {
         match self {
             Call::Update { .. } => Op::Update,
             Call::Recv { .. } => Op::Recv,
-            Call::Send { .. } => Op::Send,
+            Call::Send { .. } | Call::SendMore { .. } => Op::Send,
+            Call::Push { .. } => Op::Push,
             Call::Accept { .. } => Op::Accept,
             Call::RecvFrom { .. } => Op::RecvFrom,
             Call::SendTo { .. } => Op::SendTo,
@@ -112,6 +125,8 @@ impl Call {
             Call::Update { fd, .. }
             | Call::Recv { fd, .. }
             | Call::Send { fd, .. }
+            | Call::SendMore { fd, .. }
+            | Call::Push { fd }
             | Call::Accept { fd }
             | Call::RecvFrom { fd, .. }
             | Call::SendTo { fd, .. }
@@ -277,6 +292,18 @@ impl Poller for FakePoller {
         let call = Call::Send { fd: fd.as_raw_fd(), chunks: lengths };
         let real = |limit: usize| self.inner.send(fd, key, &first_bytes(chunks, limit));
         self.control.perform(call, real, |&bytes| bytes)
+    }
+
+    fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        let lengths = chunks.iter().map(|chunk| chunk.len()).collect();
+        let call = Call::SendMore { fd: fd.as_raw_fd(), chunks: lengths };
+        let real = |limit: usize| self.inner.send_more(fd, key, &first_bytes(chunks, limit));
+        self.control.perform(call, real, |&bytes| bytes)
+    }
+
+    fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
+        let call = Call::Push { fd: fd.as_raw_fd() };
+        self.control.perform(call, |_| self.inner.push(fd, key), |()| 0)
     }
 
     fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)> {

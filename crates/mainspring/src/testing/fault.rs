@@ -13,8 +13,10 @@ pub enum Op {
     Update,
     /// [`Poller::recv`](crate::poller::Poller::recv)
     Recv,
-    /// [`Poller::send`](crate::poller::Poller::send)
+    /// [`Poller::send`](crate::poller::Poller::send), [`Poller::send_more`](crate::poller::Poller::send_more)
     Send,
+    /// [`Poller::push`](crate::poller::Poller::push)
+    Push,
     /// [`Poller::accept`](crate::poller::Poller::accept)
     Accept,
     /// [`Poller::recv_from`](crate::poller::Poller::recv_from)

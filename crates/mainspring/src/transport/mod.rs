@@ -13,6 +13,7 @@ mod datagram;
 mod datagram_queue;
 mod endpoint;
 mod flow;
+mod gathering;
 mod listener;
 mod outbox;
 mod pipe;

@@ -16,6 +16,7 @@
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
 
 use super::endpoint::Endpoint;
+use super::gathering::Gathering;
 use super::outbox::{Outbox, Written};
 use super::{
     Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, is_to_be_repeated,
@@ -41,6 +42,7 @@ pub struct Stream<H: TransportHost, U> {
     end: Endpoint<H>,
     outbox: Outbox<H::Chunk>,
     flow: FlowControl,
+    gathering: Gathering,
     lost_writes: Cell<u32>,
     eof_written: Cell<bool>,
     reserved: Cell<bool>,
@@ -55,6 +57,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             end: Endpoint::new(channel),
             outbox: Outbox::default(),
             flow: FlowControl::default(),
+            gathering: Gathering::default(),
             lost_writes: Cell::new(0),
             eof_written: Cell::new(false),
             reserved: Cell::new(false),
@@ -167,6 +170,9 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         if readiness.outbound && self.end.interest().is_outbound() {
             self.flush(cx)?;
         }
+        if readiness == Readiness::default() {
+            self.end_turn(cx);
+        }
         Ok(())
     }
 
@@ -238,7 +244,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             self.lost_writes.set(writes.saturating_add(1));
             return Ok(());
         }
-        match self.outbox.write(pieces, keep, |pieces| self.send(cx, pieces)) {
+        match self.outbox.write(pieces, keep, |pieces| self.send_or_gather(cx, pieces)) {
             Ok(Written::All) => return Ok(()),
             Ok(Written::Begun) => self.want_outbound(cx, true)?,
             Ok(Written::Behind) => {}
@@ -418,6 +424,28 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.gathering.set_kept(false);
         self.end.with_fd(|fd| cx.engine.send(fd, self.end.registration().key(), pieces))
+    }
+
+    /// Sends a new write: into a packet with what this turn is expected to write after it, if it is.
+    fn send_or_gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        if !self.gathering.is_more_expected(cx.engine.turn(), length) {
+            return self.send(cx, pieces);
+        }
+        if !self.gathering.set_kept(true) {
+            cx.engine.at_end_of_turn(cx.this.clone());
+        }
+        self.end.with_fd(|fd| cx.engine.send_more(fd, self.end.registration().key(), pieces))
+    }
+
+    /// The pieces that were expected may not have come: what is kept for them goes without.
+    fn end_turn(&self, cx: Cx<'_, H>) {
+        if self.gathering.set_kept(false) {
+            // A connection that can no longer be told has nothing more to tell its peer; and a socket that knows no
+            // packets (a Unix one) kept nothing.
+            let _ = self.end.with_fd(|fd| cx.engine.push(fd, self.end.registration().key()));
+        }
     }
 }

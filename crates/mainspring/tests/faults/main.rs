@@ -10,6 +10,7 @@ mod accepting;
 mod claims;
 mod conversation;
 mod events;
+mod gathering;
 mod registering;
 mod streams;
 mod sweep;
