@@ -66,6 +66,77 @@ def test_a_task_runs_in_the_context_it_is_given(loop, run):
     assert number.get() == 0
 
 
+def outcome(function, *args, **kwargs):
+    """What a call gives, in words: the task's name, or the exception."""
+    try:
+        task = function(*args, **kwargs)
+    except Exception as error:
+        return type(error).__name__, str(error).replace("BaseEventLoop.", "")
+    name = task.get_name()
+    return "Task" if name.startswith("Task-") else name
+
+
+def test_create_task_takes_and_refuses_what_asyncios_own_does(loop, run):
+    asyncios_own = asyncio.BaseEventLoop.create_task
+    spelled_out = "".join(["na", "me"])
+    arguments = [
+        {},
+        {"name": None},
+        {"name": "given"},
+        {spelled_out: "spelled out"},
+        {"context": None},
+        {"context": contextvars.copy_context()},
+        {"name": "both", "context": contextvars.copy_context()},
+        {"context": contextvars.copy_context(), "name": "turned round"},
+        {"name": "one too many", "context": None, "colour": 1},
+        {"colour": 1},
+        {"name": 1},
+    ]
+
+    async def main():
+        others = asyncio.all_tasks()
+        for keywords in arguments:
+            coroutines = [answer(), answer()]
+            ours = outcome(loop.create_task, coroutines[0], **keywords)
+            assert ours == outcome(asyncios_own, loop, coroutines[1], **keywords), keywords
+            await asyncio.gather(*asyncio.all_tasks() - others)
+            for coroutine in coroutines:
+                coroutine.close()
+        for positional in [(), (None,), (1, 2)]:
+            ours = outcome(loop.create_task, *positional)
+            assert ours == outcome(asyncios_own, loop, *positional), positional
+        coroutine = answer(7)
+        assert await loop.create_task(coro=coroutine) == 7
+
+    run(main())
+
+
+def test_whoever_replaces_what_makes_tasks_sees_them_made(loop, run, monkeypatch):
+    made = []
+    asyncios_own = asyncio.BaseEventLoop.create_task
+    task_class = asyncio.tasks.Task
+
+    def create_task(self, coro, **kwargs):
+        made.append("create_task")
+        return asyncios_own(self, coro, **kwargs)
+
+    def watched_task(coro, **kwargs):
+        made.append("Task")
+        return task_class(coro, **kwargs)
+
+    async def main():
+        monkeypatch.setattr(asyncio.BaseEventLoop, "create_task", create_task)
+        assert await loop.create_task(answer()) == 42
+        monkeypatch.undo()
+        monkeypatch.setattr(asyncio.tasks, "Task", watched_task)
+        assert await loop.create_task(answer()) == 42
+        monkeypatch.undo()
+        assert await loop.create_task(answer()) == 42
+
+    run(main())
+    assert made == ["create_task", "Task"]
+
+
 def test_create_task_on_a_closed_loop_raises(loop):
     loop.close()
     coroutine = answer()

@@ -32,10 +32,18 @@ if TYPE_CHECKING:
     from ._internals import Ts
     from ._mainspring import _FileDescriptor as FileDescriptor
 
+    class NativeFirst:
+        """To the type checker the parts of the loop derive from the native class, so it cannot come before them."""
+else:
+    # Every call of a native method looks for its class in the order of the bases. None of the parts has a method of the
+    # same name.
+    NativeFirst = NativeLoop
+
 __all__ = ("Loop",)
 
 
 class Loop(
+    NativeFirst,
     SignalHandlers,
     SocketOperations,
     FileSending,
@@ -44,7 +52,6 @@ class Loop(
     Network,
     Tls,
     Processes,
-    NativeLoop,
     asyncio.BaseEventLoop,
 ):
     """An asyncio event loop whose inside is Rust."""

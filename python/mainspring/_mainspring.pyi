@@ -4,13 +4,14 @@ import asyncio
 import socket
 import ssl
 from asyncio import transports
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextvars import Context
-from typing import Any, Protocol, final
+from typing import Any, Protocol, TypeVar, final
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 from typing_extensions import Self, TypeVarTuple, Unpack, disjoint_base
 
+_T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 class _HasFileno(Protocol):
@@ -51,6 +52,9 @@ class NativeLoop:
     ) -> TimerHandle: ...
     def time(self) -> float: ...
     def create_future(self) -> asyncio.Future[Any]: ...
+    def create_task(
+        self, coro: Generator[Any, None, _T] | Coroutine[Any, Any, _T], **kwargs: Any
+    ) -> asyncio.Task[_T]: ...
     def get_debug(self) -> bool: ...
     def stop(self) -> None: ...
     def _bind(self) -> None: ...

@@ -84,6 +84,23 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// How many arguments were given by place.
+    pub fn positional_count(&self) -> usize {
+        self.positional.len()
+    }
+
+    /// The name of one that was given by name.
+    pub fn keyword_name(&self, index: usize) -> Option<*mut ffi::PyObject> {
+        // SAFETY: there are as many names as values.
+        (index < self.keywords.len())
+            .then(|| unsafe { ffi::PyTuple_GET_ITEM(self.kwnames, index as ffi::Py_ssize_t) })
+    }
+
+    /// All of them: those by place, then the values of those by name.
+    pub fn all(&self) -> impl Iterator<Item = *mut ffi::PyObject> + 'a {
+        self.positional.iter().chain(self.keywords).copied()
+    }
+
     /// The positional arguments: `N` that must be there, by place or by the name in `names`, and the rest.
     pub fn split<const N: usize>(
         &self,

@@ -13,6 +13,7 @@
 //! | `names.rs` | interned strings, asyncio's objects |
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
 //! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
+//! | `creating.rs` | `create_task`, `create_future` |
 //! | `socket_ops/` | the `sock_*` coroutines |
 //! | `channel.rs`, `protocol.rs`, `transport/`, `listener.rs` | streams and servers, and what all transport objects share |
 //! | `pipe/`, `child.rs` | pipes, and the end of child processes |
@@ -26,6 +27,7 @@ mod channel;
 mod child;
 mod clock;
 mod context;
+mod creating;
 mod datagram;
 mod fastcall;
 mod fd_owners;
@@ -78,6 +80,7 @@ mod _mainspring {
         let py = module.py();
         allocator::keep_large_blocks();
         scheduling::add_methods(&py.get_type::<NativeLoop>())?;
+        creating::add_methods(&py.get_type::<NativeLoop>())?;
         socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
         module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
         module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;

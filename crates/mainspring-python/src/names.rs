@@ -12,6 +12,20 @@ macro_rules! names {
             $(pub $name: Py<PyString>,)*
             /// `("loop",)`: the keyword names of a call with `loop=`.
             pub loop_keyword: Py<PyTuple>,
+            /// `("name", "loop")`.
+            pub name_loop_keywords: Py<PyTuple>,
+            /// `("context", "loop")`.
+            pub context_loop_keywords: Py<PyTuple>,
+            /// `("name", "context", "loop")`.
+            pub name_context_loop_keywords: Py<PyTuple>,
+            /// Whether `Task` takes a context: from Python 3.11 on.
+            pub task_takes_context: bool,
+            /// `asyncio.tasks`.
+            pub tasks: Py<PyModule>,
+            /// `asyncio.BaseEventLoop`.
+            pub base_event_loop: Py<PyAny>,
+            /// Its `create_task`, as asyncio made it.
+            pub base_create_task: Py<PyAny>,
             /// `socket.socket`.
             pub socket_class: Py<PyAny>,
             /// `asyncio.Future`.
@@ -26,9 +40,19 @@ macro_rules! names {
 
         impl Names {
             fn load(py: Python<'_>) -> PyResult<Self> {
+                let base_event_loop = py.import("asyncio.base_events")?.getattr("BaseEventLoop")?;
+                let (name, context, event_loop) =
+                    (intern!(py, "name"), intern!(py, "context"), intern!(py, "loop"));
                 Ok(Names {
                     $($name: PyString::intern(py, stringify!($name)).unbind(),)*
-                    loop_keyword: PyTuple::new(py, [intern!(py, "loop")])?.unbind(),
+                    loop_keyword: PyTuple::new(py, [event_loop])?.unbind(),
+                    name_loop_keywords: PyTuple::new(py, [name, event_loop])?.unbind(),
+                    context_loop_keywords: PyTuple::new(py, [context, event_loop])?.unbind(),
+                    name_context_loop_keywords: PyTuple::new(py, [name, context, event_loop])?.unbind(),
+                    task_takes_context: py.version_info() >= (3, 11),
+                    tasks: py.import("asyncio.tasks")?.unbind(),
+                    base_create_task: base_event_loop.getattr("create_task")?.unbind(),
+                    base_event_loop: base_event_loop.unbind(),
                     socket_class: py.import("socket")?.getattr("socket")?.unbind(),
                     future_class: py.import("asyncio.futures")?.getattr("Future")?.unbind(),
                     buffered_protocol: py.import("asyncio.protocols")?.getattr("BufferedProtocol")?.unbind(),
@@ -50,7 +74,7 @@ names! {
     eof_received, error_received, fatal_transport_error, get_buffer, pause_writing, recvfrom, resume_writing, sendto, slow_callback,
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed,
     _asyncio_future_blocking, _check_socket, _drained, create_future, done, fileno, recv, recv_into, result,
-    set_exception, set_result,
+    set_exception, set_result, create_task, name, _task_factory,
     _ssl_protocol, _established, _handshake_ended, _trouble, _note, _force_close, do_handshake, unwrap, read,
     write, pending, close, abort, is_closing, pause_reading, resume_reading,
 }

@@ -1,5 +1,5 @@
-//! `call_soon`, `call_later`, `call_at`, `call_soon_threadsafe`, `time`, `create_future`, `get_debug`: what every
-//! asyncio program calls all the time, without anything between the interpreter and the engine.
+//! `call_soon`, `call_later`, `call_at`, `call_soon_threadsafe`, `time`, `get_debug`: what every asyncio program
+//! calls all the time, without anything between the interpreter and the engine.
 
 use crate::fastcall::{self, Args, enter};
 use crate::handle::{self, CallParts};
@@ -38,7 +38,6 @@ pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
                 c"Like call_later(), but with an absolute time, as the loop's time() tells it.",
             ),
             fastcall::method_noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
-            fastcall::method_noargs(c"create_future", create_future, c"A Future that belongs to the loop."),
             fastcall::method_noargs(c"get_debug", get_debug, c"Whether debug mode is on."),
             fastcall::method_noargs(c"_panic", panic, c"Fail as a fault of our own would; for the tests."),
         ],
@@ -49,7 +48,7 @@ pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
 ///
 /// # Safety
 /// `this` is such a `self`: the method descriptor has checked its type.
-unsafe fn native<'a>(py: Python<'a>, this: *mut ffi::PyObject) -> &'a NativeLoop {
+pub unsafe fn native<'a>(py: Python<'a>, this: *mut ffi::PyObject) -> &'a NativeLoop {
     // SAFETY: the caller's promise; the class is frozen, and the caller of the method keeps `this` alive.
     unsafe {
         let object = Borrowed::from_ptr(py, this);
@@ -276,20 +275,6 @@ extern "C" fn get_debug(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut
 
 extern "C" fn panic(_: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     enter(|_| panic!("asked for"))
-}
-
-extern "C" fn create_future(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|py| {
-        let names = names(py)?;
-        let arguments = [this];
-        // SAFETY: one keyword argument, `loop`, and its value.
-        let future = unsafe {
-            let future_class = names.future_class.as_ptr();
-            ffi::PyObject_Vectorcall(future_class, arguments.as_ptr(), 0, names.loop_keyword.as_ptr())
-        };
-        // SAFETY: a new reference, or null and an exception.
-        unsafe { Obj::from_call(py, future) }.map(Obj::into_ptr)
-    })
 }
 
 /// A point on the engine's clock as Python tells time.

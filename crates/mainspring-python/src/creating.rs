@@ -1,0 +1,109 @@
+//! `create_future` and `create_task`: what every `await` and every request makes, without a frame of Python's around it.
+//!
+//! asyncio's own `create_task` decides what a task is: a factory may be set, a keyword be new, debug mode be on, somebody
+//! may have replaced the method to watch tasks being made. All of these go to it. What is left is a call of `Task`.
+
+use crate::fastcall::{self, Args, enter};
+use crate::names::{Names, names};
+use crate::obj::Obj;
+use crate::scheduling::native;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+
+/// Adds the methods of this file to the class.
+pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
+    fastcall::add_methods(
+        class,
+        vec![
+            fastcall::method_noargs(c"create_future", create_future, c"A Future that belongs to the loop."),
+            fastcall::method(
+                c"create_task",
+                create_task,
+                c"Schedule the execution of a coroutine; the Task it becomes.",
+            ),
+        ],
+    )
+}
+
+extern "C" fn create_future(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    enter(|py| {
+        let names = names(py)?;
+        let arguments = [this];
+        // SAFETY: one keyword argument, `loop`, and its value.
+        let future = unsafe {
+            let future_class = names.future_class.as_ptr();
+            ffi::PyObject_Vectorcall(future_class, arguments.as_ptr(), 0, names.loop_keyword.as_ptr())
+        };
+        // SAFETY: a new reference, or null and an exception.
+        unsafe { Obj::from_call(py, future) }.map(Obj::into_ptr)
+    })
+}
+
+extern "C" fn create_task(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    enter(|py| {
+        let names = names(py)?;
+        // SAFETY: as the interpreter called.
+        let args = unsafe { Args::new("create_task", args, count, kwnames) };
+        let keywords = plain_keywords(names, &args);
+        let is_plain = keywords.is_some() && is_asyncio_left_out(py, names, this)?;
+        let task = if let (Some(keywords), true) = (keywords, is_plain) {
+            // SAFETY: the `self` of a method of the class.
+            unsafe { native(py, this) }.check_closed()?;
+            let task_class = names.tasks.bind(py).getattr(intern!(py, "Task"))?;
+            // The coroutine, up to two values, the loop.
+            let mut arguments = [this; 4];
+            arguments.iter_mut().zip(args.all()).for_each(|(place, given)| *place = given);
+            // SAFETY: one positional argument, and one for each name in `keywords`, the last of which is `loop`.
+            unsafe { ffi::PyObject_Vectorcall(task_class.as_ptr(), arguments.as_ptr(), 1, keywords.as_ptr()) }
+        } else {
+            let method = names.base_event_loop.bind(py).getattr(&names.create_task)?;
+            let arguments: Vec<_> = std::iter::once(this).chain(args.all()).collect();
+            // SAFETY: `self` before what the interpreter passed.
+            unsafe {
+                ffi::PyObject_Vectorcall(method.as_ptr(), arguments.as_ptr(), count as usize + 1, kwnames)
+            }
+        };
+        // SAFETY: a new reference, or null and an exception.
+        unsafe { Obj::from_call(py, task) }.map(Obj::into_ptr)
+    })
+}
+
+/// Whether asyncio's method would do no more than call `Task`.
+fn is_asyncio_left_out(py: Python<'_>, names: &Names, this: *mut ffi::PyObject) -> PyResult<bool> {
+    // SAFETY: the `self` of a method of the class.
+    if unsafe { native(py, this) }.is_debug() {
+        return Ok(false);
+    }
+    let method = names.base_event_loop.bind(py).getattr(&names.create_task)?;
+    if !method.is(&names.base_create_task) {
+        return Ok(false);
+    }
+    // SAFETY: a live object.
+    let event_loop = unsafe { Borrowed::from_ptr(py, this) };
+    Ok(event_loop.getattr(&names._task_factory)?.is_none())
+}
+
+/// The names of the keywords and of `loop`, if there are one positional argument and no keywords but those that `Task`
+/// has had as long as `create_task`. Others are asyncio's to take or to refuse; so are these when their names are not the
+/// interned ones: nothing is lost but time.
+fn plain_keywords<'n>(names: &'n Names, args: &Args<'_>) -> Option<&'n Py<PyTuple>> {
+    let name = Some(names.name.as_ptr());
+    let context = Some(names.context.as_ptr()).filter(|_| names.task_takes_context);
+    if args.positional_count() != 1 || args.keyword_name(2).is_some() {
+        return None;
+    }
+    match (args.keyword_name(0), args.keyword_name(1)) {
+        (None, _) => Some(&names.loop_keyword),
+        (first, None) if first == name => Some(&names.name_loop_keywords),
+        (first, None) if first == context => Some(&names.context_loop_keywords),
+        (first, second) if first == name && second == context => Some(&names.name_context_loop_keywords),
+        _ => None,
+    }
+}
