@@ -6,6 +6,18 @@
 use std::time::Duration;
 
 /// A point in time on the loop's clock: nanoseconds since that clock's origin.
+///
+/// ```
+/// use mainspring::Time;
+/// use std::time::Duration;
+///
+/// let start = Time::from_nanos(1_000);
+/// let later = start.saturating_add(Duration::from_micros(2));
+/// assert_eq!(later.as_nanos(), 3_000);
+/// assert_eq!(later.saturating_duration_since(start), Duration::from_micros(2));
+/// assert_eq!(start.saturating_duration_since(later), Duration::ZERO);
+/// assert_eq!(start.saturating_add(Duration::MAX), Time::NEVER);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -38,6 +50,27 @@ impl Time {
 }
 
 /// What tells the loop the time.
+///
+/// ```
+/// use mainspring::clock::{Clock, MonotonicClock, Time};
+/// use mainspring::{Builder, sleep};
+/// use std::time::Duration;
+///
+/// /// The system's clock, ten times as fast.
+/// struct Hurried;
+///
+/// impl Clock for Hurried {
+///     fn now(&self) -> Time {
+///         Time::from_nanos(MonotonicClock.now().as_nanos().saturating_mul(10))
+///     }
+/// }
+///
+/// let event_loop = Builder::new().clock(Hurried).build()?;
+/// let start = event_loop.time();
+/// event_loop.run_until_complete(sleep(Duration::from_millis(10)))?;
+/// assert!(event_loop.time() >= start.saturating_add(Duration::from_millis(10)));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub trait Clock {
     /// The time now. Never goes back.
     fn now(&self) -> Time;
@@ -58,6 +91,14 @@ pub trait Clock {
 
 /// The system's monotonic clock. Its origin is the kernel's own (`CLOCK_MONOTONIC`), so its readings agree
 /// with Python's `time.monotonic()`.
+///
+/// ```
+/// use mainspring::clock::{Clock, MonotonicClock};
+///
+/// let earlier = MonotonicClock.now();
+/// assert!(MonotonicClock.now() >= earlier);
+/// assert!(!MonotonicClock.is_virtual());
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonotonicClock;
 

@@ -50,6 +50,15 @@ pub struct ConcurrentFuture<T, E = JoinError>(Arc<Shared<T, E>>);
 /// The other end of a [`ConcurrentFuture`]: gives it its result. Made by [`ConcurrentFuture::pair`].
 ///
 /// Dropped unkept, it gives a [`JoinError`] that says "cancelled", so nobody waits in vain.
+///
+/// It is `Send` and `Sync` if `T` and `E` are `Send`.
+///
+/// ```
+/// let (promise, answer) = mainspring::ConcurrentFuture::<&str>::pair();
+/// std::thread::spawn(move || promise.set_result("from another thread"));
+/// assert_eq!(mainspring::run(answer)?, Ok("from another thread"));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "dropping a promise cancels its future"]
 pub struct Promise<T: 'static, E: From<JoinError> + 'static = JoinError>(Option<Arc<Shared<T, E>>>);
 

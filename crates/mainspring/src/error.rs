@@ -4,6 +4,19 @@ use std::fmt;
 use std::io;
 
 /// Why the loop, or something on it, refused what it was asked.
+///
+/// It is `Send` and `Sync`, and becomes an [`io::Error`] in functions that give those.
+///
+/// ```
+/// use mainspring::{Error, EventLoop};
+///
+/// let event_loop = EventLoop::new()?;
+/// event_loop.close()?;
+/// let refused = event_loop.call_soon(|| ()).unwrap_err();
+/// assert!(matches!(refused, Error::Closed));
+/// assert_eq!(std::io::Error::from(refused).to_string(), "the event loop is closed");
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -26,6 +26,24 @@ use std::time::Duration;
 pub type Job = Box<dyn FnOnce() + Send>;
 
 /// How large an [`Executor`] grows, and what its threads are called.
+///
+/// ```
+/// use mainspring::{Executor, ExecutorConfig};
+/// use std::num::NonZeroUsize;
+/// use std::sync::mpsc;
+///
+/// let one = ExecutorConfig { max_threads: NonZeroUsize::MIN, name_prefix: "disk".to_owned(), ..Default::default() };
+/// let executor = Executor::new(one);
+/// let (tell, told) = mpsc::channel();
+/// for _ in 0..2 {
+///     let tell = tell.clone();
+///     let job = move || tell.send(std::thread::current().name().map(str::to_owned)).unwrap();
+///     executor.submit(Box::new(job)).unwrap();
+/// }
+/// // Both ran on the only thread.
+/// assert_eq!(told.recv().unwrap().as_deref(), Some("disk_0"));
+/// assert_eq!(told.recv().unwrap().as_deref(), Some("disk_0"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorConfig {
     /// The most threads at a time. asyncio's default: the number of CPUs and four more, 32 at most.
@@ -48,6 +66,19 @@ impl Default for ExecutorConfig {
 }
 
 /// Why a job was not accepted; the job comes back.
+///
+/// ```
+/// use mainspring::Executor;
+/// use mainspring::executor::SubmitError;
+///
+/// let executor = Executor::new(Default::default());
+/// executor.shutdown(true);
+/// match executor.submit(Box::new(|| println!("somebody has to do it"))) {
+///     // Then this thread does it.
+///     Err(SubmitError::Closed(job) | SubmitError::NoThread(job, _)) => job(),
+///     Ok(()) => unreachable!(),
+/// }
+/// ```
 pub enum SubmitError {
     /// The executor was shut down.
     Closed(Job),
@@ -82,7 +113,24 @@ impl std::error::Error for SubmitError {
     }
 }
 
-/// The pool. Dropping it shuts it down without waiting.
+/// A pool of threads for calls that block. Dropping it shuts it down without waiting.
+///
+/// A loop has one of its own; [`EventLoop::run_on`](crate::EventLoop::run_on) is for one that a program owns, and
+/// [`EventLoop::set_default_executor`](crate::EventLoop::set_default_executor) for one that the loop is to have. It is
+/// `Send` and `Sync`.
+///
+/// ```
+/// use mainspring::{Executor, ExecutorConfig};
+/// use std::sync::mpsc;
+///
+/// let executor = Executor::new(ExecutorConfig::default());
+/// let (tell, told) = mpsc::channel();
+/// executor.submit(Box::new(move || tell.send(6 * 7).unwrap())).unwrap();
+/// // What was accepted still runs.
+/// executor.shutdown(true);
+/// assert_eq!(told.try_recv(), Ok(42));
+/// assert!(executor.submit(Box::new(|| ())).is_err());
+/// ```
 pub struct Executor {
     shared: Arc<Shared>,
     /// Held while threads are joined, so that a second waiting shutdown waits as long as the first.
@@ -124,6 +172,10 @@ impl Executor {
     }
 
     /// Queues `job` for the next thread that is free, and starts one if none is and there may be more.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`], with the job, if the executor is shut down, or has no thread and the system gave none.
     pub fn submit(&self, job: Job) -> Result<(), SubmitError> {
         let mut state = self.shared.lock();
         if state.is_shut_down {

@@ -15,6 +15,10 @@ use std::task::{Context, Poll, Waker};
 /// A clone is the same future: one side sets the result, any number of others await it, each getting a clone of
 /// it. Who waits runs in the pass after the one that set the result.
 ///
+/// It stays on its thread (`!Send`); [`ConcurrentFuture`](crate::ConcurrentFuture) is for results of other threads.
+///
+/// Cancel safety: giving up waiting loses nothing; the result stays.
+///
 /// ```
 /// # mainspring::run(async {
 /// let event_loop = mainspring::EventLoop::current();
@@ -25,6 +29,27 @@ use std::task::{Context, Poll, Waker};
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
+///
+/// What asyncio's `Future` can be asked, this one can:
+///
+/// ```
+/// use std::{cell::Cell, rc::Rc};
+///
+/// let event_loop = mainspring::EventLoop::new()?;
+/// let answer = event_loop.create_future();
+/// let told = Rc::new(Cell::new(0));
+/// let inside = Rc::clone(&told);
+/// answer.add_done_callback(move |answer| inside.set(answer.result().unwrap().unwrap()));
+/// assert!(!answer.done() && answer.result().is_none());
+///
+/// answer.set_result(42)?;
+/// assert!(answer.done() && !answer.cancelled());
+/// assert_eq!(answer.with_result(|result| result.copied().ok()), Some(Some(42)));
+/// assert!(answer.set_result(43).is_err(), "once is enough");
+/// event_loop.run_until_idle()?;
+/// assert_eq!(told.get(), 42);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct Future<T> {
     state: Rc<State<T>>,
     /// Which of the waiting this one is.
@@ -32,6 +57,22 @@ pub struct Future<T> {
 }
 
 /// Why a [`Future`] has no result.
+///
+/// It stays on its thread (`!Send`): the error in it may be of any type.
+///
+/// ```
+/// use mainspring::FutureError;
+///
+/// let event_loop = mainspring::EventLoop::new()?;
+/// let failed = event_loop.create_future::<()>();
+/// failed.set_error("no bread")?;
+/// assert!(matches!(failed.result(), Some(Err(FutureError::Failed(error))) if error.to_string() == "no bread"));
+///
+/// let cancelled = event_loop.create_future::<()>();
+/// assert!(cancelled.cancel());
+/// assert!(event_loop.run_until_complete(cancelled)?.unwrap_err().is_cancelled());
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum FutureError {
     /// It was cancelled.
@@ -93,11 +134,29 @@ impl<T: 'static> Future<T> {
     }
 
     /// Sets an error in place of a result. [`Error::AlreadyDone`] as for [`Future::set_result`].
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let answer = event_loop.create_future::<i32>();
+    /// answer.set_error("no bread")?;
+    /// let error = event_loop.run_until_complete(answer)?.unwrap_err();
+    /// assert_eq!(error.to_string(), "no bread");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn set_error(&self, error: impl Into<Box<dyn std::error::Error>>) -> Result<(), Error> {
         self.settle(Err(FutureError::Failed(Rc::from(error.into()))))
     }
 
     /// Cancels the future. `false` if it is done already.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let answer = event_loop.create_future::<i32>();
+    /// assert!(answer.cancel());
+    /// assert!(answer.cancelled());
+    /// assert!(!answer.cancel(), "it is done");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn cancel(&self) -> bool {
         self.settle(Err(FutureError::Cancelled)).is_ok()
     }

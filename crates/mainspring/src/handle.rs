@@ -96,6 +96,22 @@ impl<F: FnOnce()> Callback for Traced<F> {
 /// A call that was made ready by [`EventLoop::call_soon`](crate::EventLoop::call_soon).
 ///
 /// Dropping the handle changes nothing; the call runs.
+///
+/// A clone is the same call. It stays on its thread (`!Send`).
+///
+/// ```
+/// use std::{cell::Cell, rc::Rc};
+///
+/// let event_loop = mainspring::EventLoop::new()?;
+/// let called = Rc::new(Cell::new(false));
+/// let flag = Rc::clone(&called);
+/// let handle = event_loop.call_soon(move || flag.set(true))?;
+/// handle.cancel();
+/// assert!(handle.cancelled());
+/// event_loop.run_until_idle()?;
+/// assert!(!called.get());
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Handle(pub(crate) Rc<dyn Callback>);
 
@@ -127,6 +143,25 @@ impl fmt::Debug for Handle {
 ///
 /// Handles of one loop compare as they will run: by time, and for the same time in the order they were made.
 /// Dropping the handle changes nothing; the call runs.
+///
+/// A clone is the same call. It stays on its thread (`!Send`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let event_loop = mainspring::EventLoop::new()?;
+/// let noon = event_loop.time().saturating_add(Duration::from_secs(3600));
+/// let first = event_loop.call_at(noon, || unreachable!())?;
+/// let second = event_loop.call_at(noon, || unreachable!())?;
+/// assert_eq!(first.when(), noon);
+/// assert!(first < second);
+/// first.cancel();
+/// second.cancel();
+/// assert!(second.cancelled());
+/// // Nothing is left to wait for.
+/// event_loop.run_until_idle()?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct TimerHandle {
     pub(crate) callback: Rc<dyn Callback>,

@@ -13,15 +13,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A loop as other threads see it. It may outlive the loop, and then refuses.
+/// A loop as other threads see it: `Send` and `Sync`. A clone is the same loop. It may outlive the loop, and then refuses.
 ///
 /// ```
-/// let event_loop = mainspring::EventLoop::new()?;
+/// use mainspring::{Error, EventLoop};
+///
+/// let event_loop = EventLoop::new()?;
 /// let remote = event_loop.remote();
-/// std::thread::spawn(move || {
-///     remote.call_soon_threadsafe(|| mainspring::EventLoop::current().stop())
+/// let other = std::thread::spawn(move || {
+///     remote.call_soon_threadsafe(|| EventLoop::current().stop())?;
+///     Ok::<_, Error>(remote)
 /// });
 /// event_loop.run_forever()?;
+/// let remote = other.join().unwrap()?;
+/// assert!(!remote.is_closed());
+/// drop(event_loop);
+/// assert!(remote.is_closed());
+/// assert!(matches!(remote.call_soon_threadsafe(|| ()), Err(Error::Closed)));
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Clone)]
@@ -88,11 +96,12 @@ impl Remote {
     /// let remote = event_loop.remote();
     /// let keep_alive = remote.keep_alive();
     /// let other = std::thread::spawn(move || {
-    ///     let _keep_alive = keep_alive;
-    ///     remote.call_soon_threadsafe(|| println!("it was worth the wait"))
+    ///     let answer = remote.spawn(|| async { 6 * 7 });
+    ///     drop(keep_alive);
+    ///     answer.unwrap().wait()
     /// });
     /// event_loop.run_until_idle()?;
-    /// # other.join().unwrap()?;
+    /// assert_eq!(other.join().unwrap(), Ok(42));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn keep_alive(&self) -> KeepAlive {
@@ -103,7 +112,7 @@ impl Remote {
         &self.inbox
     }
 
-    /// [`EventLoop::stop`](crate::EventLoop::stop), from any thread.
+    /// [`EventLoop::stop`](crate::EventLoop::stop), from any thread. [`Error::Closed`] if the loop is closed.
     pub fn stop(&self) -> Result<(), Error> {
         wake_call(&self.inbox, Inbound::Stop)
     }

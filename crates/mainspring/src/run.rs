@@ -108,6 +108,17 @@ impl Runner {
     }
 
     /// The loop, which is made if there is none yet.
+    ///
+    /// [`Error::Io`] if it cannot be made.
+    ///
+    /// ```
+    /// use mainspring::Runner;
+    ///
+    /// let mut runner = Runner::new();
+    /// let task = runner.event_loop()?.spawn(async { 6 * 7 })?;
+    /// assert_eq!(runner.run(task)?, Ok(42));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     #[doc(alias = "get_loop")]
     pub fn event_loop(&mut self) -> Result<&EventLoop, Error> {
         let event_loop = match self.event_loop.take() {

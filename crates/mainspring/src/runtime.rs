@@ -91,11 +91,23 @@ impl Order {
 
 impl Runtime {
     /// A runtime with everything as usual.
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::start()?;
+    /// assert_eq!(runtime.call(|| 6 * 7).wait(), Ok(42));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn start() -> Result<Runtime, Error> {
         RuntimeBuilder::new().start()
     }
 
     /// A runtime with something of its own: see [`RuntimeBuilder`].
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::builder().name("background").start()?;
+    /// assert_eq!(runtime.name(), "background");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new()
     }
@@ -158,6 +170,16 @@ impl Runtime {
     /// executor's threads.
     ///
     /// Gives the number of tasks that were cancelled; fails as [`shutdown`](Runtime::shutdown) does.
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::start()?;
+    /// let never = runtime.spawn(std::future::pending::<()>);
+    /// // In the order of a queue: when this has run, the task is there.
+    /// runtime.call(|| ()).wait().unwrap();
+    /// assert_eq!(runtime.shutdown_now()?, 1);
+    /// assert!(never.wait().unwrap_err().is_cancelled());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn shutdown_now(mut self) -> Result<usize, Error> {
         self.end(Ending::Now)
     }

@@ -82,9 +82,12 @@ pub fn sleep_until(when: Time) -> Sleep {
 ///
 /// # mainspring::run(async {
 /// let mut nap = sleep(Duration::from_secs(3600));
+/// assert_eq!(nap.deadline(), None, "it is counted from when it is awaited");
 /// assert!(timeout(Duration::from_millis(1), &mut nap).await.is_err());
+/// assert!(nap.deadline() > Some(now()));
 /// nap.reset(now());
-/// nap.await;
+/// (&mut nap).await;
+/// assert!(nap.is_elapsed());
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
@@ -205,7 +208,22 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// The answer of [`timeout`] when the time was up first.
+/// The answer of [`timeout`] when the time was up first. It becomes an [`io::Error`](std::io::Error) of the kind
+/// [`TimedOut`](std::io::ErrorKind::TimedOut).
+///
+/// ```
+/// use mainspring::{Elapsed, timeout};
+/// use std::io;
+/// use std::time::Duration;
+///
+/// async fn answer() -> io::Result<i32> {
+///     Ok(timeout(Duration::from_millis(1), std::future::pending()).await?)
+/// }
+///
+/// let error = mainspring::run(answer())?.unwrap_err();
+/// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -248,13 +266,19 @@ pub async fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Result<F::Out
 
 /// Awaits `future`, but no longer than until the loop's clock has reached `deadline`. See [`timeout`].
 ///
+/// Cancel safety: that of the future.
+///
+/// # Panics
+///
+/// Like [`sleep`].
+///
 /// ```
 /// use mainspring::{Elapsed, sleep, time::now, timeout_at};
 /// use std::time::Duration;
 ///
 /// # mainspring::run(async {
 /// let deadline = now().saturating_add(Duration::from_millis(5));
-/// assert_eq!(timeout_at(deadline, sleep(Duration::from_millis(1))).await, Ok(()));
+/// assert_eq!(timeout_at(deadline, async { 6 * 7 }).await, Ok(42));
 /// assert_eq!(timeout_at(deadline, sleep(Duration::from_secs(3600))).await, Err(Elapsed));
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())

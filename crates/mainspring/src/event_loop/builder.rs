@@ -11,15 +11,18 @@ use crate::poller::{Backend, open_epoll};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Makes a loop with another clock, back end, executor or name than the usual.
+/// Makes a loop with another clock, back end, executor or name than the usual. It stays on its thread (`!Send`), as the
+/// loop does; [`RuntimeBuilder::configure`](crate::RuntimeBuilder::configure) is for a loop on another.
 ///
 /// ```
 /// use mainspring::testing::VirtualClock;
 /// use mainspring::{Builder, sleep};
 /// use std::time::Duration;
 ///
+/// let event_loop = Builder::new().name("clockwork").debug(true).clock(VirtualClock::default()).build()?;
+/// assert_eq!(event_loop.name(), "clockwork");
+/// assert!(event_loop.is_debug());
 /// // An hour passes in no time.
-/// let event_loop = Builder::new().clock(VirtualClock::default()).build()?;
 /// event_loop.run_until_complete(sleep(Duration::from_secs(3600)))?;
 /// assert_eq!(event_loop.time().as_nanos(), 3600 * 1_000_000_000);
 /// # Ok::<(), mainspring::Error>(())
@@ -49,16 +52,53 @@ impl Builder {
     }
 
     /// How the loop asks the kernel for I/O; usually epoll.
+    ///
+    /// ```
+    /// use mainspring::testing::FakePoller;
+    /// use mainspring::{Builder, sleep};
+    /// use std::time::Duration;
+    ///
+    /// // A back end that keeps a log of what it is asked.
+    /// let (backend, control) = FakePoller::open()?;
+    /// let event_loop = Builder::new().backend(backend).build()?;
+    /// event_loop.run_until_complete(sleep(Duration::from_millis(1)))?;
+    /// assert!(!control.log().is_empty());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn backend(self, backend: Backend) -> Self {
         Builder { backend: Some(backend), ..self }
     }
 
     /// How large the pool of threads for blocking calls grows.
+    ///
+    /// ```
+    /// use mainspring::{Builder, ExecutorConfig};
+    ///
+    /// let files = ExecutorConfig { name_prefix: "files".to_owned(), ..Default::default() };
+    /// let event_loop = Builder::new().executor(files).build()?;
+    /// let name = event_loop.run_in_executor(|| std::thread::current().name().map(str::to_owned))?;
+    /// assert_eq!(event_loop.run_until_complete(name)?.unwrap().as_deref(), Some("files_0"));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn executor(self, config: ExecutorConfig) -> Self {
         Builder { executor: config, ..self }
     }
 
     /// What looks up the names of hosts, in place of the system. See [`Resolver`].
+    ///
+    /// ```
+    /// use mainspring::net::{Lookup, lookup_host};
+    /// use std::net::SocketAddr;
+    ///
+    /// async fn all_are_here(lookup: Lookup) -> std::io::Result<Vec<SocketAddr>> {
+    ///     Ok(vec![([127, 0, 0, 1], lookup.port).into()])
+    /// }
+    ///
+    /// let event_loop = mainspring::Builder::new().resolver(all_are_here).build()?;
+    /// let found = event_loop.run_until_complete(lookup_host("example.invalid:80"))?.unwrap();
+    /// assert_eq!(found, [([127, 0, 0, 1], 80).into()]);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn resolver(self, resolver: impl Resolver + 'static) -> Self {
         Builder { resolver: Some(Rc::new(resolver)), ..self }
     }
@@ -74,16 +114,62 @@ impl Builder {
     }
 
     /// Whether I/O is served before the calls that are ready: see [`EventLoop::set_io_first`].
+    ///
+    /// ```
+    /// use mainspring::{Builder, EventLoop, Lane};
+    /// use std::{cell::RefCell, rc::Rc};
+    ///
+    /// let event_loop = Builder::new().io_first(true).build()?;
+    /// let order = Rc::new(RefCell::new(Vec::new()));
+    /// let note = |name| {
+    ///     let order = Rc::clone(&order);
+    ///     move || order.borrow_mut().push(name)
+    /// };
+    /// let (first, io) = (note("first"), note("io"));
+    /// event_loop.call_soon(move || {
+    ///     first();
+    ///     EventLoop::current().call_soon_in(Lane::Io, io).unwrap();
+    /// })?;
+    /// event_loop.call_soon(note("second"))?;
+    /// event_loop.run_once()?;
+    /// assert_eq!(*order.borrow(), ["first", "io", "second"]);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn io_first(self, io_first: bool) -> Self {
         Builder { io_first, ..self }
     }
 
     /// How long a call in the background waits at most: see [`EventLoop::set_max_overdue`].
+    ///
+    /// ```
+    /// use mainspring::{Builder, Lane, yield_now};
+    /// use std::time::Duration;
+    ///
+    /// let event_loop = Builder::new().max_overdue(Duration::ZERO).build()?;
+    /// let tidying = event_loop.spawn_in(Lane::Background, async { "tidy" })?;
+    /// // The loop is never without anything else to do.
+    /// event_loop.run_until_complete(async {
+    ///     while !tidying.is_finished() {
+    ///         yield_now().await;
+    ///     }
+    /// })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn max_overdue(self, limit: Duration) -> Self {
         Builder { max_overdue: Some(limit), ..self }
     }
 
     /// Makes the loop.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the system has no descriptor left for the loop.
+    ///
+    /// ```
+    /// let event_loop = mainspring::Builder::new().build()?;
+    /// assert!(!event_loop.is_closed());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn build(self) -> Result<EventLoop, Error> {
         let backend = match self.backend {
             Some(backend) => backend,

@@ -131,6 +131,8 @@ impl EventLoop {
     ///
     /// let event_loop = EventLoop::new()?;
     /// event_loop.set_debug(true);
+    /// assert!(event_loop.is_debug());
+    /// assert_eq!(event_loop.slow_callback_duration(), Duration::from_millis(100));
     /// event_loop.set_slow_callback_duration(Duration::from_millis(1));
     /// let told = Rc::new(RefCell::new(Vec::new()));
     /// let inside = Rc::clone(&told);

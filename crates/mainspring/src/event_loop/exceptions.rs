@@ -1,5 +1,6 @@
 //! What goes wrong in callbacks, and who is told.
 
+use super::EventLoop;
 use crate::host::Failure;
 use crate::panics::catch;
 use std::cell::RefCell;
@@ -9,6 +10,32 @@ use std::io::Write;
 use std::rc::Rc;
 
 /// What went wrong on a loop, as its exception handler is told.
+///
+/// It stays on its thread (`!Send`): the error in it may be of any type.
+///
+/// ```
+/// use mainspring::{EventLoop, ExceptionContext};
+/// use std::{cell::RefCell, rc::Rc};
+///
+/// let event_loop = EventLoop::new()?;
+/// let told = Rc::new(RefCell::new(Vec::new()));
+/// let inside = Rc::clone(&told);
+/// event_loop.set_exception_handler(move |context| {
+///     inside.borrow_mut().push((context.message().to_owned(), context.panic().map(str::to_owned)));
+/// });
+///
+/// event_loop.call_soon(|| panic!("out of luck"))?;
+/// event_loop.run_until_idle()?;
+/// assert_eq!(told.take()[0].1.as_deref(), Some("out of luck"));
+///
+/// // What a program finds itself goes the same way.
+/// let error = "x".parse::<i32>().unwrap_err();
+/// let context = ExceptionContext::new("A setting is ignored").with_error(error);
+/// assert_eq!(context.error().unwrap().to_string(), "invalid digit found in string");
+/// event_loop.call_exception_handler(&context);
+/// assert_eq!(told.take(), [("A setting is ignored".to_owned(), None)]);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ExceptionContext {
     message: String,
@@ -90,6 +117,67 @@ impl Exceptions {
             write_to_stderr(context);
             write_to_stderr(&ExceptionContext::of_panic("The exception handler panicked", text));
         }
+    }
+}
+
+impl EventLoop {
+    /// Tells `handler` of everything that goes wrong in callbacks, in place of writing it to stderr.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    /// use std::{cell::Cell, rc::Rc};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let failures = Rc::new(Cell::new(0));
+    /// let count = Rc::clone(&failures);
+    /// event_loop.set_exception_handler(move |_| count.set(count.get() + 1));
+    /// event_loop.call_soon(|| panic!("out of luck"))?;
+    /// event_loop.run_until_idle()?;
+    /// assert_eq!(failures.get(), 1);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn set_exception_handler(&self, handler: impl Fn(&ExceptionContext) + 'static) {
+        self.core().exceptions.set_handler(Some(Rc::new(handler)));
+    }
+
+    /// The handler that [`set_exception_handler`](EventLoop::set_exception_handler) gave.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// assert!(event_loop.exception_handler().is_none());
+    /// event_loop.set_exception_handler(|context| eprintln!("oh no: {context}"));
+    /// assert!(event_loop.exception_handler().is_some());
+    /// event_loop.reset_exception_handler();
+    /// assert!(event_loop.exception_handler().is_none());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "get_exception_handler")]
+    #[expect(clippy::type_complexity, reason = "a name would hide what it is")]
+    pub fn exception_handler(&self) -> Option<Rc<dyn Fn(&ExceptionContext)>> {
+        self.core().exceptions.handler()
+    }
+
+    /// Writes what goes wrong to stderr, as a new loop does.
+    pub fn reset_exception_handler(&self) {
+        self.core().exceptions.set_handler(None);
+    }
+
+    /// Tells the exception handler of `context`.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, ExceptionContext};
+    /// use std::{cell::RefCell, rc::Rc};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let told = Rc::new(RefCell::new(String::new()));
+    /// let inside = Rc::clone(&told);
+    /// event_loop.set_exception_handler(move |context| *inside.borrow_mut() = context.to_string());
+    /// event_loop.call_exception_handler(&ExceptionContext::new("A setting is ignored"));
+    /// assert_eq!(*told.borrow(), "A setting is ignored");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn call_exception_handler(&self, context: &ExceptionContext) {
+        self.core().call_exception_handler(context);
     }
 }
 

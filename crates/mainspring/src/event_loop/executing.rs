@@ -69,6 +69,15 @@ impl EventLoop {
     }
 
     /// Waits until the executor's threads have done what they were given, and refuses more. Blocks the thread.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let saved = event_loop.run_in_executor(|| "saved")?;
+    /// event_loop.shutdown_executor();
+    /// assert!(saved.is_finished());
+    /// assert!(event_loop.run_in_executor(|| ()).is_err());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn shutdown_executor(&self) {
         let executor = self.core().executor.borrow().clone();
         if let Some(executor) = executor {

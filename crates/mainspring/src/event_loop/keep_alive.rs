@@ -10,6 +10,21 @@ use std::sync::Arc;
 /// on, for something is to come from another thread. Made by [`Remote::keep_alive`](crate::Remote::keep_alive).
 ///
 /// It is `Send` and `Sync`, and may outlive the loop.
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// let event_loop = mainspring::EventLoop::new()?;
+/// let (remote, keep_alive) = (event_loop.remote(), event_loop.remote().keep_alive());
+/// let (tell, told) = mpsc::channel();
+/// std::thread::spawn(move || {
+///     remote.call_soon_threadsafe(move || tell.send("it was worth the wait").unwrap()).unwrap();
+///     drop(keep_alive);
+/// });
+/// event_loop.run_until_idle()?;
+/// assert_eq!(told.try_recv(), Ok("it was worth the wait"));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "the loop is kept alive until this is dropped"]
 pub struct KeepAlive(Arc<Inbox<Inbound>>);
 

@@ -46,7 +46,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// An event loop. A clone is the same loop; it stays on its thread, and other threads reach it by its
+/// An event loop. A clone is the same loop; it stays on its thread (`!Send`), and other threads reach it by its
 /// [`Remote`].
 ///
 /// When the last clone is dropped the loop is closed. A task that holds a clone of its own loop keeps it from
@@ -54,14 +54,18 @@ use std::task::{Context, Poll, Waker};
 ///
 /// ```
 /// use mainspring::EventLoop;
-/// use std::time::Duration;
+/// use std::{cell::Cell, rc::Rc, time::Duration};
 ///
 /// let event_loop = EventLoop::new()?;
-/// let stopper = event_loop.clone();
-/// event_loop.call_soon(|| println!("first"))?;
+/// let (called, stopper) = (Rc::new(Cell::new(false)), event_loop.clone());
+/// let flag = Rc::clone(&called);
+/// event_loop.call_soon(move || flag.set(true))?;
 /// event_loop.call_later(Duration::from_millis(1), move || stopper.stop())?;
 /// event_loop.run_forever()?;
+/// assert!(called.get());
+///
 /// event_loop.close()?;
+/// assert!(event_loop.is_closed());
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Clone)]
@@ -81,6 +85,18 @@ impl Drop for Owner {
 }
 
 /// How much a loop has to do and to watch. See [`EventLoop::metrics`].
+///
+/// ```
+/// use mainspring::EventLoop;
+/// use std::time::Duration;
+///
+/// let event_loop = EventLoop::new()?;
+/// event_loop.call_soon(|| ())?;
+/// event_loop.call_later(Duration::from_secs(60), || ())?;
+/// let metrics = event_loop.metrics();
+/// assert_eq!((metrics.ready, metrics.timers, metrics.tasks), (1, 1, 0));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -96,11 +112,27 @@ pub struct Metrics {
 
 impl EventLoop {
     /// A loop with the system's clock and the default back end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the system has no descriptor left for it.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// assert!(!event_loop.is_running());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn new() -> Result<Self, Error> {
         Builder::new().build()
     }
 
     /// A loop with something of its own: see [`Builder`].
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::builder().name("main").build()?;
+    /// assert_eq!(event_loop.name(), "main");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -110,6 +142,13 @@ impl EventLoop {
     /// # Panics
     ///
     /// If none does. [`EventLoop::try_current`] asks.
+    ///
+    /// ```
+    /// mainspring::run(async {
+    ///     assert!(mainspring::EventLoop::current().is_running());
+    /// })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     #[track_caller]
     pub fn current() -> EventLoop {
         match Self::try_current() {
@@ -119,6 +158,16 @@ impl EventLoop {
     }
 
     /// The loop that runs on this thread, if one does.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    ///
+    /// assert!(EventLoop::try_current().is_none());
+    /// mainspring::run(async {
+    ///     assert!(EventLoop::try_current().is_some());
+    /// })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn try_current() -> Option<EventLoop> {
         current::running_loop()
     }
@@ -135,6 +184,16 @@ impl EventLoop {
     /// Runs until [`EventLoop::stop`] is called.
     ///
     /// [`Error::AlreadyRunning`] if this or another loop runs on this thread.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// event_loop.call_soon(|| EventLoop::current().stop())?;
+    /// event_loop.run_forever()?;
+    /// # assert!(!event_loop.is_running());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn run_forever(&self) -> Result<(), Error> {
         let _running = self.enter()?;
         self.run()
@@ -270,6 +329,16 @@ impl EventLoop {
     }
 
     /// Ends the run that is under way, or the next one, after the pass that is under way, or after one.
+    ///
+    /// ```
+    /// use mainspring::{Error, EventLoop};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// event_loop.call_soon(|| EventLoop::current().stop())?;
+    /// let never = event_loop.run_until_complete(std::future::pending::<()>());
+    /// assert!(matches!(never, Err(Error::Stopped)));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn stop(&self) {
         self.core().engine.stop();
     }
@@ -278,6 +347,17 @@ impl EventLoop {
     /// changes nothing.
     ///
     /// [`Error::AlreadyRunning`] while the loop runs.
+    ///
+    /// ```
+    /// use mainspring::{Error, EventLoop};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let task = event_loop.spawn(std::future::pending::<()>())?;
+    /// event_loop.close()?;
+    /// assert!(task.cancelled());
+    /// assert!(matches!(event_loop.call_soon(|| ()), Err(Error::Closed)));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn close(&self) -> Result<(), Error> {
         if self.is_running() {
             return Err(Error::AlreadyRunning);
@@ -297,11 +377,29 @@ impl EventLoop {
     }
 
     /// The time on the loop's clock.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, sleep};
+    /// use std::time::Duration;
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let start = event_loop.time();
+    /// event_loop.run_until_complete(sleep(Duration::from_millis(1)))?;
+    /// assert!(event_loop.time() >= start.saturating_add(Duration::from_millis(1)));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn time(&self) -> Time {
         self.core().engine.now()
     }
 
     /// How much the loop has to do and to watch at this moment.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// event_loop.spawn(std::future::pending::<()>())?;
+    /// assert_eq!(event_loop.metrics().tasks, 1);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn metrics(&self) -> Metrics {
         let core = self.core();
         Metrics {
@@ -313,45 +411,31 @@ impl EventLoop {
     }
 
     /// What other threads use to reach the loop.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let remote = event_loop.remote();
+    /// let other = std::thread::spawn(move || remote.stop());
+    /// event_loop.run_forever()?;
+    /// other.join().unwrap()?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn remote(&self) -> Remote {
         Remote::new(Arc::clone(self.core().inbox()))
     }
 
     /// A future of this loop, to be given its result by somebody.
-    pub fn create_future<T: 'static>(&self) -> Future<T> {
-        Future::new(self.core())
-    }
-
-    /// Tells `handler` of everything that goes wrong in callbacks, in place of writing it to stderr.
-    pub fn set_exception_handler(&self, handler: impl Fn(&ExceptionContext) + 'static) {
-        self.core().exceptions.set_handler(Some(Rc::new(handler)));
-    }
-
-    /// The handler that [`set_exception_handler`](EventLoop::set_exception_handler) gave.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
-    /// assert!(event_loop.exception_handler().is_none());
-    /// event_loop.set_exception_handler(|context| eprintln!("oh no: {context}"));
-    /// assert!(event_loop.exception_handler().is_some());
-    /// event_loop.reset_exception_handler();
-    /// assert!(event_loop.exception_handler().is_none());
+    /// let answer = event_loop.create_future();
+    /// let sender = answer.clone();
+    /// event_loop.call_soon(move || sender.set_result(42).unwrap())?;
+    /// assert_eq!(event_loop.run_until_complete(answer)?.unwrap(), 42);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    #[doc(alias = "get_exception_handler")]
-    #[expect(clippy::type_complexity, reason = "a name would hide what it is")]
-    pub fn exception_handler(&self) -> Option<Rc<dyn Fn(&ExceptionContext)>> {
-        self.core().exceptions.handler()
-    }
-
-    /// Writes what goes wrong to stderr, as a new loop does.
-    pub fn reset_exception_handler(&self) {
-        self.core().exceptions.set_handler(None);
-    }
-
-    /// Tells the exception handler of `context`.
-    pub fn call_exception_handler(&self, context: &ExceptionContext) {
-        self.core().call_exception_handler(context);
+    pub fn create_future<T: 'static>(&self) -> Future<T> {
+        Future::new(self.core())
     }
 
     /// The end of a loop that nobody needs any more: cancels what is left, and closes it.

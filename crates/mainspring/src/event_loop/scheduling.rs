@@ -11,14 +11,20 @@ use std::rc::Rc;
 use std::time::Duration;
 
 impl EventLoop {
-    /// Calls `callback` in the next pass, after what is ready already.
+    /// Calls `callback` in the next pass, after what is ready already. The [`Handle`] can cancel that.
+    ///
+    /// [`Error::Closed`] if the loop is closed.
     ///
     /// ```
+    /// use std::{cell::Cell, rc::Rc};
+    ///
     /// let event_loop = mainspring::EventLoop::new()?;
-    /// event_loop.call_soon(|| println!("first"))?;
-    /// let handle = event_loop.call_soon(|| unreachable!())?;
-    /// handle.cancel();
+    /// let called = Rc::new(Cell::new(false));
+    /// let flag = Rc::clone(&called);
+    /// event_loop.call_soon(move || flag.set(true))?;
+    /// assert!(!called.get(), "not before the loop runs");
     /// event_loop.run_until_idle()?;
+    /// assert!(called.get());
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     #[track_caller]
@@ -51,15 +57,21 @@ impl EventLoop {
         Ok(Handle(callback))
     }
 
-    /// Calls `callback` when `delay` has passed.
+    /// Calls `callback` when `delay` has passed, and not before. The [`TimerHandle`] can cancel that.
+    ///
+    /// [`Error::Closed`] if the loop is closed.
     ///
     /// ```
-    /// use std::time::Duration;
+    /// use std::{cell::RefCell, rc::Rc, time::Duration};
     ///
     /// let event_loop = mainspring::EventLoop::new()?;
-    /// event_loop.call_later(Duration::from_millis(2), || println!("second"))?;
-    /// event_loop.call_later(Duration::from_millis(1), || println!("first"))?;
+    /// let order = Rc::new(RefCell::new(Vec::new()));
+    /// for delay in [20, 1] {
+    ///     let order = Rc::clone(&order);
+    ///     event_loop.call_later(Duration::from_millis(delay), move || order.borrow_mut().push(delay))?;
+    /// }
     /// event_loop.run_until_idle()?;
+    /// assert_eq!(*order.borrow(), [1, 20]);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     #[track_caller]
@@ -72,6 +84,8 @@ impl EventLoop {
     }
 
     /// Calls `callback` when the loop's clock has reached `when`. Calls for the same time keep their order.
+    ///
+    /// [`Error::Closed`] if the loop is closed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -95,6 +109,15 @@ impl EventLoop {
     }
 
     /// Runs `future` as a task. See [`spawn`](crate::spawn).
+    ///
+    /// [`Error::Closed`] if the loop is closed.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let task = event_loop.spawn(async { 6 * 7 })?;
+    /// assert_eq!(event_loop.run_until_complete(task)?, Ok(42));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> Result<Task<F::Output>, Error>
     where
@@ -110,9 +133,9 @@ impl EventLoop {
     /// use mainspring::{EventLoop, Lane};
     ///
     /// let event_loop = EventLoop::new()?;
-    /// event_loop.spawn_in(Lane::Background, async { println!("when there is time") })?;
-    /// event_loop.spawn(async { println!("first") })?;
-    /// event_loop.run_until_idle()?;
+    /// let tidying = event_loop.spawn_in(Lane::Background, async {})?;
+    /// event_loop.spawn(async move { assert!(!tidying.is_finished(), "it has time") })?;
+    /// assert_eq!(event_loop.run_until_idle()?, 0);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     #[track_caller]
@@ -126,6 +149,24 @@ impl EventLoop {
     /// Serves I/O before the calls that are ready (`true`), or in turn with them as asyncio does (`false`, as a new
     /// loop does): MicroPython's `fast_io`. What is called in [`Lane::Io`] in the middle of a pass is then served
     /// before the next call of that pass.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Lane};
+    /// use std::{cell::RefCell, rc::Rc};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// event_loop.set_io_first(true);
+    /// let order = Rc::new(RefCell::new(Vec::new()));
+    /// let (first, second) = (Rc::clone(&order), Rc::clone(&order));
+    /// event_loop.call_soon(move || {
+    ///     let io = move || first.borrow_mut().push("io");
+    ///     EventLoop::current().call_soon_in(Lane::Io, io).unwrap();
+    /// })?;
+    /// event_loop.call_soon(move || second.borrow_mut().push("the rest of the pass"))?;
+    /// event_loop.run_once()?;
+    /// assert_eq!(*order.borrow(), ["io", "the rest of the pass"]);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn set_io_first(&self, io_first: bool) {
         self.core().engine.set_io_first(io_first);
     }
@@ -134,12 +175,18 @@ impl EventLoop {
     /// the rest. `None`, as a new loop has it: for ever.
     ///
     /// ```
-    /// use mainspring::EventLoop;
+    /// use mainspring::{EventLoop, Lane, yield_now};
     /// use std::time::Duration;
     ///
     /// let event_loop = EventLoop::new()?;
-    /// event_loop.set_max_overdue(Some(Duration::from_secs(1)));
-    /// event_loop.set_io_first(true);
+    /// event_loop.set_max_overdue(Some(Duration::from_millis(1)));
+    /// let tidying = event_loop.spawn_in(Lane::Background, async { "tidy" })?;
+    /// // The loop is never without anything else to do.
+    /// event_loop.run_until_complete(async {
+    ///     while !tidying.is_finished() {
+    ///         yield_now().await;
+    ///     }
+    /// })?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_max_overdue(&self, limit: Option<Duration>) {

@@ -56,6 +56,21 @@ impl EventLoop {
     /// Sends all of `data`.
     ///
     /// Cancel safety: given up, it has sent some of it, and nobody knows how much.
+    ///
+    /// ```
+    /// use std::io::Read;
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// # mainspring::run(async {
+    /// let (here, mut there) = UnixStream::pair()?;
+    /// mainspring::EventLoop::current().sock_sendall(&here, b"hello").await?;
+    /// let mut received = [0; 5];
+    /// there.read_exact(&mut received)?;
+    /// assert_eq!(&received, b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn sock_sendall(&self, socket: &impl AsFd, data: &[u8]) -> io::Result<()> {
         let (core, socket) = (self.core(), socket.as_fd());
         let mut rest = data;

@@ -77,6 +77,25 @@ impl EventLoop {
     }
 
     /// Calls `callback` whenever `fd` is writable, in place of the writer it may have had.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// let (here, mut there) = UnixStream::pair()?;
+    /// let (stopper, mut writing) = (event_loop.clone(), here.try_clone()?);
+    /// event_loop.add_writer(&here, move || {
+    ///     writing.write_all(b"!").unwrap();
+    ///     stopper.stop();
+    /// })?;
+    /// event_loop.run_forever()?;
+    /// assert!(event_loop.remove_writer(&here)?);
+    /// let mut byte = [0];
+    /// there.read_exact(&mut byte)?;
+    /// assert_eq!(&byte, b"!");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn add_writer(&self, fd: &impl AsRawFd, callback: impl FnMut() + 'static) -> Result<(), Error> {
         self.watch(fd.as_raw_fd(), Direction::Outbound, Repeating::shared(callback))
     }

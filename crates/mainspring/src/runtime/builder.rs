@@ -12,7 +12,7 @@ use std::thread;
 
 type Configure = Box<dyn FnOnce(Builder) -> Builder + Send>;
 
-/// Makes a [`Runtime`] with another name, executor or loop than the usual.
+/// Makes a [`Runtime`] with another name, executor or loop than the usual. It is `Send`.
 ///
 /// ```
 /// use mainspring::testing::VirtualClock;
@@ -48,6 +48,19 @@ impl RuntimeBuilder {
     }
 
     /// How large the pool of threads for blocking calls grows.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, ExecutorConfig, RuntimeBuilder};
+    ///
+    /// let few = ExecutorConfig { name_prefix: "few".to_owned(), ..Default::default() };
+    /// let runtime = RuntimeBuilder::new().executor(few).start()?;
+    /// let name = runtime.spawn(|| async {
+    ///     let name = || std::thread::current().name().map(str::to_owned);
+    ///     EventLoop::current().run_in_executor(name).unwrap().await.unwrap()
+    /// });
+    /// assert_eq!(name.wait().unwrap().as_deref(), Some("few_0"));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn executor(self, config: ExecutorConfig) -> Self {
         RuntimeBuilder { executor: Some(config), ..self }
     }
@@ -58,7 +71,8 @@ impl RuntimeBuilder {
         RuntimeBuilder { configure: Some(Box::new(configure)), ..self }
     }
 
-    /// Starts the thread, and returns when its loop is there.
+    /// Starts the thread, and returns when its loop is there. [`Error::Io`] if the system has no thread or no descriptor
+    /// left for it.
     pub fn start(self) -> Result<Runtime, Error> {
         let RuntimeBuilder { name, executor, configure } = self;
         let mut builder_name = name.clone();

@@ -67,6 +67,12 @@ impl Shared {
 
 impl RuntimeHandle {
     /// The name that the runtime was given.
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::builder().name("background").start()?;
+    /// assert_eq!(runtime.handle().name(), "background");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn name(&self) -> &str {
         self.shared.thread.name().unwrap_or_default()
     }
@@ -77,6 +83,13 @@ impl RuntimeHandle {
     }
 
     /// The loop, as a [`Remote`].
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::start()?;
+    /// let answer = runtime.remote().spawn(|| async { 6 * 7 })?;
+    /// assert_eq!(answer.wait(), Ok(42));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn remote(&self) -> Remote {
         self.shared.remote.clone()
     }

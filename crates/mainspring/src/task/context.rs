@@ -111,6 +111,8 @@ impl Slot {
 /// [`copy_context`] makes one from what is current. A callback that is to see the variables of whoever schedules it runs in
 /// one:
 ///
+/// It stays on its thread (`!Send`).
+///
 /// ```
 /// use mainspring::EventLoop;
 /// use mainspring::context::{ContextVar, copy_context};
@@ -146,6 +148,15 @@ pub fn copy_context() -> Context {
 
 impl Context {
     /// A context in which no variable has a value.
+    ///
+    /// ```
+    /// use mainspring::context::{Context, ContextVar};
+    ///
+    /// static REQUEST: ContextVar<u32> = ContextVar::new("request");
+    ///
+    /// REQUEST.set(7);
+    /// assert_eq!(Context::new().run(|| REQUEST.get()), None);
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }

@@ -105,6 +105,24 @@ impl EventLoop {
     }
 
     /// Starts tasks as a new loop does.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    /// use std::{cell::Cell, rc::Rc};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let begun = Rc::new(Cell::new(0));
+    /// let count = Rc::clone(&begun);
+    /// event_loop.set_task_factory(move |_, future| {
+    ///     count.set(count.get() + 1);
+    ///     future
+    /// });
+    /// event_loop.spawn(async {})?;
+    /// event_loop.reset_task_factory();
+    /// event_loop.spawn(async {})?;
+    /// assert_eq!(begun.get(), 1);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn reset_task_factory(&self) {
         self.core().task_factory.set(None);
     }

@@ -180,6 +180,22 @@ pub fn as_completed<I: IntoIterator<Item: IntoFuture>>(
 ///
 /// The futures take their steps while somebody awaits [`next`](AsCompleted::next), inside that task. Dropping
 /// this drops those that are not done. It is also a `Stream`.
+///
+/// It is `Send` if its futures are.
+///
+/// ```
+/// use mainspring::as_completed;
+///
+/// # mainspring::run(async {
+/// let mut results = as_completed([1, 2].map(std::future::ready));
+/// assert_eq!(results.len(), 2);
+/// assert_eq!(results.next().await, Some(1));
+/// assert_eq!(results.next().await, Some(2));
+/// assert!(results.is_empty());
+/// assert_eq!(results.next().await, None);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "the futures run when `next` is awaited"]
 pub struct AsCompleted<F> {
     set: Set<F>,

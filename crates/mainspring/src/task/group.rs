@@ -33,6 +33,26 @@ use std::task::Waker;
 ///
 /// A clone is the same group, so children may take one along and add more of their kind. It stays on its thread
 /// (`!Send`).
+///
+/// ```
+/// use mainspring::TaskGroup;
+/// use std::convert::Infallible;
+///
+/// # mainspring::run(async {
+/// let total = TaskGroup::scope(|group: TaskGroup<Infallible>| async move {
+///     assert!(group.is_empty());
+///     let tasks = [1, 2, 3].map(|number| group.spawn_ok(async move { number * 10 }));
+///     assert_eq!(group.len(), 3);
+///     let mut total = 0;
+///     for task in tasks {
+///         total += task.await.unwrap_or(0);
+///     }
+///     Ok(total)
+/// });
+/// assert_eq!(total.await.unwrap(), 60);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct TaskGroup<E> {
     inner: Rc<Inner<E>>,
 }

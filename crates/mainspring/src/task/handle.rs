@@ -20,6 +20,29 @@ use std::rc::Rc;
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
+///
+/// What can be asked of it:
+///
+/// ```
+/// use std::{cell::RefCell, rc::Rc};
+///
+/// # mainspring::run(async {
+/// let task = mainspring::spawn(async { panic!("out of luck") });
+/// let handle = task.handle();
+/// handle.set_name("gambler");
+/// let ended = Rc::new(RefCell::new(String::new()));
+/// let inside = Rc::clone(&ended);
+/// handle.add_done_callback(move |task| *inside.borrow_mut() = task.name());
+/// assert!(!handle.is_finished());
+///
+/// let error: mainspring::JoinError = task.await.map(|_: ()| ()).unwrap_err();
+/// assert!(handle.is_finished() && handle.panicked() && !handle.cancelled());
+/// assert_eq!(error.id(), Some(handle.id()));
+/// mainspring::yield_now().await;
+/// assert_eq!(*ended.borrow(), "gambler");
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone)]
 #[doc(alias = "AbortHandle")]
 pub struct TaskHandle(pub(super) Rc<dyn AnyTask>);

@@ -74,6 +74,16 @@ pub async fn select<A: IntoFuture, B: IntoFuture>(first: A, second: B) -> Either
 }
 
 /// One of two. The answer of [`select`].
+///
+/// ```
+/// use mainspring::{Either, select};
+///
+/// # mainspring::run(async {
+/// let first = select(async { 1 }, async { "two" }).await;
+/// assert_eq!(first, Either::First(1));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Either<A, B> {
     /// The first future was done.
@@ -83,6 +93,16 @@ pub enum Either<A, B> {
 }
 
 /// A tuple of futures, for [`join`].
+///
+/// ```
+/// use mainspring::Join;
+///
+/// # mainspring::run(async {
+/// let all = (async { 1 }, async { "two" }, async { 3.0 }).join();
+/// assert_eq!(all.await, (1, "two", 3.0));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub trait Join {
     /// The tuple of what they give.
     type Output;
@@ -92,6 +112,16 @@ pub trait Join {
 }
 
 /// A tuple of futures that may fail, for [`try_join`].
+///
+/// ```
+/// use mainspring::TryJoin;
+///
+/// # mainspring::run(async {
+/// let both = (async { "1".parse::<u8>() }, async { "256".parse::<u8>() }).try_join();
+/// assert!(both.await.is_err());
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub trait TryJoin<E> {
     /// The tuple of what they give.
     type Output;

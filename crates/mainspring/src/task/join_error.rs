@@ -20,8 +20,11 @@ use std::sync::{Mutex, PoisonError};
 /// assert_eq!(error.to_string(), "worker panicked: out of luck");
 ///
 /// let task = mainspring::spawn(std::future::pending::<()>());
+/// let id = task.id();
 /// task.cancel();
-/// assert!(task.await.unwrap_err().is_cancelled());
+/// let error = task.await.unwrap_err();
+/// assert!(error.is_cancelled());
+/// assert_eq!(error.id(), Some(id));
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
@@ -61,6 +64,14 @@ impl JoinError {
     }
 
     /// Whether it was never accepted: what was to run it is shut down.
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::start()?;
+    /// let handle = runtime.handle();
+    /// runtime.shutdown()?;
+    /// assert!(handle.call(|| ()).wait().unwrap_err().is_refused());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn is_refused(&self) -> bool {
         matches!(self.0.cause, Cause::Refused)
     }
@@ -105,6 +116,16 @@ impl JoinError {
     }
 
     /// What the panic was given; the error itself if it was none.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let task = mainspring::spawn(std::future::pending::<()>());
+    /// task.cancel();
+    /// let error = task.await.unwrap_err();
+    /// assert!(error.try_into_panic().unwrap_err().is_cancelled());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, JoinError> {
         let Inner { task, cause } = *self.0;
         match cause {

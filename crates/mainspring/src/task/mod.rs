@@ -49,6 +49,24 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// What runs as a task, for a task factory: see [`EventLoop::set_task_factory`](crate::EventLoop::set_task_factory).
+///
+/// It stays on its thread (`!Send`), as every task does.
+///
+/// ```
+/// use mainspring::{EventLoop, TaskFuture};
+///
+/// let event_loop = EventLoop::new()?;
+/// event_loop.set_task_factory(|task, future| -> TaskFuture {
+///     let name = task.name();
+///     Box::pin(async move {
+///         future.await;
+///         println!("{name} has run to its end");
+///     })
+/// });
+/// let task = event_loop.spawn(async { 6 * 7 })?;
+/// assert_eq!(event_loop.run_until_complete(task)?, Ok(42));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A future that runs on the loop, and the way to its result. See [`spawn`].
@@ -67,6 +85,8 @@ pub type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 ///     sleep(Duration::from_millis(5)).await;
 ///     "done"
 /// });
+/// task.set_name("sleeper");
+/// assert_eq!((task.name().as_str(), task.id().to_string().as_str()), ("sleeper", "1"));
 /// assert!(timeout(Duration::from_millis(1), &mut task).await.is_err());
 /// assert!(!task.is_finished());
 /// assert_eq!(task.await, Ok("done"));
@@ -88,6 +108,8 @@ impl<T> Task<T> {
     /// let task = mainspring::spawn(std::future::pending::<()>());
     /// assert!(task.cancel());
     /// assert!(!task.cancel(), "once is enough");
+    /// mainspring::yield_now().await;
+    /// assert!(task.cancelled());
     /// assert!(task.await.unwrap_err().is_cancelled());
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
@@ -126,6 +148,17 @@ impl<T> Task<T> {
 
 impl<T: 'static> Task<T> {
     /// The task without its result: for those who are to cancel it, or to hear of its end.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let task = mainspring::spawn(std::future::pending::<()>());
+    /// let handle = task.handle();
+    /// drop(task);
+    /// assert!(!handle.is_finished(), "it runs on");
+    /// assert!(handle.cancel());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     #[doc(alias = "abort_handle")]
     pub fn handle(&self) -> TaskHandle {
         TaskHandle(Rc::clone(&self.state) as Rc<dyn AnyTask>)
@@ -136,8 +169,15 @@ impl<T: 'static> Task<T> {
     ///
     /// ```
     /// # mainspring::run(async {
+    /// use std::{cell::RefCell, rc::Rc};
+    ///
+    /// let ended = Rc::new(RefCell::new(Vec::new()));
+    /// let inside = Rc::clone(&ended);
     /// let task = mainspring::spawn_named("worker", async {});
-    /// task.add_done_callback(|task| println!("{} is done", task.name()));
+    /// task.add_done_callback(move |task| inside.borrow_mut().push(task.name()));
+    /// task.await.unwrap();
+    /// mainspring::yield_now().await;
+    /// assert_eq!(*ended.borrow(), ["worker"]);
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```

@@ -58,7 +58,7 @@ where
     TaskBuilder::new().name(name).spawn(future)
 }
 
-/// A task that begins with more than a future: a name, a context.
+/// A task that begins with more than a future: a name, a context, a lane. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::TaskBuilder;
@@ -101,7 +101,9 @@ impl TaskBuilder {
     /// use mainspring::{Lane, TaskBuilder};
     ///
     /// # mainspring::run(async {
-    /// TaskBuilder::new().lane(Lane::Background).spawn(async { println!("when there is time") });
+    /// let tidying = TaskBuilder::new().lane(Lane::Background).spawn(async { "tidy" });
+    /// let other = mainspring::spawn(async move { tidying.is_finished() });
+    /// assert_eq!(other.await, Ok(false), "it has time");
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
@@ -114,6 +116,16 @@ impl TaskBuilder {
     /// # Panics
     ///
     /// Like [`spawn`].
+    ///
+    /// ```
+    /// use mainspring::TaskBuilder;
+    ///
+    /// # mainspring::run(async {
+    /// let task = TaskBuilder::new().name("answer").spawn(async { 6 * 7 });
+    /// assert_eq!(task.await, Ok(42));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> Task<F::Output>
     where

@@ -10,6 +10,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// When [`wait`] and [`try_wait`] have waited enough.
+///
+/// ```
+/// use mainspring::{ReturnWhen, spawn, wait};
+/// use std::future::pending;
+///
+/// # mainspring::run(async {
+/// let tasks = || [spawn(async {}), spawn(async { panic!("out of luck") }), spawn(pending())];
+/// let (done, _) = wait(tasks(), ReturnWhen::FirstException, None).await;
+/// assert_eq!(done.len(), 2);
+///
+/// let tasks = tasks().into_iter().take(2);
+/// let (done, _) = wait(tasks, ReturnWhen::AllCompleted, None).await;
+/// assert_eq!(done.len(), 2);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReturnWhen {
     /// One task is done, however it ended.

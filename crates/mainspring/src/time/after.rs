@@ -44,6 +44,25 @@ pub fn after(delay: Duration) -> After {
 /// The wait of [`after`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it takes its timer out of the loop.
 ///
 /// Cancel safety: `&mut after` may be given up and awaited again, and waits no longer for it.
+///
+/// ```
+/// use mainspring::{after, spawn, yield_now};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let tidying = spawn(async {
+///     let mut turn = after(Duration::ZERO);
+///     (&mut turn).await;
+///     turn.await // It is over, and says so as often as it is asked.
+/// });
+/// for _ in 0..10 {
+///     yield_now().await;
+///     assert!(!tidying.is_finished(), "this task has something to do");
+/// }
+/// tidying.await.unwrap();
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "a wait does nothing unless it is awaited"]
 pub struct After {
     state: AfterState,

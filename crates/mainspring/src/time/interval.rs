@@ -107,6 +107,21 @@ impl MissedTickBehavior {
 
 /// The ticks of [`interval`] and [`interval_at`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it takes its
 /// timer out of the loop.
+///
+/// ```
+/// use mainspring::time::{MissedTickBehavior, interval};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let mut ticks = interval(Duration::from_millis(1));
+/// assert_eq!(ticks.period(), Duration::from_millis(1));
+/// assert_eq!(ticks.missed_tick_behavior(), MissedTickBehavior::Burst);
+/// ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+/// let first = ticks.tick().await;
+/// assert!(ticks.tick().await > first);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct Interval {
     /// Until the next tick.
     sleep: Sleep,

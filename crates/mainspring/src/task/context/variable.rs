@@ -19,6 +19,7 @@ use std::task::Poll;
 ///
 /// static USER: ContextVar<String> = ContextVar::new("user");
 ///
+/// assert_eq!(USER.name(), "user");
 /// assert_eq!(USER.get(), None);
 /// let token = USER.set("ada".to_owned());
 /// assert_eq!(USER.get().as_deref(), Some("ada"));
@@ -120,6 +121,15 @@ impl<T: 'static> ContextVar<T> {
     }
 
     /// Calls `function` with this value. [`ContextVar::scope`] for what does not `await`.
+    ///
+    /// ```
+    /// use mainspring::context::ContextVar;
+    ///
+    /// static DEPTH: ContextVar<u32> = ContextVar::new("depth");
+    ///
+    /// assert_eq!(DEPTH.sync_scope(1, || DEPTH.get()), Some(1));
+    /// assert_eq!(DEPTH.get(), None);
+    /// ```
     pub fn sync_scope<R>(&self, value: T, function: impl FnOnce() -> R) -> R {
         let mut value: Option<Value> = Some(Rc::new(value));
         with_value(self.key(), &mut value, function)
@@ -132,7 +142,19 @@ impl<T> fmt::Debug for ContextVar<T> {
     }
 }
 
-/// What a variable was before [`ContextVar::set`]. Dropping it changes nothing.
+/// What a variable was before [`ContextVar::set`]. Dropping it changes nothing. It stays on its thread (`!Send`), as the
+/// values do.
+///
+/// ```
+/// use mainspring::context::ContextVar;
+///
+/// static USER: ContextVar<&str> = ContextVar::new("user");
+///
+/// USER.set("ada");
+/// let token = USER.set("grace");
+/// token.reset();
+/// assert_eq!(USER.get(), Some("ada"));
+/// ```
 pub struct Token<T: 'static> {
     key: u64,
     former: Option<Value>,

@@ -7,7 +7,7 @@ use std::fmt;
 /// Everything that failed in a [`TaskGroup`](crate::TaskGroup), in the order in which it did. The first one ended the
 /// group.
 ///
-/// asyncio's `ExceptionGroup`.
+/// asyncio's `ExceptionGroup`. It is `Send` and `Sync` if `E` is.
 ///
 /// ```
 /// use mainspring::{ChildError, TaskGroup};
@@ -20,7 +20,8 @@ use std::fmt;
 /// });
 /// let error = failed.await.unwrap_err();
 /// assert_eq!(error.to_string(), "2 failures: Task-1 failed: no bread; Task-2 panicked: no water");
-/// for failure in error {
+/// assert_eq!(error.errors().len(), 2);
+/// for failure in error.into_errors() {
 ///     match failure {
 ///         ChildError::Failed { task, error } => assert_eq!((task.as_deref(), error), (Some("Task-1"), "no bread")),
 ///         ChildError::Panicked(error) => assert_eq!(error.panic_text(), Some("no water")),
@@ -36,6 +37,19 @@ pub struct GroupError<E> {
 }
 
 /// How one task of a group failed, or the group's body. See [`GroupError`].
+///
+/// ```
+/// use mainspring::{ChildError, TaskGroup};
+///
+/// # mainspring::run(async {
+/// let failed = TaskGroup::<&str>::scope(|_| async { Err::<(), _>("no bread") }).await;
+/// let failure = &failed.unwrap_err().into_errors()[0];
+/// assert_eq!(failure.error(), Some(&"no bread"));
+/// // It was no task of the group, but the body.
+/// assert_eq!(failure, &ChildError::Failed { task: None, error: "no bread" });
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum ChildError<E> {
     /// It gave an error.
