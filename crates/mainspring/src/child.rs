@@ -10,6 +10,24 @@
 //! - Where the kernel has no pidfds (before Linux 5.4, or forbidden in a sandbox) a thread per child blocks in
 //!   `waitid` and writes an eventfd. It only looks (`WNOWAIT`) and leaves the reaping to `try_wait`; it ends when
 //!   the child does.
+//!
+//! ```
+//! use mainspring::child::{ChildExit, ChildWatch};
+//! use mainspring::poller::{Interest, Key, open_epoll};
+//! use std::os::fd::AsFd;
+//! use std::process::Command;
+//!
+//! let child = Command::new("sh").args(["-c", "exit 3"]).spawn()?;
+//! let watch = ChildWatch::open(child.id() as i32)?;
+//!
+//! // A loop would watch the descriptor; this thread waits for it.
+//! let mut backend = open_epoll()?;
+//! let key = Key { slot: 0, generation: 1 };
+//! backend.poller.update(watch.as_fd(), key, Interest::NONE, Interest::READ)?;
+//! backend.parker.park(None, &mut Vec::new())?;
+//! assert_eq!(watch.try_wait()?, Some(ChildExit::Exited(3)));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use std::cell::Cell;
 use std::io;
@@ -24,6 +42,14 @@ use crate::signals::check_signal;
 use crate::wakeup::EventFd;
 
 /// How a child ended.
+///
+/// ```
+/// use mainspring::child::ChildExit;
+///
+/// assert_eq!(ChildExit::Exited(3).returncode(), 3);
+/// assert_eq!(ChildExit::Signaled(9).returncode(), -9);
+/// assert_eq!(ChildExit::Unknown.returncode(), 255);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChildExit {
     /// By itself, with this status.
@@ -60,6 +86,26 @@ impl ChildExit {
 /// A child of this process that is watched. Its descriptor is readable when the child has ended.
 ///
 /// Dropping it ends the watch and leaves the child as it is; if nobody waits for it then, it stays a zombie.
+///
+/// It is `Send` and not `Sync`.
+///
+/// ```
+/// use mainspring::child::{ChildExit, ChildWatch};
+/// use std::process::{Command, Stdio};
+///
+/// let mut child = Command::new("cat").stdin(Stdio::piped()).spawn()?;
+/// let watch = ChildWatch::open(child.id() as i32)?;
+/// assert_eq!(watch.pid(), child.id() as i32);
+/// assert_eq!(watch.look()?, None);
+///
+/// assert!(watch.send_signal(9)?);
+/// child.wait()?;
+/// // It was this program that waited, so the watch does not know.
+/// assert_eq!(watch.try_wait()?, Some(ChildExit::Unknown));
+/// assert!(!watch.send_signal(9)?, "its number may be a stranger's");
+/// assert!(!watch.has_dumped_core());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ChildWatch {
     pid: Pid,
@@ -95,6 +141,22 @@ impl ChildWatch {
 
     /// Watches the child `pid` with a thread that waits for it: what [`open`](ChildWatch::open) does where there
     /// are no pidfds.
+    ///
+    /// ```
+    /// use mainspring::child::{ChildExit, ChildWatch};
+    /// use mainspring::poller::{Interest, Key, open_epoll};
+    /// use std::os::fd::AsFd;
+    /// use std::process::Command;
+    ///
+    /// let child = Command::new("true").spawn()?;
+    /// let watch = ChildWatch::open_with_thread(child.id() as i32)?;
+    /// # let mut backend = open_epoll()?;
+    /// # let key = Key { slot: 0, generation: 1 };
+    /// backend.poller.update(watch.as_fd(), key, Interest::NONE, Interest::READ)?;
+    /// backend.parker.park(None, &mut Vec::new())?;
+    /// assert_eq!(watch.try_wait()?, Some(ChildExit::Exited(0)));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn open_with_thread(pid: i32) -> io::Result<Self> {
         let pid = checked(pid)?;
         let event = Arc::new(EventFd::new()?);

@@ -49,6 +49,19 @@ pub enum Lane {
 }
 
 /// How far one pass may go in each lane.
+///
+/// ```
+/// use mainspring::ready::{Lane, Lanes, Pass};
+///
+/// let mut lanes = Lanes::new();
+/// lanes.push(Lane::Normal, "outside");
+/// let mut pass: Pass = lanes.begin_pass();
+/// // A callback that runs a pass of its own takes what this one would have.
+/// let mut inside = lanes.begin_pass();
+/// assert_eq!(lanes.next(&mut inside), Some("outside"));
+/// lanes.push(Lane::Normal, "later");
+/// assert_eq!(lanes.next(&mut pass), None);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     io: u64,
@@ -92,6 +105,34 @@ impl<T> Fifo<T> {
 }
 
 /// The ready items of a loop.
+///
+/// ```
+/// use mainspring::Time;
+/// use mainspring::ready::{Lane, Lanes};
+/// use std::time::Duration;
+///
+/// let mut lanes = Lanes::new();
+/// lanes.push(Lane::Normal, "first");
+/// lanes.push(Lane::Normal, "second");
+/// lanes.push_background("when there is time", Time::ZERO);
+/// lanes.push(Lane::Io, "before all others");
+/// assert_eq!(lanes.iter().next(), Some(&"before all others"));
+/// assert_eq!(lanes.len(), 4);
+///
+/// let mut pass = lanes.begin_pass();
+/// assert_eq!(lanes.next(&mut pass), Some("before all others"));
+/// assert_eq!(lanes.next(&mut pass), Some("first"));
+/// lanes.push(Lane::Normal, "what a callback schedules waits for the next pass");
+/// assert_eq!(lanes.next(&mut pass), Some("second"));
+/// assert_eq!(lanes.next(&mut pass), None);
+///
+/// // What has waited too long takes its turn with the rest.
+/// assert!(lanes.has_background());
+/// lanes.promote_overdue(Time::from_nanos(2_000), Duration::from_nanos(1_000));
+/// assert!(!lanes.has_background());
+/// assert_eq!(lanes.clear().len(), 2);
+/// assert!(lanes.is_empty());
+/// ```
 #[derive(Debug)]
 pub struct Lanes<T> {
     io: Fifo<T>,
@@ -122,6 +163,20 @@ impl<T> Lanes<T> {
     }
 
     /// Whether a pass serves new items of the I/O lane before each normal item, not only at its beginning.
+    ///
+    /// ```
+    /// use mainspring::ready::{Lane, Lanes};
+    ///
+    /// let mut lanes = Lanes::new();
+    /// lanes.set_io_first(true);
+    /// lanes.push(Lane::Normal, "first");
+    /// lanes.push(Lane::Normal, "second");
+    /// let mut pass = lanes.begin_pass();
+    /// assert_eq!(lanes.next(&mut pass), Some("first"));
+    /// lanes.push(Lane::Io, "I/O");
+    /// assert_eq!(lanes.next(&mut pass), Some("I/O"));
+    /// assert_eq!(lanes.next(&mut pass), Some("second"));
+    /// ```
     pub fn set_io_first(&mut self, io_first: bool) {
         self.io_first = io_first;
     }

@@ -8,6 +8,24 @@
 //! The pipe is a socket pair, because that is what `set_wakeup_fd` accepts on every system and what can be
 //! written to without raising SIGPIPE. Its buffer holds some hundreds of signals; those that come while a loop
 //! is stalled and the buffer is full are lost, as they are in asyncio.
+//!
+//! ```
+//! use mainspring::signals::{SignalPipe, SignalTable, install};
+//!
+//! let pipe = SignalPipe::new()?;
+//! let mut table = SignalTable::new();
+//! assert_eq!(table.set(10, "reload"), None);
+//! let installed = install(10, &pipe)?;
+//! # unsafe extern "C" { safe fn raise(signal: i32) -> i32; }
+//! raise(10);
+//!
+//! let mut arrived = Vec::new();
+//! pipe.read_pending(&mut arrived)?;
+//! assert_eq!(arrived, [10]);
+//! assert_eq!(table.get(arrived[0].into()), Some("reload"));
+//! assert_eq!(installed.signum(), 10);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 // Under loom only its models use it.
 #[cfg(any(not(loom), test))]
@@ -28,6 +46,24 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 /// The two ends of a loop's signal channel, both non-blocking and close-on-exec.
+///
+/// ```
+/// use mainspring::signals::SignalPipe;
+/// use std::io::Write;
+/// use std::os::unix::net::UnixStream;
+/// # use std::os::fd::BorrowedFd;
+///
+/// let pipe = SignalPipe::new()?;
+/// // Another runtime is given the number, and writes there.
+/// let number = pipe.write_fd();
+/// # // SAFETY: the pipe lives to the end of this function.
+/// # let writer = unsafe { BorrowedFd::borrow_raw(number) };
+/// UnixStream::from(writer.try_clone_to_owned()?).write_all(&[15, 2])?;
+/// let mut arrived = Vec::new();
+/// pipe.read_pending(&mut arrived)?;
+/// assert_eq!(arrived, [15, 2]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct SignalPipe {
     read_end: OwnedFd,
@@ -75,6 +111,13 @@ impl AsFd for SignalPipe {
 }
 
 /// Whether `signum` is a signal's number: `InvalidInput` if not.
+///
+/// ```
+/// use mainspring::signals::check_signal;
+///
+/// assert!(check_signal(15).is_ok());
+/// assert!(check_signal(0).is_err());
+/// ```
 pub fn check_signal(signum: i32) -> io::Result<()> {
     // Between the classic signals and the first real-time one are those that the C library keeps to itself.
     if (1..=31).contains(&signum) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signum) {
@@ -88,6 +131,19 @@ pub fn check_signal(signum: i32) -> io::Result<()> {
 ///
 /// A callback is cloned out to be called and given back when it is replaced or removed, so that neither its
 /// call nor its drop happens while the table is borrowed.
+///
+/// ```
+/// use mainspring::signals::SignalTable;
+///
+/// let mut table = SignalTable::new();
+/// assert!(table.is_empty());
+/// assert_eq!(table.set(15, "stop"), None);
+/// assert_eq!(table.set(15, "stop at once"), Some("stop"));
+/// assert_eq!(table.get(15), Some("stop at once"));
+/// assert_eq!(table.iter().next(), Some((15, &"stop at once")));
+/// assert_eq!(table.remove(15), Some("stop at once"));
+/// assert_eq!(table.clear(), []);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SignalTable<C>(BTreeMap<i32, C>);
 

@@ -29,6 +29,36 @@
 //! ...
 //! if inbox.prepare_sleep() { wait; inbox.awake() } else { poll without waiting }
 //! ```
+//!
+//! A loop that sleeps by [`std::thread::park`]:
+//!
+//! ```
+//! use mainspring::wakeup::{Inbox, Waker};
+//! use std::sync::Arc;
+//! use std::thread::{self, Thread};
+//!
+//! struct Unpark(Thread);
+//!
+//! impl Waker for Unpark {
+//!     fn wake(&self) {
+//!         self.0.unpark();
+//!     }
+//! }
+//!
+//! let inbox = Arc::new(Inbox::new(Unpark(thread::current())));
+//! let sender = Arc::clone(&inbox);
+//! thread::spawn(move || sender.push("hello"));
+//!
+//! let mut items = Vec::new();
+//! while items.is_empty() {
+//!     if inbox.prepare_sleep() {
+//!         thread::park();
+//!         inbox.awake();
+//!     }
+//!     inbox.drain_into(&mut items);
+//! }
+//! assert_eq!(items, ["hello"]);
+//! ```
 
 mod eventfd;
 
@@ -42,12 +72,45 @@ use crate::loom_shim::atomic::{AtomicBool, Ordering};
 use crate::loom_shim::{Mutex, MutexGuard};
 
 /// Ends a loop's sleep. Called from any thread, never under a lock of the inbox.
+///
+/// ```
+/// use mainspring::wakeup::{Inbox, Waker};
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// #[derive(Default)]
+/// struct Count(AtomicUsize);
+///
+/// impl Waker for Count {
+///     fn wake(&self) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// let inbox = Inbox::new(Count::default());
+/// inbox.push(1).unwrap();
+/// assert_eq!(inbox.waker().0.load(Ordering::Relaxed), 0, "it does not sleep");
+/// inbox.drain_into(&mut Vec::new());
+/// assert!(inbox.prepare_sleep());
+/// inbox.push(2).unwrap();
+/// inbox.push(3).unwrap();
+/// assert_eq!(inbox.waker().0.load(Ordering::Relaxed), 1, "one sleep, one wake-up");
+/// ```
 pub trait Waker: Send + Sync {
     /// Makes the wait that is under way, or else the next one, end at once.
     fn wake(&self);
 }
 
 /// The answer of something that takes no more; what was offered comes back.
+///
+/// ```
+/// # use mainspring::wakeup::{EventFd, Inbox};
+/// let inbox = Inbox::new(EventFd::new()?);
+/// assert!(inbox.close().is_empty());
+/// let refused = inbox.push("too late").unwrap_err();
+/// assert_eq!(refused.0, "too late");
+/// assert_eq!(refused.to_string(), "closed: it takes nothing more");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Closed<T>(
     /// What was offered.
@@ -69,6 +132,40 @@ impl<T> fmt::Display for Closed<T> {
 impl<T> std::error::Error for Closed<T> {}
 
 /// A queue that any thread may push to and one loop empties, with the knowledge whether that loop sleeps.
+///
+/// It is `Send` and `Sync`.
+///
+/// ```
+/// use mainspring::wakeup::{EventFd, Inbox};
+///
+/// let inbox = Inbox::new(EventFd::new()?);
+/// inbox.push(1).unwrap();
+/// assert!(inbox.has_pending() && !inbox.prepare_sleep(), "something waits");
+/// inbox.for_each(&mut |item| assert_eq!(*item, 1));
+/// let mut items = Vec::new();
+/// inbox.drain_into(&mut items);
+/// assert_eq!(items, [1]);
+/// assert!(!inbox.has_pending());
+///
+/// // Whoever comes first wakes a loop that sleeps.
+/// assert!(inbox.prepare_sleep());
+/// inbox.wake();
+/// assert!(inbox.waker().drain()?);
+/// inbox.awake();
+///
+/// // A loop ends when nothing waits and nothing is to come, and takes no new work then.
+/// inbox.expect();
+/// assert!(!inbox.is_quiet() && !inbox.seal_if_quiet());
+/// inbox.mind_quiet(true);
+/// inbox.expect_no_more();
+/// assert!(!inbox.prepare_sleep(), "it is told that it is quiet");
+/// assert!(inbox.seal_if_quiet() && inbox.is_sealed());
+/// assert!(inbox.submit(2).is_err());
+/// inbox.push(3).unwrap();
+/// assert_eq!(inbox.close(), [3]);
+/// assert!(inbox.is_closed());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Inbox<T, W = LoopWaker> {
     state: Mutex<State<T>>,
     pending: AtomicBool,
@@ -229,6 +326,15 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     }
 
     /// Refuses new work from here on.
+    ///
+    /// ```
+    /// # use mainspring::wakeup::{EventFd, Inbox};
+    /// let inbox = Inbox::new(EventFd::new()?);
+    /// inbox.seal();
+    /// assert!(inbox.submit("new work").is_err());
+    /// assert!(inbox.push("what belongs to work that was accepted").is_ok());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn seal(&self) {
         self.lock().sealed = true;
     }

@@ -23,6 +23,23 @@ impl<H: Host> Engine<H> {
     ///
     /// A loop that another thread was running is parted too. That thread is not in the child: nobody will run what it
     /// was about to, and the one descriptor that its wait held stays open.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let called = Rc::new(Cell::new(false));
+    /// let inside = Rc::clone(&called);
+    /// engine.call_soon(Rc::new(move || inside.set(true)));
+    /// // In the child of a fork, before anything else:
+    /// engine.after_fork(open_epoll)?;
+    /// engine.run_until_idle()?;
+    /// assert!(called.get());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn after_fork(&self, backend: impl FnOnce() -> io::Result<Backend>) -> io::Result<()> {
         if self.closed.get() {
             return Ok(());

@@ -8,7 +8,7 @@ use super::Readiness;
 use crate::ready::Lane;
 use std::io;
 
-/// A face of the engine. See the module's text.
+/// A face of the engine. See the module's text, and the example [there](super).
 ///
 /// Every method may run user code, and user code may call back into the engine; the engine holds no borrow while
 /// it is inside one of these.

@@ -17,10 +17,75 @@
 //! - Any call out (through [`Host`], or by dropping a value of a host's type) may come back in. Every `RefCell`
 //!   here is therefore borrowed for one operation on plain data, and values leave the borrow before they are
 //!   run or dropped.
+//!
+//! # A face
+//!
+//! What a loop needs of its face is a [`Host`]. This one is as small as they get:
+//!
+//! ```
+//! use mainspring::clock::MonotonicClock;
+//! use mainspring::engine::{Engine, Host, Readiness};
+//! use mainspring::poller::open_epoll;
+//! use std::cell::RefCell;
+//! use std::io;
+//! use std::rc::Rc;
+//!
+//! /// Its calls are closures, and it knows no transports.
+//! struct Plain;
+//!
+//! type Callback = Rc<dyn Fn()>;
+//!
+//! impl Host for Plain {
+//!     type Call = Callback;
+//!     type Watch = Callback;
+//!     type Source = ();
+//!     type Inbound = Box<dyn Fn() + Send>;
+//!     type Error = io::Error;
+//!
+//!     fn run_call(&self, call: Callback) -> io::Result<()> {
+//!         call();
+//!         Ok(())
+//!     }
+//!
+//!     fn io_ready(&self, (): (), _: Readiness) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn receive(&self, inbound: Self::Inbound) -> Callback {
+//!         Rc::new(inbound)
+//!     }
+//!
+//!     fn blocking(&self, wait: &mut dyn FnMut()) {
+//!         wait();
+//!     }
+//!
+//!     fn interrupted(&self) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn os_error(&self, error: io::Error) -> io::Error {
+//!         error
+//!     }
+//! }
+//!
+//! let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+//! let order = Rc::new(RefCell::new(Vec::new()));
+//! let note = |word| -> Callback {
+//!     let order = Rc::clone(&order);
+//!     Rc::new(move || order.borrow_mut().push(word))
+//! };
+//! engine.call_at(engine.now(), note("a timer that is due"));
+//! engine.call_soon(note("what was ready"));
+//! engine.run_until_idle()?;
+//! assert_eq!(*order.borrow(), ["what was ready", "a timer that is due"]);
+//! # Ok::<(), io::Error>(())
+//! ```
 
 mod backlog;
 mod brink;
+mod claims;
 mod fork;
+mod held;
 mod host;
 mod pass;
 mod registration;
@@ -30,6 +95,7 @@ mod turn;
 mod watch;
 
 pub use crate::poller::Readiness;
+pub use held::{Held, Leftover};
 pub use host::Host;
 pub use registration::Registration;
 pub use turn::Turn;
@@ -38,15 +104,15 @@ pub use watch::WatchTicket;
 pub(crate) use sources::Occupant;
 
 use crate::clock::{Clock, Time};
-use crate::poller::{Backend, ClosedPoller, Event, Interest, Key, Parker, PeerAddress, Poller};
+use crate::poller::{Backend, Event, Interest, Key, Parker, Poller};
 use crate::ready::{Lane, Lanes};
 use crate::signals::{SignalPipe, SignalTable};
 use crate::timers::TimerQueue;
 use crate::wakeup::{EventFd, Inbox, LoopWaker};
 use sources::SourceTable;
 use std::cell::{Cell, RefCell};
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +127,15 @@ const WAKE_KEY: Key = Key { slot: 0, generation: 0 };
 const SIGNAL_KEY: Key = Key { slot: 1, generation: 0 };
 
 /// In which direction a descriptor is watched.
+///
+/// ```
+/// use mainspring::engine::Direction;
+/// use mainspring::socket_ops::Ready;
+///
+/// // Waits until something can be read.
+/// let wait = Ready(Direction::Inbound);
+/// assert_ne!(wait.0, Direction::Outbound);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To read: `add_reader`.
@@ -76,37 +151,35 @@ pub(crate) enum Ready<H: Host> {
     Io(Key, Readiness),
 }
 
-/// What the loop holds for the face, shown to Python's garbage collector.
-pub enum Held<'a, H: Host> {
-    /// A scheduled call.
-    Call(&'a H::Call),
-    /// What watches a descriptor or a signal.
-    Watch(&'a H::Watch),
-    /// A registered source.
-    Source(&'a H::Source),
-    /// What another thread has sent and nobody has taken.
-    Inbound(&'a H::Inbound),
-}
-
-/// What a loop held when it was closed. To be dropped by the face one by one: any destructor may run user code, and fail.
-pub enum Leftover<H: Host> {
-    /// A call that did not run.
-    Call(H::Call),
-    /// What watched a descriptor or a signal.
-    Watch(H::Watch),
-    /// A registered source.
-    Source(H::Source),
-    /// What another thread had sent.
-    Inbound(H::Inbound),
-}
-
 /// The blocking half of the back end and its buffer, out of the engine while a thread sleeps in it.
 struct Parking {
     parker: Box<dyn Parker>,
     events: Vec<Event>,
 }
 
-/// The loop. See the module's text.
+/// The loop. See the module's text. It stays on its thread (`!Send`), unless the face and its values are `Send` and one
+/// thread at a time uses it, as under Python's interpreter lock.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::Engine;
+/// use std::rc::Rc;
+///
+/// // `Plain` is the host of the module's example.
+/// let engine = Rc::new(Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?);
+/// assert_eq!(engine.backend_name(), "epoll");
+/// let _: &Plain = engine.host();
+///
+/// let inside = Rc::downgrade(&engine);
+/// engine.call_soon(Rc::new(move || inside.upgrade().unwrap().stop()));
+/// assert_eq!((engine.ready_len(), engine.registered_len()), (1, 0));
+/// engine.run_forever()?;
+/// assert!(engine.is_idle() && !engine.is_stopping());
+///
+/// let left = engine.close();
+/// assert!(left.is_empty() && engine.is_closed());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Engine<H: Host> {
     host: H,
     clock: Box<dyn Clock>,
@@ -175,6 +248,21 @@ impl<H: Host> Engine<H> {
     }
 
     /// What other threads use to reach the loop.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::sync::Arc;
+    /// use std::sync::mpsc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let (inbox, (tell, told)) = (Arc::clone(engine.inbox()), mpsc::channel());
+    /// let other = std::thread::spawn(move || inbox.push(Box::new(move || tell.send(42).unwrap())).is_ok());
+    /// engine.run_once()?;
+    /// assert_eq!(told.try_recv(), Ok(42));
+    /// assert!(other.join().unwrap());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn inbox(&self) -> &Arc<Inbox<H::Inbound>> {
         &self.inbox
     }
@@ -191,6 +279,27 @@ impl<H: Host> Engine<H> {
     }
 
     /// Makes a call ready in a lane of its own choice.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use mainspring::ready::Lane;
+    /// use std::cell::RefCell;
+    /// use std::rc::Rc;
+    /// use std::time::Duration;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// engine.set_io_first(true);
+    /// engine.set_max_overdue(Some(Duration::from_secs(1)));
+    /// let order = Rc::new(RefCell::new(Vec::new()));
+    /// for lane in [Lane::Background, Lane::Normal, Lane::Io] {
+    ///     let order = Rc::clone(&order);
+    ///     engine.call_soon_in(lane, Rc::new(move || order.borrow_mut().push(lane)));
+    /// }
+    /// engine.run_until_idle()?;
+    /// assert_eq!(*order.borrow(), [Lane::Io, Lane::Normal, Lane::Background]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn call_soon_in(&self, lane: Lane, call: H::Call) {
         match lane {
             Lane::Background => {
@@ -244,6 +353,27 @@ impl<H: Host> Engine<H> {
     }
 
     /// Calls `watch` for every `signal` that arrives at [`Engine::signal_pipe`]. The former one comes back.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use mainspring::signals::install;
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let signal_pipe = engine.signal_pipe().expect("the loop is open");
+    /// let _installed = install(10, &signal_pipe)?;
+    /// let came = Rc::new(Cell::new(false));
+    /// let inside = Rc::clone(&came);
+    /// engine.set_signal(10, Rc::new(move || inside.set(true)));
+    /// # unsafe extern "C" { safe fn raise(signal: i32) -> i32; }
+    /// raise(10);
+    /// engine.run_once()?;
+    /// assert!(came.get());
+    /// assert!(engine.remove_signal(10).is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn set_signal(&self, signal: i32, watch: H::Watch) -> Option<H::Watch> {
         self.signals.borrow_mut().set(signal, watch)
     }
@@ -251,158 +381,5 @@ impl<H: Host> Engine<H> {
     /// Forgets the watch for `signal`, and gives it back.
     pub fn remove_signal(&self, signal: i32) -> Option<H::Watch> {
         self.signals.borrow_mut().remove(signal)
-    }
-
-    /// Claims received bytes; see [`Poller::recv`].
-    pub fn recv(&self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
-        self.poller.borrow_mut().recv(fd, key, buffer)
-    }
-
-    /// Sends what the kernel takes; see [`Poller::send`].
-    pub fn send(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.poller.borrow_mut().send(fd, key, chunks)
-    }
-
-    /// Sends a part of what is to be one packet; see [`Poller::send_more`].
-    pub fn send_more(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.poller.borrow_mut().send_more(fd, key, chunks)
-    }
-
-    /// Ends the wait for the rest of a packet; see [`Poller::push`].
-    pub fn push(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
-        self.poller.borrow_mut().push(fd, key)
-    }
-
-    /// Reads from a pipe; see [`Poller::read`].
-    pub fn read(&self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-        self.poller.borrow_mut().read(fd, buffer)
-    }
-
-    /// Writes to a pipe what the kernel takes; see [`Poller::write`].
-    pub fn write(&self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.poller.borrow_mut().write(fd, chunks)
-    }
-
-    /// Claims a connection; see [`Poller::accept`].
-    pub fn accept(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
-        self.poller.borrow_mut().accept(fd, key)
-    }
-
-    /// Takes one datagram; see [`Poller::recv_from`].
-    pub fn recv_from(
-        &self,
-        fd: BorrowedFd<'_>,
-        key: Key,
-        buffer: &mut [u8],
-    ) -> io::Result<(usize, PeerAddress)> {
-        self.poller.borrow_mut().recv_from(fd, key, buffer)
-    }
-
-    /// Sends one datagram; see [`Poller::send_to`].
-    pub fn send_to(
-        &self,
-        fd: BorrowedFd<'_>,
-        key: Key,
-        data: &[u8],
-        destination: Option<&PeerAddress>,
-    ) -> io::Result<()> {
-        self.poller.borrow_mut().send_to(fd, key, data, destination)
-    }
-
-    /// Lends the loop's read buffer to `use_it`, which may call out: the buffer is out of the engine meanwhile,
-    /// and a second borrower gets one of its own.
-    pub fn with_scratch<R>(&self, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
-        self.with_scratch_of(READ_SIZE, use_it)
-    }
-
-    /// Lends so many bytes of the loop's read buffer, which grows to that size.
-    pub fn with_scratch_of<R>(&self, size: usize, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut scratch = self.scratch.take().unwrap_or_default();
-        if scratch.len() < size {
-            // Zeroed pages, which cost nothing until something is received into them.
-            scratch = vec![0; size].into_boxed_slice();
-        }
-        let result = use_it(scratch.get_mut(..size).unwrap_or_default());
-        self.scratch.set(Some(scratch));
-        result
-    }
-
-    /// Takes out every call that is ready. I/O that was announced and not served is announced again.
-    #[must_use = "the calls are the caller's to drop"]
-    pub fn take_ready(&self) -> Vec<H::Call> {
-        let ready = self.lanes.borrow_mut().clear();
-        ready
-            .into_iter()
-            .filter_map(|ready| if let Ready::Call(call) = ready { Some(call) } else { None })
-            .collect()
-    }
-
-    /// Closes the loop for good: lets go of every call, timer, registration, and of its own descriptors. Other
-    /// threads' calls are refused from here on.
-    #[must_use = "what is left is the face's to drop"]
-    pub fn close(&self) -> Vec<Leftover<H>> {
-        self.closed.set(true);
-        self.backlog.clear();
-        let unread = self.inbox.close();
-        let ready = self.lanes.borrow_mut().clear();
-        let timers = self.timers.borrow_mut().clear();
-        let signals = self.signals.borrow_mut().clear();
-        let sources = self.table.borrow_mut().take_all();
-        for (key, entry) in &sources {
-            // SAFETY: only told to the back end, which tolerates a descriptor that is gone.
-            let fd = unsafe { BorrowedFd::borrow_raw(entry.fd) };
-            // What cannot be taken out goes with the back end's own descriptor.
-            let _ = self.poller.borrow_mut().update(fd, *key, entry.interest, Interest::NONE);
-        }
-        let poller = self.poller.replace(Box::new(ClosedPoller));
-        let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);
-        self.inbox.waker().close();
-        drop(own);
-        let calls = ready.into_iter().filter_map(|ready| match ready {
-            Ready::Call(call) => Some(call),
-            Ready::Io(..) => None,
-        });
-        let mut left: Vec<_> = calls.chain(timers).map(Leftover::Call).collect();
-        left.extend(unread.into_iter().map(Leftover::Inbound));
-        left.extend(signals.into_iter().map(|(_, watch)| Leftover::Watch(watch)));
-        for (_, entry) in sources {
-            match entry.occupant {
-                Occupant::Watch { reader, writer } => {
-                    let watches = reader.into_iter().chain(writer).map(|watched| watched.watch);
-                    left.extend(watches.map(Leftover::Watch));
-                }
-                Occupant::Source(source) => left.push(Leftover::Source(source)),
-            }
-        }
-        left
-    }
-
-    /// Shows everything the loop holds for the face. Skips what is being changed at this moment: Python's
-    /// garbage collector then takes it for reachable, which is safe.
-    pub fn for_each_held(&self, show: &mut dyn FnMut(Held<'_, H>)) {
-        if let Ok(lanes) = self.lanes.try_borrow() {
-            for ready in lanes.iter() {
-                if let Ready::Call(call) = ready {
-                    show(Held::Call(call));
-                }
-            }
-        }
-        self.inbox.for_each(&mut |inbound| show(Held::Inbound(inbound)));
-        if let Ok(timers) = self.timers.try_borrow() {
-            timers.iter().for_each(|call| show(Held::Call(call)));
-        }
-        if let Ok(signals) = self.signals.try_borrow() {
-            signals.iter().for_each(|(_, watch)| show(Held::Watch(watch)));
-        }
-        if let Ok(table) = self.table.try_borrow() {
-            for (_, entry) in table.iter() {
-                match &entry.occupant {
-                    Occupant::Watch { reader, writer } => {
-                        reader.iter().chain(writer).for_each(|watched| show(Held::Watch(&watched.watch)));
-                    }
-                    Occupant::Source(source) => show(Held::Source(source)),
-                }
-            }
-        }
     }
 }

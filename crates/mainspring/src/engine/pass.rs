@@ -125,6 +125,22 @@ impl<H: Host> Engine<H> {
     }
 
     /// One pass: see the text of the module `engine`.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let called = Rc::new(Cell::new(0));
+    /// let count = Rc::clone(&called);
+    /// engine.call_soon(Rc::new(move || count.set(count.get() + 1)));
+    /// assert!(engine.is_busy());
+    /// engine.run_once()?;
+    /// assert_eq!((called.get(), engine.is_busy()), (1, false));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn run_once(&self) -> Result<(), H::Error> {
         if self.closed.get() {
             let error = io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed");

@@ -10,6 +10,27 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// What a source wants of its descriptor, and under which key the kernel was told.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::{Engine, Registration};
+/// use mainspring::poller::{Interest, Key};
+/// use std::os::fd::{AsFd, AsRawFd};
+/// use std::os::unix::net::UnixStream;
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// let (here, _there) = UnixStream::pair()?;
+/// let registration = Registration::default();
+/// assert_eq!(registration.key(), Key::UNREGISTERED);
+///
+/// // The source of this host is `()`.
+/// registration.set(&engine, here.as_fd(), &(), Interest::RECV)?;
+/// assert_eq!(registration.interest(), Interest::RECV);
+/// assert_eq!(engine.source_of(here.as_raw_fd()), Some(()));
+/// registration.set(&engine, here.as_fd(), &(), Interest::NONE)?;
+/// assert_eq!(engine.registered_len(), 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Registration {
     key: Cell<Option<Key>>,

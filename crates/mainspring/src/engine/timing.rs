@@ -6,6 +6,21 @@ use crate::timers::TimerKey;
 
 impl<H: Host> Engine<H> {
     /// Makes `call` ready when the loop's clock reaches `when`; calls for the same time keep their order.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::rc::Rc;
+    /// use std::time::Duration;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let tomorrow = engine.now().saturating_add(Duration::from_secs(86_400));
+    /// let timer = engine.call_at(tomorrow, Rc::new(|| ()));
+    /// assert_eq!(engine.timers_len(), 1);
+    /// assert!(engine.cancel_timer(timer).is_some());
+    /// assert!(engine.is_idle());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn call_at(&self, when: Time, call: H::Call) -> TimerKey {
         self.timers.borrow_mut().insert(when, call)
     }

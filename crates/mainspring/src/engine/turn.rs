@@ -8,6 +8,28 @@ use super::{Engine, Host, Readiness};
 use std::cell::{Cell, RefCell};
 
 /// The number of a turn. They come round after some billions, so only a difference tells something for certain.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::Engine;
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+///
+/// let engine = Rc::new(Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?);
+/// assert_eq!(engine.turn(), None, "it makes no call");
+/// let first = Rc::new(Cell::new(None));
+/// let (inside, note) = (Rc::downgrade(&engine), Rc::clone(&first));
+/// engine.call_soon(Rc::new(move || {
+///     let engine = inside.upgrade().unwrap();
+///     note.set(engine.turn());
+///     // The source of this host is `()`: its `io_ready` is called when this returns.
+///     engine.at_end_of_turn(());
+/// }));
+/// let inside = Rc::downgrade(&engine);
+/// engine.call_soon(Rc::new(move || assert_ne!(inside.upgrade().unwrap().turn(), first.get())));
+/// engine.run_until_idle()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn(u32);
 

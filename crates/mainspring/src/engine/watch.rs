@@ -8,6 +8,24 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 /// Names one watch: to take back what one has left with the loop, and nothing that came to stand under the same
 /// descriptor number since.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::{Direction, Engine};
+/// use std::os::fd::AsRawFd;
+/// use std::os::unix::net::UnixStream;
+/// use std::rc::Rc;
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// let (here, _there) = UnixStream::pair()?;
+/// let watch = || -> Callback { Rc::new(|| ()) };
+/// let (mine, _) = engine.watch_with_ticket(here.as_raw_fd(), Direction::Inbound, watch())?;
+/// // Somebody else watches the same descriptor in its place.
+/// assert!(engine.watch(here.as_raw_fd(), Direction::Inbound, watch())?.is_some());
+/// assert!(engine.unwatch_ticket(mine).is_none(), "theirs stays");
+/// assert!(engine.unwatch(here.as_raw_fd(), Direction::Inbound)?.is_some());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchTicket {
     fd: RawFd,
@@ -20,6 +38,25 @@ impl<H: Host> Engine<H> {
     /// back, to be cancelled and dropped by the face.
     ///
     /// Fails as the kernel does, and with `ResourceBusy` where the descriptor belongs to a transport.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::{Direction, Engine};
+    /// use std::cell::Cell;
+    /// use std::os::fd::AsRawFd;
+    /// use std::os::unix::net::UnixStream;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let (here, _there) = UnixStream::pair()?;
+    /// let called = Rc::new(Cell::new(false));
+    /// let inside = Rc::clone(&called);
+    /// engine.watch(here.as_raw_fd(), Direction::Outbound, Rc::new(move || inside.set(true)))?;
+    /// engine.run_once()?;
+    /// assert!(called.get());
+    /// engine.unwatch(here.as_raw_fd(), Direction::Outbound)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn watch(&self, fd: RawFd, direction: Direction, watch: H::Watch) -> io::Result<Option<H::Watch>> {
         self.watch_with_ticket(fd, direction, watch).map(|(_, replaced)| replaced)
     }

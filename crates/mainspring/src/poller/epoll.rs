@@ -37,6 +37,12 @@ const EVENTS_PER_WAIT: usize = 128;
 const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// Opens an epoll back end.
+///
+/// ```
+/// let backend = mainspring::poller::open_epoll()?;
+/// assert_eq!(backend.poller.name(), "epoll");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn open() -> io::Result<Backend> {
     let epoll = create()?;
     let fine = EventBuffer::with_capacity(1).wait_nanos(epoll.as_fd(), Duration::ZERO).is_ok();

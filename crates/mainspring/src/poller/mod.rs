@@ -30,6 +30,28 @@
 //!   the kernel lets them: see [`Poller::update`].
 //! - Blocking is a separate object, the [`Parker`], so that nothing of the poller is borrowed while a thread
 //!   sleeps in the kernel: other code may register descriptors meanwhile.
+//!
+//! ```
+//! use mainspring::poller::{Backend, Event, Interest, Key, Readiness, open_epoll};
+//! use std::io::Write;
+//! use std::os::fd::AsFd;
+//! use std::os::unix::net::UnixStream;
+//!
+//! let Backend { mut poller, mut parker } = open_epoll()?;
+//! let (here, mut there) = UnixStream::pair()?;
+//! let key = Key { slot: 0, generation: 1 };
+//! poller.update(here.as_fd(), key, Interest::NONE, Interest::RECV)?;
+//! there.write_all(b"hello")?;
+//!
+//! let mut events = Vec::new();
+//! parker.park(None, &mut events)?;
+//! assert_eq!(events, [Event { key, readiness: Readiness::INBOUND }]);
+//!
+//! let mut buffer = [0; 16];
+//! assert_eq!(poller.recv(here.as_fd(), key, &mut buffer)?, 5);
+//! assert!(poller.recv(here.as_fd(), key, &mut buffer).is_err(), "it would block");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod closed;
 pub(crate) mod epoll;
@@ -87,6 +109,7 @@ impl Key {
 ///
 /// let both = Interest::RECV.with(Interest::SEND);
 /// assert!(both.is_inbound() && both.is_outbound());
+/// assert!(both.intersects(Interest::SEND) && !both.intersects(Interest::ACCEPT));
 ///
 /// // A transport that pauses reading keeps on sending.
 /// let paused = both.without(Interest::RECV);
@@ -182,6 +205,16 @@ pub struct Event {
 }
 
 /// Where a connection or a datagram came from, or where a datagram goes.
+///
+/// ```
+/// use mainspring::poller::{PeerAddress, peer_address};
+/// use std::os::fd::AsFd;
+/// use std::os::unix::net::UnixStream;
+///
+/// let (here, _there) = UnixStream::pair()?;
+/// assert_eq!(peer_address(here.as_fd()), PeerAddress::Unix(Vec::new()), "it has no name");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     /// An IPv4 or IPv6 peer.
@@ -194,6 +227,65 @@ pub enum PeerAddress {
 }
 
 /// A back end: registrations and claims. Never blocks, never calls out.
+///
+/// A back end may stand on another one:
+///
+/// ```
+/// use mainspring::Builder;
+/// use mainspring::poller::{Backend, Interest, Key, PeerAddress, Poller, open_epoll};
+/// use std::cell::Cell;
+/// use std::io::{self, IoSlice};
+/// use std::os::fd::{BorrowedFd, OwnedFd};
+/// use std::os::unix::net::UnixStream;
+/// use std::rc::Rc;
+///
+/// /// Counts the changes of registrations.
+/// struct Counting {
+///     below: Box<dyn Poller>,
+///     updates: Rc<Cell<usize>>,
+/// }
+///
+/// impl Poller for Counting {
+///     fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()> {
+///         self.updates.set(self.updates.get() + 1);
+///         self.below.update(fd, key, old, new)
+///     }
+///
+///     fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
+///         self.below.recv(fd, key, buffer)
+///     }
+///
+///     fn send(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+///         self.below.send(fd, key, chunks)
+///     }
+///
+///     fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+///         self.below.send_more(fd, key, chunks)
+///     }
+///
+///     fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
+///         self.below.push(fd, key)
+///     }
+///
+///     fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
+///         self.below.accept(fd, key)
+///     }
+///
+///     fn name(&self) -> &'static str {
+///         "counting"
+///     }
+/// }
+///
+/// let Backend { poller, parker } = open_epoll()?;
+/// let updates = Rc::new(Cell::new(0));
+/// let poller = Box::new(Counting { below: poller, updates: Rc::clone(&updates) });
+/// let event_loop = Builder::new().backend(Backend { poller, parker }).build()?;
+/// let own = updates.get();
+/// let (here, _there) = UnixStream::pair()?;
+/// event_loop.add_reader(&here, || ())?;
+/// assert_eq!(updates.get(), own + 1);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub trait Poller {
     /// Changes what is wanted of `fd` under `key` from `old` to `new`. `old` is `NONE` for a descriptor that is
     /// not registered, `new` is `NONE` to take it out.
@@ -277,6 +369,35 @@ pub trait Poller {
 }
 
 /// The part of a back end that blocks. Used by one thread at a time, while no other part of it is borrowed.
+///
+/// ```
+/// use mainspring::Builder;
+/// use mainspring::poller::{Backend, Event, Parker, open_epoll};
+/// use std::cell::Cell;
+/// use std::io;
+/// use std::rc::Rc;
+/// use std::time::Duration;
+///
+/// /// Counts how often the loop sleeps.
+/// struct Counting(Box<dyn Parker>, Rc<Cell<usize>>);
+///
+/// impl Parker for Counting {
+///     fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+///         if timeout != Some(Duration::ZERO) {
+///             self.1.set(self.1.get() + 1);
+///         }
+///         self.0.park(timeout, events)
+///     }
+/// }
+///
+/// let Backend { poller, parker } = open_epoll()?;
+/// let sleeps = Rc::new(Cell::new(0));
+/// let parker = Box::new(Counting(parker, Rc::clone(&sleeps)));
+/// let event_loop = Builder::new().backend(Backend { poller, parker }).build()?;
+/// event_loop.run_until_complete(mainspring::sleep(Duration::from_millis(1)))?;
+/// assert!(sleeps.get() > 0);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub trait Parker {
     /// Waits until something happens or `timeout` has passed (`None`: for ever), and appends what happened to
     /// `events`. A signal ends the wait with `Interrupted`. Never returns early with nothing, but for that;
@@ -284,7 +405,7 @@ pub trait Parker {
     fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 }
 
-/// A back end in its two parts.
+/// A back end in its two parts. It stays on its thread (`!Send`).
 pub struct Backend {
     /// Registrations and claims.
     pub poller: Box<dyn Poller>,

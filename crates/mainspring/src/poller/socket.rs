@@ -101,11 +101,33 @@ pub(super) fn send_to(fd: BorrowedFd<'_>, data: &[u8], destination: Option<&Peer
 }
 
 /// The address a socket is bound to; `Other` if the kernel does not tell.
+///
+/// ```
+/// use mainspring::poller::{PeerAddress, local_address};
+/// use std::net::TcpListener;
+/// use std::os::fd::AsFd;
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// assert_eq!(local_address(listener.as_fd()), PeerAddress::Inet(listener.local_addr()?));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn local_address(fd: BorrowedFd<'_>) -> PeerAddress {
     rustix::net::getsockname(fd).map_or(PeerAddress::Other, in_words)
 }
 
 /// The address a socket is connected to; `Other` if the kernel does not tell.
+///
+/// ```
+/// use mainspring::poller::{PeerAddress, peer_address};
+/// use std::net::{TcpListener, TcpStream};
+/// use std::os::fd::AsFd;
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let client = TcpStream::connect(listener.local_addr()?)?;
+/// assert_eq!(peer_address(client.as_fd()), PeerAddress::Inet(listener.local_addr()?));
+/// assert_eq!(peer_address(listener.as_fd()), PeerAddress::Other, "it is not connected");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn peer_address(fd: BorrowedFd<'_>) -> PeerAddress {
     remote_address(fd).unwrap_or(PeerAddress::Other)
 }

@@ -52,6 +52,16 @@ struct Action {
 }
 
 /// A signal that is caught for a pipe, until this is dropped.
+///
+/// ```
+/// use mainspring::signals::{Installed, SignalPipe, install};
+///
+/// let pipe = SignalPipe::new()?;
+/// let installed: Installed = install(12, &pipe)?;
+/// assert_eq!(installed.signum(), 12);
+/// drop(installed); // The signal does again what it did before.
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Installed {
     signum: i32,
     listener: &'static Listener,
@@ -64,6 +74,20 @@ pub struct Installed {
 ///
 /// `InvalidInput` for what is no signal, for what cannot be caught (SIGKILL, SIGSTOP), and for the faults of
 /// running code (SIGSEGV, SIGBUS, SIGFPE, SIGILL), which would only occur again when the handler returns.
+///
+/// ```
+/// use mainspring::signals::{SignalPipe, install};
+///
+/// let pipe = SignalPipe::new()?;
+/// let _usr1 = install(10, &pipe)?;
+/// # unsafe extern "C" { safe fn raise(signal: i32) -> i32; }
+/// raise(10);
+/// let mut arrived = Vec::new();
+/// pipe.read_pending(&mut arrived)?;
+/// assert_eq!(arrived, [10]);
+/// assert!(install(9, &pipe).is_err(), "SIGKILL cannot be caught");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn install(signum: i32, pipe: &SignalPipe) -> io::Result<Installed> {
     check_signal(signum)?;
     let refused = match signum {

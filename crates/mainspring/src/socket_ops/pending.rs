@@ -6,6 +6,40 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Something to be done with a socket, in as many attempts as it takes.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::{Direction, Engine, Host};
+/// use mainspring::socket_ops::Operation;
+/// use std::io;
+/// use std::os::fd::{AsFd, BorrowedFd};
+/// use std::os::unix::net::UnixStream;
+///
+/// /// Sends so many zeros.
+/// struct Zeros(usize);
+///
+/// impl<H: Host> Operation<H> for Zeros {
+///     type Output = ();
+///
+///     fn direction(&self) -> Direction {
+///         Direction::Outbound
+///     }
+///
+///     fn advance(&mut self, engine: &Engine<H>, socket: BorrowedFd<'_>) -> io::Result<Option<()>> {
+///         let block = vec![0; self.0.min(1024)];
+///         let Some(sent) = engine.try_send(socket, &block)? else { return Ok(None) };
+///         self.0 -= sent;
+///         Ok((self.0 == 0).then_some(()))
+///     }
+/// }
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// let (here, _there) = UnixStream::pair()?;
+/// let mut zeros = Zeros(1500);
+/// assert_eq!(zeros.advance(&engine, here.as_fd())?, None);
+/// assert_eq!(zeros.advance(&engine, here.as_fd())?, Some(()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Operation<H: Host> {
     /// What it gives in the end.
     type Output;
@@ -33,6 +67,23 @@ impl<H: Host> Operation<H> for Ready {
 }
 
 /// The end of an operation.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::{Direction, Engine};
+/// use mainspring::socket_ops::{Pending, Ready, Settled};
+/// use std::os::fd::AsFd;
+/// use std::os::unix::net::UnixStream;
+/// use std::rc::Rc;
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// let (here, _there) = UnixStream::pair()?;
+/// let pending = Pending::new(Ready(Direction::Outbound));
+/// pending.wait(&engine, here.as_fd(), Rc::new(|| ()))?;
+/// let Some(Settled { outcome, watch }) = pending.ready(&engine, here.as_fd()) else { unreachable!() };
+/// assert!(outcome.is_ok() && watch.is_some());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Settled<H: Host, T> {
     /// What came of it.
     pub outcome: io::Result<T>,
@@ -42,6 +93,28 @@ pub struct Settled<H: Host, T> {
 
 /// An operation and its place with the loop. It waits from [`Pending::wait`] until it is settled or left, and does
 /// nothing before and after.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::Engine;
+/// use mainspring::socket_ops::{Pending, SendAll};
+/// use std::os::fd::AsFd;
+/// use std::os::unix::net::UnixStream;
+/// use std::rc::Rc;
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// let (here, _there) = UnixStream::pair()?;
+/// let pending = Pending::new(SendAll::new(b"hello", 0));
+/// assert!(pending.ready(&engine, here.as_fd()).is_none(), "it does not wait");
+/// pending.wait(&engine, here.as_fd(), Rc::new(|| ()))?;
+/// assert!(pending.is_waiting());
+/// assert_eq!(pending.with_operation(|send| send.data().len()), 5);
+///
+/// // Given up, it leaves nothing behind.
+/// assert!(pending.leave(&engine).is_some());
+/// assert!(!pending.is_waiting() && engine.is_idle());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Pending<O> {
     operation: RefCell<O>,
     ticket: Cell<Option<WatchTicket>>,

@@ -14,6 +14,29 @@ const MAX_BLOCK: u64 = 1 << 30;
 ///
 /// It owns a descriptor of the file, so that closing the file object in the middle does not make it send another
 /// file that got the same number.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::Engine;
+/// use mainspring::socket_ops::{Operation, SendFile};
+/// use std::fs::File;
+/// use std::io::{Read, Seek};
+/// use std::os::fd::{AsFd, OwnedFd};
+/// use std::os::unix::net::UnixStream;
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// let mut file = File::open("Cargo.toml")?;
+/// let (here, mut there) = UnixStream::pair()?;
+/// let mut send = SendFile::new(OwnedFd::from(file.try_clone()?), 1, Some(7));
+/// while send.advance(&engine, here.as_fd())?.is_none() {}
+/// assert_eq!(send.sent(), 7);
+/// send.update_position()?;
+/// assert_eq!(file.stream_position()?, 8);
+/// let mut received = [0; 7];
+/// there.read_exact(&mut received)?;
+/// assert_eq!(&received, b"package");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct SendFile {
     file: OwnedFd,
     offset: u64,

@@ -19,6 +19,27 @@
 //!   returned, so that a destructor may call the queue again.
 //!
 //! What this was measured against is in `docs/timers.md`.
+//!
+//! ```
+//! use mainspring::Time;
+//! use mainspring::timers::TimerQueue;
+//!
+//! let mut timers = TimerQueue::new();
+//! let late = timers.insert(Time::from_nanos(2_000), "late");
+//! timers.insert(Time::from_nanos(1_000), "soon");
+//! timers.insert(Time::from_nanos(1_000), "and right after it");
+//! assert_eq!(timers.next_wakeup(), Some(Time::from_nanos(1_000)));
+//! assert_eq!(timers.pop_due(Time::from_nanos(999)), None, "never early");
+//!
+//! assert_eq!(timers.get(late), Some(&"late"));
+//! assert_eq!(timers.cancel(late), Some("late"));
+//! assert_eq!(timers.cancel(late), None);
+//!
+//! let now = Time::from_nanos(5_000);
+//! assert_eq!(timers.pop_due(now), Some("soon"));
+//! assert_eq!(timers.pop_due(now), Some("and right after it"));
+//! assert_eq!(timers.pop_due(now), None);
+//! ```
 
 mod heap;
 mod slab;
@@ -33,6 +54,17 @@ use wheel::{FIRST_LEVEL, Wheel, start_of, tick_of};
 const SEARCHED_ENTRIES: usize = 8;
 
 /// Names one timer, for as long as it is in the queue; afterwards it names nothing.
+///
+/// ```
+/// use mainspring::Time;
+/// use mainspring::timers::{TimerKey, TimerQueue};
+///
+/// let mut timers = TimerQueue::new();
+/// let key = timers.insert(Time::ZERO, "due");
+/// assert_eq!(TimerKey::from_bits(key.to_bits()), key);
+/// timers.pop_due(Time::ZERO);
+/// assert_ne!(timers.insert(Time::ZERO, "another"), key);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerKey {
     slot: u32,
@@ -52,6 +84,18 @@ impl TimerKey {
 }
 
 /// Items with deadlines, handed out when they are due.
+///
+/// ```
+/// use mainspring::Time;
+/// use mainspring::timers::TimerQueue;
+///
+/// let mut timers = TimerQueue::new();
+/// timers.insert(Time::NEVER, "until it is cancelled");
+/// assert_eq!((timers.len(), timers.next_wakeup()), (1, None));
+/// assert_eq!(timers.iter().count(), 1);
+/// assert_eq!(timers.clear(), ["until it is cancelled"]);
+/// assert!(timers.is_empty());
+/// ```
 #[derive(Debug)]
 pub struct TimerQueue<T> {
     slab: Slab<T>,

@@ -12,6 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A descriptor that is readable from the first [`write`](EventFd::write) until the next
 /// [`drain`](EventFd::drain), and announces every write to who waits for
 /// [`Interest::WAKE`](crate::poller::Interest::WAKE). Non-blocking and close-on-exec.
+///
+/// ```
+/// use mainspring::wakeup::EventFd;
+///
+/// let event = EventFd::new()?;
+/// assert!(!event.drain()?);
+/// event.write()?;
+/// event.write()?;
+/// assert!(event.drain()?, "however often it was written");
+/// assert!(!event.drain()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
 
@@ -68,6 +80,26 @@ impl Waker for EventFd {
 ///
 /// A closed loop gives its descriptors back at once, and the number may mean something else in the next moment. So a
 /// thread that is just waking the loop holds the eventfd itself, and whoever lets go of it last closes it.
+///
+/// ```
+/// use mainspring::wakeup::{EventFd, LoopWaker, Waker};
+/// use std::sync::Arc;
+///
+/// let event = Arc::new(EventFd::new()?);
+/// let waker = LoopWaker::new(Arc::clone(&event));
+/// waker.wake();
+/// assert!(event.drain()?);
+///
+/// let other = Arc::new(EventFd::new()?);
+/// waker.replace(Arc::clone(&other));
+/// waker.wake();
+/// assert!(!event.drain()? && other.drain()?);
+///
+/// waker.close();
+/// waker.wake();
+/// assert!(!other.drain()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct LoopWaker(Mutex<Option<Arc<EventFd>>>);
 

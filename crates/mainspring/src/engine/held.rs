@@ -1,0 +1,153 @@
+//! What a loop holds for its face: shown to a garbage collector, and given back at the end.
+
+use super::{Engine, Host, Occupant, Ready};
+use crate::poller::{ClosedPoller, Interest};
+use std::os::fd::BorrowedFd;
+
+/// What the loop holds for the face, shown to Python's garbage collector.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::{Engine, Held};
+/// use std::rc::Rc;
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// engine.call_soon(Rc::new(|| ()));
+/// engine.set_signal(10, Rc::new(|| ()));
+/// let (mut calls, mut watches) = (0, 0);
+/// engine.for_each_held(&mut |held| match held {
+///     Held::Call(_) => calls += 1,
+///     Held::Watch(_) => watches += 1,
+///     Held::Source(()) | Held::Inbound(_) => unreachable!(),
+/// });
+/// assert_eq!((calls, watches), (1, 1));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub enum Held<'a, H: Host> {
+    /// A scheduled call.
+    Call(&'a H::Call),
+    /// What watches a descriptor or a signal.
+    Watch(&'a H::Watch),
+    /// A registered source.
+    Source(&'a H::Source),
+    /// What another thread has sent and nobody has taken.
+    Inbound(&'a H::Inbound),
+}
+
+/// What a loop held when it was closed. To be dropped by the face one by one: any destructor may run user code, and fail.
+///
+/// ```
+#[doc = include_str!("../doc/plain_host.txt")]
+/// use mainspring::engine::{Engine, Leftover};
+/// use std::rc::Rc;
+///
+/// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+/// engine.call_soon(Rc::new(|| unreachable!("a closed loop calls nobody")));
+/// for left in engine.close() {
+///     assert!(matches!(left, Leftover::Call(_)));
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub enum Leftover<H: Host> {
+    /// A call that did not run.
+    Call(H::Call),
+    /// What watched a descriptor or a signal.
+    Watch(H::Watch),
+    /// A registered source.
+    Source(H::Source),
+    /// What another thread had sent.
+    Inbound(H::Inbound),
+}
+
+impl<H: Host> Engine<H> {
+    /// Takes out every call that is ready. I/O that was announced and not served is announced again.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// engine.call_soon(Rc::new(|| ()));
+    /// assert_eq!(engine.take_ready().len(), 1);
+    /// assert!(!engine.is_busy());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use = "the calls are the caller's to drop"]
+    pub fn take_ready(&self) -> Vec<H::Call> {
+        let ready = self.lanes.borrow_mut().clear();
+        ready
+            .into_iter()
+            .filter_map(|ready| if let Ready::Call(call) = ready { Some(call) } else { None })
+            .collect()
+    }
+
+    /// Closes the loop for good: lets go of every call, timer, registration, and of its own descriptors. Other
+    /// threads' calls are refused from here on.
+    #[must_use = "what is left is the face's to drop"]
+    pub fn close(&self) -> Vec<Leftover<H>> {
+        self.closed.set(true);
+        self.backlog.clear();
+        let unread = self.inbox.close();
+        let ready = self.lanes.borrow_mut().clear();
+        let timers = self.timers.borrow_mut().clear();
+        let signals = self.signals.borrow_mut().clear();
+        let sources = self.table.borrow_mut().take_all();
+        for (key, entry) in &sources {
+            // SAFETY: only told to the back end, which tolerates a descriptor that is gone.
+            let fd = unsafe { BorrowedFd::borrow_raw(entry.fd) };
+            // What cannot be taken out goes with the back end's own descriptor.
+            let _ = self.poller.borrow_mut().update(fd, *key, entry.interest, Interest::NONE);
+        }
+        let poller = self.poller.replace(Box::new(ClosedPoller));
+        let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);
+        self.inbox.waker().close();
+        drop(own);
+        let calls = ready.into_iter().filter_map(|ready| match ready {
+            Ready::Call(call) => Some(call),
+            Ready::Io(..) => None,
+        });
+        let mut left: Vec<_> = calls.chain(timers).map(Leftover::Call).collect();
+        left.extend(unread.into_iter().map(Leftover::Inbound));
+        left.extend(signals.into_iter().map(|(_, watch)| Leftover::Watch(watch)));
+        for (_, entry) in sources {
+            match entry.occupant {
+                Occupant::Watch { reader, writer } => {
+                    let watches = reader.into_iter().chain(writer).map(|watched| watched.watch);
+                    left.extend(watches.map(Leftover::Watch));
+                }
+                Occupant::Source(source) => left.push(Leftover::Source(source)),
+            }
+        }
+        left
+    }
+
+    /// Shows everything the loop holds for the face. Skips what is being changed at this moment: Python's
+    /// garbage collector then takes it for reachable, which is safe.
+    pub fn for_each_held(&self, show: &mut dyn FnMut(Held<'_, H>)) {
+        if let Ok(lanes) = self.lanes.try_borrow() {
+            for ready in lanes.iter() {
+                if let Ready::Call(call) = ready {
+                    show(Held::Call(call));
+                }
+            }
+        }
+        self.inbox.for_each(&mut |inbound| show(Held::Inbound(inbound)));
+        if let Ok(timers) = self.timers.try_borrow() {
+            timers.iter().for_each(|call| show(Held::Call(call)));
+        }
+        if let Ok(signals) = self.signals.try_borrow() {
+            signals.iter().for_each(|(_, watch)| show(Held::Watch(watch)));
+        }
+        if let Ok(table) = self.table.try_borrow() {
+            for (_, entry) in table.iter() {
+                match &entry.occupant {
+                    Occupant::Watch { reader, writer } => {
+                        reader.iter().chain(writer).for_each(|watched| show(Held::Watch(&watched.watch)));
+                    }
+                    Occupant::Source(source) => show(Held::Source(source)),
+                }
+            }
+        }
+    }
+}
