@@ -40,6 +40,22 @@ struct State {
 }
 
 /// The barrier was aborted, or reset while the task waited.
+///
+/// ```
+/// use mainspring::{spawn, sync::{Barrier, BrokenBarrierError}};
+/// use std::rc::Rc;
+///
+/// # mainspring::run(async {
+/// let barrier = Rc::new(Barrier::new(2));
+/// let waits = barrier.clone();
+/// let task = spawn(async move { waits.wait().await });
+/// mainspring::yield_now().await;
+/// // The other one will not come.
+/// barrier.abort();
+/// assert_eq!(task.await, Ok(Err(BrokenBarrierError)));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrokenBarrierError;
 
@@ -95,6 +111,23 @@ impl Barrier {
     }
 
     /// How many wait now.
+    ///
+    /// ```
+    /// use mainspring::{spawn, sync::Barrier};
+    /// use std::rc::Rc;
+    ///
+    /// # mainspring::run(async {
+    /// let barrier = Rc::new(Barrier::new(2));
+    /// let waits = barrier.clone();
+    /// let task = spawn(async move { waits.wait().await });
+    /// mainspring::yield_now().await;
+    /// assert_eq!((barrier.n_waiting(), barrier.parties()), (1, 2));
+    /// barrier.wait().await.unwrap();
+    /// assert_eq!(barrier.n_waiting(), 0);
+    /// # task.await.unwrap().unwrap();
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn n_waiting(&self) -> usize {
         self.state.borrow().line.waiting()
     }

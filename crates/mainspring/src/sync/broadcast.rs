@@ -25,6 +25,17 @@ use std::fmt;
 use std::rc::Rc;
 
 /// A channel that keeps the last `capacity` values, one at least.
+///
+/// ```
+/// use mainspring::sync::broadcast::{TryRecvError, channel};
+///
+/// let (sender, mut receiver) = channel(2);
+/// for number in 1..=3 {
+///     sender.send(number).unwrap();
+/// }
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Lagged(1)));
+/// assert_eq!(receiver.try_recv(), Ok(2));
+/// ```
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let channel = Rc::new(Channel {
         kept: RefCell::new(Kept { values: VecDeque::new(), first: 0 }),
@@ -52,6 +63,27 @@ struct Kept<T> {
 }
 
 /// Why [`Receiver::recv`] has no value.
+///
+/// ```
+/// use mainspring::sync::broadcast::{RecvError, channel};
+///
+/// # mainspring::run(async {
+/// let (sender, mut receiver) = channel(1);
+/// sender.send("lost").unwrap();
+/// sender.send("last").unwrap();
+/// drop(sender);
+/// let mut received = Vec::new();
+/// loop {
+///     match receiver.recv().await {
+///         Ok(word) => received.push(word),
+///         Err(RecvError::Lagged(missed)) => assert_eq!(missed, 1),
+///         Err(RecvError::Closed) => break,
+///     }
+/// }
+/// assert_eq!(received, ["last"]);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
     /// Nobody is left to send.
@@ -61,6 +93,15 @@ pub enum RecvError {
 }
 
 /// Why [`Receiver::try_recv`] has no value.
+///
+/// ```
+/// use mainspring::sync::broadcast::{TryRecvError, channel};
+///
+/// let (sender, mut receiver) = channel::<u8>(1);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+/// drop(sender);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// None was sent yet.
@@ -94,12 +135,35 @@ impl fmt::Display for TryRecvError {
 
 impl std::error::Error for TryRecvError {}
 
-/// The half that sends. A clone sends to the same receivers.
+/// The half that sends. A clone sends to the same receivers. For the tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::broadcast;
+///
+/// let (sender, mut first) = broadcast::channel(4);
+/// sender.send("one").unwrap();
+/// let mut second = sender.subscribe();
+/// assert_eq!(sender.receiver_count(), 2);
+/// sender.clone().send("two").unwrap();
+/// assert_eq!((first.try_recv(), first.try_recv()), (Ok("one"), Ok("two")));
+/// assert_eq!(second.try_recv(), Ok("two"));
+/// ```
 pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// A half that receives, from when it was made on.
+/// A half that receives, from when it was made on. For the tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::broadcast;
+///
+/// let (sender, mut receiver) = broadcast::channel(4);
+/// sender.send("one").unwrap();
+/// let late = receiver.resubscribe();
+/// assert_eq!((receiver.len(), late.is_empty()), (1, true));
+/// assert_eq!(receiver.try_recv(), Ok("one"));
+/// assert!(receiver.is_empty());
+/// ```
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
     /// The number of the value it gets next.

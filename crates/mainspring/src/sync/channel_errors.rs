@@ -3,6 +3,15 @@
 use std::fmt;
 
 /// Nobody is left to receive; the value comes back.
+///
+/// ```
+/// use mainspring::sync::mpsc::{SendError, unbounded_channel};
+///
+/// let (sender, receiver) = unbounded_channel();
+/// drop(receiver);
+/// let SendError(value) = sender.send("anybody?").unwrap_err();
+/// assert_eq!(value, "anybody?");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(
     /// What was to be sent.
@@ -10,6 +19,16 @@ pub struct SendError<T>(
 );
 
 /// Why a value was not sent at once; it comes back.
+///
+/// ```
+/// use mainspring::sync::mpsc::{TrySendError, channel};
+///
+/// let (sender, _receiver) = channel(1);
+/// sender.try_send('a').unwrap();
+/// let refused = sender.try_send('b').unwrap_err();
+/// assert!(matches!(refused, TrySendError::Full(_)));
+/// assert_eq!(refused.into_inner(), 'b');
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
     /// The channel holds as many as it may.
@@ -19,10 +38,30 @@ pub enum TrySendError<T> {
 }
 
 /// Nobody is left to send, and nothing that was sent.
+///
+/// ```
+/// use mainspring::sync::oneshot::{RecvError, channel};
+///
+/// # mainspring::run(async {
+/// let (sender, receiver) = channel::<u8>();
+/// drop(sender);
+/// assert_eq!(receiver.await, Err(RecvError));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
 /// Why there is no value now.
+///
+/// ```
+/// use mainspring::sync::mpsc::{TryRecvError, channel};
+///
+/// let (sender, mut receiver) = channel::<u8>(1);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+/// drop(sender);
+/// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// None was sent yet.

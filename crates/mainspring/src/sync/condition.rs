@@ -46,6 +46,30 @@ impl Condition {
     ///
     /// Cancel safety: the guard is gone, with the lock free (asyncio takes it once more, to let it go). A
     /// notification that came to who gave up goes to the next.
+    ///
+    /// ```
+    /// use mainspring::{spawn, sync::{Condition, Lock}};
+    /// use std::rc::Rc;
+    ///
+    /// # mainspring::run(async {
+    /// let shared = Rc::new((Lock::new(0), Condition::new()));
+    /// let other = shared.clone();
+    /// let task = spawn(async move {
+    ///     let (version, changed) = &*other;
+    ///     let mut guard = version.lock().await;
+    ///     while *guard == 0 {
+    ///         guard = changed.wait(guard).await;
+    ///     }
+    ///     *guard
+    /// });
+    /// # mainspring::yield_now().await;
+    /// let (version, changed) = &*shared;
+    /// *version.lock().await = 1;
+    /// changed.notify(1);
+    /// assert_eq!(task.await, Ok(1));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn wait<G: AnyLockGuard>(&self, guard: G) -> G {
         // In line before the lock is free: letting go of it may run who notifies.
         let mut turn = self.waiting.wait();
@@ -80,6 +104,26 @@ impl Condition {
     }
 
     /// Wakes all who wait now.
+    ///
+    /// ```
+    /// use mainspring::{gather, join, sync::{Condition, Lock}};
+    ///
+    /// # mainspring::run(async {
+    /// let (is_open, opened) = (Lock::new(false), Condition::new());
+    /// let visitor = async |name| {
+    ///     let guard = is_open.lock().await;
+    ///     opened.wait_for(guard, |is_open| *is_open).await;
+    ///     name
+    /// };
+    /// let open = async {
+    ///     *is_open.lock().await = true;
+    ///     opened.notify_all();
+    /// };
+    /// let (visitors, ()) = join((gather(["a", "b"].map(visitor)), open)).await;
+    /// assert_eq!(visitors, ["a", "b"]);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn notify_all(&self) {
         self.waiting.wake_all();
     }

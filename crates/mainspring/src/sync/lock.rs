@@ -51,6 +51,12 @@ impl<T> Lock<T> {
     }
 
     /// The value.
+    ///
+    /// ```
+    /// let lock = mainspring::sync::Lock::new(vec![1]);
+    /// lock.try_lock().unwrap().push(2);
+    /// assert_eq!(lock.into_inner(), [1, 2]);
+    /// ```
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -101,6 +107,16 @@ impl<T: ?Sized> Lock<T> {
     }
 
     /// [`try_lock`](Lock::try_lock), with a guard that holds the lock itself.
+    ///
+    /// ```
+    /// # use mainspring::sync::Lock;
+    /// # use std::rc::Rc;
+    /// let lock = Rc::new(Lock::new(1));
+    /// let guard = lock.clone().try_lock_owned().unwrap();
+    /// assert!(lock.clone().try_lock_owned().is_none());
+    /// drop(guard);
+    /// assert!(lock.try_lock_owned().is_some());
+    /// ```
     pub fn try_lock_owned(self: Rc<Self>) -> Option<OwnedLockGuard<T>> {
         self.permits.try_acquire(1).ok()?;
         Some(OwnedLockGuard { lock: self })
@@ -112,6 +128,12 @@ impl<T: ?Sized> Lock<T> {
     }
 
     /// The value; who has the lock alone need not lock it.
+    ///
+    /// ```
+    /// let mut lock = mainspring::sync::Lock::new(1);
+    /// *lock.get_mut() += 1;
+    /// assert_eq!(*lock.try_lock().unwrap(), 2);
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -146,13 +168,46 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Lock<T> {
     }
 }
 
-/// The value of a [`Lock`], which is let go of when this is dropped.
+/// The value of a [`Lock`], which is let go of when this is dropped. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::Lock;
+///
+/// # mainspring::run(async {
+/// let balance = Lock::new(10);
+/// let mut guard = balance.lock().await;
+/// *guard -= 3;
+/// drop(guard);
+/// assert_eq!(*balance.lock().await, 7);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "dropped at once, the lock is free at once"]
 pub struct LockGuard<'a, T: ?Sized> {
     lock: &'a Lock<T>,
 }
 
-/// [`LockGuard`] that holds its lock. See [`Lock::lock_owned`].
+/// [`LockGuard`] that holds its lock, and so may go to another task of its thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::{Lock, OwnedLockGuard};
+/// use std::rc::Rc;
+///
+/// /// A log that somebody writes alone, for as long as this lives.
+/// struct Session {
+///     log: OwnedLockGuard<Vec<String>>,
+/// }
+///
+/// # mainspring::run(async {
+/// let log = Rc::new(Lock::new(Vec::new()));
+/// let mut session = Session { log: log.clone().lock_owned().await };
+/// session.log.push("hello".to_owned());
+/// assert!(log.locked());
+/// drop(session);
+/// assert_eq!(*log.lock().await, ["hello"]);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "dropped at once, the lock is free at once"]
 pub struct OwnedLockGuard<T: ?Sized> {
     lock: Rc<Lock<T>>,
@@ -160,6 +215,24 @@ pub struct OwnedLockGuard<T: ?Sized> {
 
 /// A guard that can be given back for a while: what [`Condition::wait`](super::Condition::wait) takes, which is
 /// [`LockGuard`] and [`OwnedLockGuard`].
+///
+/// ```
+/// use mainspring::sync::{AnyLockGuard, Condition, Lock};
+///
+/// /// Waits for an item, whichever kind of guard the caller has.
+/// async fn next<G>(guard: G, is_filled: &Condition) -> Option<u32>
+/// where
+///     G: AnyLockGuard<Target = Vec<u32>>,
+/// {
+///     is_filled.wait_for(guard, |items| !items.is_empty()).await.pop()
+/// }
+///
+/// # mainspring::run(async {
+/// let (items, is_filled) = (Lock::new(vec![7]), Condition::new());
+/// assert_eq!(next(items.lock().await, &is_filled).await, Some(7));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub trait AnyLockGuard: DerefMut + sealed::Relock {}
 
 impl<T: ?Sized> AnyLockGuard for LockGuard<'_, T> {}

@@ -37,6 +37,23 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// A channel that holds up to `capacity` values, one at least.
+///
+/// ```
+/// use mainspring::sync::mpsc;
+/// use mainspring::join;
+///
+/// # mainspring::run(async {
+/// let (sender, mut receiver) = mpsc::channel(1);
+/// let send = async {
+///     // The second waits until the first is received.
+///     sender.send("ready").await.unwrap();
+///     sender.send("steady").await.unwrap();
+/// };
+/// let receive = async { [receiver.recv().await, receiver.recv().await] };
+/// assert_eq!(join((send, receive)).await.1, [Some("ready"), Some("steady")]);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let channel = Rc::new(Channel {
         queue: Queue::new(capacity.max(1)),
@@ -73,17 +90,61 @@ struct Channel<T> {
     closing: WaitList,
 }
 
-/// The sending half of [`channel`]. A clone sends to the same receiver.
+/// The sending half of [`channel`]. A clone sends to the same receiver; when the last is dropped the channel ends. For the
+/// tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::mpsc;
+///
+/// # mainspring::run(async {
+/// let (sender, mut receiver) = mpsc::channel(2);
+/// let other = sender.clone();
+/// assert_eq!((sender.capacity(), sender.max_capacity()), (2, 2));
+/// sender.send(1).await.unwrap();
+/// assert_eq!((other.capacity(), other.max_capacity()), (1, 2));
+/// drop((sender, other));
+/// assert_eq!((receiver.recv().await, receiver.recv().await), (Some(1), None));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The sending half of [`unbounded_channel`]. A clone sends to the same receiver.
+/// The sending half of [`unbounded_channel`]. A clone sends to the same receiver; when the last is dropped the channel ends.
+/// For the tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::mpsc;
+///
+/// let (sender, mut receiver) = mpsc::unbounded_channel();
+/// for number in 0..1000 {
+///     sender.send(number).unwrap();
+/// }
+/// assert_eq!(receiver.len(), 1000);
+/// receiver.close();
+/// assert!(sender.is_closed());
+/// ```
 pub struct UnboundedSender<T> {
     sender: Sender<T>,
 }
 
-/// The receiving half of [`channel`] and [`unbounded_channel`].
+/// The receiving half of [`channel`] and [`unbounded_channel`]. Dropped, it drops what was sent and not received. For the
+/// tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::mpsc;
+///
+/// # mainspring::run(async {
+/// let (sender, mut receiver) = mpsc::channel(8);
+/// sender.send('a').await.unwrap();
+/// sender.send('b').await.unwrap();
+/// assert!(!receiver.is_empty());
+/// assert_eq!(receiver.recv().await, Some('a'));
+/// assert_eq!(receiver.len(), 1);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
     /// The place of [`Receiver::poll_recv`].
@@ -94,6 +155,19 @@ impl<T> Sender<T> {
     /// Sends a value, and waits for room if there is none. [`SendError`], with the value, if the receiver is gone.
     ///
     /// Cancel safety: the value is sent if this is finished, else it is dropped with the future.
+    ///
+    /// ```
+    /// use mainspring::sync::mpsc::{SendError, channel};
+    ///
+    /// # mainspring::run(async {
+    /// let (sender, mut receiver) = channel(1);
+    /// sender.send(1).await.unwrap();
+    /// receiver.close();
+    /// assert_eq!(sender.send(2).await, Err(SendError(2)));
+    /// assert_eq!(receiver.recv().await, Some(1));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
         Sending(Put::new(&self.channel.queue, value))
     }
@@ -166,6 +240,17 @@ impl<T> UnboundedSender<T> {
     /// [`Sender::closed`].
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # use mainspring::{spawn, sync::mpsc};
+    /// # mainspring::run(async {
+    /// let (sender, receiver) = mpsc::unbounded_channel::<()>();
+    /// spawn(async move { drop(receiver) });
+    /// sender.closed().await;
+    /// assert!(sender.is_closed());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn closed(&self) {
         self.sender.closed().await;
     }
@@ -175,6 +260,25 @@ impl<T> Receiver<T> {
     /// The next value; `None` when nobody is left to send and all that was sent is received.
     ///
     /// Cancel safety: no value is lost.
+    ///
+    /// ```
+    /// use mainspring::{spawn, sync::mpsc};
+    ///
+    /// # mainspring::run(async {
+    /// let (sender, mut receiver) = mpsc::channel(1);
+    /// spawn(async move {
+    ///     for word in ["one", "two"] {
+    ///         sender.send(word).await.unwrap();
+    ///     }
+    /// });
+    /// let mut words = Vec::new();
+    /// while let Some(word) = receiver.recv().await {
+    ///     words.push(word);
+    /// }
+    /// assert_eq!(words, ["one", "two"]);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
         self.leave();
         Receiving(Get::new(&self.channel.queue))
@@ -215,6 +319,20 @@ impl<T> Receiver<T> {
     }
 
     /// Takes no more values. Those that were sent can still be received.
+    ///
+    /// ```
+    /// use mainspring::sync::mpsc::{TrySendError, channel};
+    ///
+    /// # mainspring::run(async {
+    /// let (sender, mut receiver) = channel(2);
+    /// sender.try_send("in time").unwrap();
+    /// receiver.close();
+    /// assert_eq!(sender.try_send("late"), Err(TrySendError::Closed("late")));
+    /// assert_eq!(receiver.recv().await, Some("in time"));
+    /// assert_eq!(receiver.recv().await, None);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn close(&mut self) {
         self.channel.queue.shutdown(false);
         self.channel.closing.wake_all();

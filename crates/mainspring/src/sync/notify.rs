@@ -48,6 +48,21 @@ impl Notify {
     }
 
     /// Wakes all who have called [`notified`](Notify::notified), and nobody who does so later.
+    ///
+    /// ```
+    /// use mainspring::sync::Notify;
+    /// use mainspring::{join, timeout};
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let notify = Notify::new();
+    /// let (one, other) = (notify.notified(), notify.notified());
+    /// notify.notify_waiters();
+    /// join((one, other)).await;
+    /// assert!(timeout(Duration::ZERO, notify.notified()).await.is_err());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn notify_waiters(&self) {
         self.rounds.set(self.rounds.get().wrapping_add(1));
         self.waiting.wake_all();
@@ -61,7 +76,32 @@ impl Notify {
     }
 }
 
-/// The wait of [`Notify::notified`]. It stands in line from when it is first polled.
+/// The wait of [`Notify::notified`]. It stands in line from when it is first polled, and stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::{join, sync::Notify};
+/// use std::cell::RefCell;
+///
+/// # mainspring::run(async {
+/// let (items, is_changed) = (RefCell::new(Vec::new()), Notify::new());
+/// let take = async {
+///     loop {
+///         // Made before the look: a change that comes in between is not missed.
+///         let changed = is_changed.notified();
+///         if let Some(item) = items.borrow_mut().pop() {
+///             break item;
+///         }
+///         changed.await;
+///     }
+/// };
+/// let put = async {
+///     items.borrow_mut().push(7);
+///     is_changed.notify_waiters();
+/// };
+/// assert_eq!(join((take, put)).await, (7, ()));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "nothing waits until it is awaited"]
 pub struct Notified<'a> {
     notify: &'a Notify,

@@ -39,16 +39,43 @@ impl<T> OnceCell<T> {
     }
 
     /// The value, if it was made.
+    ///
+    /// ```
+    /// let mut cell = mainspring::sync::OnceCell::new();
+    /// assert_eq!(cell.get_mut(), None);
+    /// cell.set(1).unwrap();
+    /// *cell.get_mut().unwrap() += 1;
+    /// assert_eq!(cell.into_inner(), Some(2));
+    /// ```
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.get_mut()
     }
 
     /// Sets the value; it comes back if there is one already. Who is just making one gets this.
+    ///
+    /// ```
+    /// let cell = mainspring::sync::OnceCell::new();
+    /// assert_eq!(cell.set("first"), Ok(()));
+    /// assert_eq!(cell.set("second"), Err("second"));
+    /// assert_eq!(cell.get(), Some(&"first"));
+    /// ```
     pub fn set(&self, value: T) -> Result<(), T> {
         self.value.set(value)
     }
 
     /// The value, if it was made.
+    ///
+    /// ```
+    /// use mainspring::sync::OnceCell;
+    ///
+    /// # mainspring::run(async {
+    /// let cell = OnceCell::new();
+    /// cell.get_or_init(async || String::from("made")).await;
+    /// assert_eq!(cell.into_inner().as_deref(), Some("made"));
+    /// assert_eq!(OnceCell::<u8>::new().into_inner(), None);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn into_inner(self) -> Option<T> {
         self.value.into_inner()
     }

@@ -24,6 +24,25 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// A channel for one value.
+///
+/// ```
+/// use mainspring::sync::{mpsc, oneshot};
+/// use mainspring::spawn;
+///
+/// # mainspring::run(async {
+/// // A task that answers questions: each comes with the way back.
+/// let (questions, mut asked) = mpsc::channel::<(u32, oneshot::Sender<u32>)>(1);
+/// spawn(async move {
+///     while let Some((number, answer)) = asked.recv().await {
+///         let _ = answer.send(number * number);
+///     }
+/// });
+/// let (sender, receiver) = oneshot::channel();
+/// questions.send((7, sender)).await.unwrap();
+/// assert_eq!(receiver.await, Ok(49));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let channel = Rc::new(Channel {
         value: Cell::new(None),
@@ -44,12 +63,37 @@ struct Channel<T> {
     closing: WaitList,
 }
 
-/// The half that sends the value. Dropped without, the receiver is told [`RecvError`].
+/// The half that sends the value. Dropped without, the receiver is told [`RecvError`]. For the tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::oneshot;
+///
+/// let (sender, mut receiver) = oneshot::channel::<u8>();
+/// assert!(!sender.is_closed());
+/// receiver.close();
+/// assert!(sender.is_closed());
+/// assert_eq!(sender.send(1), Err(1));
+/// ```
 pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The half that gets the value: await it. Also `&mut` of it can be awaited, and given up: nothing is lost.
+/// The half that gets the value: await it. For the tasks of one thread (`!Send`).
+///
+/// Cancel safety: `&mut` of it can be awaited, and given up: nothing is lost.
+///
+/// ```
+/// use mainspring::{sync::oneshot, timeout};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let (sender, mut receiver) = oneshot::channel();
+/// assert!(timeout(Duration::ZERO, &mut receiver).await.is_err());
+/// sender.send("at last").unwrap();
+/// assert_eq!(receiver.await, Ok("at last"));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "the value comes when this is awaited"]
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
@@ -121,6 +165,13 @@ impl<T> Receiver<T> {
     }
 
     /// Takes nothing more. A value that was sent before can still be received.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::oneshot::channel();
+    /// sender.send('a').unwrap();
+    /// receiver.close();
+    /// assert_eq!(receiver.try_recv(), Ok('a'));
+    /// ```
     pub fn close(&mut self) {
         self.channel.close();
     }

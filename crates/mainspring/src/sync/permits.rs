@@ -31,6 +31,15 @@ struct Wish {
 }
 
 /// Why there is no permit now.
+///
+/// ```
+/// use mainspring::sync::{Semaphore, TryAcquireError};
+///
+/// let semaphore = Semaphore::new(0);
+/// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+/// semaphore.close();
+/// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryAcquireError {
     /// The semaphore is closed.
@@ -40,6 +49,21 @@ pub enum TryAcquireError {
 }
 
 /// The semaphore is closed, and gives no more permits.
+///
+/// ```
+/// use mainspring::{spawn, sync::{AcquireError, Semaphore}};
+/// use std::rc::Rc;
+///
+/// # mainspring::run(async {
+/// let semaphore = Rc::new(Semaphore::new(0));
+/// let waits = semaphore.clone();
+/// let task = spawn(async move { waits.acquire().await.map(drop) });
+/// mainspring::yield_now().await;
+/// semaphore.close();
+/// assert_eq!(task.await, Ok(Err(AcquireError)));
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquireError;
 

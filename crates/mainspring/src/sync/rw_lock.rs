@@ -43,6 +43,12 @@ impl<T> RwLock<T> {
     }
 
     /// The value.
+    ///
+    /// ```
+    /// let lock = mainspring::sync::RwLock::new('a');
+    /// *lock.try_write().unwrap() = 'b';
+    /// assert_eq!(lock.into_inner(), 'b');
+    /// ```
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
@@ -79,6 +85,12 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// The value; who has the lock alone need not lock it.
+    ///
+    /// ```
+    /// let mut lock = mainspring::sync::RwLock::new('a');
+    /// *lock.get_mut() = 'b';
+    /// assert_eq!(*lock.try_read().unwrap(), 'b');
+    /// ```
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -102,13 +114,41 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// The value of a [`RwLock`], to read.
+/// The value of a [`RwLock`], to read. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::{RwLock, RwLockReadGuard};
+///
+/// fn total(prices: &RwLockReadGuard<'_, Vec<u32>>) -> u32 {
+///     prices.iter().sum()
+/// }
+///
+/// # mainspring::run(async {
+/// let prices = RwLock::new(vec![1, 2]);
+/// assert_eq!(total(&prices.read().await), 3);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "dropped at once, the lock is free at once"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
 }
 
-/// The value of a [`RwLock`], to change.
+/// The value of a [`RwLock`], to change. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::RwLock;
+///
+/// # mainspring::run(async {
+/// let prices = RwLock::new(vec![1, 2]);
+/// let mut writer = prices.write().await;
+/// writer.push(3);
+/// assert!(prices.try_read().is_none());
+/// drop(writer);
+/// assert_eq!(prices.read().await.len(), 3);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[must_use = "dropped at once, the lock is free at once"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
@@ -116,6 +156,16 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// Goes on reading: no other writer comes in between, but other readers may.
+    ///
+    /// ```
+    /// let lock = mainspring::sync::RwLock::new(1);
+    /// let mut writer = lock.try_write().unwrap();
+    /// *writer = 2;
+    /// let reader = writer.downgrade();
+    /// assert_eq!(*lock.try_read().unwrap(), 2);
+    /// assert!(lock.try_write().is_none());
+    /// # drop(reader);
+    /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
         let lock = self.lock;
         // One permit stays out, for the reader. Waking may run others at once, and may panic: the reader is made first.

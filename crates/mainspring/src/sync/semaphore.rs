@@ -37,6 +37,15 @@ pub struct Semaphore {
 }
 
 /// The answer to a release that would make more permits than a bounded semaphore may have.
+///
+/// ```
+/// use mainspring::sync::Semaphore;
+///
+/// let connections = Semaphore::bounded(10);
+/// let refused = connections.release(1).unwrap_err();
+/// assert_eq!(refused.to_string(), "the semaphore was released too often");
+/// assert_eq!(connections.available_permits(), 10);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleasedTooOften;
 
@@ -129,6 +138,19 @@ impl Semaphore {
     /// [`acquire_many`](Semaphore::acquire_many), with a permit that holds the semaphore.
     ///
     /// Cancel safety: as [`acquire`](Semaphore::acquire).
+    ///
+    /// ```
+    /// # use mainspring::sync::Semaphore;
+    /// # use std::rc::Rc;
+    /// # mainspring::run(async {
+    /// let megabytes = Rc::new(Semaphore::new(64));
+    /// let permit = megabytes.clone().acquire_many_owned(48).await.unwrap();
+    /// assert_eq!(megabytes.available_permits(), 16);
+    /// mainspring::spawn(async move { drop(permit) }).await.unwrap();
+    /// assert_eq!(megabytes.available_permits(), 64);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn acquire_many_owned(
         self: Rc<Self>,
         permits: usize,
@@ -138,11 +160,31 @@ impl Semaphore {
     }
 
     /// [`try_acquire`](Semaphore::try_acquire), with a permit that holds the semaphore.
+    ///
+    /// ```
+    /// # use mainspring::sync::{Semaphore, TryAcquireError};
+    /// # use std::rc::Rc;
+    /// let semaphore = Rc::new(Semaphore::new(1));
+    /// let permit = semaphore.clone().try_acquire_owned().unwrap();
+    /// assert!(semaphore.locked());
+    /// assert_eq!(semaphore.clone().try_acquire_owned().unwrap_err(), TryAcquireError::NoPermits);
+    /// drop(permit);
+    /// assert!(!semaphore.locked());
+    /// ```
     pub fn try_acquire_owned(self: Rc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
         self.try_acquire_many_owned(1)
     }
 
     /// [`try_acquire_many`](Semaphore::try_acquire_many), with a permit that holds the semaphore.
+    ///
+    /// ```
+    /// # use mainspring::sync::Semaphore;
+    /// # use std::rc::Rc;
+    /// let semaphore = Rc::new(Semaphore::new(3));
+    /// let two = semaphore.clone().try_acquire_many_owned(2).unwrap();
+    /// assert_eq!(two.count(), 2);
+    /// assert!(semaphore.clone().try_acquire_many_owned(2).is_err());
+    /// ```
     pub fn try_acquire_many_owned(
         self: Rc<Self>,
         permits: usize,
@@ -211,7 +253,7 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`], which go back to it when this is dropped.
+/// Permits of a [`Semaphore`], which go back to it when this is dropped. They stay on their thread (`!Send`).
 ///
 /// ```
 /// let semaphore = mainspring::sync::Semaphore::new(3);
@@ -229,8 +271,22 @@ pub struct SemaphorePermit<'a> {
     permits: usize,
 }
 
-/// [`SemaphorePermit`] that holds its semaphore, and so may go anywhere on its thread. See
+/// [`SemaphorePermit`] that holds its semaphore, and so may go anywhere on its thread (`!Send`). See
 /// [`Semaphore::acquire_owned`].
+///
+/// ```
+/// use mainspring::sync::Semaphore;
+/// use std::rc::Rc;
+///
+/// let semaphore = Rc::new(Semaphore::new(3));
+/// let mut all = semaphore.clone().try_acquire_many_owned(3).unwrap();
+/// let one = all.split(1).unwrap();
+/// assert!(all.split(9).is_none());
+/// assert_eq!((all.count(), one.count()), (2, 1));
+/// one.forget();
+/// drop(all);
+/// assert_eq!(semaphore.available_permits(), 2);
+/// ```
 #[must_use = "dropped at once, it goes back at once"]
 #[derive(Debug)]
 pub struct OwnedSemaphorePermit {

@@ -28,6 +28,13 @@ use std::fmt;
 use std::rc::Rc;
 
 /// A channel that begins with `value`, which counts as seen.
+///
+/// ```
+/// let (sender, mut receiver) = mainspring::sync::watch::channel("idle");
+/// assert_eq!((*receiver.get(), receiver.has_changed()), ("idle", false));
+/// sender.send("busy");
+/// assert_eq!(*receiver.get_and_update(), "busy");
+/// ```
 pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let channel = Rc::new(Channel {
         value: RefCell::new(Rc::new(value)),
@@ -50,12 +57,33 @@ struct Channel<T> {
     closing: WaitList,
 }
 
-/// The half that sets the value. A clone sets the same.
+/// The half that sets the value. A clone sets the same. For the tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::watch;
+///
+/// let (sender, receiver) = watch::channel(1);
+/// let other = sender.subscribe();
+/// assert_eq!(sender.receiver_count(), 2);
+/// sender.clone().send(2);
+/// assert_eq!((*sender.get(), *receiver.get(), *other.get()), (2, 2, 2));
+/// ```
 pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The half that sees the value. A clone has seen what its original has.
+/// The half that sees the value. A clone has seen what its original has. For the tasks of one thread (`!Send`).
+///
+/// ```
+/// use mainspring::sync::watch;
+///
+/// let (sender, mut receiver) = watch::channel(1);
+/// sender.send(2);
+/// let mut other = receiver.clone();
+/// assert_eq!(*receiver.get_and_update(), 2);
+/// assert!(!receiver.has_changed() && other.has_changed());
+/// assert_eq!(*other.get_and_update(), 2);
+/// ```
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
     seen: u64,
@@ -63,6 +91,12 @@ pub struct Receiver<T> {
 
 impl<T> Sender<T> {
     /// Sets the value, whether anybody sees it or not, and gives the one before.
+    ///
+    /// ```
+    /// let (sender, receiver) = mainspring::sync::watch::channel("old");
+    /// assert_eq!(*sender.send("new"), "old");
+    /// assert_eq!(*receiver.get(), "new");
+    /// ```
     pub fn send(&self, value: T) -> Rc<T> {
         let value = Rc::new(value);
         let former = self.channel.value.replace(value);
@@ -93,6 +127,14 @@ impl<T> Sender<T> {
     }
 
     /// A new receiver, which has seen the value as it is now.
+    ///
+    /// ```
+    /// let (sender, first) = mainspring::sync::watch::channel(1);
+    /// sender.send(2);
+    /// let second = sender.subscribe();
+    /// assert!(first.has_changed());
+    /// assert!(!second.has_changed());
+    /// ```
     pub fn subscribe(&self) -> Receiver<T> {
         self.channel.receivers.set(self.channel.receivers.get() + 1);
         Receiver { channel: Rc::clone(&self.channel), seen: self.channel.version.get() }
@@ -106,6 +148,16 @@ impl<T> Sender<T> {
     /// Waits until there is no receiver.
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (sender, receiver) = mainspring::sync::watch::channel(0);
+    /// mainspring::spawn(async move { drop(receiver) });
+    /// sender.closed().await;
+    /// assert_eq!(sender.receiver_count(), 0);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn closed(&self) {
         self.channel.closing.until(|| (self.receiver_count() == 0).then_some(())).await;
     }
@@ -141,6 +193,20 @@ impl<T> Receiver<T> {
     /// to set it.
     ///
     /// Cancel safety: a change that this did not tell of is told of by the next.
+    ///
+    /// ```
+    /// use mainspring::sync::watch::{RecvError, channel};
+    ///
+    /// # mainspring::run(async {
+    /// let (sender, mut receiver) = channel(1);
+    /// sender.send(2);
+    /// assert_eq!(receiver.changed().await, Ok(()));
+    /// drop(sender);
+    /// assert_eq!(receiver.changed().await, Err(RecvError));
+    /// assert_eq!(*receiver.get(), 2);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn changed(&mut self) -> Result<(), RecvError> {
         let channel = &self.channel;
         let seen = self.seen;

@@ -3,6 +3,19 @@
 use std::fmt;
 
 /// The queue is shut down. An item that was to be put comes back.
+///
+/// ```
+/// use mainspring::sync::{Queue, QueueShutDown};
+///
+/// # mainspring::run(async {
+/// let queue = Queue::new(0);
+/// queue.shutdown(false);
+/// let QueueShutDown(item) = queue.put("late").await.unwrap_err();
+/// assert_eq!(item, "late");
+/// assert_eq!(queue.get().await.unwrap_err().to_string(), "the queue is shut down");
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct QueueShutDown<T = ()>(
     /// What was to be put.
@@ -10,6 +23,16 @@ pub struct QueueShutDown<T = ()>(
 );
 
 /// Why [`put_nowait`](super::OrderedQueue::put_nowait) did not take the item, which comes back.
+///
+/// ```
+/// use mainspring::sync::{PutError, Queue};
+///
+/// let queue = Queue::new(1);
+/// queue.put_nowait('a').unwrap();
+/// let refused = queue.put_nowait('b').unwrap_err();
+/// assert!(matches!(refused, PutError::Full(_)));
+/// assert_eq!(refused.into_inner(), 'b');
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PutError<T> {
     /// asyncio's `QueueFull`: there is no room.
@@ -19,6 +42,15 @@ pub enum PutError<T> {
 }
 
 /// Why [`get_nowait`](super::OrderedQueue::get_nowait) has no item.
+///
+/// ```
+/// use mainspring::sync::{GetError, Queue};
+///
+/// let queue = Queue::<u8>::new(0);
+/// assert_eq!(queue.get_nowait(), Err(GetError::Empty));
+/// queue.shutdown(false);
+/// assert_eq!(queue.get_nowait(), Err(GetError::ShutDown));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GetError {
     /// asyncio's `QueueEmpty`: there is none now.
@@ -28,6 +60,13 @@ pub enum GetError {
 }
 
 /// The answer to a [`task_done`](super::OrderedQueue::task_done) that belongs to no item.
+///
+/// ```
+/// use mainspring::sync::{DoneTooOften, Queue};
+///
+/// let queue = Queue::<u8>::new(0);
+/// assert_eq!(queue.task_done(), Err(DoneTooOften));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoneTooOften;
 

@@ -72,6 +72,22 @@ pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
 /// # Panics
 ///
 /// If the queue is used by the [`Order`] it works with, or by the comparison of a [`PriorityQueue`]'s items.
+///
+/// ```
+/// use mainspring::sync::{Lifo, Order, OrderedQueue, Queue};
+///
+/// /// Takes what is there, in whichever order the queue has.
+/// fn take_all<T, O: Order<T>>(queue: &OrderedQueue<T, O>) -> Vec<T> {
+///     std::iter::from_fn(|| queue.get_nowait().ok()).collect()
+/// }
+///
+/// let (queue, stack) = (Queue::new(0), OrderedQueue::<_, Lifo<_>>::new(0));
+/// for number in [1, 2] {
+///     queue.put_nowait(number).unwrap();
+///     stack.put_nowait(number).unwrap();
+/// }
+/// assert_eq!((take_all(&queue), take_all(&stack)), (vec![1, 2], vec![2, 1]));
+/// ```
 pub struct OrderedQueue<T, O: Order<T>> {
     state: RefCell<State<T, O>>,
     /// Who waits in `join`.
@@ -89,6 +105,23 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     ///
     /// Cancel safety: the item is in the queue if this is finished, else it is dropped with the future. The place in line
     /// is lost.
+    ///
+    /// ```
+    /// use mainspring::sync::Queue;
+    /// use mainspring::{timeout, join};
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let queue = Queue::new(1);
+    /// queue.put(1).await.unwrap();
+    /// // There is no room, and nobody takes anything.
+    /// assert!(timeout(Duration::ZERO, queue.put(2)).await.is_err());
+    /// let (put, got) = join((queue.put(3), queue.get())).await;
+    /// assert_eq!((put, got), (Ok(()), Ok(1)));
+    /// assert_eq!(queue.get().await, Ok(3));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn put(&self, item: T) -> impl Future<Output = Result<(), QueueShutDown<T>>> {
         Put::new(self, item)
     }

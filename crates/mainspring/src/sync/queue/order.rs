@@ -51,14 +51,41 @@ pub trait Order<T>: Default {
 }
 
 /// First in, first out: the [`Order`] of [`Queue`](super::Queue).
+///
+/// ```
+/// use mainspring::sync::{Fifo, Order};
+///
+/// let mut order = Fifo::default();
+/// order.put('a');
+/// order.put('b');
+/// assert_eq!((order.get(), order.len(), order.is_empty()), (Some('a'), 1, false));
+/// ```
 #[derive(Debug)]
 pub struct Fifo<T>(VecDeque<T>);
 
 /// Last in, first out: the [`Order`] of [`LifoQueue`](super::LifoQueue).
+///
+/// ```
+/// use mainspring::sync::{Lifo, Order};
+///
+/// let mut order = Lifo::default();
+/// order.put('a');
+/// order.put('b');
+/// assert_eq!(order.get(), Some('b'));
+/// ```
 #[derive(Debug)]
 pub struct Lifo<T>(Vec<T>);
 
 /// Least first, and of equal ones the one that came first: the [`Order`] of [`PriorityQueue`](super::PriorityQueue).
+///
+/// ```
+/// use mainspring::sync::{LeastFirst, Order};
+///
+/// let mut order = LeastFirst::default();
+/// order.put(2);
+/// order.put(1);
+/// assert_eq!(order.get(), Some(1));
+/// ```
 #[derive(Debug)]
 pub struct LeastFirst<T> {
     heap: BinaryHeap<Ranked<T>>,
