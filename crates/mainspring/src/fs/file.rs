@@ -295,6 +295,19 @@ impl File {
     /// [`File::sync_all`].
     ///
     /// Cancel safety: once begun it happens.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-sync-{}", std::process::id()));
+    /// let mut journal = mainspring::fs::File::create(&path).await?;
+    /// journal.write_all(b"paid").await?;
+    /// journal.sync_data().await?;
+    /// assert_eq!(mainspring::fs::read(&path).await?, b"paid");
+    /// # std::fs::remove_file(path)?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn sync_data(&mut self) -> io::Result<()> {
         self.flush().await?;
         let file = Arc::clone(self.cursor.file());

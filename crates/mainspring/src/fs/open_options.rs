@@ -62,6 +62,21 @@ impl OpenOptions {
     }
 
     /// Whether the file is emptied.
+    ///
+    /// ```
+    /// use mainspring::fs::OpenOptions;
+    ///
+    /// # mainspring::run(async {
+    /// # let path = std::env::temp_dir().join(format!("mainspring-doc-truncate-{}", std::process::id()));
+    /// mainspring::fs::write(&path, "a long story").await?;
+    /// let mut file = OpenOptions::new().write(true).truncate(true).open(&path).await?;
+    /// file.write_all(b"short").await?;
+    /// assert_eq!(mainspring::fs::read(&path).await?, b"short");
+    /// # std::fs::remove_file(path)?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn truncate(&mut self, truncate: bool) -> &mut Self {
         self.0.truncate(truncate);
         self
@@ -74,6 +89,23 @@ impl OpenOptions {
     }
 
     /// Whether the file must not be there yet, and is made.
+    ///
+    /// ```
+    /// use mainspring::fs::OpenOptions;
+    /// use std::io::ErrorKind;
+    ///
+    /// # mainspring::run(async {
+    /// # let path = std::env::temp_dir().join(format!("mainspring-doc-create-new-{}", std::process::id()));
+    /// let mut options = OpenOptions::new();
+    /// options.write(true).create_new(true);
+    /// let lock_file = options.open(&path).await?;
+    /// assert_eq!(options.open(&path).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    /// # drop(lock_file);
+    /// # std::fs::remove_file(path)?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn create_new(&mut self, create_new: bool) -> &mut Self {
         self.0.create_new(create_new);
         self
@@ -86,6 +118,21 @@ impl OpenOptions {
     }
 
     /// More flags of the system for `open`.
+    ///
+    /// ```
+    /// use mainspring::fs::OpenOptions;
+    ///
+    /// # mainspring::run(async {
+    /// # let path = std::env::temp_dir().join(format!("mainspring-doc-flags-{}", std::process::id()));
+    /// # std::os::unix::fs::symlink("/dev/null", &path)?;
+    /// // `O_NOFOLLOW`, which refuses symbolic links.
+    /// let error = OpenOptions::new().read(true).custom_flags(0o400000).open(&path).await.unwrap_err();
+    /// assert_eq!(error.raw_os_error(), Some(40));
+    /// # std::fs::remove_file(path)?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
         self.0.custom_flags(flags);
         self

@@ -40,6 +40,19 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
 }
 
 /// The entries of a directory. See [`read_dir`]. It is `Send`.
+///
+/// ```
+/// # mainspring::run(async {
+/// let mut entries = mainspring::fs::read_dir("src/fs").await?;
+/// let mut count = 0;
+/// while let Some(entry) = entries.next_entry().await? {
+///     count += usize::from(entry.file_type().await?.is_file());
+/// }
+/// assert!(count >= 2);
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct ReadDir {
     batch: Batch,
     running: Option<ConcurrentFuture<Batch>>,
@@ -89,15 +102,19 @@ impl fmt::Debug for ReadDir {
     }
 }
 
-/// One thing in a directory.
+/// One thing in a directory. It is `Send`.
 ///
 /// ```
 /// # mainspring::run(async {
+/// use std::os::unix::fs::MetadataExt;
+///
 /// let mut entries = mainspring::fs::read_dir("src").await?;
 /// let entry = entries.next_entry().await?.unwrap();
 /// assert_eq!(entry.path(), std::path::Path::new("src").join(entry.file_name()));
-/// assert_eq!(entry.metadata().await?.is_dir(), entry.file_type().await?.is_dir());
-/// # Ok::<(), std::io::Error>(())
+/// let metadata = entry.metadata().await?;
+/// assert_eq!(metadata.is_dir(), entry.file_type().await?.is_dir());
+/// assert_eq!(metadata.ino(), entry.ino());
+/// # std::io::Result::Ok(())
 /// # })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```

@@ -55,6 +55,20 @@ impl HyperTimer {
     /// # Panics
     ///
     /// If none does.
+    ///
+    /// ```
+    /// use hyper::rt::Timer;
+    /// use mainspring::hyper::HyperTimer;
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let timer = HyperTimer::current();
+    /// let deadline = timer.now() + Duration::from_millis(1);
+    /// timer.sleep_until(deadline).await;
+    /// assert!(timer.now() >= deadline);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     #[track_caller]
     pub fn current() -> Self {
         Self::new(&EventLoop::current())

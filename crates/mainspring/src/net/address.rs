@@ -6,6 +6,19 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// One end of a connection, as a program names it.
+///
+/// ```
+/// use mainspring::net::{Address, lookup_host};
+///
+/// # mainspring::run(async {
+/// let known = Address::Sockets(vec![([127, 0, 0, 1], 80).into()]);
+/// assert_eq!(lookup_host(known).await?, ["127.0.0.1:80".parse().unwrap()]);
+/// let named = Address::Host("localhost".to_owned(), 80);
+/// assert!(lookup_host(named).await?.iter().all(|found| found.ip().is_loopback()));
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Socket addresses, to be tried in this order.

@@ -34,6 +34,25 @@ pub struct AddrInfoHints {
 }
 
 /// One answer of [`EventLoop::getaddrinfo`].
+///
+/// ```
+/// use mainspring::EventLoop;
+/// use mainspring::net::{AddrInfo, AddrInfoHints, SocketKind};
+///
+/// # mainspring::run(async {
+/// let hints = AddrInfoHints {
+///     kind: Some(SocketKind::Stream),
+///     numeric_host: true,
+///     canonical_name: true,
+///     ..AddrInfoHints::default()
+/// };
+/// let found = EventLoop::current().getaddrinfo(Some("127.0.0.1"), Some("80"), hints).await?;
+/// let AddrInfo { address, protocol, canonical_name, .. } = &found[0];
+/// assert_eq!((address.port(), *protocol, canonical_name.as_deref()), (80, 6, Some("127.0.0.1")));
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AddrInfo {

@@ -69,9 +69,8 @@ impl EventLoop {
     /// Cancel safety: dropping this future closes the connection.
     ///
     /// ```
+    /// use mainspring::net::UnixStream;
     /// use mainspring::{EventLoop, Protocol, Transport};
-    /// use std::io::Write;
-    /// use std::os::unix::net::UnixStream;
     ///
     /// struct Echo;
     ///
@@ -82,9 +81,11 @@ impl EventLoop {
     /// }
     ///
     /// mainspring::run(async {
-    ///     let (near, mut far) = UnixStream::pair()?;
+    ///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Echo).await?;
-    ///     far.write_all(b"x")?;
+    ///     let far = UnixStream::from_std(far)?;
+    ///     far.write_all(b"hello").await?;
+    ///     assert_eq!(far.read_exactly(5).await?, b"hello");
     ///     transport.close();
     ///     Ok::<(), std::io::Error>(())
     /// })??;

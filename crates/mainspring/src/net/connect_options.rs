@@ -61,6 +61,22 @@ impl ConnectOptions {
     /// Mixes the addresses of both families: so many of the first one's, then one of each in turn. Zero keeps the order
     /// of the resolver, which is the default unless there is a [delay](ConnectOptions::happy_eyeballs_delay); then it is
     /// one.
+    ///
+    /// ```
+    /// use mainspring::net::{ConnectOptions, TcpListener};
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// // Nobody is at the first: it is tried first all the same, and the other right after.
+    /// let addresses = vec!["[::1]:1".parse().unwrap(), listener.local_addr()];
+    /// let options = ConnectOptions::new().happy_eyeballs_delay(Duration::from_secs(1)).interleave(1);
+    /// let stream = options.connect(addresses).await?;
+    /// assert_eq!(stream.peer_addr(), Some(listener.local_addr()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn interleave(self, first_family_count: usize) -> Self {
         ConnectOptions { interleave: Some(first_family_count), ..self }
     }
@@ -89,6 +105,18 @@ impl ConnectOptions {
     /// Connects, on the loop that runs here. See [`open_connection`](super::open_connection).
     ///
     /// Cancel safety: as [`ConnectOptions::connect`].
+    ///
+    /// ```
+    /// use mainspring::net::{ConnectOptions, start_server};
+    ///
+    /// # mainspring::run(async {
+    /// let server = start_server("127.0.0.1:0", |_reader, writer| async move { writer.write(b"hello") }).await?;
+    /// let (reader, _writer) = ConnectOptions::new().limit(4).open_connection(server.local_addr()).await?;
+    /// assert_eq!((reader.limit(), reader.read_to_end().await?), (4, b"hello".to_vec()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn open_connection(&self, address: impl ToAddress) -> io::Result<(StreamReader, StreamWriter)> {
         Ok(self.connect(address).await?.into_split())
     }
@@ -97,6 +125,30 @@ impl ConnectOptions {
     /// [`EventLoop::create_connection`](crate::EventLoop::create_connection).
     ///
     /// Cancel safety: as [`ConnectOptions::connect`].
+    ///
+    /// ```
+    /// use mainspring::net::{ConnectOptions, Protocol, TcpListener, Transport};
+    ///
+    /// struct Hello;
+    ///
+    /// impl Protocol for Hello {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let options = ConnectOptions::new().local_addr("127.0.0.1:0");
+    /// let (transport, _) = options.create_connection(listener.local_addr(), || Hello).await?;
+    /// let (stream, from) = listener.accept().await?;
+    /// assert_eq!(transport.local_addr(), Some(from));
+    /// assert_eq!(stream.read_to_end().await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn create_connection<P: Protocol>(
         &self,
         address: impl ToAddress,

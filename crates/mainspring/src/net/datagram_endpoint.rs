@@ -57,11 +57,37 @@ impl DatagramOptions {
     }
 
     /// The only peer: the endpoint receives from no other, and `send` sends to it.
+    ///
+    /// ```
+    /// use mainspring::net::{DatagramOptions, UdpSocket};
+    ///
+    /// # mainspring::run(async {
+    /// let server = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let client = UdpSocket::with_options(DatagramOptions::new().remote_addr(server.local_addr()?)).await?;
+    /// client.send(b"hello").await?;
+    /// assert_eq!(server.recv_from(&mut [0; 16]).await?, (5, client.local_addr()?));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn remote_addr(self, address: impl ToAddress) -> Self {
         DatagramOptions { remote: Some(address.to_address()), ..self }
     }
 
     /// Only addresses of this family.
+    ///
+    /// ```
+    /// use mainspring::net::{DatagramOptions, Family, UdpSocket};
+    ///
+    /// # mainspring::run(async {
+    /// let options = DatagramOptions::new().local_addr(("localhost", 0)).family(Family::V4);
+    /// assert!(UdpSocket::with_options(options).await?.local_addr()?.is_ipv4());
+    /// let neither = DatagramOptions::new().local_addr("127.0.0.1:0").family(Family::V6);
+    /// assert_eq!(UdpSocket::with_options(neither).await.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn family(self, family: Family) -> Self {
         DatagramOptions { family: Some(family), ..self }
     }
@@ -77,6 +103,19 @@ impl DatagramOptions {
     }
 
     /// A socket that is there already, in place of everything else.
+    ///
+    /// ```
+    /// use mainspring::net::{DatagramOptions, UdpSocket};
+    ///
+    /// # mainspring::run(async {
+    /// let plain = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let address = plain.local_addr()?;
+    /// let socket = UdpSocket::with_options(DatagramOptions::new().socket(plain)).await?;
+    /// assert_eq!(socket.local_addr()?, address);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn socket(self, socket: std::net::UdpSocket) -> Self {
         DatagramOptions { socket: Some(socket), ..self }
     }

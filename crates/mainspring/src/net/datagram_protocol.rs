@@ -24,7 +24,7 @@ use std::rc::{Rc, Weak};
 /// `DatagramProtocol<std::os::unix::net::SocketAddr>` for Unix sockets.
 ///
 /// ```
-/// use mainspring::net::{DatagramProtocol, DatagramTransport};
+/// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport, UdpSocket};
 /// use std::net::SocketAddr;
 ///
 /// struct Echo;
@@ -34,6 +34,17 @@ use std::rc::{Rc, Weak};
 ///         transport.send_to(data, from);
 ///     }
 /// }
+///
+/// mainspring::run(async {
+///     let options = DatagramOptions::new().local_addr("127.0.0.1:0");
+///     let event_loop = mainspring::EventLoop::current();
+///     let (server, _) = event_loop.create_datagram_endpoint(options, || Echo).await?;
+///     let client = UdpSocket::bind("127.0.0.1:0").await?;
+///     client.send_to(b"hello", server.local_addr().unwrap()).await?;
+///     assert_eq!(client.recv(&mut [0; 16]).await?, 5);
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
 /// ```
 #[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
 pub trait DatagramProtocol<A: DatagramAddress = SocketAddr>: 'static {

@@ -106,6 +106,25 @@ impl<A: DatagramAddress> DatagramTransport<A> {
 
     /// Sends a datagram to the remote address of the endpoint; else as [`DatagramTransport::send_to`]. An endpoint without a
     /// remote address tells [`DatagramProtocol::error_received`].
+    ///
+    /// ```
+    /// use mainspring::net::{DatagramOptions, DatagramProtocol, UdpSocket};
+    ///
+    /// struct Quiet;
+    /// impl DatagramProtocol for Quiet {}
+    ///
+    /// # mainspring::run(async {
+    /// let server = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let options = DatagramOptions::new().remote_addr(server.local_addr()?);
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.create_datagram_endpoint(options, || Quiet).await?;
+    /// transport.send(b"hello");
+    /// let (length, from) = server.recv_from(&mut [0; 16]).await?;
+    /// assert_eq!((length, Some(from)), (5, transport.local_addr()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn send(&self, data: &[u8]) {
         let upper = self.upper();
         let destination = match &upper.remote {
@@ -125,6 +144,30 @@ impl<A: DatagramAddress> DatagramTransport<A> {
     }
 
     /// Closes at once and drops what is queued; `connection_lost` is called without an error.
+    ///
+    /// ```
+    /// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport};
+    /// use mainspring::{EventLoop, Future};
+    ///
+    /// struct Waiter(Future<bool>);
+    /// impl DatagramProtocol for Waiter {
+    ///     fn connection_lost(&self, _: &DatagramTransport, error: Option<std::io::Error>) {
+    ///         self.0.set_result(error.is_none()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// let is_in_order = event_loop.create_future();
+    /// let make = || Waiter(is_in_order.clone());
+    /// let options = DatagramOptions::new().local_addr("127.0.0.1:0");
+    /// let (transport, _) = event_loop.create_datagram_endpoint(options, make).await?;
+    /// transport.abort();
+    /// assert!(is_in_order.await.unwrap());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn abort(&self) {
         self.with(|machine, cx| machine.abort(cx, None));
     }

@@ -21,7 +21,8 @@ use std::rc::Rc;
 /// `eof_received` lose their connection by it, and the others do not.
 ///
 /// ```
-/// use mainspring::{Protocol, Transport};
+/// use mainspring::net::TcpStream;
+/// use mainspring::{EventLoop, Protocol, Transport};
 ///
 /// struct Echo;
 ///
@@ -30,6 +31,15 @@ use std::rc::Rc;
 ///         transport.write(data);
 ///     }
 /// }
+///
+/// mainspring::run(async {
+///     let server = EventLoop::current().create_server("127.0.0.1:0", 100, || Echo).await?;
+///     let client = TcpStream::connect(server.local_addr()).await?;
+///     client.write_all(b"hello").await?;
+///     assert_eq!(client.read_exactly(5).await?, b"hello");
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
 /// ```
 #[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
 pub trait Protocol: 'static {

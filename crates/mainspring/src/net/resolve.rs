@@ -52,6 +52,26 @@ pub enum SocketKind {
 }
 
 /// A name to be looked up, as a [`Resolver`] is asked. See there.
+///
+/// ```
+/// use mainspring::net::{Lookup, SocketKind, TcpListener};
+/// use std::net::SocketAddr;
+///
+/// async fn local_only(lookup: Lookup) -> std::io::Result<Vec<SocketAddr>> {
+///     assert_eq!((lookup.family, lookup.kind), (None, Some(SocketKind::Stream)));
+///     match lookup.host.as_str() {
+///         "here" => Ok(vec![([127, 0, 0, 1], lookup.port).into()]),
+///         _ => Err(std::io::ErrorKind::NotFound.into()),
+///     }
+/// }
+///
+/// let event_loop = mainspring::Builder::new().resolver(local_only).build()?;
+/// event_loop.run_until_complete(async {
+///     assert!(TcpListener::bind("here:0").await.is_ok());
+///     assert_eq!(TcpListener::bind("there:0").await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+/// })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lookup {
@@ -66,6 +86,27 @@ pub struct Lookup {
 }
 
 /// What a [`Resolver`] gives: a future that stays on the loop (it need not be `Send`).
+///
+/// ```
+/// use mainspring::net::{Lookup, Resolver, Resolving, lookup_host};
+/// use std::collections::HashMap;
+/// use std::net::IpAddr;
+///
+/// struct Table(HashMap<String, IpAddr>);
+///
+/// impl Resolver for Table {
+///     fn look_up(&self, lookup: Lookup) -> Resolving {
+///         let found = self.0.get(&lookup.host).map(|ip| (*ip, lookup.port).into());
+///         Box::pin(async move { Ok(found.into_iter().collect()) })
+///     }
+/// }
+///
+/// let table = Table([("db".to_owned(), IpAddr::from([127, 0, 0, 1]))].into());
+/// let event_loop = mainspring::Builder::new().resolver(table).build()?;
+/// let found = event_loop.run_until_complete(lookup_host("db:5432"))?;
+/// assert_eq!(found?, ["127.0.0.1:5432".parse().unwrap()]);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>>>>;
 
 /// Looks names up in place of the system. Given to the loop by [`Builder::resolver`](crate::Builder::resolver).

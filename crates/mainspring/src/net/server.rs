@@ -253,6 +253,23 @@ impl Server {
 
     /// Begins to accept, if [`ServerOptions::start_serving`] has put that off. Repeating it changes nothing; an error if
     /// the server is closed.
+    ///
+    /// ```
+    /// use mainspring::net::{ServerOptions, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// let options = ServerOptions::new().start_serving(false);
+    /// let server = options.start_server("127.0.0.1:0", |_, writer| async move { writer.write(b"hello") }).await?;
+    /// assert!(!server.is_serving());
+    /// server.start_serving()?;
+    /// assert!(server.is_serving());
+    /// assert_eq!(TcpStream::connect(server.local_addr()).await?.read_to_end().await?, b"hello");
+    /// server.close();
+    /// assert_eq!(server.start_serving().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn start_serving(&self) -> io::Result<()> {
         if self.state.is_closed.get() {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "the server is closed"));
@@ -277,11 +294,34 @@ impl Server {
     }
 
     /// Every Internet address the server listens at.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let both: Vec<std::net::SocketAddr> = vec![([127, 0, 0, 1], 0).into(), ([127, 0, 0, 2], 0).into()];
+    /// let server = mainspring::net::start_server(both, |_, _| async {}).await?;
+    /// assert_eq!(server.local_addrs().len(), 2);
+    /// assert_eq!(server.local_addrs()[0], server.local_addr());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.inet
     }
 
     /// The Unix address the server listens at, if it is one.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use std::os::linux::net::SocketAddrExt;
+    ///
+    /// let name = format!("mainspring-doc-unix-addr-{}", std::process::id());
+    /// let server = mainspring::net::start_unix_server(format!("\0{name}"), |_, _| async {})?;
+    /// assert_eq!(server.unix_addr().unwrap().as_abstract_name(), Some(name.as_bytes()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn unix_addr(&self) -> Option<UnixAddress> {
         self.addresses.iter().find_map(unix_address::to_std)
     }
@@ -315,6 +355,27 @@ impl Server {
     }
 
     /// Closes every connection that was accepted at once: what is queued is dropped.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpStream, start_server};
+    ///
+    /// # mainspring::run(async {
+    /// let server = start_server("127.0.0.1:0", |reader, writer| async move {
+    ///     writer.write(b"welcome");
+    ///     let _ = reader.read_to_end().await;
+    /// })
+    /// .await?;
+    /// let client = TcpStream::connect(server.local_addr()).await?;
+    /// assert_eq!(client.read_exactly(7).await?, b"welcome");
+    /// server.close();
+    /// server.abort_clients();
+    /// // The connection is gone, though the client has not gone.
+    /// server.wait_closed().await;
+    /// assert_eq!(client.read_to_end().await.unwrap_or_default(), b"");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn abort_clients(&self) {
         self.clients().iter().for_each(Transport::abort);
     }
@@ -334,6 +395,22 @@ impl Server {
     /// Begins to accept, if that was put off, and waits until the server is closed.
     ///
     /// Cancel safety: cancelled, it closes the server, as asyncio's does.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpStream, start_server};
+    ///
+    /// # mainspring::run(async {
+    /// let server = start_server("127.0.0.1:0", |_, writer| async move { writer.write(b"hello") }).await?;
+    /// let address = server.local_addr();
+    /// let serving = mainspring::spawn(async move { server.serve_forever().await });
+    /// assert_eq!(TcpStream::connect(address).await?.read_to_end().await?, b"hello");
+    /// serving.cancel();
+    /// assert!(serving.await.is_err());
+    /// assert!(TcpStream::connect(address).await.is_err());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn serve_forever(&self) -> io::Result<()> {
         struct CloseOnDrop<'a>(&'a Server);
         impl Drop for CloseOnDrop<'_> {

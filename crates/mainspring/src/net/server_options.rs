@@ -78,6 +78,20 @@ impl ServerOptions {
 
     /// Whether an address can be bound whose last connections are still being buried (`SO_REUSEADDR`). It can, unless it
     /// is said.
+    ///
+    /// ```
+    /// use mainspring::net::ServerOptions;
+    ///
+    /// # mainspring::run(async {
+    /// // With a socket that listens an address is not shared in any case.
+    /// let options = ServerOptions::new().reuse_address(false);
+    /// let listener = options.bind("127.0.0.1:0").await?;
+    /// let refused = options.bind(listener.local_addr()).await.unwrap_err();
+    /// assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn reuse_address(self, reuse_address: bool) -> Self {
         ServerOptions { reuse_address, ..self }
     }
@@ -90,11 +104,38 @@ impl ServerOptions {
 
     /// Whether a socket for IPv6 takes no connections from IPv4. So it is, unless it is said: both addresses of a name
     /// can be bound then.
+    ///
+    /// ```
+    /// use mainspring::net::{ServerOptions, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// # // A machine without IPv6 has nothing to show.
+    /// # if ServerOptions::new().bind("[::1]:0").await.is_err() { return Ok(()) }
+    /// let listener = ServerOptions::new().only_v6(false).bind("[::]:0").await?;
+    /// let client = TcpStream::connect(("127.0.0.1", listener.local_addr().port())).await?;
+    /// let (_, from) = listener.accept().await?;
+    /// assert_eq!(Some(from.port()), client.local_addr().map(|local| local.port()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn only_v6(self, only_v6: bool) -> Self {
         ServerOptions { only_v6, ..self }
     }
 
     /// Whether connections ask a silent peer whether it is still there (`SO_KEEPALIVE`).
+    ///
+    /// ```
+    /// use mainspring::net::{ServerOptions, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// let listener = ServerOptions::new().keep_alive(true).bind("127.0.0.1:0").await?;
+    /// let _client = TcpStream::connect(listener.local_addr()).await?;
+    /// assert!(listener.accept().await?.0.keep_alive()?);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn keep_alive(self, keep_alive: bool) -> Self {
         ServerOptions { keep_alive, ..self }
     }
@@ -105,11 +146,39 @@ impl ServerOptions {
     }
 
     /// Whether the file of a Unix socket goes with its server. It does, unless it is said.
+    ///
+    /// ```
+    /// use mainspring::net::ServerOptions;
+    ///
+    /// # mainspring::run(async {
+    /// # let path = std::env::temp_dir().join(format!("mainspring-doc-cleanup-{}", std::process::id()));
+    /// let listener = ServerOptions::new().cleanup_socket(false).bind_unix(&path)?;
+    /// drop(listener);
+    /// assert!(path.exists());
+    /// # std::fs::remove_file(path)?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn cleanup_socket(self, cleanup_socket: bool) -> Self {
         ServerOptions { cleanup_socket, ..self }
     }
 
     /// The [limit](StreamReader::limit) of the streams' readers.
+    ///
+    /// ```
+    /// use mainspring::net::{ReadError, ServerOptions, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// let listener = ServerOptions::new().limit(4).bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()).await?;
+    /// let (stream, _) = listener.accept().await?;
+    /// client.write_all(b"a line that is too long\n").await?;
+    /// assert!(matches!(stream.read_line().await, Err(ReadError::LimitOverrun { limit: 4, .. })));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn limit(self, limit: usize) -> Self {
         ServerOptions { limit, ..self }
     }
@@ -117,6 +186,26 @@ impl ServerOptions {
     /// See [`EventLoop::create_server`](crate::EventLoop::create_server); on the loop that runs here.
     ///
     /// Cancel safety: dropping this future closes what was bound.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, ServerOptions, TcpStream, Transport};
+    ///
+    /// struct Greeter;
+    ///
+    /// impl Protocol for Greeter {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let server = ServerOptions::new().backlog(10).create_server("127.0.0.1:0", || Greeter).await?;
+    /// assert_eq!(TcpStream::connect(server.local_addr()).await?.read_to_end().await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn create_server<P: Protocol>(
         &self,
         address: impl ToAddress,
@@ -164,6 +253,27 @@ impl ServerOptions {
     }
 
     /// See [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server); on the loop that runs here.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, ServerOptions, Transport, UnixStream};
+    ///
+    /// struct Greeter;
+    ///
+    /// impl Protocol for Greeter {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("\0mainspring-doc-create-unix-{}", std::process::id());
+    /// let _server = ServerOptions::new().backlog(10).create_unix_server(&name, || Greeter)?;
+    /// assert_eq!(UnixStream::connect(&name).await?.read_to_end().await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn create_unix_server<P: Protocol>(
         &self,
         path: impl AsRef<Path>,
@@ -198,6 +308,19 @@ impl ServerOptions {
     }
 
     /// See [`start_unix_server`](super::start_unix_server).
+    ///
+    /// ```
+    /// use mainspring::net::{ServerOptions, UnixStream};
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("\0mainspring-doc-start-unix-{}", std::process::id());
+    /// let options = ServerOptions::new().backlog(10);
+    /// let _server = options.start_unix_server(&name, |_, writer| async move { writer.write(b"hello") })?;
+    /// assert_eq!(UnixStream::connect(&name).await?.read_to_end().await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn start_unix_server<F>(
         &self,
         path: impl AsRef<Path>,
@@ -218,6 +341,19 @@ impl ServerOptions {
     }
 
     /// See [`UnixListener::bind`].
+    ///
+    /// ```
+    /// use mainspring::net::{ServerOptions, UnixStream};
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("\0mainspring-doc-bind-unix-{}", std::process::id());
+    /// let listener = ServerOptions::new().limit(1024).bind_unix(&name)?;
+    /// let _client = UnixStream::connect(&name).await?;
+    /// assert_eq!(listener.accept().await?.split().0.limit(), 1024);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn bind_unix(&self, path: impl AsRef<Path>) -> io::Result<UnixListener> {
         let core = current_core()?;
         UnixListener::new(&core, bind_unix(&core, path.as_ref(), self)?, self)

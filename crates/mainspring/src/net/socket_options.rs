@@ -62,7 +62,8 @@ impl Transport {
 }
 
 macro_rules! socket_options {
-    ($socket:ty, $this:ident => $with:expr) => {
+    ($(#[$doc:meta])* $socket:ty, $this:ident => $with:expr) => {
+        $(#[$doc])*
         impl $socket {
             fn option<R>(&self, use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
                 let $this = self;
@@ -132,9 +133,101 @@ macro_rules! socket_options {
     };
 }
 
-socket_options!(Transport, this => |use_it| this.with_fd(use_it));
-socket_options!(Stream, this => |use_it| this.transport().with_fd(use_it));
-socket_options!(TcpListener, this => |use_it| this.with_fd(use_it));
+socket_options!(
+    /// # Options
+    ///
+    /// Each is the option of the socket that it is named after, and fails as that does, or with `NotConnected` once the transport is closed.
+    ///
+    /// ```
+    /// use mainspring::net::KeepAlive;
+    /// use std::time::Duration;
+    /// # use mainspring::net::{Protocol, TcpListener};
+    /// # struct Quiet;
+    /// # impl Protocol for Quiet {}
+    /// # mainspring::run(async {
+    /// # let listener = TcpListener::bind("127.0.0.1:0").await?;
+    ///
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.create_connection(listener.local_addr(), || Quiet).await?;
+    /// transport.set_nodelay(false)?;
+    /// assert!(!transport.nodelay()?);
+    /// transport.set_keep_alive(Some(KeepAlive { idle: Some(Duration::from_secs(60)), ..KeepAlive::default() }))?;
+    /// assert!(transport.keep_alive()?);
+    /// transport.set_linger(Some(Duration::ZERO))?;
+    /// assert_eq!(transport.linger()?, Some(Duration::ZERO));
+    /// transport.set_ttl(9)?;
+    /// assert_eq!(transport.ttl()?, 9);
+    /// transport.set_recv_buffer_size(100_000)?;
+    /// transport.set_send_buffer_size(100_000)?;
+    /// // The system may give more than was asked for.
+    /// assert!(transport.recv_buffer_size()? >= 100_000 && transport.send_buffer_size()? >= 100_000);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    Transport, this => |use_it| this.with_fd(use_it)
+);
+socket_options!(
+    /// # Options
+    ///
+    /// Each is the option of the socket that it is named after, and fails as that does, or with `NotConnected` once the stream is closed.
+    ///
+    /// ```
+    /// use mainspring::net::KeepAlive;
+    /// use std::time::Duration;
+    /// use mainspring::net::{TcpListener, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// # let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let stream = TcpStream::connect(listener.local_addr()).await?;
+    /// stream.set_nodelay(false)?;
+    /// assert!(!stream.nodelay()?);
+    /// stream.set_keep_alive(Some(KeepAlive { idle: Some(Duration::from_secs(60)), ..KeepAlive::default() }))?;
+    /// assert!(stream.keep_alive()?);
+    /// stream.set_linger(Some(Duration::ZERO))?;
+    /// assert_eq!(stream.linger()?, Some(Duration::ZERO));
+    /// stream.set_ttl(9)?;
+    /// assert_eq!(stream.ttl()?, 9);
+    /// stream.set_recv_buffer_size(100_000)?;
+    /// stream.set_send_buffer_size(100_000)?;
+    /// // The system may give more than was asked for.
+    /// assert!(stream.recv_buffer_size()? >= 100_000 && stream.send_buffer_size()? >= 100_000);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    Stream, this => |use_it| this.transport().with_fd(use_it)
+);
+socket_options!(
+    /// # Options
+    ///
+    /// Each is the option of the socket that it is named after, and fails as that does. Connections that it accepts inherit them.
+    ///
+    /// ```
+    /// use mainspring::net::KeepAlive;
+    /// use std::time::Duration;
+    /// use mainspring::net::TcpListener;
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// listener.set_nodelay(false)?;
+    /// assert!(!listener.nodelay()?);
+    /// listener.set_keep_alive(Some(KeepAlive { idle: Some(Duration::from_secs(60)), ..KeepAlive::default() }))?;
+    /// assert!(listener.keep_alive()?);
+    /// listener.set_linger(Some(Duration::ZERO))?;
+    /// assert_eq!(listener.linger()?, Some(Duration::ZERO));
+    /// listener.set_ttl(9)?;
+    /// assert_eq!(listener.ttl()?, 9);
+    /// listener.set_recv_buffer_size(100_000)?;
+    /// listener.set_send_buffer_size(100_000)?;
+    /// // The system may give more than was asked for.
+    /// assert!(listener.recv_buffer_size()? >= 100_000 && listener.send_buffer_size()? >= 100_000);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    TcpListener, this => |use_it| this.with_fd(use_it)
+);
 
 pub(super) fn set_keep_alive(socket: &SockRef<'_>, keep_alive: Option<KeepAlive>) -> io::Result<()> {
     let Some(wanted) = keep_alive else { return socket.set_keepalive(false) };

@@ -88,6 +88,19 @@ impl TcpListener {
     }
 
     /// Every address it listens at.
+    ///
+    /// ```
+    /// use mainspring::net::TcpListener;
+    ///
+    /// # mainspring::run(async {
+    /// let both: Vec<std::net::SocketAddr> = vec![([127, 0, 0, 1], 0).into(), ([127, 0, 0, 2], 0).into()];
+    /// let listener = TcpListener::bind(both).await?;
+    /// assert_eq!(listener.local_addrs().len(), 2);
+    /// assert_eq!(listener.local_addrs()[0], listener.local_addr());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -157,6 +157,26 @@ impl Transport {
     }
 
     /// Closes at once and drops what is queued; `connection_lost` is called without an error.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, UnixStream};
+    ///
+    /// struct Quiet;
+    /// impl Protocol for Quiet {}
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.connect_accepted_socket(near, || Quiet).await?;
+    /// // More than the kernel takes: the rest is never sent.
+    /// transport.write(&[0; 10_000_000]);
+    /// transport.abort();
+    /// assert!(transport.is_closing());
+    /// assert!(UnixStream::from_std(far)?.read_to_end().await?.len() < 10_000_000);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn abort(&self) {
         self.with(|below, cx| below.abort(cx, None));
     }
@@ -177,6 +197,36 @@ impl Transport {
     }
 
     /// Receives nothing until [`resume_reading`](Transport::resume_reading): the peer comes to wait.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, Transport, UnixStream};
+    /// use mainspring::{EventLoop, Future};
+    ///
+    /// /// Takes one piece, and no more until it is told to.
+    /// struct OneAtATime(Future<Vec<u8>>);
+    ///
+    /// impl Protocol for OneAtATime {
+    ///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+    ///         transport.pause_reading();
+    ///         self.0.set_result(data.to_vec()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// let received = event_loop.create_future();
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let make = || OneAtATime(received.clone());
+    /// let (transport, _) = event_loop.connect_accepted_socket(near, make).await?;
+    /// UnixStream::from_std(far)?.write_all(b"hello").await?;
+    /// assert_eq!(received.await.unwrap(), b"hello");
+    /// assert!(!transport.is_reading());
+    /// transport.resume_reading();
+    /// assert!(transport.is_reading());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn pause_reading(&self) {
         self.with(|below, cx| below.pause_reading(cx));
     }
@@ -268,6 +318,23 @@ impl Transport {
     }
 
     /// The address of this end, likewise.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, TcpListener};
+    ///
+    /// struct Quiet;
+    /// impl Protocol for Quiet {}
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.create_connection(listener.local_addr(), || Quiet).await?;
+    /// assert_eq!(transport.peer_addr(), Some(listener.local_addr()));
+    /// assert_eq!(transport.local_addr(), Some(listener.accept().await?.1));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.look(|below| socket_address(&below.local_address())).flatten()
     }
@@ -278,6 +345,21 @@ impl Transport {
     }
 
     /// The address of this end, of a Unix connection, likewise.
+    ///
+    /// ```
+    /// use std::os::linux::net::SocketAddrExt;
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("mainspring-doc-local-{}", std::process::id());
+    /// let listener = mainspring::net::UnixListener::bind(format!("\0{name}"))?;
+    /// let _client = mainspring::net::UnixStream::connect(format!("\0{name}")).await?;
+    /// let stream = listener.accept().await?;
+    /// let local = stream.transport().unix_local_addr().unwrap();
+    /// assert_eq!(local.as_abstract_name(), Some(name.as_bytes()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn unix_local_addr(&self) -> Option<UnixAddress> {
         self.look(|below| unix_address::to_std(&below.local_address())).flatten()
     }

@@ -17,7 +17,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 ///     socket.set_broadcast(true)?;
 ///     assert!(socket.broadcast()?);
 ///     socket.set_ttl(9)?;
-///     assert_eq!(socket.ttl()?, 9);
+///     socket.set_tos(0x10)?;
+///     assert_eq!((socket.ttl()?, socket.tos()?), (9, 0x10));
 ///
 ///     socket.set_multicast_loop_v4(false)?;
 ///     socket.set_multicast_ttl_v4(2)?;
@@ -29,8 +30,19 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 ///
 ///     // The system may give more than was asked for.
 ///     socket.set_recv_buffer_size(100_000)?;
-///     assert!(socket.recv_buffer_size()? >= 100_000);
+///     socket.set_send_buffer_size(100_000)?;
+///     assert!(socket.recv_buffer_size()? >= 100_000 && socket.send_buffer_size()? >= 100_000);
 ///     assert!(socket.take_error()?.is_none());
+///
+///     // Where the machine has IPv6.
+///     if let Ok(socket) = UdpSocket::bind("[::1]:0").await {
+///         socket.set_multicast_loop_v6(false)?;
+///         assert!(!socket.multicast_loop_v6()?);
+///         let group = "ff01::114".parse().unwrap();
+///         if socket.join_multicast_v6(&group, 1).is_ok() {
+///             socket.leave_multicast_v6(&group, 1)?;
+///         }
+///     }
 ///     Ok::<(), std::io::Error>(())
 /// })??;
 /// # Ok::<(), mainspring::Error>(())

@@ -183,8 +183,8 @@ impl UdpSocket {
     ///
     /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
     /// let me = socket.local_addr()?;
-    /// socket.send_to(b"by address", me).await?;
-    /// socket.send_to(b"by name", ("localhost", me.port())).await?;
+    /// assert_eq!(socket.send_to(b"by address", me).await?, 10);
+    /// assert_eq!(socket.send_to(b"by name", ("localhost", me.port())).await?, 7);
     /// # Ok::<(), std::io::Error>(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -227,6 +227,17 @@ impl UdpSocket {
     }
 
     /// Sends a datagram to the connected address now, or fails with `WouldBlock`. See [`UdpSocket::writable`].
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let socket = mainspring::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.connect(socket.local_addr()?).await?;
+    /// assert_eq!(socket.try_send(b"hello")?, 5);
+    /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
         self.socket.try_send(data, None)
     }

@@ -130,6 +130,23 @@ impl UnixDatagram {
     }
 
     /// The name of the socket that this one is connected to; `NotConnected` if it is not.
+    ///
+    /// ```
+    /// use mainspring::net::UnixDatagram;
+    /// use std::io::ErrorKind;
+    /// use std::os::linux::net::SocketAddrExt;
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("mainspring-doc-peer-{}", std::process::id());
+    /// let server = UnixDatagram::bind(format!("\0{name}"))?;
+    /// assert_eq!(server.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
+    /// let client = UnixDatagram::unbound()?;
+    /// client.connect(format!("\0{name}"))?;
+    /// assert_eq!(client.peer_addr()?.as_abstract_name(), Some(name.as_bytes()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.with_fd(|fd| SocketAddr::from_peer(remote_address(fd)?))
     }
@@ -243,6 +260,23 @@ impl UnixDatagram {
     }
 
     /// Sends a datagram now, or fails with `WouldBlock`. See [`UnixDatagram::writable`].
+    ///
+    /// ```
+    /// use mainspring::net::UnixDatagram;
+    /// use std::io::ErrorKind;
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("\0mainspring-doc-try-{}", std::process::id());
+    /// let server = UnixDatagram::bind(&name)?;
+    /// let mut buffer = [0; 16];
+    /// assert_eq!(server.try_recv_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+    /// assert_eq!(UnixDatagram::unbound()?.try_send_to(b"hello", &name)?, 5);
+    /// let (length, from) = server.try_recv_from(&mut buffer)?;
+    /// assert!(length == 5 && from.is_unnamed());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn try_send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
         self.socket.try_send(data, Some(&in_words(path.as_ref())))
     }
@@ -342,6 +376,21 @@ impl UnixDatagram {
     }
 
     /// The error that the next operation would fail with, which is then forgotten.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (one, other) = mainspring::net::UnixDatagram::pair()?;
+    /// assert!(one.take_error()?.is_none());
+    /// // The peer turns to somebody else, and has not received this.
+    /// one.send(b"hello").await?;
+    /// let third = mainspring::net::UnixDatagram::bind(format!("\0mainspring-doc-third-{}", std::process::id()))?;
+    /// other.connect_addr(&third.local_addr()?)?;
+    /// assert_eq!(one.take_error()?.map(|error| error.kind()), Some(std::io::ErrorKind::ConnectionReset));
+    /// assert!(one.take_error()?.is_none());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.with_socket(|socket| socket.take_error())
     }

@@ -58,6 +58,24 @@ impl UnixListener {
     }
 
     /// A listener that was bound outside of the loop, on the loop that runs here. Its file is the program's.
+    ///
+    /// ```
+    /// use mainspring::net::{UnixListener, UnixStream};
+    /// use std::os::linux::net::SocketAddrExt;
+    /// use std::os::unix::net::SocketAddr;
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("mainspring-doc-listen-{}", std::process::id());
+    /// let address = SocketAddr::from_abstract_name(&name)?;
+    /// let listener = UnixListener::from_std(std::os::unix::net::UnixListener::bind_addr(&address)?)?;
+    /// assert_eq!(listener.local_addr().unwrap().as_abstract_name(), Some(name.as_bytes()));
+    /// let near = UnixStream::connect(format!("\0{name}")).await?;
+    /// near.write_all(b"hello").await?;
+    /// assert_eq!(listener.accept().await?.read_exactly(5).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
         Self::new(&current_core()?, adopt_bound(listener.into())?, &ServerOptions::default())
     }

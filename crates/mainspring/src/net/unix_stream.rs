@@ -79,6 +79,20 @@ impl UnixStream {
     }
 
     /// A connection that was made outside of the loop, on the loop that runs here.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let stream = UnixStream::from_std(near)?;
+    /// assert!(stream.local_addr().unwrap().is_unnamed());
+    /// UnixStream::from_std(far)?.write_all(b"hello").await?;
+    /// assert_eq!(stream.read_exactly(5).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
         let core = current_core()?;
         let (socket, peer) = adopt(stream.into())?;

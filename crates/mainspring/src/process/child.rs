@@ -11,12 +11,53 @@ use std::process::{ExitStatus, Output};
 use std::rc::Rc;
 
 /// The end of a child's standard input that we write. Dropping it, or closing it, is the end of the child's input.
+///
+/// ```
+/// use mainspring::process::{ChildStdin, Command, Stdio};
+///
+/// # mainspring::run(async {
+/// let mut sort = Command::new("sort").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+/// let stdin: ChildStdin = sort.stdin.take().unwrap();
+/// stdin.write_all(b"b\na\n").await?;
+/// drop(stdin);
+/// assert_eq!(sort.wait_with_output().await?.stdout, b"a\nb\n");
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub type ChildStdin = StreamWriter;
 
 /// The end of a child's standard output that we read.
+///
+/// ```
+/// use mainspring::process::{ChildStdout, Command, Stdio};
+///
+/// # mainspring::run(async {
+/// let mut child = Command::shell("echo one; echo two").stdout(Stdio::piped()).spawn()?;
+/// let stdout: ChildStdout = child.stdout.take().unwrap();
+/// assert_eq!(stdout.read_line().await?, b"one\n");
+/// assert_eq!(stdout.read_line().await?, b"two\n");
+/// assert!(child.wait().await?.success());
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub type ChildStdout = StreamReader;
 
 /// The end of a child's standard error that we read.
+///
+/// ```
+/// use mainspring::process::{ChildStderr, Command, Stdio};
+///
+/// # mainspring::run(async {
+/// let mut child = Command::shell("echo no >&2; exit 1").stderr(Stdio::piped()).spawn()?;
+/// let stderr: ChildStderr = child.stderr.take().unwrap();
+/// assert_eq!(stderr.read_to_end().await?, b"no\n");
+/// assert_eq!(child.wait().await?.code(), Some(1));
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub type ChildStderr = StreamReader;
 
 /// A process that [`Command::spawn`](super::Command::spawn) has started.
@@ -163,11 +204,33 @@ impl Child {
     }
 
     /// Asks the process to end: SIGTERM.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let child = mainspring::process::Command::new("sleep").arg("1000").spawn()?;
+    /// child.terminate()?;
+    /// child.wait().await?;
+    /// assert_eq!(child.returncode(), Some(-15));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn terminate(&self) -> io::Result<()> {
         self.watched.send_signal(libc::SIGTERM)
     }
 
     /// Ends the process, without waiting until it is gone: SIGKILL.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let child = mainspring::process::Command::new("sleep").arg("1000").spawn()?;
+    /// child.start_kill()?;
+    /// child.wait().await?;
+    /// assert_eq!(child.returncode(), Some(-9));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn start_kill(&self) -> io::Result<()> {
         self.watched.send_signal(libc::SIGKILL)
     }

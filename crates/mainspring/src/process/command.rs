@@ -81,6 +81,15 @@ impl Command {
     }
 
     /// Adds an argument.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let output = mainspring::process::Command::new("echo").arg("-n").arg("a b").output().await?;
+    /// assert_eq!(output.stdout, b"a b");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn arg(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
         self.std.arg(arg);
         self
@@ -93,6 +102,16 @@ impl Command {
     }
 
     /// The name under which the program finds itself called, in place of its own.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let output =
+    ///     mainspring::process::Command::new("/bin/sh").arg0("shelly").args(["-c", "echo $0"]).output().await?;
+    /// assert_eq!(output.stdout, b"shelly\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn arg0(&mut self, arg: impl AsRef<OsStr>) -> &mut Self {
         self.std.arg0(arg);
         self
@@ -105,6 +124,18 @@ impl Command {
     }
 
     /// Sets variables of the environment.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let variables = [("FIRST", "1"), ("SECOND", "2")];
+    /// let output = Command::shell("echo $FIRST$SECOND").envs(variables).output().await?;
+    /// assert_eq!(output.stdout, b"12\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn envs(
         &mut self,
         variables: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>,
@@ -114,12 +145,34 @@ impl Command {
     }
 
     /// Does not let it inherit a variable.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let output = Command::shell("echo ${HOME-none}").env_remove("HOME").output().await?;
+    /// assert_eq!(output.stdout, b"none\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Self {
         self.std.env_remove(key);
         self
     }
 
     /// Does not let it inherit any variable.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let output = Command::new("/usr/bin/env").env_clear().env("ONLY", "this").output().await?;
+    /// assert_eq!(output.stdout, b"ONLY=this\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn env_clear(&mut self) -> &mut Self {
         self.std.env_clear();
         self
@@ -139,6 +192,20 @@ impl Command {
     }
 
     /// Its standard output, likewise.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// # let path = std::env::temp_dir().join(format!("mainspring-doc-stdout-{}", std::process::id()));
+    /// // To a file, without us in between.
+    /// Command::new("echo").arg("logged").stdout(std::fs::File::create(&path)?).status().await?;
+    /// assert_eq!(std::fs::read(&path)?, b"logged\n");
+    /// # std::fs::remove_file(path)?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
         self.stdio[1] = Setting::Users;
         self.std.stdout(stdout);
@@ -146,6 +213,17 @@ impl Command {
     }
 
     /// Its standard error, likewise.
+    ///
+    /// ```
+    /// use mainspring::process::{Command, Stdio};
+    ///
+    /// # mainspring::run(async {
+    /// let output = Command::shell("echo out; echo err >&2").stderr(Stdio::null()).output().await?;
+    /// assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b""[..]));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
         self.stdio[2] = Setting::Users;
         self.std.stderr(stderr);
@@ -159,6 +237,22 @@ impl Command {
     }
 
     /// The group it runs as.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// // Another user and group need root's rights; one's own can always be named.
+    /// # let own = |of: &str| std::process::Command::new("id").arg(of).output().map(|out| String::from_utf8_lossy(&out.stdout).trim().parse().unwrap());
+    /// let (uid, gid): (u32, u32) = (own("-u")?, own("-g")?);
+    /// # let mut command = Command::shell("echo $(id -u) $(id -g)");
+    /// # if uid == 0 { command.groups(&[]); }
+    /// let output = command.uid(uid).gid(gid).output().await?;
+    /// assert_eq!(output.stdout, format!("{uid} {gid}\n").as_bytes());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn gid(&mut self, gid: u32) -> &mut Self {
         self.identity.set_gid(gid);
         self
@@ -172,12 +266,41 @@ impl Command {
     }
 
     /// The process group it joins; 0 for one of its own.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// // A Ctrl-C at our terminal is not for a group of its own.
+    /// let child = Command::new("sleep").arg("1000").process_group(0).spawn()?;
+    /// # let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid()))?;
+    /// # let group: u32 = stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
+    /// assert_eq!(group, child.pid());
+    /// child.kill().await?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn process_group(&mut self, group: i32) -> &mut Self {
         self.std.process_group(group);
         self
     }
 
     /// Gives it a session of its own, away from our terminal: asyncio's `start_new_session`.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let child = Command::new("sleep").arg("1000").start_new_session().spawn()?;
+    /// # let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid()))?;
+    /// # let session: u32 = stat.rsplit(") ").next().unwrap().split(' ').nth(3).unwrap().parse().unwrap();
+    /// assert_eq!(session, child.pid());
+    /// child.kill().await?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn start_new_session(&mut self) -> &mut Self {
         let setsid = || Ok(rustix::process::setsid().map(drop)?);
         // SAFETY: `setsid` is a system call without memory, and is async-signal-safe.
@@ -212,6 +335,19 @@ impl Command {
     /// As for [`CommandExt::pre_exec`]: the closure runs in a copy of this process that has one thread and that may
     /// have stood in the middle of anything. It may only do what is async-signal-safe: no locks, no memory from the
     /// allocator.
+    ///
+    /// ```
+    /// use mainspring::process::Command;
+    ///
+    /// # mainspring::run(async {
+    /// let mut command = Command::new("true");
+    /// let refuse = || Err(std::io::Error::from_raw_os_error(1));
+    /// // SAFETY: the closure touches no memory but its own.
+    /// unsafe { command.pre_exec(refuse) };
+    /// assert_eq!(command.spawn().unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub unsafe fn pre_exec(
         &mut self,
         before: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
@@ -223,12 +359,33 @@ impl Command {
 
     /// Kills the process when its [`Child`] is dropped before it has ended. Off at first, as in asyncio: a process
     /// goes on by itself then.
+    ///
+    /// ```
+    /// use mainspring::process::{Command, Stdio};
+    ///
+    /// # mainspring::run(async {
+    /// let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+    /// let (_stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
+    /// drop(child);
+    /// // Its input is still open: it is gone because it was killed.
+    /// assert_eq!(stdout.read_to_end().await?, b"");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn kill_on_drop(&mut self, kill_on_drop: bool) -> &mut Self {
         self.kill_on_drop = kill_on_drop;
         self
     }
 
     /// The command as std has it, to look at. User and groups are not in it.
+    ///
+    /// ```
+    /// let mut command = mainspring::process::Command::new("ls");
+    /// command.as_std_mut().arg("-l");
+    /// assert_eq!(command.as_std().get_program(), "ls");
+    /// assert_eq!(command.as_std().get_args().count(), 1);
+    /// ```
     pub fn as_std(&self) -> &std::process::Command {
         &self.std
     }

@@ -77,6 +77,27 @@ impl EventLoop {
     /// [`SubprocessProtocol`] has an example.
     ///
     /// Cancel safety: dropping the future kills the process.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    /// use mainspring::process::{Command, SubprocessProtocol};
+    ///
+    /// struct Silent;
+    ///
+    /// impl SubprocessProtocol for Silent {}
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// let (transport, _) = event_loop.subprocess_exec(&mut Command::new("cat"), || Silent).await?;
+    /// assert!(transport.get_pid() > 0 && transport.get_pipe_transport(1).is_some());
+    /// transport.close();
+    ///
+    /// let missing = event_loop.subprocess_exec(&mut Command::new("/no/such/program"), || Silent).await;
+    /// assert_eq!(missing.err().unwrap().kind(), std::io::ErrorKind::NotFound);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn subprocess_exec<P: SubprocessProtocol, F: FnOnce() -> P>(
         &self,
         command: &mut Command,
@@ -97,6 +118,8 @@ impl EventLoop {
     }
 
     /// The same for a script of the shell's: [`Command::shell`].
+    ///
+    /// Cancel safety: as [`subprocess_exec`](EventLoop::subprocess_exec).
     ///
     /// ```
     /// use mainspring::process::{SubprocessProtocol, SubprocessTransport};
@@ -311,6 +334,40 @@ impl SubprocessTransport {
     }
 
     /// Sends the process a signal. Does nothing if it has ended.
+    ///
+    /// ```
+    /// use mainspring::process::{Command, SubprocessProtocol, SubprocessTransport};
+    /// use mainspring::signal::SignalKind;
+    /// use mainspring::{EventLoop, Future};
+    ///
+    /// struct Waiter(Future<Option<i32>>);
+    ///
+    /// impl SubprocessProtocol for Waiter {
+    ///     fn process_exited(&self, transport: &SubprocessTransport) {
+    ///         self.0.set_result(transport.get_returncode()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// // Each of the three ends a program that does not care.
+    /// let ways = [
+    ///     |transport: &SubprocessTransport| transport.send_signal(SignalKind::hangup()),
+    ///     |transport: &SubprocessTransport| transport.terminate(),
+    ///     |transport: &SubprocessTransport| transport.kill(),
+    /// ];
+    /// for (end, returncode) in ways.iter().zip([-1, -15, -9]) {
+    ///     let exited = event_loop.create_future();
+    ///     let mut sleep = Command::new("sleep");
+    ///     let (transport, _) =
+    ///         event_loop.subprocess_exec(sleep.arg("1000"), || Waiter(exited.clone())).await?;
+    ///     end(&transport)?;
+    ///     assert_eq!(exited.await.unwrap(), Some(returncode));
+    /// }
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn send_signal(&self, signal: impl Into<i32>) -> io::Result<()> {
         self.inner.watched.send_signal(signal.into())
     }
@@ -326,6 +383,24 @@ impl SubprocessTransport {
     }
 
     /// Closes the pipes, and kills the process if it runs.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    /// use mainspring::process::{Command, SubprocessProtocol};
+    ///
+    /// struct Silent;
+    ///
+    /// impl SubprocessProtocol for Silent {}
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let started = event_loop.subprocess_exec(&mut Command::new("cat"), || Silent);
+    /// let (transport, _) = event_loop.run_until_complete(started)??;
+    /// transport.close();
+    /// assert!(transport.is_closing());
+    /// event_loop.run_until_idle()?;
+    /// assert_eq!(transport.get_returncode(), Some(-9));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn close(&self) {
         if self.inner.is_closed.replace(true) {
             return;

@@ -1,12 +1,27 @@
 //! `SignalKind`: a signal by its name.
 
-/// A signal.
+/// A signal. It is a number, so it may go anywhere.
 ///
 /// ```
 /// use mainspring::signal::SignalKind;
 ///
 /// assert_eq!(SignalKind::interrupt().as_raw(), 2);
 /// assert_eq!(SignalKind::from_raw(15), SignalKind::terminate());
+///
+/// // What ends a service, and what it tells apart otherwise.
+/// let ends = [SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
+/// assert!(!ends.contains(&SignalKind::hangup()));
+/// let other = [
+///     SignalKind::alarm(),
+///     SignalKind::child(),
+///     SignalKind::resume(),
+///     SignalKind::io(),
+///     SignalKind::pipe(),
+///     SignalKind::user_defined1(),
+///     SignalKind::user_defined2(),
+///     SignalKind::window_change(),
+/// ];
+/// assert!(other.iter().all(|kind| !ends.contains(kind)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SignalKind(i32);

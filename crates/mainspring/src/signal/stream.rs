@@ -92,6 +92,20 @@ impl Signal {
     }
 
     /// As [`recv`](Signal::recv), for code that is written without `await`. The task that asked last is woken.
+    ///
+    /// ```
+    /// use mainspring::signal::{SignalKind, signal};
+    /// use std::future::poll_fn;
+    ///
+    /// # mainspring::run(async {
+    /// let mut resized = signal(SignalKind::window_change())?;
+    /// assert_eq!(resized.kind(), SignalKind::window_change());
+    /// # let _ = std::process::Command::new("kill").args(["-WINCH", &std::process::id().to_string()]).status();
+    /// assert_eq!(poll_fn(|cx| resized.poll_recv(cx)).await, Some(()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         self.listener.poll(cx)
     }

@@ -21,6 +21,17 @@ use super::fault::{FaultPlan, Faults, Op};
 use crate::poller::{Backend, Event, Interest, Key, Parker, PeerAddress, Poller, Readiness, open_epoll};
 
 /// One call to the back end, with what it was asked.
+///
+/// ```
+/// use mainspring::testing::{FakePoller, Op};
+/// use std::time::Duration;
+///
+/// let (mut backend, control) = FakePoller::open()?;
+/// backend.parker.park(Some(Duration::ZERO), &mut Vec::new())?;
+/// let call = &control.log()[0].call;
+/// assert_eq!((call.op(), call.fd()), (Op::Park, None));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A registration changed.
@@ -138,6 +149,20 @@ impl Call {
 }
 
 /// A call and its outcome.
+///
+/// ```
+/// use mainspring::testing::{Call, FakePoller, LogEntry, Op};
+/// use std::time::Duration;
+///
+/// let (mut backend, control) = FakePoller::open()?;
+/// let not_permitted = 1;
+/// control.fail_next(Op::Park, not_permitted);
+/// let timeout = Some(Duration::ZERO);
+/// assert!(backend.parker.park(timeout, &mut Vec::new()).is_err());
+/// assert_eq!(control.take_log(), [LogEntry { call: Call::Park { timeout }, result: Err(not_permitted) }]);
+/// assert!(control.log().is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// What was asked.
@@ -155,7 +180,36 @@ struct State {
     log: Vec<LogEntry>,
 }
 
-/// The test's hand on a [`FakePoller`].
+/// The test's hand on a [`FakePoller`]. A clone is the same hand. It stays on its thread (`!Send`).
+///
+/// A program that copes with a kernel which gives and takes one byte at a time, and then with none:
+///
+/// ```
+/// use mainspring::net::UnixStream;
+/// use mainspring::testing::{FakePoller, FaultPlan, Op};
+/// use mainspring::Builder;
+///
+/// let (backend, control) = FakePoller::open()?;
+/// let event_loop = Builder::new().backend(backend).build()?;
+/// event_loop.run_until_complete(async {
+///     let (near, far) = UnixStream::pair()?;
+///     control.plan(FaultPlan::short_send(1).every_time());
+///     control.limit_next_recv(1);
+///     near.write_all(b"hello").await?;
+///     assert_eq!(far.read_exactly(5).await.unwrap(), b"hello");
+///     let sends = control.take_log().iter().filter(|entry| entry.call.op() == Op::Send).count();
+///     assert_eq!(sends, 5);
+///
+///     control.clear_faults();
+///     let reset_by_peer = 104;
+///     control.fail_next(Op::Send, reset_by_peer);
+///     near.write_all(b"hello").await?;
+///     assert_eq!(near.close().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+///     assert_eq!(control.pending_faults(), 0);
+///     std::io::Result::Ok(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct FakeControl(Rc<RefCell<State>>);
 
@@ -176,6 +230,17 @@ impl FakeControl {
     }
 
     /// The next `send` takes no more than `bytes`.
+    ///
+    /// ```
+    /// use mainspring::testing::FakePoller;
+    ///
+    /// let (_backend, control) = FakePoller::open()?;
+    /// control.limit_next_send(3);
+    /// assert_eq!(control.pending_faults(), 1);
+    /// control.clear_faults();
+    /// assert_eq!(control.pending_faults(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn limit_next_send(&self, bytes: usize) {
         self.plan(FaultPlan::short_send(bytes));
     }
@@ -197,6 +262,21 @@ impl FakeControl {
     }
 
     /// The key that `fd` is registered under now.
+    ///
+    /// ```
+    /// use mainspring::poller::{Interest, Key};
+    /// use mainspring::testing::FakePoller;
+    /// use std::os::fd::{AsFd, AsRawFd};
+    ///
+    /// let (mut backend, control) = FakePoller::open()?;
+    /// let (socket, _peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let key = Key { slot: 3, generation: 1 };
+    /// backend.poller.update(socket.as_fd(), key, Interest::NONE, Interest::RECV)?;
+    /// assert_eq!(control.key_of(socket.as_raw_fd()), Some(key));
+    /// backend.poller.update(socket.as_fd(), key, Interest::RECV, Interest::NONE)?;
+    /// assert_eq!(control.key_of(socket.as_raw_fd()), None);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn key_of(&self, fd: RawFd) -> Option<Key> {
         self.0.borrow().keys.get(&fd).copied()
     }
@@ -254,6 +334,15 @@ impl FakePoller {
     }
 
     /// A fake on top of `inner`.
+    ///
+    /// ```
+    /// use mainspring::poller::open_epoll;
+    /// use mainspring::testing::FakePoller;
+    ///
+    /// let (backend, _control) = FakePoller::over(open_epoll()?);
+    /// assert_eq!(backend.poller.name(), "fake");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn over(inner: Backend) -> (Backend, FakeControl) {
         let control = FakeControl::default();
         let backend = Backend {

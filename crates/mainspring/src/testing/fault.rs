@@ -7,6 +7,15 @@ use std::io;
 use std::os::fd::RawFd;
 
 /// The operations of a back end that faults can be planned for.
+///
+/// ```
+/// use mainspring::testing::{FaultPlan, Op};
+///
+/// // Two waits of the loop are interrupted by a signal.
+/// let interrupted = 4;
+/// let plan = FaultPlan::fail(Op::Park, interrupted).times(2);
+/// assert_eq!(plan.fault.op(), Op::Park);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// [`Poller::update`](crate::poller::Poller::update)
@@ -32,6 +41,15 @@ pub enum Op {
 }
 
 /// What goes wrong.
+///
+/// ```
+/// use mainspring::testing::{Fault, FaultPlan, Op};
+///
+/// let broken_pipe = 32;
+/// let plan = FaultPlan::new(Fault::Fail { op: Op::Send, errno: broken_pipe });
+/// assert_eq!(plan, FaultPlan::fail(Op::Send, broken_pipe));
+/// assert_eq!(plan.fault.op(), Op::Send);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The operation is not done and fails with this error number.
@@ -83,6 +101,13 @@ pub struct FaultPlan {
 
 impl FaultPlan {
     /// This fault, at the next call.
+    ///
+    /// ```
+    /// use mainspring::testing::{Fault, FaultPlan, Op};
+    ///
+    /// let plan = FaultPlan::new(Fault::Short { op: Op::Read, bytes: 1 });
+    /// assert_eq!((plan.fd, plan.after, plan.times), (None, 0, 1));
+    /// ```
     pub const fn new(fault: Fault) -> Self {
         FaultPlan { fault, fd: None, after: 0, times: 1 }
     }
@@ -93,6 +118,16 @@ impl FaultPlan {
     }
 
     /// The next `op` moves no more than `bytes`.
+    ///
+    /// ```
+    /// use mainspring::testing::{FaultPlan, Op};
+    ///
+    /// // From a pipe, one byte at a time.
+    /// let plan = FaultPlan::short(Op::Read, 1).every_time();
+    /// assert_eq!((plan.fault.op(), plan.times), (Op::Read, usize::MAX));
+    /// assert_eq!(FaultPlan::short_recv(1), FaultPlan::short(Op::Recv, 1));
+    /// assert_eq!(FaultPlan::short_send(1), FaultPlan::short(Op::Send, 1));
+    /// ```
     pub const fn short(op: Op, bytes: usize) -> Self {
         Self::new(Fault::Short { op, bytes })
     }

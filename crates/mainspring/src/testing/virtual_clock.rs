@@ -9,7 +9,24 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Time};
 
-/// A clock that moves only when it is told to, or when the loop has nothing left to do.
+/// A clock that moves only when it is told to, or when the loop has nothing left to do. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::testing::VirtualClock;
+/// use mainspring::{Builder, Time, sleep};
+/// use std::time::Duration;
+///
+/// let clock = VirtualClock::new(Time::ZERO);
+/// let event_loop = Builder::new().clock(clock.clone()).build()?;
+/// let day = Duration::from_secs(24 * 3600);
+/// // Over at once, and the loop's day has passed.
+/// event_loop.run_until_complete(sleep(day))?;
+/// assert_eq!(event_loop.time(), Time::ZERO.saturating_add(day));
+/// // A callback that took an hour.
+/// clock.advance(Duration::from_secs(3600));
+/// assert_eq!(event_loop.time().saturating_duration_since(Time::ZERO), day + Duration::from_secs(3600));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock {
     now: Rc<Cell<Time>>,

@@ -174,6 +174,19 @@ macro_rules! stream_on {
         impl $stream {
             /// The two sides, each to be owned by somebody. See [`StreamWriter`](crate::net::StreamWriter) for what
             /// dropping them does.
+            ///
+            /// ```
+            /// # mainspring::run(async {
+            /// let (near, far) = mainspring::net::UnixStream::pair()?;
+            /// let (reader, writer) = near.into_split();
+            /// mainspring::spawn(async move { writer.write_all(b"question").await });
+            /// assert_eq!(far.read_to_end().await?, b"question");
+            /// far.write_all(b"answer").await?;
+            /// assert_eq!(reader.read_exactly(6).await?, b"answer");
+            /// # std::io::Result::Ok(())
+            /// # })??;
+            /// # Ok::<(), mainspring::Error>(())
+            /// ```
             pub fn into_split(self) -> (crate::net::StreamReader, crate::net::StreamWriter) {
                 self.stream.into_split()
             }
@@ -182,6 +195,17 @@ macro_rules! stream_on {
             /// was lost by, if there is one.
             ///
             /// Cancel safety: the connection is closed in any case.
+            ///
+            /// ```
+            /// # mainspring::run(async {
+            /// let (near, far) = mainspring::net::UnixStream::pair()?;
+            /// near.split().1.write(b"goodbye");
+            /// near.close().await?;
+            /// assert_eq!(far.read_to_end().await?, b"goodbye");
+            /// # std::io::Result::Ok(())
+            /// # })??;
+            /// # Ok::<(), mainspring::Error>(())
+            /// ```
             pub async fn close(self) -> std::io::Result<()> {
                 self.stream.close().await
             }

@@ -29,7 +29,7 @@ use std::rc::Rc;
 /// A connection of any kind, read and written with `await`: a [`StreamReader`] and a [`StreamWriter`] in one.
 ///
 /// All methods take `&self`: one task may read while another writes. Dropping it closes the connection in
-/// order: what is queued still goes out while the loop runs.
+/// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::net::{Stream, TcpListener, TcpStream, UnixStream};
@@ -55,6 +55,27 @@ use std::rc::Rc;
 ///     assert_eq!(ask(&near, b"another").await?, b"43");
 ///     Ok::<(), std::io::Error>(())
 /// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+///
+/// The ways to read:
+///
+/// ```
+/// # mainspring::run(async {
+/// let (near, far) = mainspring::net::UnixStream::pair()?;
+/// near.write_all(b"a line\nup to; abcd 12345 rest").await?;
+/// assert_eq!(far.read_line().await?, b"a line\n");
+/// assert_eq!(far.read_until(b";").await?, b"up to;");
+/// assert_eq!(far.read_exactly(5).await?, b" abcd");
+/// let mut buffer = [0; 6];
+/// far.read_exact(&mut buffer).await?;
+/// assert_eq!(&buffer, b" 12345");
+/// assert_eq!(far.read(&mut buffer[..1]).await?, 1);
+/// assert_eq!(far.read_some(100).await?, b"rest");
+/// drop(near);
+/// assert_eq!(far.read_to_end().await?, b"");
+/// # std::io::Result::Ok(())
+/// # })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Stream {
@@ -85,16 +106,59 @@ impl Stream {
     }
 
     /// The two sides, for two tasks that share the stream.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use mainspring::try_join;
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let (reader, writer) = near.split();
+    /// // What the peer sends back would wait for us, and we for the peer, one after the other.
+    /// let echo = async { far.write_all(&far.read_exactly(1_000_000).await?).await };
+    /// let send = writer.write_all(&[7; 1_000_000]);
+    /// let receive = async { std::io::Result::Ok(reader.read_exactly(1_000_000).await?) };
+    /// let ((), (), received) = try_join((echo, send, receive)).await?;
+    /// assert_eq!(received.len(), 1_000_000);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn split(&self) -> (&StreamReader, &StreamWriter) {
         (&self.reader, &self.writer)
     }
 
     /// The two sides, each to be owned by somebody. See [`StreamWriter`] for what dropping them does.
+    ///
+    /// ```
+    /// use mainspring::net::{Stream, UnixStream};
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let (reader, writer) = Stream::from(near).into_split();
+    /// mainspring::spawn(async move { writer.write_all(b"question").await });
+    /// assert_eq!(far.read_to_end().await?, b"question");
+    /// far.write_all(b"answer").await?;
+    /// assert_eq!(reader.read_exactly(6).await?, b"answer");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn into_split(self) -> (StreamReader, StreamWriter) {
         (self.reader, self.writer)
     }
 
     /// The transport below, for its settings.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
+    /// near.transport().set_write_buffer_limits(Some(1024), None).unwrap();
+    /// assert_eq!(near.transport().get_write_buffer_limits(), (256, 1024));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn transport(&self) -> &Transport {
         self.writer.transport()
     }
@@ -140,6 +204,17 @@ impl Stream {
     }
 
     /// See [`StreamWriter::drain`]. Cancel safety: it only waits.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// near.split().1.write(b"hello");
+    /// near.drain().await?;
+    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn drain(&self) -> io::Result<()> {
         self.writer.drain().await
     }
@@ -153,6 +228,20 @@ impl Stream {
     /// by, if there is one.
     ///
     /// Cancel safety: the connection is closed in any case.
+    ///
+    /// ```
+    /// use mainspring::net::{Stream, UnixStream};
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let stream = Stream::from(near);
+    /// stream.split().1.write(b"goodbye");
+    /// stream.close().await?;
+    /// assert_eq!(far.read_to_end().await?, b"goodbye");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn close(self) -> io::Result<()> {
         self.writer.close();
         self.writer.wait_closed().await

@@ -54,6 +54,18 @@ impl StreamReader {
     }
 
     /// The transport below.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
+    /// let (reader, _writer) = near.split();
+    /// // Nothing more is received, and the peer comes to wait.
+    /// reader.transport().pause_reading();
+    /// assert!(!reader.transport().is_reading());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn transport(&self) -> &Transport {
         &self.ends.transport
     }
@@ -65,6 +77,23 @@ impl StreamReader {
     }
 
     /// Sets the [limit](StreamReader::limit), from here on.
+    ///
+    /// ```
+    /// use mainspring::net::{ReadError, UnixStream};
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let (reader, _) = near.split();
+    /// assert_eq!(reader.limit(), 64 * 1024);
+    /// reader.set_limit(4);
+    /// far.write_all(b"too long\n").await?;
+    /// assert!(matches!(reader.read_line().await, Err(ReadError::LimitOverrun { .. })));
+    /// reader.set_limit(8);
+    /// assert_eq!(reader.read_line().await?, b"too long\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn set_limit(&self, limit: usize) {
         self.ends.buffered.limit.set(limit);
     }
@@ -75,6 +104,18 @@ impl StreamReader {
     }
 
     /// Bytes that have arrived and were not read.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// far.write_all(b"hello").await?;
+    /// let (reader, _) = near.split();
+    /// assert_eq!(reader.read_exactly(1).await?, b"h");
+    /// assert_eq!(reader.buffered(), 4);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn buffered(&self) -> usize {
         self.ends.buffered.received.borrow().len() + self.lent.borrow().len()
     }
@@ -82,6 +123,21 @@ impl StreamReader {
     /// Reads some bytes into `buffer`, as many as are there and fit, but waits for one. Zero is the end of the stream.
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// far.write_all(b"hello").await?;
+    /// drop(far);
+    /// let (reader, _) = near.split();
+    /// let mut buffer = [0; 3];
+    /// assert_eq!((reader.read(&mut buffer).await?, &buffer), (3, b"hel"));
+    /// assert_eq!(reader.read(&mut buffer).await?, 2);
+    /// assert_eq!(reader.read(&mut buffer).await?, 0);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.ends.buffered.readers.until(|| self.try_read(buffer)).await
     }
@@ -100,6 +156,20 @@ impl StreamReader {
     /// Reads up to `count` bytes: what is there, but waits for one. Nothing is the end of the stream.
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// far.write_all(b"hello").await?;
+    /// drop(far);
+    /// let (reader, _) = near.split();
+    /// assert_eq!(reader.read_some(3).await?, b"hel");
+    /// assert_eq!(reader.read_some(3).await?, b"lo");
+    /// assert_eq!(reader.read_some(3).await?, b"");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn read_some(&self, count: usize) -> io::Result<Vec<u8>> {
         let check = || match self.with(|received| received.take(count)) {
             some if !some.is_empty() || count == 0 => Some(Ok(some)),
@@ -111,6 +181,16 @@ impl StreamReader {
     /// Reads to the end of the stream, however much that is.
     ///
     /// Cancel safety: nothing is lost. What has come stays buffered, past every limit.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// mainspring::spawn(async move { far.write_all(&[0; 1_000_000]).await });
+    /// assert_eq!(near.split().0.read_to_end().await?.len(), 1_000_000);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn read_to_end(&self) -> io::Result<Vec<u8>> {
         let check = || match self.end() {
             Some(end) => Some(end.map(|()| self.with(|received| received.take(usize::MAX)))),
@@ -122,6 +202,19 @@ impl StreamReader {
     /// Reads exactly `count` bytes. [`ReadError::Incomplete`] with what there was, if the stream ends before.
     ///
     /// Cancel safety: nothing is lost. What has come stays buffered, also if it is more than the limit.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// // A message with its length before it.
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// far.write_all(b"\x05hello\x02no").await?;
+    /// let (reader, _) = near.split();
+    /// let length = reader.read_exactly(1).await?[0].into();
+    /// assert_eq!(reader.read_exactly(length).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn read_exactly(&self, count: usize) -> Result<Vec<u8>, ReadError> {
         self.until_there_are(count, |received| received.take(count)).await
     }
@@ -129,6 +222,21 @@ impl StreamReader {
     /// Fills `buffer`; an error of kind `UnexpectedEof` if the stream ends before, with [`ReadError::Incomplete`] in it.
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// far.write_all(&7_u32.to_be_bytes()).await?;
+    /// drop(far);
+    /// let mut number = [0; 4];
+    /// near.split().0.read_exact(&mut number).await?;
+    /// assert_eq!(u32::from_be_bytes(number), 7);
+    /// let end = near.split().0.read_exact(&mut number).await.unwrap_err();
+    /// assert_eq!(end.kind(), std::io::ErrorKind::UnexpectedEof);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
         let count = buffer.len();
         self.until_there_are(count, |received| received.read(buffer)).await?;
@@ -163,6 +271,16 @@ impl StreamReader {
     /// # Panics
     ///
     /// If the separator is empty.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// far.write_all(b"Host: here\r\n\r\nbody").await?;
+    /// assert_eq!(near.split().0.read_until(b"\r\n\r\n").await?, b"Host: here\r\n\r\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn read_until(&self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
         assert!(!separator.is_empty(), "a separator has at least one byte");
         let finder = memmem::Finder::new(separator);
@@ -202,6 +320,20 @@ impl StreamReader {
     /// [`ReadError::LimitOverrun`], and everything stays, if the line is longer than the [limit](StreamReader::limit).
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// far.write_all(b"one\ntwo").await?;
+    /// drop(far);
+    /// let (reader, _) = near.split();
+    /// assert_eq!(reader.read_line().await?, b"one\n");
+    /// assert_eq!(reader.read_line().await?, b"two");
+    /// assert_eq!(reader.read_line().await?, b"");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn read_line(&self) -> Result<Vec<u8>, ReadError> {
         match self.read_until(b"\n").await {
             Err(ReadError::Incomplete { partial, .. }) => Ok(partial),

@@ -55,6 +55,17 @@ impl StreamWriter {
     }
 
     /// The transport below.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
+    /// let (_reader, writer) = near.split();
+    /// writer.write(b"hello");
+    /// assert_eq!(writer.transport().get_write_buffer_size(), 0);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn transport(&self) -> &Transport {
         &self.ends.transport
     }
@@ -65,12 +76,38 @@ impl StreamWriter {
     }
 
     /// The address of this end, of a connection over the Internet protocols.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpListener, open_connection};
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let (_reader, writer) = open_connection(listener.local_addr()).await?;
+    /// assert_eq!(writer.local_addr(), Some(listener.accept().await?.1));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.ends.transport.local_addr()
     }
 
     /// Sends `data`, or queues what cannot be sent at once. That it failed is told by the next
     /// [`drain`](StreamWriter::drain). See [`Transport::write`].
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// let (_reader, writer) = near.split();
+    /// for word in ["one ", "two "] {
+    ///     writer.write(word.as_bytes());
+    /// }
+    /// writer.drain().await?;
+    /// assert_eq!(far.read_exactly(8).await?, b"one two ");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn write(&self, data: &[u8]) {
         self.ends.transport.write(data);
     }
@@ -125,6 +162,21 @@ impl StreamWriter {
     }
 
     /// Sends no more: the peer sees the end of the stream after what is queued. Reading goes on.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, far) = mainspring::net::UnixStream::pair()?;
+    /// let (reader, writer) = near.split();
+    /// assert!(writer.can_write_eof());
+    /// writer.write(b"question");
+    /// writer.write_eof();
+    /// assert_eq!(far.read_to_end().await?, b"question");
+    /// far.write_all(b"answer").await?;
+    /// assert_eq!(reader.read_exactly(6).await?, b"answer");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn write_eof(&self) {
         self.ends.transport.write_eof();
     }

@@ -25,8 +25,9 @@ use std::time::Duration;
 /// ```
 /// use mainspring::net::tls::TlsAcceptor;
 /// use mainspring::net::tls::rustls::{ServerConfig, server::ResolvesServerCertUsingSni};
-/// use mainspring::{Protocol, Transport};
+/// use mainspring::net::{TcpStream, Protocol, Transport};
 /// use std::sync::Arc;
+/// use std::time::Duration;
 ///
 /// struct Echo;
 ///
@@ -39,12 +40,18 @@ use std::time::Duration;
 /// // Certificates to show are added here.
 /// let certificates = Arc::new(ResolvesServerCertUsingSni::new());
 /// let config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificates);
-/// let acceptor = TlsAcceptor::new(config);
+/// let acceptor = TlsAcceptor::new(config)
+///     .handshake_timeout(Duration::from_secs(5))
+///     .shutdown_timeout(Duration::from_secs(1));
+/// assert!(acceptor.config().alpn_protocols.is_empty());
 ///
 /// mainspring::run(async {
 ///     let server = acceptor.create_server("127.0.0.1:0", 100, || Echo).await?;
+///     // A client that goes before it has said anything is nobody's concern.
+///     TcpStream::connect(server.local_addr()).await?.close().await?;
 ///     server.close();
 ///     server.wait_closed().await;
+///     assert!(!server.is_serving());
 ///     Ok::<(), std::io::Error>(())
 /// })??;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -89,6 +96,42 @@ impl TlsAcceptor {
     }
 
     /// TLS as a protocol for one connection, below `protocol`. See [`TlsProtocol`].
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::{Protocol, ServerOptions, Transport};
+    /// use std::rc::Rc;
+    ///
+    /// struct Greeter;
+    ///
+    /// impl Protocol for Greeter {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// // A server with options of its own.
+    /// let make = move || acceptor.protocol(Rc::new(Greeter));
+    /// let server = ServerOptions::new().reuse_port(true).create_server("127.0.0.1:0", make).await?;
+    /// let stream = connector.open_connection(server.local_addr(), "localhost").await?;
+    /// assert_eq!(stream.read_to_end().await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn protocol(&self, protocol: Rc<dyn Protocol>) -> TlsProtocol {
         TlsProtocol::new(Setup { session: self.session(), protocol, options: self.options() })
     }
@@ -99,6 +142,39 @@ impl TlsAcceptor {
     /// The exception handler is told of handshakes that fail, unless it is only that the peer went away.
     ///
     /// Cancel safety: giving up stops listening.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::{Protocol, Transport};
+    ///
+    /// struct Echo;
+    ///
+    /// impl Protocol for Echo {
+    ///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+    ///         transport.write(data);
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let server = acceptor.create_server("127.0.0.1:0", 100, || Echo).await?;
+    /// let stream = connector.open_connection(server.local_addr(), "localhost").await?;
+    /// stream.write_all(b"a secret").await?;
+    /// assert_eq!(stream.read_exactly(8).await?, b"a secret");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn create_server<P: Protocol>(
         &self,
         address: impl ToAddress,
@@ -117,6 +193,35 @@ impl TlsAcceptor {
     /// went away; so it is told of handshakes.
     ///
     /// Cancel safety: dropping this future closes what was bound.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// # mainspring::run(async {
+    /// let server = acceptor
+    ///     .start_server("127.0.0.1:0", |stream| async move {
+    ///         let line = stream.read_line().await?;
+    ///         stream.write_all(&line).await?;
+    ///         stream.close().await
+    ///     })
+    ///     .await?;
+    /// let stream = connector.open_connection(server.local_addr(), "localhost").await?;
+    /// stream.write_all(b"a secret\n").await?;
+    /// assert_eq!(stream.read_to_end().await?, b"a secret\n");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn start_server<F>(
         &self,
         address: impl ToAddress,
@@ -163,6 +268,32 @@ impl TlsAcceptor {
     /// was written is sent before it.
     ///
     /// Cancel safety: giving up closes the connection.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::UnixStream;
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let (client, server) =
+    ///     mainspring::try_join((connector.connect("localhost", near), acceptor.accept(far))).await?;
+    /// server.write_all(b"hello").await?;
+    /// assert_eq!(client.read_exactly(5).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn accept(&self, stream: impl Into<Stream>) -> io::Result<TlsStream> {
         TlsStream::over(stream.into(), self.session(), self.options()).await
     }
@@ -174,6 +305,48 @@ impl TlsAcceptor {
     /// writing is paused.
     ///
     /// Cancel safety: giving up closes the connection.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::{Protocol, Transport, UnixStream};
+    /// use std::rc::Rc;
+    ///
+    /// /// In the clear, until the peer has asked for more.
+    /// struct Plain;
+    /// impl Protocol for Plain {}
+    ///
+    /// struct Echo;
+    ///
+    /// impl Protocol for Echo {
+    ///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+    ///         transport.write(data);
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.connect_accepted_socket(far, || Plain).await?;
+    /// let upgrade = acceptor.start_tls(&transport, Rc::new(Echo));
+    /// let client = connector.connect("localhost", UnixStream::from_std(near)?);
+    /// let (_secure, client) = mainspring::try_join((upgrade, client)).await?;
+    /// client.write_all(b"a secret").await?;
+    /// assert_eq!(client.read_exactly(8).await?, b"a secret");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn start_tls(
         &self,
         transport: &Transport,

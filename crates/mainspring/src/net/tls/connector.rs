@@ -21,29 +21,28 @@ use std::time::Duration;
 /// A clone shares the configuration. It may be sent to other threads.
 ///
 /// ```
-/// use mainspring::net::tls::TlsConnector;
 /// use mainspring::net::tls::rustls::{ClientConfig, RootCertStore};
-/// use mainspring::{Protocol, Transport};
+/// use mainspring::net::tls::{TlsConnector, TlsError};
+/// use mainspring::net::{TcpListener, TcpStream};
 /// use std::time::Duration;
-///
-/// struct Hello;
-///
-/// impl Protocol for Hello {
-///     fn connection_made(&self, transport: &Transport) {
-///         transport.write(b"hello");
-///     }
-/// }
 ///
 /// // Certificates to trust are added here.
 /// let roots = RootCertStore::empty();
 /// let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-/// let connector = TlsConnector::new(config).handshake_timeout(Duration::from_secs(5));
+/// let connector = TlsConnector::new(config)
+///     .handshake_timeout(Duration::from_secs(5))
+///     .shutdown_timeout(Duration::from_secs(1));
+/// assert!(connector.config().enable_sni);
 ///
 /// mainspring::run(async {
-///     // Nobody listens at port 1.
-///     let refused = connector.create_connection("127.0.0.1:1", "localhost", || Hello).await;
-///     assert!(refused.is_err());
-/// })?;
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let stream = TcpStream::connect(listener.local_addr()).await?;
+///     let (server, _) = listener.accept().await?;
+///     server.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await?;
+///     let error = connector.connect("localhost", stream).await.unwrap_err();
+///     assert!(matches!(TlsError::of(&error), Some(TlsError::NotTls)));
+///     Ok::<(), std::io::Error>(())
+/// })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Clone)]
@@ -89,6 +88,52 @@ impl TlsConnector {
     }
 
     /// TLS as a protocol for one connection, below `protocol`. See [`TlsProtocol`].
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::{ConnectOptions, Protocol, Transport};
+    /// use std::rc::Rc;
+    ///
+    /// struct Hello;
+    ///
+    /// impl Protocol for Hello {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello\n");
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// # let server = acceptor
+    /// #     .start_server("127.0.0.1:0", |stream| async move {
+    /// #         assert_eq!(stream.read_line().await?, b"hello\n");
+    /// #         stream.close().await
+    /// #     })
+    /// #     .await?;
+    /// // A connection with options of its own.
+    /// let tls = connector.protocol("localhost", Rc::new(Hello))?;
+    /// let options = ConnectOptions::new().local_addr("127.0.0.1:0");
+    /// let (_transport, tls) = options.create_connection(server.local_addr(), || tls).await?;
+    /// let secure = tls.handshake().await?;
+    /// assert!(secure.get_protocol().is_some());
+    /// # server.close();
+    /// # server.wait_closed().await;
+    ///
+    /// assert!(connector.protocol("not a name", Rc::new(Hello)).is_err());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn protocol(&self, server_name: &str, protocol: Rc<dyn Protocol>) -> io::Result<TlsProtocol> {
         let session = self.session(server_name)?;
         Ok(TlsProtocol::new(Setup { session, protocol, options: self.options() }))
@@ -100,6 +145,52 @@ impl TlsConnector {
     /// Done when the protocol's `connection_made` has run. A protocol whose connection fails before is told nothing.
     ///
     /// Cancel safety: giving up closes the connection.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::{Protocol, Transport};
+    /// use mainspring::{EventLoop, Future};
+    ///
+    /// /// Asks, and keeps the answer.
+    /// struct Ask(Future<Vec<u8>>);
+    ///
+    /// impl Protocol for Ask {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"a secret\n");
+    ///     }
+    ///     fn data_received(&self, _: &Transport, data: &[u8]) {
+    ///         self.0.set_result(data.to_vec()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// # let server = acceptor
+    /// #     .start_server("127.0.0.1:0", |stream| async move {
+    /// #         let line = stream.read_line().await?;
+    /// #         stream.write_all(&line).await?;
+    /// #         stream.close().await
+    /// #     })
+    /// #     .await?;
+    /// let answer = EventLoop::current().create_future();
+    /// let make = || Ask(answer.clone());
+    /// let (transport, _) = connector.create_connection(server.local_addr(), "localhost", make).await?;
+    /// assert_eq!(answer.await.unwrap(), b"a secret\n");
+    /// transport.close();
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn create_connection<P: Protocol>(
         &self,
         address: impl ToAddress,
@@ -117,6 +208,35 @@ impl TlsConnector {
     /// `open_connection` with `ssl=`; [`TlsStream::into_split`] gives reader and writer.
     ///
     /// Cancel safety: giving up closes the connection.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::tls::TlsError;
+    ///
+    /// # mainspring::run(async {
+    /// # let server = acceptor
+    /// #     .start_server("127.0.0.1:0", |stream| async move { stream.write_all(b"hello").await })
+    /// #     .await?;
+    /// let stream = connector.open_connection(server.local_addr(), "localhost").await?;
+    /// assert_eq!(stream.read_to_end().await?, b"hello");
+    ///
+    /// let error = connector.open_connection(server.local_addr(), "not a name").await.unwrap_err();
+    /// assert!(matches!(TlsError::of(&error), Some(TlsError::InvalidName(_))));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn open_connection(&self, address: impl ToAddress, server_name: &str) -> io::Result<TlsStream> {
         let session = self.session(server_name)?;
         let stream = TcpStream::connect(address).await?;
@@ -127,6 +247,33 @@ impl TlsConnector {
     /// was written is sent before it. [`ConnectOptions`](crate::net::ConnectOptions) has more ways to make a stream.
     ///
     /// Cancel safety: giving up closes the connection.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::{ConnectOptions, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// # let server = acceptor
+    /// #     .start_server("127.0.0.1:0", |stream| async move { stream.write_all(b"hello").await })
+    /// #     .await?;
+    /// let plain: TcpStream = ConnectOptions::new().limit(1024).connect(server.local_addr()).await?;
+    /// let stream = connector.connect("localhost", plain).await?;
+    /// assert_eq!(stream.read_to_end().await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn connect(&self, server_name: &str, stream: impl Into<Stream>) -> io::Result<TlsStream> {
         let session = self.session(server_name)?;
         TlsStream::over(stream.into(), session, self.options()).await
@@ -139,6 +286,49 @@ impl TlsConnector {
     /// with TLS and waits. What was written before is sent before, also if writing is paused.
     ///
     /// Cancel safety: giving up closes the connection.
+    ///
+    /// ```
+    /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+    /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+    /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    /// # let certificate = made.cert.der().clone();
+    /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    /// # let mut roots = RootCertStore::empty();
+    /// # roots.add(certificate.clone()).unwrap();
+    /// # let connector =
+    /// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+    /// # let server = ServerConfig::builder().with_no_client_auth();
+    /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+    /// use mainspring::net::{Protocol, Transport, UnixStream};
+    /// use mainspring::{EventLoop, Future, try_join};
+    /// use std::rc::Rc;
+    ///
+    /// /// In the clear, until the server has said that it is ready for more.
+    /// struct Plain;
+    /// impl Protocol for Plain {}
+    ///
+    /// struct Receive(Future<Vec<u8>>);
+    ///
+    /// impl Protocol for Receive {
+    ///     fn data_received(&self, _: &Transport, data: &[u8]) {
+    ///         self.0.set_result(data.to_vec()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let (transport, _) = event_loop.connect_accepted_socket(near, || Plain).await?;
+    /// let received = event_loop.create_future();
+    /// let upgrade = connector.start_tls(&transport, "localhost", Rc::new(Receive(received.clone())));
+    /// let (_secure, server) = try_join((upgrade, acceptor.accept(UnixStream::from_std(far)?))).await?;
+    /// server.write_all(b"a secret").await?;
+    /// assert_eq!(received.await.unwrap(), b"a secret");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn start_tls(
         &self,
         transport: &Transport,

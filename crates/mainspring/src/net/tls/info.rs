@@ -9,19 +9,41 @@ use rustls::{Connection, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 /// outlive the connection.
 ///
 /// ```
-/// use mainspring::net::tls::TlsInfo;
-/// use mainspring::{Protocol, Transport};
+/// use mainspring::net::tls::{TlsInfo, rustls};
+/// use mainspring::net::{Transport, UnixStream};
+/// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+/// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+/// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+/// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+/// # let certificate = made.cert.der().clone();
+/// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+/// # let mut roots = RootCertStore::empty();
+/// # roots.add(certificate.clone()).unwrap();
+/// # let connector =
+/// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+/// # let server = ServerConfig::builder().with_no_client_auth();
+/// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
 ///
-/// struct Careful;
-///
-/// impl Protocol for Careful {
-///     fn connection_made(&self, transport: &Transport) {
-///         match TlsInfo::of(transport) {
-///             Some(info) => println!("{} certificates of the peer", info.peer_certificates().len()),
-///             None => println!("not a TLS connection"),
-///         }
-///     }
+/// /// What a protocol may ask its transport.
+/// fn is_modern(transport: &Transport) -> bool {
+///     let Some(info) = TlsInfo::of(transport) else { return false };
+///     info.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3)
 /// }
+///
+/// # mainspring::run(async {
+/// let (near, far) = UnixStream::pair()?;
+/// assert!(!is_modern(near.transport()));
+/// let (client, server) =
+///     mainspring::try_join((connector.connect("localhost", near), acceptor.accept(far))).await?;
+/// assert!(is_modern(client.transport()));
+///
+/// let info: TlsInfo = server.tls_info();
+/// assert_eq!(info.server_name(), Some("localhost"));
+/// assert!(info.cipher_suite().is_some() && !info.is_resumed());
+/// assert!(info.alpn_protocol().is_none() && info.peer_certificates().is_empty());
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TlsInfo {

@@ -22,12 +22,24 @@ use std::rc::Rc;
 /// [`TlsAcceptor::create_server`](super::TlsAcceptor::create_server) and both `start_tls` use it by themselves.
 ///
 /// The exception handler is told of a handshake that fails and that nobody [waits](TlsProtocol::handshake) for, unless
-/// it is only that the peer went away. It stays on its loop's thread.
+/// it is only that the peer went away. It stays on its loop's thread (`!Send`).
 ///
 /// ```
-/// # use mainspring::net::tls::{TlsAcceptor, rustls::ServerConfig};
-/// # use std::rc::Rc;
+/// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+/// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+/// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+/// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+/// # let certificate = made.cert.der().clone();
+/// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+/// # let mut roots = RootCertStore::empty();
+/// # roots.add(certificate.clone()).unwrap();
+/// # let connector =
+/// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+/// # let server = ServerConfig::builder().with_no_client_auth();
+/// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
+/// use mainspring::net::UnixStream;
 /// use mainspring::{EventLoop, Protocol, Transport};
+/// use std::rc::Rc;
 ///
 /// struct Echo;
 ///
@@ -37,12 +49,18 @@ use std::rc::Rc;
 ///     }
 /// }
 ///
-/// async fn serve(acceptor: TlsAcceptor) -> std::io::Result<()> {
-///     let make = move || acceptor.protocol(Rc::new(Echo));
-///     let server = EventLoop::current().create_server("127.0.0.1:0", 100, make).await?;
-///     server.serve_forever().await;
-///     Ok(())
-/// }
+/// # mainspring::run(async {
+/// // On a connection that came by a way of its own.
+/// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+/// let make = || acceptor.protocol(Rc::new(Echo));
+/// let (_transport, tls) = EventLoop::current().connect_accepted_socket(far, make).await?;
+/// let client = connector.connect("localhost", UnixStream::from_std(near)?).await?;
+/// let secure: Transport = tls.handshake().await?;
+/// secure.write(b"hello");
+/// assert_eq!(client.read_exactly(5).await?, b"hello");
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct TlsProtocol {
     setup: Cell<Option<Setup>>,

@@ -22,9 +22,20 @@ use std::rc::Rc;
 /// [`TlsError::Truncated`](super::TlsError::Truncated).
 ///
 /// ```
-/// use mainspring::net::tls::{TlsAcceptor, TlsConnector, TlsStream};
+/// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+/// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
+/// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+/// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+/// # let certificate = made.cert.der().clone();
+/// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+/// # let mut roots = RootCertStore::empty();
+/// # roots.add(certificate.clone()).unwrap();
+/// # let connector =
+/// #     TlsConnector::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+/// # let server = ServerConfig::builder().with_no_client_auth();
+/// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
 /// use mainspring::net::TcpListener;
-/// use std::net::SocketAddr;
+/// use mainspring::net::tls::TlsStream;
 ///
 /// async fn serve(listener: TcpListener, acceptor: TlsAcceptor) -> std::io::Result<()> {
 ///     loop {
@@ -40,12 +51,20 @@ use std::rc::Rc;
 ///     }
 /// }
 ///
-/// async fn ask(address: SocketAddr, connector: TlsConnector) -> std::io::Result<Vec<u8>> {
-///     let stream: TlsStream = connector.open_connection(address, "localhost").await?;
-///     println!("{:?}", stream.tls_info().protocol_version());
-///     stream.write_all(b"hello\n").await?;
-///     stream.read_to_end().await
-/// }
+/// # mainspring::run(async {
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let address = listener.local_addr();
+/// mainspring::spawn(serve(listener, acceptor));
+///
+/// let stream: TlsStream = connector.open_connection(address, "localhost").await?;
+/// assert!(stream.peer_addr() == Some(address) && stream.local_addr().is_some());
+/// assert_eq!((stream.peer_certificates().len(), stream.alpn_protocol()), (1, None));
+/// assert!(stream.tls_info().protocol_version().is_some());
+/// stream.write_all(b"hello\n").await?;
+/// assert_eq!(stream.read_to_end().await?, b"hello\n");
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct TlsStream {
     stream: Stream,
