@@ -38,10 +38,19 @@ use std::sync::Arc;
 ///     let path = std::env::temp_dir().join(format!("mainspring-doc-file-{}", std::process::id()));
 ///     let mut file = File::options().read(true).write(true).create(true).open(&path).await?;
 ///     file.write_all(b"hello, world").await?;
-///     file.seek(SeekFrom::Start(7)).await?;
+///     file.sync_all().await?;
+///     assert_eq!(file.metadata().await?.len(), 12);
+///
+///     file.write_at(b"W", 7).await?;
+///     file.seek(SeekFrom::Start(1)).await?;
+///     let mut middle = [0; 6];
+///     file.read_exact(&mut middle).await?;
 ///     let mut rest = String::new();
 ///     file.read_to_string(&mut rest).await?;
-///     assert_eq!(rest, "world");
+///     assert_eq!((&middle, rest.as_str()), (b"ello, ", "World"));
+///
+///     let plain: std::fs::File = file.into_std().await?;
+///     drop(plain);
 ///     mainspring::fs::remove_file(&path).await?;
 ///     Ok::<(), std::io::Error>(())
 /// })??;
@@ -243,8 +252,16 @@ impl File {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let mut file = mainspring::fs::File::open("/dev/null").await?;
+    /// use futures_io::AsyncWrite;
+    /// use std::future::poll_fn;
+    /// use std::pin::Pin;
+    ///
+    /// let path = std::env::temp_dir().join(format!("mainspring-doc-flush-{}", std::process::id()));
+    /// let mut file = mainspring::fs::File::create(&path).await?;
+    /// poll_fn(|cx| Pin::new(&mut file).poll_write(cx, b"behind")).await?;
     /// file.flush().await?;
+    /// assert_eq!(mainspring::fs::read(&path).await?, b"behind");
+    /// # std::fs::remove_file(path)?;
     /// # Ok::<(), std::io::Error>(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// How a file is opened, as [`std::fs::OpenOptions`].
+/// How a file is opened, as [`std::fs::OpenOptions`]. It is `Send`.
 ///
 /// ```
 /// use mainspring::fs::OpenOptions;
@@ -17,6 +17,12 @@ use std::path::Path;
 ///     log.write_all(b"one\n").await?;
 ///     log.write_all(b"two\n").await?;
 ///     assert_eq!(mainspring::fs::read(&path).await?, b"one\ntwo\n");
+///
+///     let mut file = OpenOptions::new().read(true).write(true).open(&path).await?;
+///     file.write_all(b"six").await?;
+///     let mut rest = Vec::new();
+///     file.read_to_end(&mut rest).await?;
+///     assert_eq!(rest, b"\ntwo\n");
 ///     mainspring::fs::remove_file(&path).await?;
 ///     Ok::<(), std::io::Error>(())
 /// })??;

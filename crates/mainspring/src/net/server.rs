@@ -26,7 +26,7 @@ use std::rc::{Rc, Weak};
 /// Listens, and serves each connection that comes. Made by [`EventLoop::create_server`],
 /// [`start_server`](super::start_server) and their kin.
 ///
-/// Dropping it stops listening; the connections go on.
+/// Dropping it stops listening; the connections go on. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::net::{TcpStream, start_server};
@@ -41,6 +41,7 @@ use std::rc::{Rc, Weak};
 ///     server.close();
 ///     server.close_clients();
 ///     server.wait_closed().await;
+///     assert!(!server.is_serving());
 ///     assert_eq!(client.read_to_end().await?, b"");
 ///     Ok::<(), std::io::Error>(())
 /// })??;

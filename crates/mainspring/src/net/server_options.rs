@@ -335,6 +335,18 @@ impl ServerOptions {
     /// See [`TcpListener::bind`].
     ///
     /// Cancel safety: dropping this future closes what was bound.
+    ///
+    /// ```
+    /// use mainspring::net::{ServerOptions, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// let listener = ServerOptions::new().backlog(10).bind("127.0.0.1:0").await?;
+    /// let client = TcpStream::connect(listener.local_addr()).await?;
+    /// assert_eq!(Some(listener.accept().await?.1), client.local_addr());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn bind(&self, address: impl ToAddress) -> io::Result<TcpListener> {
         let core = current_core()?;
         TcpListener::new(&core, bind(&core, address, self).await?, self)

@@ -41,8 +41,10 @@ impl Transport {
     /// ```
     /// mainspring::run(async {
     ///     let (near, _far) = mainspring::net::UnixStream::pair()?;
+    ///     near.write_all(b"hello").await?;
     ///     let copy = near.transport().with_fd(|fd| fd.try_clone_to_owned())?;
-    ///     # drop(copy);
+    ///     let plain = std::os::unix::net::UnixStream::from(copy);
+    ///     assert!(plain.local_addr()?.is_unnamed());
     ///     Ok::<(), std::io::Error>(())
     /// })??;
     /// # Ok::<(), mainspring::Error>(())

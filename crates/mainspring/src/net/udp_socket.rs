@@ -35,6 +35,7 @@ use std::net::SocketAddr;
 ///     let server = UdpSocket::bind("127.0.0.1:0").await?;
 ///     let client = UdpSocket::bind("127.0.0.1:0").await?;
 ///     client.connect(server.local_addr()?).await?;
+///     assert_eq!(client.peer_addr()?, server.local_addr()?);
 ///     client.send(b"ping").await?;
 ///
 ///     let mut buffer = [0; 1500];
@@ -43,6 +44,28 @@ use std::net::SocketAddr;
 ///     assert_eq!(client.recv(&mut buffer).await?, 4);
 ///     Ok::<(), std::io::Error>(())
 /// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+///
+/// Without waiting:
+///
+/// ```
+/// use mainspring::net::UdpSocket;
+/// use std::io::ErrorKind;
+///
+/// # mainspring::run(async {
+/// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+/// let me = socket.local_addr()?;
+/// let mut buffer = [0; 1500];
+/// assert_eq!(socket.try_recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+/// socket.try_send_to(b"hello", me)?;
+/// socket.readable().await?;
+/// assert_eq!(socket.try_recv_from(&mut buffer)?, (5, me));
+/// // Off the loop.
+/// let plain: std::net::UdpSocket = socket.into_std()?;
+/// # drop(plain);
+/// # Ok::<(), std::io::Error>(())
+/// # })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct UdpSocket {

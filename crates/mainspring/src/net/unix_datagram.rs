@@ -42,6 +42,26 @@ use std::path::Path;
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
+///
+/// Between two that know each other, with and without waiting:
+///
+/// ```
+/// # mainspring::run(async {
+/// let (one, other) = mainspring::net::UnixDatagram::pair()?;
+/// let mut buffer = [0; 16];
+/// one.send(b"hello").await?;
+/// assert_eq!(other.recv(&mut buffer).await?, 5);
+/// one.try_send(b"again")?;
+/// assert_eq!(other.try_recv(&mut buffer)?, 5);
+/// assert_eq!(other.try_recv_from(&mut buffer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+/// assert!(one.local_addr()?.is_unnamed());
+/// // Off the loop.
+/// let plain: std::os::unix::net::UnixDatagram = one.into_std()?;
+/// # drop(plain);
+/// # Ok::<(), std::io::Error>(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub struct UnixDatagram {
     socket: DatagramSocket<SocketAddr>,
 }

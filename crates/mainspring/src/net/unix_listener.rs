@@ -23,6 +23,7 @@ use std::rc::Rc;
 /// mainspring::run(async {
 ///     let path = std::env::temp_dir().join(format!("mainspring-listener-{}", std::process::id()));
 ///     let listener = UnixListener::bind(&path)?;
+///     assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(path.as_path()));
 ///     let near = UnixStream::connect(&path).await?;
 ///     let far = listener.accept().await?;
 ///     assert_eq!(near.peer_addr().unwrap().as_pathname(), Some(path.as_path()));

@@ -34,6 +34,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(64);
 ///     let (near, far) = UnixStream::pair()?;
 ///     near.write_all(b"ping\n").await?;
 ///     assert_eq!(far.read_line().await?, b"ping\n");
+///     assert!(near.peer_addr().unwrap().is_unnamed() && near.local_addr().unwrap().is_unnamed());
 ///     Ok::<(), std::io::Error>(())
 /// })??;
 /// # Ok::<(), mainspring::Error>(())

@@ -20,11 +20,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Each call makes a reader of its own, with a buffer of its own: what one has taken no other will see. The same holds for
 /// [`std::io::stdin`].
 ///
-/// ```no_run
+/// ```
+/// # use std::{io::Write, os::fd::AsRawFd};
+/// # let (typed, mut keyboard) = std::io::pipe()?;
+/// # keyboard.write_all(b"42\n")?;
+/// # // SAFETY: both are open; an example is a process of its own, in which nobody else uses its input.
+/// # unsafe { libc::dup2(typed.as_raw_fd(), 0) };
 /// # mainspring::run(async {
 /// let stdin = mainspring::pipe::stdin()?;
+/// // Somebody types a number.
 /// let line = stdin.read_line().await?;
-/// println!("{} bytes", line.len());
+/// assert_eq!(line, b"42\n");
 /// # std::io::Result::Ok(())
 /// # })??;
 /// # Ok::<(), mainspring::Error>(())
@@ -43,11 +49,18 @@ pub fn stdin() -> io::Result<StreamReader> {
 /// watched by the loop; anything else is written by the loop's executor, and is all written when the loop is closed.
 ///
 /// ```
+/// # use std::{io::Read, os::fd::AsRawFd};
+/// # let (mut screen, written) = std::io::pipe()?;
+/// # // SAFETY: both are open; an example is a process of its own, in which nobody else uses this number.
+/// # unsafe { libc::dup2(written.as_raw_fd(), 1) };
 /// # mainspring::run(async {
 /// let stdout = mainspring::pipe::stdout()?;
 /// stdout.write_all(b"hello\n").await?;
 /// # std::io::Result::Ok(())
 /// # })??;
+/// # let mut shown = [0; 6];
+/// # screen.read_exact(&mut shown)?;
+/// # assert_eq!(&shown, b"hello\n");
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn stdout() -> io::Result<StreamWriter> {
@@ -57,11 +70,18 @@ pub fn stdout() -> io::Result<StreamWriter> {
 /// The standard error of this process as a stream, on the loop that runs here. See [`stdout`].
 ///
 /// ```
+/// # use std::{io::Read, os::fd::AsRawFd};
+/// # let (mut screen, written) = std::io::pipe()?;
+/// # // SAFETY: both are open; an example is a process of its own, in which nobody else uses this number.
+/// # unsafe { libc::dup2(written.as_raw_fd(), 2) };
 /// # mainspring::run(async {
 /// let stderr = mainspring::pipe::stderr()?;
 /// stderr.write_all(b"oh\n").await?;
 /// # std::io::Result::Ok(())
 /// # })??;
+/// # let mut shown = [0; 3];
+/// # screen.read_exact(&mut shown)?;
+/// # assert_eq!(&shown, b"oh\n");
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn stderr() -> io::Result<StreamWriter> {

@@ -81,7 +81,7 @@ pub type ChildStderr = StreamReader;
 ///     assert_eq!(stdout.read_line().await?, format!("{question}, you say\n").as_bytes());
 /// }
 /// drop(stdin);
-/// assert!(child.wait().await?.success());
+/// assert!(child.wait().await?.success(), "process {} ended badly", child.pid());
 /// # std::io::Result::Ok(())
 /// # })??;
 /// # Ok::<(), mainspring::Error>(())
@@ -238,6 +238,16 @@ impl Child {
     /// Ends the process, and waits until it is gone.
     ///
     /// Cancel safety: the process is killed as soon as this is polled.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let child = mainspring::process::Command::new("sleep").arg("1000").spawn()?;
+    /// child.kill().await?;
+    /// assert_eq!(child.returncode(), Some(-9));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn kill(&self) -> io::Result<()> {
         self.start_kill()?;
         self.wait().await.map(drop)

@@ -230,7 +230,7 @@ impl Command {
         self
     }
 
-    /// The user it runs as.
+    /// The user it runs as. See [`gid`](Command::gid).
     pub fn uid(&mut self, uid: u32) -> &mut Self {
         self.identity.set_uid(uid);
         self
@@ -390,7 +390,7 @@ impl Command {
         &self.std
     }
 
-    /// The command as std has it, for what is not here.
+    /// The command as std has it, for what is not here. See [`as_std`](Command::as_std).
     pub fn as_std_mut(&mut self) -> &mut std::process::Command {
         &mut self.std
     }

@@ -49,7 +49,8 @@ use std::rc::{Rc, Weak};
 /// let started = event_loop.subprocess_exec(&mut Command::new("cat"), || Talkative);
 /// let (transport, _) = event_loop.run_until_complete(started)??;
 /// event_loop.run_until_idle()?;
-/// assert_eq!(transport.get_returncode(), Some(0));
+/// assert_eq!(transport.get_returncode(), Some(0), "process {}", transport.get_pid());
+/// assert!(!transport.is_closing());
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Clone)]
@@ -372,12 +373,12 @@ impl SubprocessTransport {
         self.inner.watched.send_signal(signal.into())
     }
 
-    /// Asks the process to end: SIGTERM.
+    /// Asks the process to end: SIGTERM. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn terminate(&self) -> io::Result<()> {
         self.inner.watched.send_signal(libc::SIGTERM)
     }
 
-    /// Ends the process: SIGKILL.
+    /// Ends the process: SIGKILL. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn kill(&self) -> io::Result<()> {
         self.inner.watched.send_signal(libc::SIGKILL)
     }

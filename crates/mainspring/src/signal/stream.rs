@@ -72,6 +72,7 @@ pub async fn ctrl_c() -> io::Result<()> {
 /// # let _ = std::process::Command::new("kill").args(["-USR1", &std::process::id().to_string()]).status();
 /// assert_eq!(first.recv().await, Some(()));
 /// assert_eq!(second.recv().await, Some(()));
+/// assert_eq!(first.kind(), second.kind());
 /// # std::io::Result::Ok(())
 /// # })??;
 /// # Ok::<(), mainspring::Error>(())

@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 ///
 /// # mainspring::run(async {
 /// let barrier = Rc::new(Barrier::new(3));
+/// assert_eq!((barrier.parties(), barrier.n_waiting()), (3, 0));
 /// let tasks = [(); 3].map(|()| {
 ///     let barrier = barrier.clone();
 ///     spawn(async move { barrier.wait().await })
@@ -25,6 +26,8 @@ use std::task::{Context, Poll};
 /// for (index, task) in tasks.into_iter().enumerate() {
 ///     assert_eq!(task.await.unwrap(), Ok(index));
 /// }
+/// barrier.abort();
+/// assert!(barrier.broken());
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```

@@ -35,6 +35,7 @@ use std::rc::Rc;
 ///     task.await.unwrap();
 /// }
 /// assert_eq!(*count.lock().await, 3);
+/// assert!(!count.locked());
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```

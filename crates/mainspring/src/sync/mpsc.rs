@@ -102,6 +102,7 @@ struct Channel<T> {
 /// assert_eq!((sender.capacity(), sender.max_capacity()), (2, 2));
 /// sender.send(1).await.unwrap();
 /// assert_eq!((other.capacity(), other.max_capacity()), (1, 2));
+/// assert!(!other.is_closed());
 /// drop((sender, other));
 /// assert_eq!((receiver.recv().await, receiver.recv().await), (Some(1), None));
 /// # })?;

@@ -19,9 +19,12 @@ use std::task::{Context, Poll};
 /// # mainspring::run(async {
 /// let notify = Rc::new(Notify::new());
 /// let waits = notify.clone();
-/// let task = spawn(async move { waits.notified().await });
+/// let task = spawn(async move {
+///     waits.notified().await;
+///     "go"
+/// });
 /// notify.notify_one();
-/// task.await.unwrap();
+/// assert_eq!(task.await, Ok("go"));
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```

@@ -132,6 +132,7 @@ impl<T> Sender<T> {
     /// let (sender, receiver) = oneshot::channel::<()>();
     /// spawn(async move { drop(receiver) });
     /// sender.closed().await;
+    /// assert!(sender.is_closed());
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```

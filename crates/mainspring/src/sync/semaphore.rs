@@ -28,6 +28,7 @@ use std::rc::Rc;
 ///     assert!(task.await.unwrap() < 2);
 /// }
 /// assert_eq!(two_at_a_time.available_permits(), 2);
+/// assert!(!two_at_a_time.locked() && !two_at_a_time.is_closed());
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
@@ -80,6 +81,18 @@ impl Semaphore {
     /// Waits for a permit, which goes back when it is dropped. [`AcquireError`] if the semaphore is closed.
     ///
     /// Cancel safety: no permit is lost; the place in line is.
+    ///
+    /// ```
+    /// # use mainspring::sync::Semaphore;
+    /// # mainspring::run(async {
+    /// let semaphore = Semaphore::new(2);
+    /// let permit = semaphore.acquire().await.unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         self.acquire_many(1).await
     }
@@ -105,11 +118,28 @@ impl Semaphore {
     }
 
     /// A permit if there is one that nobody waits for.
+    ///
+    /// ```
+    /// use mainspring::sync::{Semaphore, TryAcquireError};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
+    /// drop(permit);
+    /// assert!(semaphore.try_acquire().is_ok());
+    /// ```
     pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.try_acquire_many(1)
     }
 
     /// `permits` at once, if there are as many and nobody waits.
+    ///
+    /// ```
+    /// let semaphore = mainspring::sync::Semaphore::new(3);
+    /// let two = semaphore.try_acquire_many(2).unwrap();
+    /// assert!(semaphore.try_acquire_many(2).is_err());
+    /// assert_eq!(two.count(), 2);
+    /// ```
     pub fn try_acquire_many(&self, permits: usize) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.permits.try_acquire(permits)?;
         Ok(SemaphorePermit { semaphore: self, permits })
@@ -125,9 +155,9 @@ impl Semaphore {
     /// # mainspring::run(async {
     /// let semaphore = Rc::new(Semaphore::new(1));
     /// let permit = semaphore.clone().acquire_owned().await.unwrap();
-    /// let task = mainspring::spawn(async move { drop(permit) });
-    /// let _mine = semaphore.acquire().await;
-    /// # task.await.unwrap();
+    /// mainspring::spawn(async move { drop(permit) });
+    /// let _mine = semaphore.acquire().await.unwrap();
+    /// assert_eq!(semaphore.available_permits(), 0);
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
@@ -195,6 +225,23 @@ impl Semaphore {
 
     /// Adds permits, and wakes those they are for. [`ReleasedTooOften`], and nothing is added, if that were more than
     /// there may be.
+    ///
+    /// ```
+    /// use mainspring::{spawn, sync::Semaphore};
+    /// use std::rc::Rc;
+    ///
+    /// # mainspring::run(async {
+    /// // Work that has arrived, counted.
+    /// let arrived = Rc::new(Semaphore::new(0));
+    /// let waits = arrived.clone();
+    /// let task = spawn(async move { waits.acquire_many(2).await.unwrap().forget() });
+    /// arrived.release(1).unwrap();
+    /// arrived.release(2).unwrap();
+    /// task.await.unwrap();
+    /// assert_eq!(arrived.available_permits(), 1);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     #[doc(alias = "add_permits")]
     pub fn release(&self, permits: usize) -> Result<(), ReleasedTooOften> {
         if self.permits.release(permits) { Ok(()) } else { Err(ReleasedTooOften) }

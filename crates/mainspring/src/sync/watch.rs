@@ -82,7 +82,7 @@ pub struct Sender<T> {
 /// let mut other = receiver.clone();
 /// assert_eq!(*receiver.get_and_update(), 2);
 /// assert!(!receiver.has_changed() && other.has_changed());
-/// assert_eq!(*other.get_and_update(), 2);
+/// assert_eq!(*other.get_and_update(), *receiver.get());
 /// ```
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,

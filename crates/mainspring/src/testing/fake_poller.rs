@@ -197,7 +197,7 @@ struct State {
 ///     control.limit_next_recv(1);
 ///     near.write_all(b"hello").await?;
 ///     assert_eq!(far.read_exactly(5).await.unwrap(), b"hello");
-///     let sends = control.take_log().iter().filter(|entry| entry.call.op() == Op::Send).count();
+///     let sends = control.log().iter().filter(|entry| entry.call.op() == Op::Send).count();
 ///     assert_eq!(sends, 5);
 ///
 ///     control.clear_faults();
@@ -257,6 +257,21 @@ impl FakeControl {
 
     /// Makes the next wait return this event at once, whether true or not and whether `key` is alive or not.
     /// Such a wait brings injected events only, in the order they were injected.
+    ///
+    /// ```
+    /// use mainspring::poller::{Key, Readiness};
+    /// use mainspring::testing::{FakePoller, Op};
+    /// use std::time::Duration;
+    ///
+    /// let (backend, control) = FakePoller::open()?;
+    /// let event_loop = mainspring::Builder::new().backend(backend).build()?;
+    /// // An event that comes late, for somebody who is gone.
+    /// control.inject(Key { slot: 9, generation: 1 }, Readiness::INBOUND);
+    /// event_loop.run_until_complete(mainspring::sleep(Duration::from_millis(1)))?;
+    /// let first_wait = control.log().into_iter().find(|entry| entry.call.op() == Op::Park).unwrap();
+    /// assert_eq!(first_wait.result, Ok(1));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn inject(&self, key: Key, readiness: Readiness) {
         self.0.borrow_mut().injected.push(Event { key, readiness });
     }

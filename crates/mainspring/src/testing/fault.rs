@@ -86,6 +86,9 @@ impl Fault {
 /// // The third and fourth `accept` on descriptor 7 fail.
 /// let plan = FaultPlan::fail(Op::Accept, too_many_files).on(7).after(2).times(2);
 /// assert_eq!((plan.fd, plan.after, plan.times), (Some(7), 2, 2));
+/// // Every `recv` brings one byte, and the next `send` takes one.
+/// let plans = [FaultPlan::short_recv(1).every_time(), FaultPlan::short_send(1)];
+/// assert_eq!(plans.map(|plan| plan.times), [usize::MAX, 1]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultPlan {

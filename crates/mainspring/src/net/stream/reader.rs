@@ -14,7 +14,8 @@ use std::rc::Rc;
 /// The receiving side of a connection, of any kind: asyncio's `StreamReader`.
 ///
 /// It is made by [`open_connection`](crate::net::open_connection) and its kin, or by splitting a stream. What arrives is
-/// buffered. When more than twice the [limit](StreamReader::limit) waits, the peer has to wait.
+/// buffered. When more than twice the [limit](StreamReader::limit) waits, the peer has to wait. It stays on its thread
+/// (`!Send`).
 ///
 /// All methods take `&self`. Of several tasks that read at once, each gets what is there when it runs.
 ///
@@ -37,6 +38,7 @@ use std::rc::Rc;
 ///     assert_eq!(reader.read_exactly(2).await?, b"tw");
 ///     assert_eq!(reader.read_to_end().await?, b"o\n");
 ///     assert!(reader.at_eof());
+///     assert_eq!(reader.limit(), 64 * 1024);
 ///     Ok::<(), std::io::Error>(())
 /// })??;
 /// # Ok::<(), mainspring::Error>(())

@@ -19,7 +19,7 @@ pub(super) const PIECE: usize = 256 * 1024;
 ///
 /// Dropping the writer ends the sending side where that can end alone, as [`write_eof`](StreamWriter::write_eof) does:
 /// what is queued still goes out, and the reader goes on reading. When the reader is dropped too, the connection is
-/// closed in order.
+/// closed in order. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::net::{open_connection, start_server};
@@ -35,6 +35,7 @@ pub(super) const PIECE: usize = 256 * 1024;
 ///     .await?;
 ///     let (reader, writer) = open_connection(server.local_addr()).await?;
 ///     assert_eq!(writer.peer_addr(), Some(server.local_addr()));
+///     assert!(writer.can_write_eof());
 ///     writer.write_all(b"who?\n").await?;
 ///     assert_eq!(reader.read_to_end().await?, b"you asked: who?\n");
 ///     writer.close();

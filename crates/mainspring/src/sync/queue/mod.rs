@@ -86,7 +86,9 @@ pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
 ///     queue.put_nowait(number).unwrap();
 ///     stack.put_nowait(number).unwrap();
 /// }
+/// assert!(queue.qsize() == 2 && !queue.empty() && !queue.full());
 /// assert_eq!((take_all(&queue), take_all(&stack)), (vec![1, 2], vec![2, 1]));
+/// assert!(queue.maxsize() == 0 && !queue.is_shut_down());
 /// ```
 pub struct OrderedQueue<T, O: Order<T>> {
     state: RefCell<State<T, O>>,
@@ -154,6 +156,21 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// The next item, and waits for one if there is none. [`QueueShutDown`] if the queue is shut down and has none left.
     ///
     /// Cancel safety: no item is lost; the place in line is.
+    ///
+    /// ```
+    /// use mainspring::{spawn, sync::Queue};
+    /// use std::rc::Rc;
+    ///
+    /// # mainspring::run(async {
+    /// let queue = Rc::new(Queue::new(0));
+    /// let producer = queue.clone();
+    /// spawn(async move { producer.put_nowait("work") });
+    /// assert_eq!(queue.get().await, Ok("work"));
+    /// queue.shutdown(false);
+    /// assert!(queue.get().await.is_err());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn get(&self) -> impl Future<Output = Result<T, QueueShutDown>> {
         Get::new(self)
     }
@@ -234,6 +251,29 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// Waits until [`task_done`](OrderedQueue::task_done) was called for every item that was put.
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// use mainspring::{gather, select, sync::Queue};
+    /// use std::cell::RefCell;
+    ///
+    /// # mainspring::run(async {
+    /// let (queue, done) = (Queue::new(0), RefCell::new(Vec::new()));
+    /// for number in 1..=6 {
+    ///     queue.put_nowait(number).unwrap();
+    /// }
+    /// let worker = async || {
+    ///     while let Ok(number) = queue.get().await {
+    ///         mainspring::yield_now().await;
+    ///         done.borrow_mut().push(number * number);
+    ///         queue.task_done().unwrap();
+    ///     }
+    /// };
+    /// // When all is done the workers are dropped.
+    /// select(queue.join(), gather([worker(), worker(), worker()])).await;
+    /// assert_eq!(*done.borrow(), [1, 4, 9, 16, 25, 36]);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn join(&self) {
         if self.state.borrow().unfinished > 0 {
             self.joining.wait().await;
