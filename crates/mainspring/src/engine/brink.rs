@@ -1,13 +1,14 @@
-//! On the brink of sleep: a loop that other threads keep waking looks into its inbox a little longer.
+//! On the brink of sleep: a loop that is woken again and again looks a little longer before it sleeps.
 //!
-//! To put a thread to sleep and to wake it takes the kernel some microseconds on either side. If the last sleep was
-//! ended by another thread within [`SHORT`], the next item is likely to come as soon, and a loop that waits for it awake
-//! for [`LOOKING`] has it at once, and its sender makes no system call. What keeps this cheap:
+//! To put a thread to sleep and to wake it takes the kernel some microseconds on either side, more on a machine that is
+//! itself a guest. If the last sleep was ended within [`SHORT`], what ends the next one is likely to come as soon, and a
+//! loop that waits for it awake for [`LOOKING`] has it at once. Two things are looked for, each for reasons of its own:
+//! what other threads send, which then costs them no system call either, and I/O. What keeps this cheap:
 //!
-//! - Only a short sleep that another thread ended is followed by a look. After a look in vain it takes two such sleeps,
-//!   then four, and so on up to [`MAX_PENALTY`]: a loop whose threads are slow, or share its processor, all but stops
-//!   looking. A look that finds something makes good for those.
-//! - Nothing but the inbox is looked at, so I/O and timers wait for a few microseconds more at the worst.
+//! - Only a short sleep that the same thing has ended is followed by a look for it. After a look in vain it takes two such
+//!   sleeps, then four, and so on up to [`MAX_PENALTY`]: a loop whose threads or peers are slow, or share its processor,
+//!   all but stops looking. A look that finds something makes good for those.
+//! - A look takes no longer than to sleep and wake would, or not much, and ends when a timer is due.
 //! - A face that holds a lock while it is awake never looks ([`Host::MAY_SPIN`]): the others could not send. Neither
 //!   does a loop under a virtual clock.
 
@@ -18,42 +19,55 @@ use std::time::Duration;
 
 /// A sleep is short that lasts some times as long as it takes to begin and to end it, and no more.
 const SHORT: Duration = Duration::from_micros(100);
-/// How long a look may last.
+/// How long a look for other threads' calls may last, which would cost them a system call.
 const LOOKING: Duration = Duration::from_micros(5);
+/// How long a look for I/O may last: about what a sleep costs that is over at once.
+const LOOKING_FOR_IO: Duration = Duration::from_micros(20);
 /// So many short sleeps, at most, are between two looks in vain.
 const MAX_PENALTY: u32 = 64;
 /// How often the inbox is looked at before the clock is.
 const GLANCES: u32 = 32;
 
-/// Whether a look is worth it.
+/// What has ended the last sleep, and what is worth a look before the next.
+#[derive(Default)]
 pub(super) struct Brink {
+    threads: Odds,
+    io: Odds,
+    is_woken: Cell<bool>,
+    has_io: Cell<bool>,
+}
+
+/// Whether a look for something is worth it.
+struct Odds {
     /// How many short sleeps are to come before the next look.
     wanting: Cell<u32>,
     /// How many of them a look in vain costs.
     penalty: Cell<u32>,
-    /// Another thread has ended the wait.
-    is_woken: Cell<bool>,
 }
 
-impl Default for Brink {
+impl Default for Odds {
     fn default() -> Self {
-        Brink { wanting: Cell::new(1), penalty: Cell::new(1), is_woken: Cell::new(false) }
+        Odds { wanting: Cell::new(1), penalty: Cell::new(1) }
     }
 }
 
-impl Brink {
-    /// A wake-up was among the events.
-    pub(super) fn woken(&self) {
-        self.is_woken.set(true);
+impl Odds {
+    fn is_worth_a_look(&self) -> bool {
+        self.wanting.get() == 0
     }
 
-    /// A sleep is over that lasted from `fell_asleep` to `woke_up`.
-    pub(super) fn slept(&self, fell_asleep: Time, woke_up: Time) {
-        if self.is_woken.take() && woke_up.saturating_duration_since(fell_asleep) < SHORT {
+    /// A sleep is over, which was a short one that this has ended, or not.
+    fn slept(&self, ended_it_soon: bool) {
+        if ended_it_soon {
             self.wanting.set(self.wanting.get().saturating_sub(1));
         } else {
             self.wanting.set(self.wanting.get().max(1));
         }
+    }
+
+    /// A look has found it.
+    fn found(&self) {
+        self.penalty.set(1);
     }
 
     fn in_vain(&self) {
@@ -63,23 +77,75 @@ impl Brink {
     }
 }
 
+impl Brink {
+    /// A wake-up by another thread was among the events.
+    pub(super) fn woken(&self) {
+        self.is_woken.set(true);
+    }
+
+    /// I/O was among the events.
+    pub(super) fn served(&self) {
+        self.has_io.set(true);
+    }
+
+    /// A sleep begins: what was announced before has not ended it.
+    pub(super) fn falls_asleep(&self) {
+        self.is_woken.set(false);
+        self.has_io.set(false);
+    }
+
+    /// A sleep is over that lasted from `fell_asleep` to `woke_up`.
+    pub(super) fn slept(&self, fell_asleep: Time, woke_up: Time) {
+        let was_short = woke_up.saturating_duration_since(fell_asleep) < SHORT;
+        self.threads.slept(self.is_woken.take() && was_short);
+        self.io.slept(self.has_io.take() && was_short);
+    }
+}
+
+/// What a look has found.
+pub(super) enum Sight {
+    /// The sleep is to begin, at this time.
+    Nothing(Time),
+    /// Other threads have sent something.
+    Inbox,
+    /// The kernel has announced something, and it is ready. Asked at this time.
+    Io(Time),
+}
+
 impl<H: Host> Engine<H> {
-    /// Looks into the inbox before a sleep that would begin at `now`. Whether something came.
-    pub(super) fn look_before_sleep(&self, now: Time) -> bool {
-        if !H::MAY_SPIN || self.brink.wanting.get() > 0 || self.clock.is_virtual() {
-            return false;
+    /// Looks around before a sleep that would begin at `now` and end at `deadline`.
+    pub(super) fn look_before_sleep(&self, now: Time, deadline: Option<Time>) -> Result<Sight, H::Error> {
+        let for_threads = self.brink.threads.is_worth_a_look();
+        let for_io = self.brink.io.is_worth_a_look();
+        let longest = now.saturating_add(if for_io { LOOKING_FOR_IO } else { LOOKING });
+        let end = deadline.map_or(longest, |deadline| longest.min(deadline));
+        if !H::MAY_SPIN || !(for_threads || for_io) || self.clock.is_virtual() || end <= now {
+            return Ok(Sight::Nothing(now));
         }
         loop {
-            for _ in 0..GLANCES {
+            for _ in 0..if for_io { 1 } else { GLANCES } {
                 if self.inbox.has_pending() {
-                    self.brink.penalty.set(1);
-                    return true;
+                    self.brink.threads.found();
+                    return Ok(Sight::Inbox);
                 }
                 std::hint::spin_loop();
             }
-            if self.clock.now().saturating_duration_since(now) >= LOOKING {
-                self.brink.in_vain();
-                return false;
+            if for_io {
+                self.wait(Some(Duration::ZERO))?;
+            }
+            let now = self.clock.now();
+            if self.is_busy() {
+                self.brink.io.found();
+                return Ok(Sight::Io(now));
+            }
+            if now >= end {
+                if for_threads {
+                    self.brink.threads.in_vain();
+                }
+                if for_io {
+                    self.brink.io.in_vain();
+                }
+                return Ok(Sight::Nothing(now));
             }
         }
     }
@@ -97,17 +163,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_short_sleep_that_another_thread_ended_is_worth_a_look() {
+    fn only_a_short_sleep_is_worth_a_look_for_what_ended_it() {
         let brink = Brink::default();
+        brink.served();
         brink.slept(BEGIN, BEGIN.saturating_add(SHORT / 2));
-        assert_eq!(brink.wanting.get(), 1, "I/O has ended it");
+        assert!(brink.io.is_worth_a_look() && !brink.threads.is_worth_a_look(), "I/O has ended it");
         brink.woken();
         brink.slept(BEGIN, BEGIN.saturating_add(SHORT));
-        assert_eq!(brink.wanting.get(), 1, "it was long");
+        assert!(!brink.threads.is_worth_a_look(), "it was long");
+        assert!(!brink.io.is_worth_a_look(), "and what was earned is lost");
         short_sleep(&brink);
-        assert_eq!(brink.wanting.get(), 0);
-        brink.slept(BEGIN, BEGIN.saturating_add(SHORT));
-        assert_eq!(brink.wanting.get(), 1, "and what was earned is lost");
+        assert!(brink.threads.is_worth_a_look() && !brink.io.is_worth_a_look());
+        brink.served();
+        brink.falls_asleep();
+        brink.slept(BEGIN, BEGIN.saturating_add(SHORT / 2));
+        assert!(!brink.io.is_worth_a_look(), "it came before the sleep, which a timer has ended");
     }
 
     #[test]
@@ -116,9 +186,9 @@ mod tests {
         let mut looks = 0;
         for _ in 0..1_000 {
             short_sleep(&brink);
-            if brink.wanting.get() == 0 {
+            if brink.threads.is_worth_a_look() {
                 looks += 1;
-                brink.in_vain();
+                brink.threads.in_vain();
             }
         }
         assert!((15..=25).contains(&looks), "{looks}");

@@ -1,6 +1,7 @@
 //! One pass of the loop.
 
 use super::backlog::Crowded;
+use super::brink::Sight;
 use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::{Clock, Time};
 use crate::poller::Event;
@@ -168,10 +169,15 @@ impl<H: Host> Engine<H> {
         if self.is_busy() {
             return self.poll_if_it_is_time();
         }
-        let now = self.clock.now();
-        if self.look_before_sleep(now) {
-            return self.poll_if_it_is_time();
-        }
+        let deadline = self.timers.borrow_mut().next_wakeup();
+        let now = match self.look_before_sleep(self.clock.now(), deadline)? {
+            Sight::Nothing(now) => now,
+            Sight::Inbox => return self.poll_if_it_is_time(),
+            Sight::Io(now) => {
+                self.skipped.polled_at(now);
+                return Ok(());
+            }
+        };
         if self.clock.is_virtual() {
             self.wait(Some(Duration::ZERO))?;
             if self.is_busy() {
@@ -179,12 +185,12 @@ impl<H: Host> Engine<H> {
                 return Ok(());
             }
         }
-        let deadline = self.timers.borrow_mut().next_wakeup();
         let timeout = match deadline {
             _ if self.clock.skip_to(deadline) => Some(Duration::ZERO),
             Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
             _ => None,
         };
+        self.brink.falls_asleep();
         let result = self.wait(timeout);
         let woke_up = self.clock.now();
         self.brink.slept(now, woke_up);
@@ -210,7 +216,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Asks the kernel, and makes what it answers ready.
-    fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
+    pub(super) fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
         let Some(mut parking) = self.parking.take() else {
             // Another thread sleeps in this loop at this moment, or a callback runs the loop from inside it.
             let error = io::Error::new(io::ErrorKind::ResourceBusy, "the event loop is already waiting");
@@ -259,6 +265,7 @@ impl<H: Host> Engine<H> {
                 self.brink.woken();
                 continue;
             }
+            self.brink.served();
             if key == SIGNAL_KEY {
                 self.ready_signals();
                 signalled = true;
