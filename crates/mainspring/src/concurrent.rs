@@ -2,15 +2,18 @@
 //!
 //! # The stages
 //!
-//! *Pending* until its [`Promise`] is kept or dropped. *Told* while the done callbacks look at the result, which is
+//! *Pending* until its [`Promise`] is kept or dropped, or it is cancelled ([`cancel`]). *Told* while the done callbacks look at the result, which is
 //! out of the state meanwhile. Then it is *settled*, or goes straight to what was chained to it. *Taken* when somebody
 //! has it. A result is in one place at any time, and each step to the next stage is made under the lock.
 //!
 //! Foreign code (callbacks, wakers, destructors) never runs under the lock. What is chained runs from a queue of the
 //! thread that settles ([`relay`]): a chain of any length needs the stack of one link.
 
+mod cancel;
 mod compose;
 mod relay;
+
+pub use cancel::CancelHandle;
 
 use crate::event_loop::{ExceptionContext, KeepAlive, report_here};
 use crate::host::Inbound;
@@ -29,7 +32,7 @@ use std::time::{Duration, Instant};
 ///
 /// Await it on any loop, [`wait`](ConcurrentFuture::wait) for it on a thread without one, or compose it: see
 /// [`map`](ConcurrentFuture::map) and its kin. It is `Send` and `Sync` if `T` and `E` are `Send`. Dropping it does not
-/// stop what runs.
+/// stop what runs: [`cancel`](ConcurrentFuture::cancel) does.
 ///
 /// Cancel safety: awaiting `&mut future` and giving up loses nothing; the result stays until it is taken.
 ///
@@ -77,6 +80,11 @@ struct State<T, E> {
     waiting: Option<Waiting>,
     /// Takes the result in place of everybody else.
     next: Option<Next<T, E>>,
+    /// What is cancelled with it.
+    upstream: Option<cancel::Upstream>,
+    /// Who keeps the promise, and wants to know that the future is cancelled.
+    keeper: Option<Waker>,
+    is_cancelled: bool,
 }
 
 /// See the module's text.
@@ -85,6 +93,12 @@ enum Stage<T, E> {
     Told,
     Settled(Result<T, E>),
     Taken,
+}
+
+impl<T, E> Stage<T, E> {
+    fn is_finished(&self) -> bool {
+        matches!(self, Stage::Settled(_) | Stage::Taken)
+    }
 }
 
 /// A task that waits. Its loop is not idle as long as it does.
@@ -135,8 +149,18 @@ impl<T, E> State<T, E> {
 }
 
 impl<T: 'static, E: 'static> Shared<T, E> {
-    fn settle(&self, result: Result<T, E>) {
-        self.lock().stage = Stage::Told;
+    /// Settles, unless it is cancelled: then nobody wants the result.
+    fn settle(&self, result: Result<T, E>, is_cancelled: bool) {
+        let mut state = self.lock();
+        if !matches!(state.stage, Stage::Pending) {
+            drop(state);
+            return drop(result);
+        }
+        state.stage = Stage::Told;
+        state.is_cancelled = is_cancelled;
+        let (upstream, keeper) = (state.upstream.take(), state.keeper.take());
+        drop(state);
+        drop((upstream, keeper));
         self.tell(result);
     }
 
@@ -199,15 +223,18 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
         self.settle(Err(error));
     }
 
-    /// Settles with what `run` gives, or with its panic.
+    /// Settles with what `run` gives, or with its panic. If the future is cancelled, `run` is dropped in place of that.
     pub(crate) fn settle_with(self, run: impl FnOnce() -> Result<T, E>) {
+        if self.is_cancelled() {
+            return drop(run);
+        }
         let result = catch_payload(run).unwrap_or_else(|payload| Err(panicked(payload).into()));
         self.settle(result);
     }
 
     pub(crate) fn settle(mut self, result: Result<T, E>) {
         if let Some(shared) = self.0.take() {
-            shared.settle(result);
+            shared.settle(result, false);
         }
     }
 }
@@ -215,7 +242,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
 impl<T: 'static, E: From<JoinError> + 'static> Drop for Promise<T, E> {
     fn drop(&mut self) {
         if let Some(shared) = self.0.take() {
-            shared.settle(Err(cancelled().into()));
+            shared.settle(Err(cancelled().into()), true);
         }
     }
 }
@@ -257,7 +284,15 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     }
 
     fn at(stage: Stage<T, E>, home: Option<Home>) -> Self {
-        let state = State { stage, callbacks: Vec::new(), waiting: None, next: None };
+        let state = State {
+            stage,
+            callbacks: Vec::new(),
+            waiting: None,
+            next: None,
+            upstream: None,
+            keeper: None,
+            is_cancelled: false,
+        };
         ConcurrentFuture(Arc::new(Shared { state: Mutex::new(state), is_settled: Condvar::new(), home }))
     }
 
@@ -324,8 +359,10 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
 
 impl<T, E> ConcurrentFuture<T, E> {
     /// Whether the result is there, or was.
+    #[doc(alias = "done")]
+    #[doc(alias = "is_done")]
     pub fn is_finished(&self) -> bool {
-        matches!(self.0.lock().stage, Stage::Settled(_) | Stage::Taken)
+        self.0.lock().stage.is_finished()
     }
 
     /// Shows the result to `callback` when it is there, before anybody gets it: on the thread that settles, or here if

@@ -102,7 +102,7 @@ pub mod transport;
 pub mod wakeup;
 
 pub use clock::Time;
-pub use concurrent::{ConcurrentFuture, Promise};
+pub use concurrent::{CancelHandle, ConcurrentFuture, Promise};
 pub use error::Error;
 pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics};
 pub use executor::{Executor, ExecutorConfig};

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::event_loop::{KeepAlive, running_core, wake_call};
 use crate::host::Inbound;
 use crate::panics::catch_payload;
-use crate::task::{JoinError, Task};
+use crate::task::{JoinError, Task, current_task};
 use crate::wakeup::Inbox;
 use std::fmt;
 use std::future::poll_fn;
@@ -53,6 +53,7 @@ impl Remote {
     /// Makes a future on the loop's thread, so that it need not be `Send` itself, and runs it there as a task.
     ///
     /// The result is a [`JoinError`] that says "cancelled" if the loop is closed first.
+    /// [`cancel`](ConcurrentFuture::cancel) ends the task, from any thread. asyncio's `run_coroutine_threadsafe`.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -66,6 +67,7 @@ impl Remote {
     /// assert_eq!(other.join().unwrap(), Ok(42));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
+    #[doc(alias = "run_coroutine_threadsafe")]
     pub fn spawn<M, F>(&self, make: M) -> Result<ConcurrentFuture<F::Output>, Error>
     where
         M: FnOnce() -> F + Send + 'static,
@@ -123,9 +125,10 @@ impl Remote {
     }
 }
 
-/// Keeps `promise` with what a future gives, or panics with, when that future is gone.
-async fn keep<F: Future<Output: 'static>>(promise: Promise<F::Output>, make: impl FnOnce() -> F) {
-    let result = async {
+/// Keeps `promise` with what a future gives, or panics with, when that future is gone. For a task, which is cancelled if
+/// nobody wants the result any more.
+async fn keep<F: Future<Output: 'static>>(mut promise: Promise<F::Output>, make: impl FnOnce() -> F) {
+    let mut result = pin!(async {
         let mut future = pin!(Some(catch_payload(make)?));
         let polled = poll_fn(|cx| {
             let polled = future.as_mut().as_pin_mut().map(|future| catch_payload(|| future.poll(cx)));
@@ -138,8 +141,19 @@ async fn keep<F: Future<Output: 'static>>(promise: Promise<F::Output>, make: imp
         let result = polled.await;
         catch_payload(|| future.set(None))?;
         result
-    };
-    promise.settle(result.await.map_err(panicked));
+    });
+    let result = poll_fn(|cx| {
+        if promise.poll_cancelled(cx).is_pending() {
+            return result.as_mut().poll(cx);
+        }
+        // Nothing of this future is polled any more.
+        if let Some(task) = current_task() {
+            task.cancel();
+        }
+        Poll::Pending
+    });
+    let result = result.await;
+    promise.settle(result.map_err(panicked));
 }
 
 impl fmt::Debug for Remote {

@@ -164,14 +164,17 @@ fn a_callback_is_called_once_whoever_comes_first() {
     });
 }
 
+/// A task that sleeps until it is woken.
+struct Woken(Bell);
+
+impl Wake for Woken {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.wake();
+    }
+}
+
 #[test]
 fn a_task_that_polls_is_woken() {
-    struct Woken(Bell);
-    impl Wake for Woken {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.wake();
-        }
-    }
     loom::model(|| {
         let (promise, mut result) = ConcurrentFuture::<u8>::pair();
         let other = thread::spawn(move || promise.set_result(7));
@@ -185,5 +188,51 @@ fn a_task_that_polls_is_woken() {
             }
         }
         other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_cancellation_that_races_the_result_and_whoever_waits_has_one_outcome() {
+    loom::model(|| {
+        let (promise, result) = ConcurrentFuture::<u8>::pair();
+        let handle = result.cancel_handle();
+        let settling = thread::spawn(move || promise.set_result(7));
+        let cancelling = thread::spawn(move || handle.cancel());
+        let waited = result.wait();
+        settling.join().unwrap();
+        match waited {
+            Ok(value) => assert_eq!((value, cancelling.join().unwrap()), (7, false)),
+            Err(error) => assert!(error.is_cancelled() && cancelling.join().unwrap()),
+        }
+    });
+}
+
+#[test]
+fn a_cancellation_reaches_what_the_future_is_being_composed_of() {
+    loom::model(|| {
+        let (promise, first) = ConcurrentFuture::<u8>::pair();
+        let (second_promise, second) = ConcurrentFuture::<u8>::pair();
+        let composed = first.and_then(move |_| second);
+        let settling = thread::spawn(move || promise.set_result(1));
+        assert!(composed.cancel());
+        settling.join().unwrap();
+        // Cancelled, or dropped with the closure: in either case nobody waits for it.
+        second_promise.set_result(2);
+        assert!(composed.wait().unwrap_err().is_cancelled());
+    });
+}
+
+#[test]
+fn who_keeps_a_promise_is_woken_by_the_cancellation() {
+    loom::model(|| {
+        let (mut promise, result) = ConcurrentFuture::<u8>::pair();
+        let cancelling = thread::spawn(move || assert!(result.cancel()));
+        let woken = std::sync::Arc::new(Woken(Bell::default()));
+        let waker = std::task::Waker::from(std::sync::Arc::clone(&woken));
+        let mut cancelled = Box::pin(promise.cancelled());
+        while cancelled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            woken.0.sleep();
+        }
+        cancelling.join().unwrap();
     });
 }

@@ -116,9 +116,21 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         go_on: impl FnOnce(Result<T, E>) -> ConcurrentFuture<U, F> + Send + 'static,
     ) -> ConcurrentFuture<U, F> {
         let (promise, future) = ConcurrentFuture::pair();
-        self.chain(Box::new(move |result| match catch_payload(|| go_on(result)) {
-            Ok(inner) => inner.chain(Box::new(move |result| promise.settle(result))),
-            Err(payload) => promise.set_error(panicked(payload).into()),
+        promise.follow(self.upstream());
+        self.chain(Box::new(move |result| {
+            if promise.is_cancelled() {
+                return;
+            }
+            match catch_payload(|| go_on(result)) {
+                Ok(inner) => {
+                    // Cancelled while the closure ran.
+                    if !promise.follow(inner.upstream()) {
+                        inner.cancel();
+                    }
+                    inner.chain(Box::new(move |result| promise.settle(result)));
+                }
+                Err(payload) => promise.set_error(panicked(payload).into()),
+            }
         }));
         future
     }
@@ -129,6 +141,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         turn: impl FnOnce(Result<T, E>) -> Result<U, F> + Send + 'static,
     ) -> ConcurrentFuture<U, F> {
         let (promise, future) = ConcurrentFuture::pair_of(self.0.home.clone());
+        promise.follow(self.upstream());
         self.chain(Box::new(move |result| promise.settle_with(|| turn(result))));
         future
     }

@@ -2,6 +2,7 @@
 #![cfg(not(loom))]
 
 mod adversity;
+mod cancel_concurrent;
 mod concurrent;
 mod crowds;
 mod debug;
