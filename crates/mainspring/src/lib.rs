@@ -36,7 +36,8 @@
 //! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
 //!   [`EventLoop::create_server`]; [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
 //!   [`net::UnixStream`] are the same with `await`.
-//! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop.
+//! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop; [`sync::threadsafe`] is a
+//!   channel between threads.
 //! - [`pipe`] is for pipes and the standard streams: [`pipe::stdin`], [`EventLoop::connect_read_pipe`].
 //! - [`process`] runs and awaits child processes, with streams or with a
 //!   [`SubprocessProtocol`](process::SubprocessProtocol).

@@ -1,5 +1,6 @@
 //! Why a channel did not take or give a value. Shared by the kinds of channels.
 
+use super::queue::{GetError, PutError};
 use std::fmt;
 
 /// Nobody is left to receive; the value comes back.
@@ -134,3 +135,23 @@ impl fmt::Display for TryRecvError {
 }
 
 impl std::error::Error for TryRecvError {}
+
+/// A queue is what a channel is made of.
+impl<T> From<PutError<T>> for TrySendError<T> {
+    fn from(refused: PutError<T>) -> Self {
+        match refused {
+            PutError::Full(value) => TrySendError::Full(value),
+            PutError::ShutDown(value) => TrySendError::Closed(value),
+        }
+    }
+}
+
+/// A queue is what a channel is made of.
+impl From<GetError> for TryRecvError {
+    fn from(refused: GetError) -> Self {
+        match refused {
+            GetError::Empty => TryRecvError::Empty,
+            GetError::ShutDown => TryRecvError::Closed,
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! `Line`: who waits for something, in the order they came.
 //!
-//! The primitives of this module are a state and one or two lines behind one `RefCell`. A line calls nobody: it
+//! The primitives of this module are a state and one or two lines behind one [`StateCell`]. A line calls nobody: it
 //! says whom to wake, and [`wake_chosen`] wakes them when nothing is borrowed.
 //!
 //! # Rules
@@ -16,8 +16,8 @@
 //! - Wakers are foreign code. They are cloned, called and dropped outside; what a function here takes out, it hands
 //!   to its caller.
 
+use super::state_cell::StateCell;
 use slab::Slab;
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Waker};
 
@@ -289,23 +289,23 @@ impl<N> Default for Line<N> {
 
 /// Has the place wake the task of `cx` when it is chosen. The waker's clone may call in, so afterwards the place may be
 /// chosen: look again.
-pub(crate) fn keep_waker<S, N>(
-    state: &RefCell<S>,
-    line: impl Fn(&mut S) -> &mut Line<N>,
+pub(crate) fn keep_waker<C: StateCell, N>(
+    state: &C,
+    line: impl Fn(&mut C::State) -> &mut Line<N>,
     key: &Key,
     cx: &Context<'_>,
 ) {
-    if line(&mut state.borrow_mut()).has_waker(key, cx.waker()) {
+    if line(&mut state.open()).has_waker(key, cx.waker()) {
         return;
     }
     let waker = cx.waker().clone();
-    let former = line(&mut state.borrow_mut()).replace_waker(key, waker);
+    let former = line(&mut state.open()).replace_waker(key, waker);
     drop(former);
 }
 
 /// Wakes everybody who was chosen and not woken yet.
-pub(crate) fn wake_chosen<S, N>(state: &RefCell<S>, line: impl Fn(&mut S) -> &mut Line<N>) {
-    wake_each(|| line(&mut state.borrow_mut()).next_to_wake());
+pub(crate) fn wake_chosen<C: StateCell, N>(state: &C, line: impl Fn(&mut C::State) -> &mut Line<N>) {
+    wake_each(|| line(&mut state.open()).next_to_wake());
 }
 
 /// Wakes whom `next` gives until it gives nobody. A waker that panics does not keep the others from being woken; the

@@ -10,9 +10,11 @@
 //! | `Queue`, `LifoQueue`, `PriorityQueue` | [`Queue`], [`LifoQueue`], [`PriorityQueue`] | |
 //! | | [`RwLock`], [`Notify`], [`OnceCell`] | the same |
 //! | | [`mpsc`], [`oneshot`], [`watch`], [`broadcast`] | the same |
+//! | `call_soon_threadsafe` for values | [`threadsafe`]: a channel from thread to thread | `mpsc` |
 //!
-//! Nothing here uses atomics or knows of a loop: these are for tasks of one thread, on whatever polls them. From other
-//! threads a loop is reached by [`Remote`](crate::Remote).
+//! Nothing here uses atomics or knows of a loop: these are for tasks of one thread, on whatever polls them. The exception
+//! is [`threadsafe`], whose halves may be on different threads, with or without a loop. From other threads a loop is
+//! reached by [`Remote`](crate::Remote) as well.
 //!
 //! # What holds for all of them
 //!
@@ -40,6 +42,8 @@ mod permits;
 mod queue;
 mod rw_lock;
 mod semaphore;
+pub(crate) mod state_cell;
+pub mod threadsafe;
 pub(crate) mod wait_list;
 pub mod watch;
 

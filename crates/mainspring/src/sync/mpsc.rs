@@ -28,9 +28,9 @@
 pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 
 use super::line::Key;
-use super::queue::{Fifo, Get, GetError, Put, PutError, Queue};
+use super::queue::{Fifo, Get, Put, Queue, QueueCell, State};
 use super::wait_list::WaitList;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -170,7 +170,7 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
-        Sending(Put::new(&self.channel.queue, value))
+        Sending(Put::new(self.channel.queue.cell(), value))
     }
 
     /// Sends a value if there is room.
@@ -185,10 +185,7 @@ impl<T> Sender<T> {
     /// assert_eq!(sender.try_send(3), Err(TrySendError::Closed(3)));
     /// ```
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        self.channel.queue.put_nowait(value).map_err(|refused| match refused {
-            PutError::Full(value) => TrySendError::Full(value),
-            PutError::ShutDown(value) => TrySendError::Closed(value),
-        })
+        self.channel.queue.put_nowait(value).map_err(TrySendError::from)
     }
 
     /// Whether the receiver is gone, or has closed the channel.
@@ -282,7 +279,7 @@ impl<T> Receiver<T> {
     /// ```
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
         self.leave();
-        Receiving(Get::new(&self.channel.queue))
+        Receiving(Get::new(self.channel.queue.cell()))
     }
 
     /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value.
@@ -297,7 +294,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok)
+        self.channel.queue.cell().poll_get(&mut self.key, cx).map(Result::ok)
     }
 
     /// The next value, if there is one.
@@ -313,10 +310,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        self.channel.queue.get_nowait().map_err(|refused| match refused {
-            GetError::Empty => TryRecvError::Empty,
-            GetError::ShutDown => TryRecvError::Closed,
-        })
+        self.channel.queue.get_nowait().map_err(TryRecvError::from)
     }
 
     /// Takes no more values. Those that were sent can still be received.
@@ -350,13 +344,16 @@ impl<T> Receiver<T> {
     }
 
     fn leave(&mut self) {
-        self.channel.queue.leave_getters(&mut self.key);
+        self.channel.queue.cell().leave_getters(&mut self.key);
     }
 }
 
+/// Where the queue of a channel has its state.
+type QueueCellOf<T> = RefCell<State<T, Fifo<T>>>;
+
 /// The wait of [`Sender::send`]. It stands here, and not in an `async fn`, to be polled without a layer in between; so does
 /// [`Receiving`].
-struct Sending<'a, T>(Put<'a, T, Fifo<T>>);
+struct Sending<'a, T>(Put<'a, T, Fifo<T>, QueueCellOf<T>>);
 
 impl<T> Future for Sending<'_, T> {
     type Output = Result<(), SendError<T>>;
@@ -367,7 +364,7 @@ impl<T> Future for Sending<'_, T> {
 }
 
 /// The wait of [`Receiver::recv`].
-struct Receiving<'a, T>(Get<'a, T, Fifo<T>>);
+struct Receiving<'a, T>(Get<'a, T, Fifo<T>, QueueCellOf<T>>);
 
 impl<T> Future for Receiving<'_, T> {
     type Output = Option<T>;

@@ -11,16 +11,25 @@
 //! [`wake_one`](WaitList::wake_one) had chosen, the turn goes to the next.
 
 use super::line::{self, Key, Line};
+use super::state_cell::StateCell;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Tasks that wait to be woken. It takes two words until somebody does: most lists of a connection are never used.
+///
+/// It is for the tasks of one thread, unless it is made with the [`StateCell`] of many.
 #[derive(Default)]
-pub(crate) struct WaitList(RefCell<Option<Box<Line<Turn>>>>);
+pub(crate) struct WaitList<C: Cell = RefCell<Slot>>(C);
 
-fn line(line: &mut Option<Box<Line<Turn>>>) -> &mut Line<Turn> {
+pub(crate) type Slot = Option<Box<Line<Turn>>>;
+
+/// Where the line is.
+pub(crate) trait Cell: StateCell<State = Slot> {}
+impl<C: StateCell<State = Slot>> Cell for C {}
+
+fn line(line: &mut Slot) -> &mut Line<Turn> {
     line.get_or_insert_default()
 }
 
@@ -35,8 +44,8 @@ pub(crate) struct Seat(Option<Key>);
 
 /// The wait of [`WaitList::wait`].
 #[must_use = "nothing waits until it is awaited"]
-pub(crate) struct Wait<'a> {
-    list: &'a WaitList,
+pub(crate) struct Wait<'a, C: Cell = RefCell<Slot>> {
+    list: &'a WaitList<C>,
     seat: Seat,
 }
 
@@ -44,9 +53,11 @@ impl WaitList {
     pub(crate) const fn new() -> Self {
         WaitList(RefCell::new(None))
     }
+}
 
+impl<C: Cell> WaitList<C> {
     /// Waits until it is woken. It stands in the list from when it is first polled; dropping it leaves no trace.
-    pub(crate) fn wait(&self) -> Wait<'_> {
+    pub(crate) fn wait(&self) -> Wait<'_, C> {
         Wait { list: self, seat: Seat::default() }
     }
 
@@ -61,7 +72,7 @@ impl WaitList {
                     return Poll::Ready(result);
                 }
                 let key = self.key(&mut wait.seat);
-                let mut slot = self.0.borrow_mut();
+                let mut slot = self.0.open();
                 let line = line(&mut slot);
                 if line.is_chosen(key) {
                     line.stand_again(key);
@@ -87,17 +98,17 @@ impl WaitList {
 
     fn poll_chosen(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
         line::keep_waker(&self.0, line, key, cx);
-        if line(&mut self.0.borrow_mut()).is_chosen(key) { Poll::Ready(()) } else { Poll::Pending }
+        if line(&mut self.0.open()).is_chosen(key) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn key<'a>(&self, seat: &'a mut Seat) -> &'a Key {
-        seat.0.get_or_insert_with(|| line(&mut self.0.borrow_mut()).join(Turn::default(), None))
+        seat.0.get_or_insert_with(|| line(&mut self.0.open()).join(Turn::default(), None))
     }
 
     /// Leaves the seat, with what it was woken for.
     fn take_turn(&self, seat: &mut Seat) {
         if let Some(key) = seat.0.take() {
-            let left = line(&mut self.0.borrow_mut()).leave(key);
+            let left = line(&mut self.0.open()).leave(key);
             drop(left);
         }
     }
@@ -105,7 +116,7 @@ impl WaitList {
     /// Gives the seat up. If it was this one's turn, it is the next one's; `true` if there is nobody to have it.
     pub(crate) fn leave(&self, seat: &mut Seat) -> bool {
         let Some(key) = seat.0.take() else { return false };
-        let left = line(&mut self.0.borrow_mut()).leave(key);
+        let left = line(&mut self.0.open()).leave(key);
         left.was_chosen && left.note == Turn(true) && !self.wake_one()
     }
 
@@ -116,7 +127,7 @@ impl WaitList {
 
     /// Wakes the first `count`, or all if they are fewer, and says how many.
     pub(crate) fn wake(&self, count: usize) -> usize {
-        let mut slot = self.0.borrow_mut();
+        let mut slot = self.0.open();
         let Some(line) = slot.as_mut() else { return 0 };
         let mut chosen = 0;
         while chosen < count
@@ -132,21 +143,21 @@ impl WaitList {
 
     /// Wakes all who wait now, in the order they came.
     pub(crate) fn wake_all(&self) {
-        match self.0.borrow_mut().as_mut() {
-            Some(line) => line.choose_all(),
-            None => return,
-        }
-        line::wake_chosen(&self.0, line);
+        let mut slot = self.0.open();
+        let Some(line) = slot.as_mut() else { return };
+        line.choose_all();
+        drop(slot);
+        line::wake_chosen(&self.0, self::line);
     }
 
     /// How many wait and were not woken.
     pub(crate) fn waiting(&self) -> usize {
-        self.0.borrow().as_ref().map_or(0, |line| line.waiting())
+        self.0.open().as_ref().map_or(0, |line| line.waiting())
     }
 }
 
 /// Waiting in steps, for who has something to do in between.
-impl Wait<'_> {
+impl<C: Cell> Wait<'_, C> {
     /// Stands in the list from now on.
     pub(crate) fn enter(&mut self) {
         self.list.key(&mut self.seat);
@@ -163,7 +174,7 @@ impl Wait<'_> {
     }
 }
 
-impl Future for Wait<'_> {
+impl<C: Cell> Future for Wait<'_, C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -172,7 +183,7 @@ impl Future for Wait<'_> {
     }
 }
 
-impl Drop for Wait<'_> {
+impl<C: Cell> Drop for Wait<'_, C> {
     fn drop(&mut self) {
         self.list.leave(&mut self.seat);
     }

@@ -8,3 +8,4 @@ mod models;
 mod queues;
 mod reentrancy;
 mod support;
+mod threadsafe;

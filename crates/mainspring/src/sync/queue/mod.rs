@@ -9,8 +9,8 @@ pub use errors::{DoneTooOften, GetError, PutError, QueueShutDown};
 pub use order::{Fifo, LeastFirst, Lifo, Order};
 
 use super::wait_list::WaitList;
-pub(in crate::sync) use polling::{Get, Put};
-use state::State;
+pub(in crate::sync) use polling::{Get, Put, QueueCell};
+pub(in crate::sync) use state::State;
 use std::cell::RefCell;
 use std::fmt;
 
@@ -125,7 +125,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn put(&self, item: T) -> impl Future<Output = Result<(), QueueShutDown<T>>> {
-        Put::new(self, item)
+        Put::new(&self.state, item)
     }
 
     /// Puts an item if there is room.
@@ -139,18 +139,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// assert!(queue.full() && queue.qsize() == queue.maxsize());
     /// ```
     pub fn put_nowait(&self, item: T) -> Result<(), PutError<T>> {
-        let mut state = self.state.borrow_mut();
-        if state.is_shut_down {
-            return Err(PutError::ShutDown(item));
-        }
-        if state.room() == 0 {
-            return Err(PutError::Full(item));
-        }
-        state.put(item);
-        let to_wake = state.settle();
-        drop(state);
-        self.wake(to_wake);
-        Ok(())
+        self.state.put_nowait(item)
     }
 
     /// The next item, and waits for one if there is none. [`QueueShutDown`] if the queue is shut down and has none left.
@@ -172,7 +161,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn get(&self) -> impl Future<Output = Result<T, QueueShutDown>> {
-        Get::new(self)
+        Get::new(&self.state)
     }
 
     /// The next item, if there is one.
@@ -188,14 +177,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// assert!(queue.empty());
     /// ```
     pub fn get_nowait(&self) -> Result<T, GetError> {
-        let mut state = self.state.borrow_mut();
-        let Some(item) = state.store.get() else {
-            return Err(if state.is_shut_down { GetError::ShutDown } else { GetError::Empty });
-        };
-        let to_wake = state.settle();
-        drop(state);
-        self.wake(to_wake);
-        Ok(item)
+        self.state.get_nowait()
     }
 
     /// How many items are there.
@@ -294,16 +276,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// ```
     pub fn shutdown(&self, immediate: bool) {
         // Items are dropped last: what their destructors do finds a queue that is whole, and nobody left to wake.
-        let mut dropped = O::default();
-        let mut state = self.state.borrow_mut();
-        let to_wake = state.shut_down();
-        if immediate {
-            std::mem::swap(&mut state.store, &mut dropped);
-            state.unfinished = state.unfinished.saturating_sub(dropped.len());
-        }
-        let is_all = state.unfinished == 0;
-        drop(state);
-        self.wake(to_wake);
+        let (dropped, is_all) = self.state.shut_down(immediate);
         if is_all {
             self.joining.wake_all();
         }
@@ -316,6 +289,13 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     }
 }
 
+impl<T, O: Order<T>> OrderedQueue<T, O> {
+    /// The state, for a channel that waits for it in its own way.
+    pub(in crate::sync) fn cell(&self) -> &RefCell<State<T, O>> {
+        &self.state
+    }
+}
+
 /// A queue for any number of items.
 impl<T, O: Order<T>> Default for OrderedQueue<T, O> {
     fn default() -> Self {
@@ -325,14 +305,6 @@ impl<T, O: Order<T>> Default for OrderedQueue<T, O> {
 
 impl<T, O: Order<T>> fmt::Debug for OrderedQueue<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state.borrow();
-        f.debug_struct("Queue")
-            .field("maxsize", &state.maxsize)
-            .field("items", &state.store.len())
-            .field("getting", &state.getters.waiting())
-            .field("putting", &state.putters.waiting())
-            .field("unfinished", &state.unfinished)
-            .field("shut_down", &state.is_shut_down)
-            .finish_non_exhaustive()
+        self.state.borrow().fmt(f)
     }
 }

@@ -1,21 +1,66 @@
-//! How a queue is waited for, in steps: below the futures of a queue and the halves of a channel.
+//! What is done with a queue, in steps: below the queues themselves, their futures, and the halves of the channels,
+//! whether they are on one thread or on many.
 
 use super::state::{State, ToWake};
-use super::{Order, OrderedQueue, QueueShutDown};
+use super::{GetError, Order, PutError, QueueShutDown};
 use crate::sync::line::{self, Key, Line};
+use crate::sync::state_cell::StateCell;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-impl<T, O: Order<T>> OrderedQueue<T, O> {
+/// The state of a queue, wherever it is.
+pub(in crate::sync) trait QueueCell<T, O: Order<T>>: StateCell<State = State<T, O>> {
+    /// Puts an item if there is room.
+    fn put_nowait(&self, item: T) -> Result<(), PutError<T>> {
+        let mut state = self.open();
+        if state.is_shut_down {
+            return Err(PutError::ShutDown(item));
+        }
+        if state.room() == 0 {
+            return Err(PutError::Full(item));
+        }
+        state.put(item);
+        let to_wake = state.settle();
+        drop(state);
+        self.wake(to_wake);
+        Ok(())
+    }
+
+    /// Takes the next item if there is one.
+    fn get_nowait(&self) -> Result<T, GetError> {
+        let mut state = self.open();
+        let Some(item) = state.store.get() else {
+            return Err(if state.is_shut_down { GetError::ShutDown } else { GetError::Empty });
+        };
+        let to_wake = state.settle();
+        drop(state);
+        self.wake(to_wake);
+        Ok(item)
+    }
+
+    /// Takes no more items, and tells those who wait. `immediate` takes those out that are there: they are handed to the
+    /// caller, with whether all that were ever put are done then.
+    #[must_use = "items are the program's: they are dropped when nothing is left to do"]
+    fn shut_down(&self, immediate: bool) -> (O, bool) {
+        let mut dropped = O::default();
+        let mut state = self.open();
+        let to_wake = state.shut_down();
+        if immediate {
+            std::mem::swap(&mut state.store, &mut dropped);
+            state.unfinished = state.unfinished.saturating_sub(dropped.len());
+        }
+        let is_all = state.unfinished == 0;
+        drop(state);
+        self.wake(to_wake);
+        (dropped, is_all)
+    }
+
     /// Takes an item, or takes or keeps the place that `key` stands for.
-    pub(in crate::sync) fn poll_get(
-        &self,
-        key: &mut Option<Key>,
-        cx: &Context<'_>,
-    ) -> Poll<Result<T, QueueShutDown>> {
+    fn poll_get(&self, key: &mut Option<Key>, cx: &Context<'_>) -> Poll<Result<T, QueueShutDown>> {
         let mut waker = None;
         loop {
-            let mut state = self.state.borrow_mut();
+            let mut state = self.open();
             let is_chosen = key.as_ref().map(|key| state.getters.is_chosen(key));
             let may_take = match is_chosen {
                 None => state.has_free_item(),
@@ -49,7 +94,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     ) -> Poll<Result<(), QueueShutDown<T>>> {
         let mut waker = None;
         loop {
-            let mut state = self.state.borrow_mut();
+            let mut state = self.open();
             let is_chosen = key.as_ref().map(|key| state.putters.is_chosen(key));
             let may_put = match is_chosen {
                 None => state.has_free_room(),
@@ -83,7 +128,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
 
     /// Gives up the place of a getter: what it was promised is for the next.
     #[inline(always)]
-    pub(in crate::sync) fn leave_getters(&self, key: &mut Option<Key>) {
+    fn leave_getters(&self, key: &mut Option<Key>) {
         self.leave(|state| &mut state.getters, key);
     }
 
@@ -96,7 +141,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
 
     #[cold]
     fn leave_place(&self, line: impl Fn(&mut State<T, O>) -> &mut Line, key: Key) {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.open();
         let left = line(&mut state).leave(key);
         let to_wake = state.settle();
         drop(state);
@@ -106,18 +151,20 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
 
     /// Wakes everybody who was promised something.
     #[inline]
-    pub(super) fn wake(&self, to_wake: ToWake) {
+    fn wake(&self, to_wake: ToWake) {
         let ToWake { mut first, are_more } = to_wake;
         if are_more {
             line::wake_each(|| match first.take() {
                 Some(waker) => Some(Some(waker)),
-                None => self.state.borrow_mut().next_to_wake(),
+                None => self.open().next_to_wake(),
             });
         } else if let Some(waker) = first {
             waker.wake();
         }
     }
 }
+
+impl<T, O: Order<T>, C: StateCell<State = State<T, O>>> QueueCell<T, O> for C {}
 
 /// Waits in the place of `key`, or takes one. `false` if it needs a waker for that: one is to be cloned, which may call
 /// in, and everything to be looked at again.
@@ -143,19 +190,20 @@ fn wait(line: &mut Line, key: &mut Option<Key>, waker: &mut Option<Waker>, cx: &
     }
 }
 
-/// The wait of [`OrderedQueue::get`].
-pub(in crate::sync) struct Get<'a, T, O: Order<T>> {
-    queue: &'a OrderedQueue<T, O>,
+/// The wait of [`OrderedQueue::get`](super::OrderedQueue::get).
+pub(in crate::sync) struct Get<'a, T, O: Order<T>, C: QueueCell<T, O>> {
+    queue: &'a C,
     key: Option<Key>,
+    order: PhantomData<fn(O) -> T>,
 }
 
-impl<'a, T, O: Order<T>> Get<'a, T, O> {
-    pub(in crate::sync) fn new(queue: &'a OrderedQueue<T, O>) -> Self {
-        Get { queue, key: None }
+impl<'a, T, O: Order<T>, C: QueueCell<T, O>> Get<'a, T, O, C> {
+    pub(in crate::sync) fn new(queue: &'a C) -> Self {
+        Get { queue, key: None, order: PhantomData }
     }
 }
 
-impl<T, O: Order<T>> Future for Get<'_, T, O> {
+impl<T, O: Order<T>, C: QueueCell<T, O>> Future for Get<'_, T, O, C> {
     type Output = Result<T, QueueShutDown>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -164,38 +212,39 @@ impl<T, O: Order<T>> Future for Get<'_, T, O> {
     }
 }
 
-impl<T, O: Order<T>> Drop for Get<'_, T, O> {
+impl<T, O: Order<T>, C: QueueCell<T, O>> Drop for Get<'_, T, O, C> {
     fn drop(&mut self) {
         self.queue.leave_getters(&mut self.key);
     }
 }
 
-/// The wait of [`OrderedQueue::put`].
-pub(in crate::sync) struct Put<'a, T, O: Order<T>> {
-    queue: &'a OrderedQueue<T, O>,
+/// The wait of [`OrderedQueue::put`](super::OrderedQueue::put).
+pub(in crate::sync) struct Put<'a, T, O: Order<T>, C: QueueCell<T, O>> {
+    queue: &'a C,
     item: Option<T>,
     key: Option<Key>,
+    order: PhantomData<fn(O)>,
 }
 
-impl<'a, T, O: Order<T>> Put<'a, T, O> {
-    pub(in crate::sync) fn new(queue: &'a OrderedQueue<T, O>, item: T) -> Self {
-        Put { queue, item: Some(item), key: None }
+impl<'a, T, O: Order<T>, C: QueueCell<T, O>> Put<'a, T, O, C> {
+    pub(in crate::sync) fn new(queue: &'a C, item: T) -> Self {
+        Put { queue, item: Some(item), key: None, order: PhantomData }
     }
 }
 
 /// The item is moved, and never pinned.
-impl<T, O: Order<T>> Unpin for Put<'_, T, O> {}
+impl<T, O: Order<T>, C: QueueCell<T, O>> Unpin for Put<'_, T, O, C> {}
 
-impl<T, O: Order<T>> Future for Put<'_, T, O> {
+impl<T, O: Order<T>, C: QueueCell<T, O>> Future for Put<'_, T, O, C> {
     type Output = Result<(), QueueShutDown<T>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Put { queue, item, key } = &mut *self;
+        let Put { queue, item, key, .. } = &mut *self;
         queue.poll_put(item, key, cx)
     }
 }
 
-impl<T, O: Order<T>> Drop for Put<'_, T, O> {
+impl<T, O: Order<T>, C: QueueCell<T, O>> Drop for Put<'_, T, O, C> {
     fn drop(&mut self) {
         self.queue.leave(|state| &mut state.putters, &mut self.key);
     }

@@ -12,13 +12,14 @@
 
 use super::Order;
 use crate::sync::line::Line;
+use std::fmt;
 use std::marker::PhantomData;
 use std::task::Waker;
 
-pub(super) struct State<T, O> {
-    pub(super) store: O,
-    pub(super) maxsize: usize,
-    pub(super) is_shut_down: bool,
+pub(in crate::sync) struct State<T, O> {
+    pub(in crate::sync) store: O,
+    pub(in crate::sync) maxsize: usize,
+    pub(in crate::sync) is_shut_down: bool,
     /// Items put and not yet done.
     pub(super) unfinished: usize,
     pub(super) getters: Line,
@@ -27,7 +28,7 @@ pub(super) struct State<T, O> {
 }
 
 impl<T, O: Order<T>> State<T, O> {
-    pub(super) fn new(maxsize: usize) -> Self {
+    pub(in crate::sync) fn new(maxsize: usize) -> Self {
         State {
             store: O::default(),
             maxsize,
@@ -40,11 +41,11 @@ impl<T, O: Order<T>> State<T, O> {
     }
 
     /// How many more items there is room for.
-    pub(super) fn room(&self) -> usize {
+    pub(in crate::sync) fn room(&self) -> usize {
         if self.maxsize == 0 { usize::MAX } else { self.maxsize.saturating_sub(self.store.len()) }
     }
 
-    pub(super) fn has_item(&self) -> bool {
+    pub(in crate::sync) fn has_item(&self) -> bool {
         !self.store.is_empty()
     }
 
@@ -112,8 +113,21 @@ fn choose(line: &mut Line, first: &mut Option<Waker>) {
 
 /// Who is to be woken when nothing is borrowed.
 #[must_use]
-pub(super) struct ToWake {
+pub(in crate::sync) struct ToWake {
     pub(super) first: Option<Waker>,
     /// More are in the lines.
     pub(super) are_more: bool,
+}
+
+impl<T, O: Order<T>> fmt::Debug for State<T, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("maxsize", &self.maxsize)
+            .field("items", &self.store.len())
+            .field("getting", &self.getters.waiting())
+            .field("putting", &self.putters.waiting())
+            .field("unfinished", &self.unfinished)
+            .field("shut_down", &self.is_shut_down)
+            .finish_non_exhaustive()
+    }
 }

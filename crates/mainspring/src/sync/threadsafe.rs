@@ -1,0 +1,107 @@
+//! A channel that crosses threads: asyncio's "threadsafe", for values.
+//!
+//! Many send, from any thread, with or without a loop; one receives, on a loop or on a thread of its own. It is
+//! [`mpsc`](super::mpsc) with both halves `Send` (and `Sync`), if the values are. Between tasks of one loop `mpsc` costs
+//! less.
+//!
+//! ```
+//! use mainspring::sync::threadsafe;
+//!
+//! let (sender, mut receiver) = threadsafe::channel(2);
+//! let workers: Vec<_> = (0..3)
+//!     .map(|number| {
+//!         let sender = sender.clone();
+//!         std::thread::spawn(move || sender.blocking_send(number * 10).unwrap())
+//!     })
+//!     .collect();
+//! drop(sender);
+//! let sum = mainspring::run(async move {
+//!     let mut sum = 0;
+//!     while let Some(number) = receiver.recv().await {
+//!         sum += number;
+//!     }
+//!     sum
+//! })?;
+//! assert_eq!(sum, 30);
+//! # workers.into_iter().for_each(|worker| worker.join().unwrap());
+//! # Ok::<(), mainspring::Error>(())
+//! ```
+//!
+//! - **What is accepted is received**, in the order of the accepting, as long as the receiver is there. What is not
+//!   accepted comes back in the error.
+//! - **Fair.** Tasks and threads that wait for room stand in one line.
+//! - **A loop waits for it.** While a task waits to receive or to send, its loop is not idle: the other half may be on any
+//!   thread. So [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) and
+//!   [`Runtime::shutdown`](crate::Runtime::shutdown) go on until the senders are dropped, or the channel is closed.
+
+mod receiver;
+mod sender;
+mod waiting;
+
+pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
+pub use receiver::Receiver;
+pub use sender::{Sender, UnboundedSender};
+
+use super::queue::{Fifo, State};
+use super::wait_list::{self, WaitList};
+use crate::loom_shim::Mutex;
+use crate::loom_shim::atomic::AtomicUsize;
+use std::sync::Arc;
+
+/// A channel that holds up to `capacity` values, one at least.
+///
+/// ```
+/// use mainspring::sync::threadsafe;
+///
+/// let (sender, mut receiver) = threadsafe::channel(1);
+/// let other = std::thread::spawn(move || {
+///     for number in [1, 2, 3] {
+///         sender.blocking_send(number).unwrap();
+///     }
+/// });
+/// assert_eq!(mainspring::run(async { receiver.recv().await })?, Some(1));
+/// // Also without a loop.
+/// assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(2), Some(3)));
+/// assert_eq!(receiver.blocking_recv(), None);
+/// # other.join().unwrap();
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let channel = Channel::shared(capacity.max(1));
+    (Sender::new(Arc::clone(&channel)), Receiver::new(channel))
+}
+
+/// A channel that holds any number of values, so that sending never waits.
+///
+/// ```
+/// use mainspring::sync::threadsafe;
+///
+/// let (sender, mut receiver) = threadsafe::unbounded_channel();
+/// std::thread::spawn(move || sender.send("from there")).join().unwrap().unwrap();
+/// assert_eq!(mainspring::run(async move { receiver.recv().await })?, Some("from there"));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
+    let channel = Channel::shared(0);
+    (UnboundedSender::new(Sender::new(Arc::clone(&channel))), Receiver::new(channel))
+}
+
+/// What a queue has behind a lock.
+type QueueMutex<T> = Mutex<State<T, Fifo<T>>>;
+
+struct Channel<T> {
+    queue: QueueMutex<T>,
+    senders: AtomicUsize,
+    /// Who waits for the receiver to close.
+    closing: WaitList<Mutex<wait_list::Slot>>,
+}
+
+impl<T> Channel<T> {
+    fn shared(maxsize: usize) -> Arc<Self> {
+        Arc::new(Channel {
+            queue: Mutex::new(State::new(maxsize)),
+            senders: AtomicUsize::new(1),
+            closing: WaitList::default(),
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! The receiving half.
+
+use super::waiting::{Receiving, Stay, block_on};
+use super::{Channel, TryRecvError};
+use crate::sync::line::Key;
+use crate::sync::queue::{Get, Order, QueueCell};
+use crate::sync::state_cell::StateCell;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The receiving half of [`channel`](super::channel) and [`unbounded_channel`](super::unbounded_channel). It is `Send`
+/// and `Sync` if `T` is `Send`, so any loop may have it, and any thread.
+///
+/// ```
+/// use mainspring::sync::threadsafe;
+///
+/// let (sender, mut receiver) = threadsafe::channel(4);
+/// std::thread::spawn(move || sender.blocking_send("hello")).join().unwrap()?;
+/// assert_eq!((receiver.len(), receiver.is_empty()), (1, false));
+/// mainspring::run(async {
+///     assert_eq!(receiver.recv().await, Some("hello"));
+///     assert_eq!(receiver.recv().await, None, "nobody is left to send");
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Receiver<T> {
+    channel: Arc<Channel<T>>,
+    /// The place of [`Receiver::poll_recv`].
+    key: Option<Key>,
+    stay: Stay,
+}
+
+impl<T> Receiver<T> {
+    pub(super) fn new(channel: Arc<Channel<T>>) -> Self {
+        Receiver { channel, key: None, stay: Stay::default() }
+    }
+
+    /// The next value; `None` when nobody is left to send and all that was sent is received.
+    ///
+    /// Cancel safety: no value is lost.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(1);
+    /// let other = std::thread::spawn(move || (1..=3).try_for_each(|n| sender.blocking_send(n)));
+    /// let sum = mainspring::run(async {
+    ///     let mut sum = 0;
+    ///     while let Some(number) = receiver.recv().await {
+    ///         sum += number;
+    ///     }
+    ///     sum
+    /// })?;
+    /// assert_eq!(sum, 6);
+    /// # other.join().unwrap().unwrap();
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
+        self.leave();
+        Receiving { get: Get::new(&self.channel.queue), stay: Stay::default() }
+    }
+
+    /// [`recv`](Receiver::recv), for threads without a loop: blocks until there is a value. On a thread whose loop is to
+    /// send it, that would be for ever.
+    pub fn blocking_recv(&mut self) -> Option<T> {
+        block_on(self.recv())
+    }
+
+    /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value, and its loop
+    /// stays until this is ready.
+    ///
+    /// ```
+    /// # use std::future::poll_fn;
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(1);
+    /// std::thread::spawn(move || sender.blocking_send(7));
+    /// mainspring::run(async move {
+    ///     assert_eq!(poll_fn(|cx| receiver.poll_recv(cx)).await, Some(7));
+    /// })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let polled = self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok);
+        self.stay.after(polled)
+    }
+
+    /// The next value, if there is one.
+    ///
+    /// ```
+    /// use mainspring::sync::threadsafe::{channel, TryRecvError};
+    ///
+    /// let (sender, mut receiver) = channel(1);
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    /// sender.try_send('a').unwrap();
+    /// drop(sender);
+    /// assert_eq!(receiver.try_recv(), Ok('a'));
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        self.channel.queue.get_nowait().map_err(TryRecvError::from)
+    }
+
+    /// Takes no more values: who sends one gets it back. Those that were accepted can still be received.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(2);
+    /// sender.try_send(1).unwrap();
+    /// receiver.close();
+    /// assert!(sender.try_send(2).is_err());
+    /// assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(1), None));
+    /// ```
+    pub fn close(&mut self) {
+        let (nothing, _) = self.channel.queue.shut_down(false);
+        drop(nothing);
+        self.channel.closing.wake_all();
+    }
+
+    /// How many values wait to be received.
+    pub fn len(&self) -> usize {
+        self.channel.queue.open().store.len()
+    }
+
+    /// Whether no value waits to be received.
+    pub fn is_empty(&self) -> bool {
+        !self.channel.queue.open().has_item()
+    }
+
+    fn leave(&mut self) {
+        self.channel.queue.leave_getters(&mut self.key);
+        self.stay = Stay::default();
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.leave();
+        // Senders learn of it before the values are dropped, whose destructors are not ours.
+        self.close();
+        let (values, _) = self.channel.queue.shut_down(true);
+        drop(values);
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}

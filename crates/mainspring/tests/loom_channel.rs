@@ -1,0 +1,77 @@
+//! Models of the channel that crosses threads: loom runs through every interleaving of its locks.
+//! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_channel`.
+#![cfg(loom)]
+
+use loom::thread;
+use mainspring::sync::threadsafe::{self, SendError};
+
+#[test]
+fn a_receiver_that_waits_gets_every_value_and_then_the_end() {
+    loom::model(|| {
+        let (sender, mut receiver) = threadsafe::unbounded_channel();
+        let sending = thread::spawn(move || {
+            sender.send(1).unwrap();
+            sender.send(2).unwrap();
+        });
+        assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(1), Some(2)));
+        assert_eq!(receiver.blocking_recv(), None);
+        sending.join().unwrap();
+    });
+}
+
+#[test]
+fn a_sender_that_waits_gets_the_room_that_comes_free() {
+    loom::model(|| {
+        let (sender, mut receiver) = threadsafe::channel(1);
+        let sending = thread::spawn(move || {
+            sender.blocking_send(1).unwrap();
+            sender.blocking_send(2).unwrap();
+        });
+        assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(1), Some(2)));
+        sending.join().unwrap();
+    });
+}
+
+#[test]
+fn the_last_sender_ends_the_channel_behind_what_all_have_sent() {
+    let mut model = loom::model::Builder::new();
+    // Every interleaving of so many steps would take an hour.
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let (sender, mut receiver) = threadsafe::unbounded_channel();
+        let other = sender.clone();
+        let senders = [thread::spawn(move || sender.send(1)), thread::spawn(move || other.send(2))];
+        let mut sum = 0;
+        while let Some(value) = receiver.blocking_recv() {
+            sum += value;
+        }
+        assert_eq!(sum, 3);
+        senders.into_iter().for_each(|sender| sender.join().unwrap().unwrap());
+    });
+}
+
+#[test]
+fn a_value_is_accepted_or_comes_back_when_the_receiver_goes() {
+    loom::model(|| {
+        let (sender, mut receiver) = threadsafe::channel(1);
+        let sending = thread::spawn(move || (sender.blocking_send(1), sender.blocking_send(2)));
+        receiver.close();
+        let received: Vec<i32> = std::iter::from_fn(|| receiver.blocking_recv()).collect();
+        match sending.join().unwrap() {
+            (Ok(()), Err(SendError(2))) => assert_eq!(received, [1]),
+            (Err(SendError(1)), Err(SendError(2))) => assert!(received.is_empty()),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn a_sender_that_waits_is_told_when_the_receiver_is_dropped() {
+    loom::model(|| {
+        let (sender, receiver) = threadsafe::channel(1);
+        sender.try_send(1).unwrap();
+        let sending = thread::spawn(move || sender.blocking_send(2));
+        drop(receiver);
+        assert_eq!(sending.join().unwrap(), Err(SendError(2)));
+    });
+}
