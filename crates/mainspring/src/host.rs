@@ -22,6 +22,8 @@ use std::task::Waker;
 pub(crate) enum Call {
     /// A closure with a handle to cancel it.
     Handle(Rc<dyn Callback>),
+    /// The same, for when its time has come, in the lane where it then waits its turn.
+    Timer(Lane, Rc<dyn Callback>),
     /// A closure nobody can cancel: it came from another thread.
     Once(Box<dyn FnOnce()>),
     /// One step of a task.
@@ -164,7 +166,7 @@ impl RustHost {
     #[inline(always)]
     fn run(&self, call: Call) {
         let ran = match call {
-            Call::Handle(callback) => catch(|| callback.run()),
+            Call::Handle(callback) | Call::Timer(_, callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
             Call::Task(step) => catch(|| step.run()).map(drop),
             Call::Wake(waker) => catch(|| waker.wake()),
@@ -195,7 +197,7 @@ impl RustHost {
     #[cold]
     fn run_timed(&self, call: Call) {
         let slow = match &call {
-            Call::Handle(callback) => Slow::Call(callback.location()),
+            Call::Handle(callback) | Call::Timer(_, callback) => Slow::Call(callback.location()),
             Call::Once(_) => Slow::Sent,
             Call::Watch(_) => Slow::Watch,
             Call::Main => Slow::Main,
@@ -245,6 +247,7 @@ impl Host for RustHost {
     fn lane(&self, call: &Call) -> Lane {
         match call {
             Call::Task(step) => step.metadata().lane,
+            Call::Timer(lane, _) => *lane,
             Call::Idle(_) => Lane::Background,
             _ => Lane::Normal,
         }

@@ -19,6 +19,7 @@ use crate::clock::Time;
 /// Where a call or a task that is ready waits its turn: what runs before what.
 ///
 /// It is given to [`EventLoop::call_soon_in`](crate::EventLoop::call_soon_in),
+/// [`EventLoop::call_later_in`](crate::EventLoop::call_later_in),
 /// [`EventLoop::spawn_in`](crate::EventLoop::spawn_in) and [`TaskBuilder::lane`](crate::TaskBuilder::lane). In each lane
 /// it is first come, first served.
 ///

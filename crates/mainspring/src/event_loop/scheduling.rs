@@ -99,10 +99,60 @@ impl EventLoop {
     /// ```
     #[track_caller]
     pub fn call_at(&self, when: Time, callback: impl FnOnce() + 'static) -> Result<TimerHandle, Error> {
+        self.call_at_in(Lane::Normal, when, callback)
+    }
+
+    /// Calls `callback` when `delay` has passed, in its turn in `lane` then: see [`Lane`].
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Lane};
+    /// use std::{cell::RefCell, rc::Rc, time::Duration};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let order = Rc::new(RefCell::new(String::new()));
+    /// for (lane, name) in [(Lane::Background, 'c'), (Lane::Normal, 'b'), (Lane::Io, 'a')] {
+    ///     let order = Rc::clone(&order);
+    ///     event_loop.call_later_in(lane, Duration::ZERO, move || order.borrow_mut().push(name))?;
+    /// }
+    /// event_loop.run_until_idle()?;
+    /// assert_eq!(*order.borrow(), "abc");
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn call_later_in(
+        &self,
+        lane: Lane,
+        delay: Duration,
+        callback: impl FnOnce() + 'static,
+    ) -> Result<TimerHandle, Error> {
+        self.call_at_in(lane, self.time().saturating_add(delay), callback)
+    }
+
+    /// Calls `callback` when the loop's clock has reached `when`, in its turn in `lane` then: see [`Lane`]. In the
+    /// background it waits since that time, and is overdue as [`set_max_overdue`](EventLoop::set_max_overdue) says.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Lane};
+    /// use std::time::Duration;
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let when = event_loop.time().saturating_add(Duration::from_millis(1));
+    /// event_loop.call_at_in(Lane::Background, when, || println!("when there is nothing else to do"))?;
+    /// event_loop.call_at(when, || println!("first"))?;
+    /// event_loop.run_until_idle()?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn call_at_in(
+        &self,
+        lane: Lane,
+        when: Time,
+        callback: impl FnOnce() + 'static,
+    ) -> Result<TimerHandle, Error> {
         let core = self.core();
         core.check_open()?;
         let callback = core.debugging().callback(callback);
-        let key = core.engine.call_at(when, Call::Handle(Rc::clone(&callback)));
+        let key = core.engine.call_at(when, Call::Timer(lane, Rc::clone(&callback)));
         let sequence = core.timers_made.get();
         core.timers_made.set(sequence + 1);
         Ok(TimerHandle { callback, core: Rc::downgrade(core), key, when, sequence })

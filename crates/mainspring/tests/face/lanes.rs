@@ -37,6 +37,90 @@ fn a_call_in_any_lane_can_be_cancelled() {
 }
 
 #[test]
+fn a_timer_that_is_due_waits_its_turn_in_its_lane() {
+    let (event_loop, clock) = virtual_loop();
+    let log = Log::new();
+    let second = Duration::from_secs(1);
+    // Due in the order of their times, and for the same time in the order they were made; then lane by lane.
+    for (lane, delay, name) in [
+        (Lane::Background, second, "y"),
+        (Lane::Background, second / 2, "x"),
+        (Lane::Normal, second, "c"),
+        (Lane::Normal, second / 2, "b"),
+        (Lane::Io, second, "a"),
+    ] {
+        event_loop.call_later_in(lane, delay, log.adder(name)).unwrap();
+    }
+    run_one_pass(&event_loop);
+    log.assert([]);
+    clock.advance(second);
+    run_one_pass(&event_loop);
+    log.assert(["a", "b", "c"]);
+    // The background waits for a pass with nothing else.
+    event_loop.call_soon(log.adder("d")).unwrap();
+    run_one_pass(&event_loop);
+    log.assert(["a", "b", "c", "d"]);
+    event_loop.run_until_idle().unwrap();
+    log.assert(["a", "b", "c", "d", "x", "y"]);
+}
+
+#[test]
+fn a_timer_of_the_background_is_overdue_from_its_time_on() {
+    let (event_loop, clock) = virtual_loop();
+    event_loop.set_max_overdue(Some(Duration::from_secs(1)));
+    let log = Log::new();
+    let when = event_loop.time().saturating_add(HOUR);
+    event_loop.call_at_in(Lane::Background, when, log.adder("overdue")).unwrap();
+    clock.advance(HOUR);
+    for (pass, passed) in [(1, 0), (2, 1000), (3, 1)] {
+        clock.advance(Duration::from_millis(passed));
+        event_loop.call_soon(log.adder("busy")).unwrap();
+        run_one_pass(&event_loop);
+        let expected = if pass == 3 { 4 } else { pass };
+        assert_eq!(log.entries().len(), expected);
+    }
+    log.assert(["busy", "busy", "busy", "overdue"]);
+}
+
+#[test]
+fn a_timer_in_any_lane_can_be_cancelled_before_its_time_and_while_it_waits_its_turn() {
+    let (event_loop, clock) = virtual_loop();
+    for lane in [Lane::Io, Lane::Normal, Lane::Background] {
+        let early = event_loop.call_later_in(lane, HOUR, || unreachable!()).unwrap();
+        early.cancel();
+        assert!(early.cancelled());
+    }
+    let due = event_loop.call_later_in(Lane::Background, HOUR, || unreachable!()).unwrap();
+    clock.advance(HOUR);
+    event_loop.call_soon(|| ()).unwrap();
+    run_one_pass(&event_loop);
+    due.cancel();
+    event_loop.run_until_idle().unwrap();
+}
+
+#[test]
+fn a_task_of_the_background_that_sleeps_is_woken_into_the_background() {
+    let (event_loop, clock) = virtual_loop();
+    let log = Log::new();
+    let inside = log.clone();
+    event_loop
+        .spawn_in(Lane::Background, async move {
+            sleep(HOUR).await;
+            inside.add("woken");
+        })
+        .unwrap();
+    run_one_pass(&event_loop);
+    clock.advance(HOUR);
+    for _ in 0..10 {
+        event_loop.call_soon(log.adder("busy")).unwrap();
+        run_one_pass(&event_loop);
+    }
+    log.assert(["busy"; 10]);
+    run_one_pass(&event_loop);
+    assert_eq!(log.entries().last(), Some(&"woken"));
+}
+
+#[test]
 fn every_step_of_a_task_waits_in_its_lane_whoever_wakes_it() {
     let event_loop = new_loop();
     let log = Log::new();
