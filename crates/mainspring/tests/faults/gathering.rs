@@ -9,7 +9,7 @@ fn turn(talk: &Conversation, pieces: &[usize]) -> Vec<&'static str> {
     talk.stage.control.take_log();
     let client = talk.client.clone();
     let pieces = pieces.to_vec();
-    talk.stage.event_loop.call_soon(move || pieces.iter().for_each(|&size| client.write(size)));
+    talk.stage.event_loop.call_soon(move || pieces.iter().for_each(|&size| client.write(size))).unwrap();
     talk.stage.pass();
     calls(talk)
 }
@@ -117,19 +117,22 @@ fn a_connection_that_is_lost_or_closed_in_its_turn_ends_as_any() {
             let client = talk.client.clone();
             let control = talk.stage.control.clone();
             let fd = talk.client_fd;
-            talk.stage.event_loop.call_soon(move || {
-                let Some(transport) = client.transport() else { panic!("{ending}: lost too early") };
-                client.write(100);
-                match ending {
-                    "close" => transport.close(),
-                    "abort" => transport.abort(),
-                    "end of writing" => transport.write_eof(),
-                    _ => {
-                        control.plan(FaultPlan::fail(Op::Send, libc::ECONNRESET).on(fd));
-                        transport.write(b"x");
+            talk.stage
+                .event_loop
+                .call_soon(move || {
+                    let Some(transport) = client.transport() else { panic!("{ending}: lost too early") };
+                    client.write(100);
+                    match ending {
+                        "close" => transport.close(),
+                        "abort" => transport.abort(),
+                        "end of writing" => transport.write_eof(),
+                        _ => {
+                            control.plan(FaultPlan::fail(Op::Send, libc::ECONNRESET).on(fd));
+                            transport.write(b"x");
+                        }
                     }
-                }
-            });
+                })
+                .unwrap();
             talk.until_lost();
             assert_eq!(talk.peer.received.borrow().len(), talk.client.sent.get(), "{ending}");
             talk.end();
