@@ -124,6 +124,20 @@ impl<H: Host> Engine<H> {
 
     /// Shows everything the loop holds for the face. Skips what is being changed at this moment: Python's
     /// garbage collector then takes it for reachable, which is safe.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// engine.call_soon(Rc::new(|| ()));
+    /// engine.call_at(engine.now(), Rc::new(|| ()));
+    /// let mut held = 0;
+    /// engine.for_each_held(&mut |_| held += 1);
+    /// assert_eq!(held, 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn for_each_held(&self, show: &mut dyn FnMut(Held<'_, H>)) {
         if let Ok(lanes) = self.lanes.try_borrow() {
             for ready in lanes.iter() {

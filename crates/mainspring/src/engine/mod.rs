@@ -157,8 +157,8 @@ struct Parking {
     events: Vec<Event>,
 }
 
-/// The loop. See the module's text. It stays on its thread (`!Send`), unless the face and its values are `Send` and one
-/// thread at a time uses it, as under Python's interpreter lock.
+/// The loop. See the module's text. It is `!Send`: a face that moves it between threads, as Python's does under the
+/// interpreter lock, answers for that itself.
 ///
 /// ```
 #[doc = include_str!("../doc/plain_host.txt")]

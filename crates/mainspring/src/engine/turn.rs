@@ -61,11 +61,59 @@ impl<H: Host> Default for Turns<H> {
 
 impl<H: Host> Engine<H> {
     /// The turn that is under way; none while the loop makes no call.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let engine = Rc::new(engine);
+    /// assert!(engine.turn().is_none());
+    /// let inside = Rc::downgrade(&engine);
+    /// engine.call_soon(Rc::new(move || assert!(inside.upgrade().unwrap().turn().is_some())));
+    /// engine.run_until_idle()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn turn(&self) -> Option<Turn> {
         self.turns.is_under_way.get().then(|| Turn(self.turns.number.get()))
     }
 
-    /// Has [`Host::io_ready`] called with a readiness of nothing when the turn that is under way is over.
+    /// Has [`Host::io_ready`] called with a readiness of nothing when the turn that is under way is over; when the next
+    /// one is, if none is.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// use mainspring::engine::Readiness;
+    /// use mainspring::transport::{Cx, Notice, TransportHost};
+    /// use std::cell::Cell;
+    /// use std::{io, rc::Rc};
+    ///
+    /// /// A source that is told twice: of its step, and of the end of the turn.
+    /// #[derive(Default)]
+    /// struct Steps(Cell<&'static str>);
+    ///
+    /// impl Source for Steps {
+    ///     fn notified(&self, cx: Cx<'_, Face>, _: Notice) -> io::Result<()> {
+    ///         self.0.set("a step");
+    ///         cx.engine.at_end_of_turn(Rc::clone(cx.this));
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn io_ready(&self, _: Cx<'_, Face>, readiness: Readiness) -> io::Result<()> {
+    ///         assert_eq!((self.0.replace("the end"), readiness), ("a step", Readiness::default()));
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let engine = Face::start()?;
+    /// let source = Rc::new(Steps::default());
+    /// let this: Rc<dyn Source> = source.clone();
+    /// engine.call_soon(engine.host().notice(&this, Notice::ConnectionMade)?);
+    /// engine.run_until_idle()?;
+    /// assert_eq!(source.0.get(), "the end");
+    /// # Ok::<(), io::Error>(())
+    /// ```
     pub fn at_end_of_turn(&self, source: H::Source) {
         self.turns.awaited.borrow_mut().push(source);
         self.turns.is_awaited.set(true);

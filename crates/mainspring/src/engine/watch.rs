@@ -62,6 +62,21 @@ impl<H: Host> Engine<H> {
     }
 
     /// As [`Engine::watch`], with what [`Engine::unwatch_ticket`] asks for.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::{Direction, Engine};
+    /// use std::os::fd::AsRawFd;
+    /// use std::os::unix::net::UnixStream;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let (here, _there) = UnixStream::pair()?;
+    /// let (ticket, replaced) = engine.watch_with_ticket(here.as_raw_fd(), Direction::Inbound, Rc::new(|| ()))?;
+    /// assert!(replaced.is_none());
+    /// assert!(engine.unwatch_ticket(ticket).is_some());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn watch_with_ticket(
         &self,
         fd: RawFd,
@@ -147,6 +162,21 @@ impl<H: Host> Engine<H> {
     }
 
     /// The transport or listener of this loop that has this descriptor registered.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::{Engine, Registration};
+    /// use mainspring::poller::Interest;
+    /// use std::os::fd::{AsFd, AsRawFd};
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let (here, _there) = UnixStream::pair()?;
+    /// assert_eq!(engine.source_of(here.as_raw_fd()), None);
+    /// Registration::default().set(&engine, here.as_fd(), &(), Interest::RECV)?;
+    /// assert_eq!(engine.source_of(here.as_raw_fd()), Some(()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn source_of(&self, fd: RawFd) -> Option<H::Source> {
         let table = self.table.borrow();
         match &table.get(table.key_of(fd)?)?.occupant {

@@ -27,6 +27,22 @@ where
     }
 
     /// Closes at once. `error` is what `connection_lost` will be told.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    #[doc = include_str!("../doc/tls_toy.txt")]
+    /// # let engine = Face::start()?;
+    /// # let end = Rc::new(End(Tls::new(Toy::default(), Record::default(), OPTIONS)));
+    /// # let (tls, wire) = (&end.0, Wire::default());
+    /// # let this: Rc<dyn Source> = end.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// tls.connection_made(cx, wire)?;
+    /// tls.abort(cx, None)?;
+    /// assert!(tls.is_closed());
+    /// tls.connection_lost(cx, None)?;
+    /// assert_eq!(tls.upper().told(), ["made", "lost"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.closed.set(true);
         if self.deferred.get() > 0 {

@@ -26,6 +26,20 @@ pub(super) enum Told {
 }
 
 /// How a [`Tls`] is to behave.
+///
+/// ```
+/// use mainspring::tls::TlsOptions;
+/// use std::time::Duration;
+///
+/// let options = TlsOptions {
+///     handshake_timeout: Duration::from_secs(60),
+///     shutdown_timeout: Duration::from_secs(30),
+///     is_upgrade: false,
+///     is_writing_paused: false,
+/// };
+/// let upgrade = TlsOptions { is_upgrade: true, ..options };
+/// assert_eq!(upgrade.handshake_timeout, options.handshake_timeout);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TlsOptions {
     /// How long the handshake may take.
@@ -38,7 +52,13 @@ pub struct TlsOptions {
     pub is_writing_paused: bool,
 }
 
-/// See the module's text.
+/// The machine. See the module's text; the session and the wire of the example are those of the one there.
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+#[doc = include_str!("../doc/tls_toy.txt")]
+#[doc = include_str!("../doc/tls_life.txt")]
+/// ```
 pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) session: S,
     pub(super) upper: U,
@@ -177,6 +197,21 @@ where
     }
 
     /// The stream below ended. `true` keeps the transport below open.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    #[doc = include_str!("../doc/tls_toy.txt")]
+    /// # let engine = Face::start()?;
+    /// # let end = Rc::new(End(Tls::new(Toy::default(), Record::default(), OPTIONS)));
+    /// # let (tls, wire) = (&end.0, Wire::default());
+    /// # let this: Rc<dyn Source> = end.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// tls.connection_made(cx, wire)?;
+    /// let keep_open = tls.eof_received(cx)?;
+    /// assert!(!keep_open);
+    /// assert_eq!(tls.upper().told(), ["made", "eof"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn eof_received(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         match self.stream_ended(cx) {
             Ok(keep_open) => Ok(keep_open),

@@ -30,6 +30,149 @@
 //!   meanwhile queues behind it.
 //! - What the protocol writes while it takes data is encrypted at once and sent in one piece when it returns, unless
 //!   it is much.
+//!
+//! # A session and a wire
+//!
+//! ```
+#![doc = include_str!("../doc/transport_face.txt")]
+//! use mainspring::tls::{Lower, Note, Plain, Session, Step, Tls, TlsOptions, Trouble};
+//! use mainspring::transport::Cx;
+//! use std::cell::RefCell;
+//! use std::io;
+//! use std::rc::Rc;
+//! use std::time::Duration;
+//! # use mainspring::engine::Readiness;
+//! # use mainspring::transport::Notice;
+//!
+//! /// Turns every bit over, and has nothing to shake hands about.
+//! #[derive(Default)]
+//! struct Toy {
+//!     incoming: RefCell<Vec<u8>>,
+//!     outgoing: RefCell<Vec<u8>>,
+//! }
+//!
+//! impl Session<Face> for Toy {
+//!     fn handshake(&self, _: Cx<'_, Face>) -> io::Result<Step> {
+//!         Ok(Step::Done)
+//!     }
+//!
+//!     fn feed(&self, _: Cx<'_, Face>, ciphertext: &[u8]) -> io::Result<()> {
+//!         self.incoming.borrow_mut().extend(ciphertext);
+//!         Ok(())
+//!     }
+//!
+//!     fn read(&self, _: Cx<'_, Face>) -> io::Result<Plain<Vec<u8>>> {
+//!         let chunk: Vec<u8> = self.incoming.take().iter().map(|byte| !byte).collect();
+//!         Ok(if chunk.is_empty() { Plain::Again } else { Plain::Data { chunk, is_all: true } })
+//!     }
+//!
+//!     fn write(&self, _: Cx<'_, Face>, chunk: &Vec<u8>, done: usize) -> io::Result<Option<usize>> {
+//!         self.outgoing.borrow_mut().extend(chunk[done..].iter().map(|byte| !byte));
+//!         Ok(Some(chunk.len() - done))
+//!     }
+//!
+//!     fn take(&self, _: Cx<'_, Face>) -> io::Result<Option<Vec<u8>>> {
+//!         let ciphertext = self.outgoing.take();
+//!         Ok((!ciphertext.is_empty()).then_some(ciphertext))
+//!     }
+//!
+//!     fn shutdown(&self, _: Cx<'_, Face>) -> io::Result<Step> {
+//!         Ok(Step::Done)
+//!     }
+//!
+//!     fn trouble(&self, _: Cx<'_, Face>, trouble: Trouble) -> io::Error {
+//!         io::Error::other(format!("{trouble:?}"))
+//!     }
+//!
+//!     fn note(&self, _: Cx<'_, Face>, note: Note) -> io::Result<()> {
+//!         println!("{note:?}");
+//!         Ok(())
+//!     }
+//! #
+//! #     fn established(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! #
+//! #     fn fed(&self, _: Cx<'_, Face>) -> io::Result<usize> {
+//! #         Ok(self.incoming.borrow().len())
+//! #     }
+//! #
+//! #     fn pending(&self, _: Cx<'_, Face>) -> io::Result<usize> {
+//! #         Ok(self.outgoing.borrow().len())
+//! #     }
+//! #
+//! #     fn handshake_ended(&self, _: Cx<'_, Face>, _: Result<(), &io::Error>) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! #
+//! #     fn handshake_failure(&self, _: &io::Error) -> &'static str {
+//! #         "the handshake failed"
+//! #     }
+//! }
+//!
+//! /// The transport below: keeps what is sent.
+//! #[derive(Clone, Default)]
+//! struct Wire(Rc<RefCell<Vec<u8>>>);
+//!
+//! impl Lower<Face> for Wire {
+//!     fn write(&self, _: Cx<'_, Face>, chunk: Vec<u8>) -> io::Result<()> {
+//!         self.0.borrow_mut().extend(chunk);
+//!         Ok(())
+//!     }
+//! #
+//! #     fn pause_reading(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! #
+//! #     fn resume_reading(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! #
+//! #     fn close(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! #
+//! #     fn force_close(&self, _: Cx<'_, Face>, _: Option<io::Error>) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! #
+//! #     fn is_closing(&self, _: Cx<'_, Face>) -> io::Result<bool> {
+//! #         Ok(false)
+//! #     }
+//! }
+//! #
+//! # impl Source for Tls<Face, Toy, Wire, Record> {
+//! #     fn notified(&self, cx: Cx<'_, Face>, notice: Notice) -> io::Result<()> {
+//! #         Tls::notified(self, cx, notice)
+//! #     }
+//! #
+//! #     fn io_ready(&self, _: Cx<'_, Face>, _: Readiness) -> io::Result<()> {
+//! #         unreachable!("it has no descriptor")
+//! #     }
+//! # }
+//!
+//! // `Face` and `Record` are those of the example in the module `transport`.
+//! let options = TlsOptions {
+//!     handshake_timeout: Duration::from_secs(60),
+//!     shutdown_timeout: Duration::from_secs(30),
+//!     is_upgrade: false,
+//!     is_writing_paused: false,
+//! };
+//! let engine = Face::start()?;
+//! let tls = Rc::new(Tls::new(Toy::default(), Record::default(), options));
+//! let this: Rc<dyn Source> = tls.clone();
+//! let cx = Cx { engine: &engine, this: &this };
+//!
+//! let wire = Wire::default();
+//! tls.connection_made(cx, wire.clone())?;
+//! tls.data_received(cx, &b"hello".map(|byte| !byte))?;
+//! tls.write(cx, [b"hi".to_vec()])?;
+//! assert_eq!(tls.upper().told(), ["made", "hello"]);
+//! assert_eq!(*wire.0.borrow(), b"hi".map(|byte| !byte));
+//! # Ok::<(), io::Error>(())
+//! ```
+//!
+//! One whose records have borders and whose goodbyes are heard is in `tests/tls/toy.rs`; over rustls, `net/tls/session.rs`.
 
 mod ending;
 mod handshake;

@@ -11,6 +11,23 @@ const BATCH: u32 = 16;
 const PROBE_EVERY: u32 = 16;
 
 /// What is left of the event that is served.
+///
+/// ```
+/// use mainspring::transport::Burst;
+///
+/// let burst = Burst::default();
+/// let (mut waiting, mut taken) = (3, 0);
+/// burst.begin();
+/// while burst.has_more() {
+///     if waiting == 0 {
+///         burst.found_nothing();
+///     } else {
+///         (waiting, taken) = (waiting - 1, taken + 1);
+///         burst.brought();
+///     }
+/// }
+/// assert_eq!(taken, 3);
+/// ```
 #[derive(Default)]
 pub struct Burst {
     /// Attempts that this event still has.

@@ -32,6 +32,16 @@ use std::os::fd::RawFd;
 pub const MAX_DATAGRAM: usize = 256 * 1024;
 
 /// Where a datagram goes.
+///
+/// ```
+/// use mainspring::poller::PeerAddress;
+/// use mainspring::transport::Destination;
+///
+/// let address = "127.0.0.1:53".parse().unwrap();
+/// let to: Destination<String> = Destination::Address(PeerAddress::Inet(address));
+/// assert_ne!(to, Destination::Foreign("a host that has to be looked up".to_owned()));
+/// assert_ne!(to, Destination::Connected);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination<F> {
     /// To the peer that the socket is connected to.
@@ -43,6 +53,14 @@ pub enum Destination<F> {
 }
 
 /// Why a datagram was not sent, or none received.
+///
+/// ```
+/// use mainspring::transport::Refusal;
+/// use std::io;
+///
+/// let unreachable: Refusal<io::Error> = Refusal::System(io::ErrorKind::HostUnreachable.into());
+/// assert!(matches!(unreachable, Refusal::System(_)), "the transport lives on");
+/// ```
 #[derive(Debug)]
 pub enum Refusal<E> {
     /// The kernel takes none at this moment.
@@ -57,6 +75,11 @@ pub enum Refusal<E> {
 pub type Received<E> = Result<Result<(), E>, Refusal<E>>;
 
 /// The protocol above a datagram transport. Every method may call any method of any transport, this one included.
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+#[doc = include_str!("../doc/datagram_upper.txt")]
+/// ```
 pub trait DatagramUpper<H: TransportHost> {
     /// See [`Destination::Foreign`].
     type Foreign;
@@ -97,7 +120,12 @@ pub trait DatagramUpper<H: TransportHost> {
 pub type QueuedDatagram<H, U> =
     Queued<<H as TransportHost>::Chunk, Destination<<U as DatagramUpper<H>>::Foreign>>;
 
-/// See the module's text.
+/// A datagram endpoint: a UDP or Unix datagram socket, and the protocol above it ([`DatagramUpper`]).
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+#[doc = include_str!("../doc/datagram.txt")]
+/// ```
 pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
     upper: U,
     endpoint: Endpoint<H>,

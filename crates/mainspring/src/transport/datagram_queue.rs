@@ -3,6 +3,13 @@
 use std::collections::VecDeque;
 
 /// A datagram and where it goes.
+///
+/// ```
+/// use mainspring::transport::{Destination, Queued};
+///
+/// let queued = Queued { chunk: b"hello".to_vec(), destination: Destination::<()>::Connected };
+/// assert_eq!((queued.chunk.len(), queued.destination), (5, Destination::Connected));
+/// ```
 pub struct Queued<C, D> {
     /// Its bytes.
     pub chunk: C,

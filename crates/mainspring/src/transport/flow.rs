@@ -4,6 +4,16 @@ use super::{Cx, TransportHost};
 use std::cell::Cell;
 
 /// When to pause a protocol and when to resume it.
+///
+/// ```
+/// use mainspring::transport::WaterMarks;
+///
+/// assert_eq!(WaterMarks::default(), WaterMarks::of(64 * 1024));
+/// assert_eq!(WaterMarks::new(Some(100), None), Some(WaterMarks { high: 100, low: 25 }));
+/// assert_eq!(WaterMarks::new(None, Some(10)), Some(WaterMarks { high: 40, low: 10 }));
+/// assert_eq!(WaterMarks::new(Some(1), Some(2)), None);
+/// assert_eq!(WaterMarks::derive(1000, None, None), Some(WaterMarks { high: 1000, low: 250 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaterMarks {
     /// Above this many bytes the protocol is paused.
@@ -39,6 +49,30 @@ impl WaterMarks {
 }
 
 /// The marks in force, and whether the protocol is paused by them.
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+/// use mainspring::transport::{Cx, FlowControl, WaterMarks};
+/// # let (engine, _stream, this, _there) = face::connected()?;
+/// # let cx = Cx { engine: &engine, this: &this };
+///
+/// let told = Record::default();
+/// let flow = FlowControl::new(WaterMarks::of(100), false);
+/// flow.grown(cx, 100, || told.note("pause"))?;
+/// assert!(!flow.is_paused(), "that much may wait");
+/// flow.grown(cx, 101, || told.note("pause"))?;
+/// flow.grown(cx, 102, || told.note("pause"))?;
+/// flow.shrunk(cx, 26, || told.note("resume"))?;
+/// assert!(flow.is_paused());
+/// flow.shrunk(cx, 25, || told.note("resume"))?;
+/// assert_eq!(told.told(), ["pause", "resume"]);
+///
+/// flow.set_marks(WaterMarks::of(0));
+/// assert_eq!(flow.marks(), WaterMarks { high: 0, low: 0 });
+/// flow.pause();
+/// assert!(flow.is_paused());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Default)]
 pub struct FlowControl {
     marks: Cell<WaterMarks>,

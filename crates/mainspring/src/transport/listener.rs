@@ -14,6 +14,49 @@ use std::time::Duration;
 const REST: Duration = Duration::from_secs(1);
 
 /// Who takes the connections.
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+/// use mainspring::poller::PeerAddress;
+/// use mainspring::transport::{Acceptor, Cx, Listener};
+/// use std::cell::RefCell;
+/// use std::net::{TcpListener, TcpStream};
+/// use std::os::fd::OwnedFd;
+/// use std::rc::Rc;
+///
+/// /// Takes one connection at a time.
+/// #[derive(Default)]
+/// struct One(RefCell<Option<OwnedFd>>);
+///
+/// impl Acceptor<Face> for One {
+///     fn accepted(&self, _: Cx<'_, Face>, connection: OwnedFd, _: PeerAddress) -> std::io::Result<()> {
+///         self.0.replace(Some(connection));
+///         Ok(())
+///     }
+///
+///     fn has_room(&self) -> bool {
+///         self.0.borrow().is_none()
+///     }
+/// }
+///
+/// let engine = Face::start()?;
+/// let socket = TcpListener::bind("127.0.0.1:0")?;
+/// socket.set_nonblocking(true)?;
+/// let address = socket.local_addr()?;
+/// let listener = Rc::new(Listener::new(OwnedFd::from(socket), One::default(), 100));
+/// let this: Rc<dyn Source> = listener.clone();
+/// let cx = Cx { engine: &engine, this: &this };
+/// listener.start(cx)?;
+///
+/// let _clients = [TcpStream::connect(address)?, TcpStream::connect(address)?];
+/// engine.run_once()?;
+/// assert!(engine.is_idle(), "the second one waits in the kernel");
+/// assert!(listener.acceptor().0.take().is_some());
+/// listener.resume(cx)?;
+/// engine.run_once()?;
+/// assert!(listener.acceptor().0.take().is_some());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Acceptor<H: TransportHost> {
     /// A connection came, non-blocking and close-on-exec.
     fn accepted(&self, cx: Cx<'_, H>, connection: OwnedFd, peer: PeerAddress) -> Result<(), H::Error>;
@@ -25,6 +68,45 @@ pub trait Acceptor<H: TransportHost> {
 }
 
 /// A listening socket on the loop.
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+/// use mainspring::poller::PeerAddress;
+/// use mainspring::transport::{Acceptor, Cx, Listener, Notice};
+/// use std::cell::Cell;
+/// use std::net::{TcpListener, TcpStream};
+/// use std::os::fd::{AsRawFd, OwnedFd};
+/// use std::rc::Rc;
+///
+/// /// Counts connections, and closes them.
+/// #[derive(Default)]
+/// struct Count(Cell<usize>);
+///
+/// impl Acceptor<Face> for Count {
+///     fn accepted(&self, _: Cx<'_, Face>, _: OwnedFd, _: PeerAddress) -> std::io::Result<()> {
+///         self.0.set(self.0.get() + 1);
+///         Ok(())
+///     }
+/// }
+///
+/// let engine = Face::start()?;
+/// let socket = TcpListener::bind("127.0.0.1:0")?;
+/// socket.set_nonblocking(true)?;
+/// let address = socket.local_addr()?;
+/// let listener = Rc::new(Listener::new(OwnedFd::from(socket), Count::default(), 100));
+/// assert_eq!(listener.with_fd(|fd| Ok(fd.as_raw_fd()))?, listener.fd());
+/// let this: Rc<dyn Source> = listener.clone();
+/// let cx = Cx { engine: &engine, this: &this };
+/// listener.start(cx)?;
+/// let _clients = [TcpStream::connect(address)?, TcpStream::connect(address)?];
+/// engine.run_once()?;
+/// assert_eq!(listener.acceptor().0.get(), 2);
+/// listener.resume(cx)?; // For one that had no room; it changes nothing here.
+///
+/// assert!(listener.close(cx).is_some());
+/// assert!(engine.is_idle());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Listener<H: TransportHost, A> {
     acceptor: A,
     channel: RefCell<Option<H::Channel>>,

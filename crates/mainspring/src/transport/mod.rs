@@ -7,6 +7,165 @@
 //!
 //! Every method takes `cx`, the engine and the transport's own handle: the transport does not hold a reference
 //! to itself, so its owner (a Python object, an `Rc`) stays the only thing that keeps it alive.
+//!
+//! # A face and a protocol
+//!
+//! A face that has nothing but connections, and a protocol that writes down what it is told:
+//!
+//! ```
+//! use mainspring::clock::MonotonicClock;
+//! use mainspring::engine::{Engine, Host, Readiness};
+//! use mainspring::poller::open_epoll;
+//! use mainspring::transport::{Claim, Cx, Notice, Stream, TransportHost, Upper};
+//! use std::cell::{OnceCell, RefCell};
+//! use std::io::{self, Write};
+//! use std::net::Shutdown;
+//! use std::os::fd::OwnedFd;
+//! use std::os::unix::net::UnixStream;
+//! use std::rc::{Rc, Weak};
+//!
+//! type Connection = Rc<Stream<Face, Record>>;
+//!
+//! /// A step of a connection's life: the only call of this face.
+//! struct Call(Connection, Notice);
+//! # #[derive(Clone)]
+//! # enum Never {}
+//! # impl From<Never> for Call {
+//! #     fn from(never: Never) -> Self {
+//! #         match never {}
+//! #     }
+//! # }
+//!
+//! #[derive(Default)]
+//! struct Face(OnceCell<Weak<Engine<Face>>>);
+//!
+//! impl Face {
+//!     fn engine(&self) -> Rc<Engine<Face>> {
+//!         self.0.get().and_then(Weak::upgrade).expect("a loop is there while it runs")
+//!     }
+//! }
+//!
+//! impl Host for Face {
+//!     type Call = Call;
+//!     type Watch = Never;
+//!     type Source = Connection;
+//!     type Inbound = ();
+//!     type Error = io::Error;
+//!
+//!     fn run_call(&self, Call(this, notice): Call) -> io::Result<()> {
+//!         this.notified(Cx { engine: &self.engine(), this: &this }, notice)
+//!     }
+//!
+//!     fn io_ready(&self, this: Connection, readiness: Readiness) -> io::Result<()> {
+//!         this.io_ready(Cx { engine: &self.engine(), this: &this }, readiness)
+//!     }
+//! #
+//! #     fn receive(&self, (): ()) -> Call {
+//! #         unreachable!("no other thread is there")
+//! #     }
+//! #
+//! #     fn blocking(&self, wait: &mut dyn FnMut()) {
+//! #         wait();
+//! #     }
+//! #
+//! #     fn interrupted(&self) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! #
+//! #     fn os_error(&self, error: io::Error) -> io::Error {
+//! #         error
+//! #     }
+//! }
+//!
+//! impl TransportHost for Face {
+//!     type Channel = OwnedFd;
+//!     type Chunk = Vec<u8>;
+//!
+//!     fn notice(&self, this: &Connection, notice: Notice) -> io::Result<Call> {
+//!         Ok(Call(Rc::clone(this), notice))
+//!     }
+//!
+//!     fn report(&self, _: &Connection, error: io::Error, message: &str) -> io::Result<()> {
+//!         eprintln!("{message}: {error}");
+//!         Ok(())
+//!     }
+//!
+//!     fn report_fatal(&self, this: &Connection, error: io::Error, message: &str) -> io::Result<io::Error> {
+//!         self.report(this, error.kind().into(), message)?;
+//!         Ok(error)
+//!     }
+//!
+//!     fn warn_write_after_loss(&self, _: &Connection) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! #[derive(Clone, Default)]
+//! struct Record(Rc<RefCell<Vec<String>>>);
+//!
+//! impl Record {
+//!     fn note(&self, what: &str) -> io::Result<()> {
+//!         self.0.borrow_mut().push(what.to_owned());
+//!         Ok(())
+//!     }
+//! }
+//!
+//! impl Upper<Face> for Record {
+//!     fn connection_made(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//!         self.note("made")
+//!     }
+//!
+//!     fn data_received(&self, _: Cx<'_, Face>, data: &[u8]) -> io::Result<()> {
+//!         self.note(&String::from_utf8_lossy(data))
+//!     }
+//!
+//!     fn eof_received(&self, _: Cx<'_, Face>) -> io::Result<bool> {
+//!         self.note("eof").map(|()| false)
+//!     }
+//!
+//!     fn connection_lost(&self, _: Cx<'_, Face>, error: Option<io::Error>) -> io::Result<()> {
+//!         self.note(if error.is_some() { "failed" } else { "lost" })
+//!     }
+//!
+//!     fn is_buffered(&self) -> bool {
+//!         false
+//!     }
+//! #
+//! #     fn receive_into(&self, _: Cx<'_, Face>, _: Claim<'_>) -> io::Result<io::Result<usize>> {
+//! #         unreachable!("it is not buffered")
+//! #     }
+//! #
+//! #     fn buffer_updated(&self, _: Cx<'_, Face>, _: usize) -> io::Result<()> {
+//! #         unreachable!("it is not buffered")
+//! #     }
+//! #
+//! #     fn pause_writing(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #         self.note("pause")
+//! #     }
+//! #
+//! #     fn resume_writing(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #         self.note("resume")
+//! #     }
+//! #
+//! #     fn detach(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #         Ok(())
+//! #     }
+//! }
+//!
+//! let engine = Rc::new(Engine::new(Face::default(), open_epoll()?, Box::new(MonotonicClock))?);
+//! # assert!(engine.host().0.set(Rc::downgrade(&engine)).is_ok());
+//! let (here, mut there) = UnixStream::pair()?;
+//! here.set_nonblocking(true)?;
+//! let told = Record::default();
+//! let connection = Rc::new(Stream::new(OwnedFd::from(here), told.clone()));
+//! connection.open(Cx { engine: &engine, this: &connection })?;
+//!
+//! there.write_all(b"hello")?;
+//! there.shutdown(Shutdown::Write)?;
+//! engine.run_until_idle()?;
+//! assert_eq!(*told.0.borrow(), ["made", "hello", "eof", "lost"]);
+//! # Ok::<(), io::Error>(())
+//! ```
 
 mod burst;
 mod datagram;
@@ -67,6 +226,20 @@ pub trait TransportHost: Host {
 }
 
 /// The deferred steps of a transport's life: each is a call of its own in the loop's order.
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+/// use mainspring::engine::Host;
+/// use mainspring::transport::{Cx, Notice, Stream};
+/// # let (engine, stream, this, _there) = face::connected()?;
+///
+/// // What a host does with the step that `TransportHost::notice` was asked to keep:
+/// let cx = Cx { engine: &engine, this: &this };
+/// stream.close(cx)?;
+/// stream.notified(cx, Notice::ConnectionLost)?;
+/// assert!(stream.is_finished());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Tell the protocol that it is connected.

@@ -5,6 +5,15 @@ use std::io;
 use std::os::fd::AsFd;
 
 /// The kinds of files that pipe transports are for.
+///
+/// ```
+/// use mainspring::transport::{PipeKind, prepare_pipe};
+/// use std::os::unix::net::UnixStream;
+///
+/// let (socket, _) = UnixStream::pair()?;
+/// assert_eq!(prepare_pipe(&socket)?, Some(PipeKind::Socket));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipeKind {
     /// An end of a `pipe(2)`, or a fifo that has a name.
@@ -25,6 +34,17 @@ impl PipeKind {
 
 /// Makes `fd` non-blocking and tells its kind; `None`, and nothing done, if it is none that a transport could serve: a
 /// regular file is always ready.
+///
+/// ```
+/// use mainspring::transport::{PipeKind, prepare_pipe};
+/// use std::fs::File;
+///
+/// let (reader, _writer) = std::io::pipe()?;
+/// assert_eq!(prepare_pipe(&reader)?, Some(PipeKind::Fifo));
+/// assert_eq!(prepare_pipe(File::open("/dev/null")?)?, Some(PipeKind::CharacterDevice));
+/// assert_eq!(prepare_pipe(File::open("Cargo.toml")?)?, None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn prepare_pipe(fd: impl AsFd) -> io::Result<Option<PipeKind>> {
     let fd = fd.as_fd();
     let kind = match FileType::from_raw_mode(fstat(fd)?.st_mode) {

@@ -12,7 +12,36 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// See the module's text.
+/// The end of a pipe that is read, or what can be read like one, and the protocol above it ([`Upper`]).
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+/// use mainspring::transport::{Cx, ReadPipe, prepare_pipe};
+/// use std::io::Write;
+/// use std::os::fd::{AsRawFd, OwnedFd};
+/// use std::rc::Rc;
+///
+/// // `Face` and `Record` are as in the module's example, but that the former has sources of many kinds.
+/// let engine = Face::start()?;
+/// let (reader, mut writer) = std::io::pipe()?;
+/// prepare_pipe(&reader)?;
+/// let pipe = Rc::new(ReadPipe::new(OwnedFd::from(reader), Record::default()));
+/// let this: Rc<dyn Source> = pipe.clone();
+/// let cx = Cx { engine: &engine, this: &this };
+/// pipe.open(cx)?;
+/// assert!(pipe.pause_reading(cx)? && !pipe.is_reading());
+/// writer.write_all(b"hello")?;
+/// engine.run_once()?;
+/// assert!(pipe.interest().is_none());
+/// assert_eq!(pipe.with_fd(|fd| Ok(fd.as_raw_fd()))?, pipe.fd());
+///
+/// assert!(pipe.resume_reading(cx)? && pipe.interest().is_inbound());
+/// drop(writer);
+/// engine.run_until_idle()?;
+/// assert_eq!(pipe.upper().told(), ["made", "hello", "eof", "lost"]);
+/// assert!(pipe.is_closing() && pipe.is_lost() && pipe.is_finished() && !pipe.is_writing_paused());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct ReadPipe<H: TransportHost, U> {
     upper: U,
     end: Endpoint<H>,
@@ -49,6 +78,26 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
     }
 
     /// Takes the channel out of a transport that may still be asked for something.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, PipeKind, ReadPipe, WritePipe, prepare_pipe};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (reader, _writer) = std::io::pipe()?;
+    /// # prepare_pipe(&reader)?;
+    /// # let pipe = Rc::new(ReadPipe::new(OwnedFd::from(reader), Record::default()));
+    /// # let this: Rc<dyn Source> = pipe.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// pipe.open(cx)?;
+    /// engine.run_once()?;
+    /// assert_eq!(engine.registered_len(), 1);
+    /// let channel = pipe.release(cx);
+    /// assert!(channel.is_some() && engine.registered_len() == 0);
+    /// assert!(pipe.take_channel().is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.end.want_nothing(cx);
         self.end.take_channel()
@@ -136,11 +185,47 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
     }
 
     /// Reads no more; `connection_lost` follows.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, PipeKind, ReadPipe, WritePipe, prepare_pipe};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (reader, _writer) = std::io::pipe()?;
+    /// # prepare_pipe(&reader)?;
+    /// # let pipe = Rc::new(ReadPipe::new(OwnedFd::from(reader), Record::default()));
+    /// # let this: Rc<dyn Source> = pipe.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// pipe.open(cx)?;
+    /// pipe.close(cx)?;
+    /// engine.run_until_idle()?;
+    /// assert_eq!(pipe.upper().told(), ["made", "lost"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.end_with(cx, None)
     }
 
     /// The same; `error` is what `connection_lost` will be told.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, PipeKind, ReadPipe, WritePipe, prepare_pipe};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (reader, _writer) = std::io::pipe()?;
+    /// # prepare_pipe(&reader)?;
+    /// # let pipe = Rc::new(ReadPipe::new(OwnedFd::from(reader), Record::default()));
+    /// # let this: Rc<dyn Source> = pipe.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// pipe.open(cx)?;
+    /// pipe.abort(cx, Some(std::io::ErrorKind::TimedOut.into()))?;
+    /// engine.run_until_idle()?;
+    /// assert_eq!(pipe.upper().told(), ["made", "failed"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.end_with(cx, error)
     }

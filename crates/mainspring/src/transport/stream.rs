@@ -28,6 +28,12 @@ use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
 
 /// Why a call on a transport was refused.
+///
+/// ```
+/// use mainspring::transport::WriteRefused;
+///
+/// assert_ne!(WriteRefused::AfterEof, WriteRefused::Reserved);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteRefused {
     /// `write_eof` was called before.
@@ -36,7 +42,19 @@ pub enum WriteRefused {
     Reserved,
 }
 
-/// See the module's text.
+/// A connection: a TCP or Unix stream socket, and the protocol above it ([`Upper`]).
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+#[doc = include_str!("../doc/stream.txt")]
+/// ```
+///
+/// What its users may do besides:
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+#[doc = include_str!("../doc/stream_uses.txt")]
+/// ```
 pub struct Stream<H: TransportHost, U> {
     upper: U,
     end: Endpoint<H>,
@@ -266,6 +284,20 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     /// Closes in order: receives no more, sends what is queued, then `connection_lost`.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// # use mainspring::transport::Cx;
+    ///
+    /// # let (engine, stream, this, _there) = face::connected()?;
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// stream.close(cx)?;
+    /// assert!(stream.is_closing() && !stream.is_finished());
+    /// engine.run_until_idle()?;
+    /// assert!(stream.is_finished());
+    /// assert_eq!(stream.upper().told(), ["made", "lost"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.end.begin_closing() {
             return Ok(());

@@ -14,7 +14,45 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// See the module's text.
+/// The end of a pipe that is written, or what can be written like one, and the protocol above it ([`Upper`]).
+///
+/// ```
+#[doc = include_str!("../doc/transport_face.txt")]
+/// use mainspring::transport::{Cx, PipeKind, WaterMarks, WritePipe, prepare_pipe};
+/// use std::io::Read;
+/// use std::os::fd::{AsRawFd, OwnedFd};
+/// use std::rc::Rc;
+///
+/// // `Face` and `Record` are as in the module's example, but that the former has sources of many kinds.
+/// let engine = Face::start()?;
+/// let (mut reader, writer) = std::io::pipe()?;
+/// prepare_pipe(&writer)?;
+/// let pipe = Rc::new(WritePipe::new(OwnedFd::from(writer), PipeKind::Fifo, Record::default()));
+/// let this: Rc<dyn Source> = pipe.clone();
+/// let cx = Cx { engine: &engine, this: &this };
+/// pipe.open(cx)?;
+/// engine.run_once()?;
+/// assert_eq!(pipe.with_fd(|fd| Ok(fd.as_raw_fd()))?, pipe.fd());
+///
+/// pipe.set_water_marks(cx, WaterMarks::of(1024))?;
+/// assert_eq!(pipe.water_marks().high, 1024);
+/// let much = vec![b'!'; 1 << 22];
+/// pipe.write(cx, &much, || much.clone())?;
+/// assert!(pipe.is_writing_paused() && pipe.interest().is_outbound());
+/// let mut waiting = 0;
+/// pipe.for_each_chunk(&mut |chunk| waiting += chunk.len());
+/// assert!(waiting >= pipe.write_buffer_size());
+///
+/// // Closed, it sends what is queued.
+/// pipe.close(cx)?;
+/// assert!(pipe.is_closing() && !pipe.is_lost());
+/// let reading = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()));
+/// engine.run_until_idle()?;
+/// assert_eq!(reading.join().unwrap()?, much.len());
+/// assert_eq!(pipe.upper().told(), ["made", "pause", "resume", "lost"]);
+/// assert!(pipe.is_finished());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct WritePipe<H: TransportHost, U> {
     upper: U,
     end: Endpoint<H>,
@@ -64,6 +102,26 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     }
 
     /// Takes the channel out of a transport that may still be asked for something.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, PipeKind, ReadPipe, WritePipe, prepare_pipe};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (_reader, writer) = std::io::pipe()?;
+    /// # prepare_pipe(&writer)?;
+    /// # let pipe = Rc::new(WritePipe::new(OwnedFd::from(writer), PipeKind::Fifo, Record::default()));
+    /// # let this: Rc<dyn Source> = pipe.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// pipe.open(cx)?;
+    /// engine.run_once()?;
+    /// assert_eq!(engine.registered_len(), 1);
+    /// let channel = pipe.release(cx);
+    /// assert!(channel.is_some() && engine.registered_len() == 0);
+    /// assert!(pipe.take_channel().is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.end.want_nothing(cx);
         self.end.take_channel()
@@ -172,6 +230,24 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     }
 
     /// Closes after what is queued: the reader sees the end. The same as `write_eof`.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, PipeKind, ReadPipe, WritePipe, prepare_pipe};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (_reader, writer) = std::io::pipe()?;
+    /// # prepare_pipe(&writer)?;
+    /// # let pipe = Rc::new(WritePipe::new(OwnedFd::from(writer), PipeKind::Fifo, Record::default()));
+    /// # let this: Rc<dyn Source> = pipe.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// pipe.open(cx)?;
+    /// pipe.close(cx)?;
+    /// engine.run_until_idle()?;
+    /// assert_eq!(pipe.upper().told(), ["made", "lost"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.end.begin_closing() {
             return Ok(());
@@ -184,6 +260,24 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     }
 
     /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, PipeKind, ReadPipe, WritePipe, prepare_pipe};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (_reader, writer) = std::io::pipe()?;
+    /// # prepare_pipe(&writer)?;
+    /// # let pipe = Rc::new(WritePipe::new(OwnedFd::from(writer), PipeKind::Fifo, Record::default()));
+    /// # let this: Rc<dyn Source> = pipe.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// pipe.open(cx)?;
+    /// pipe.abort(cx, Some(std::io::ErrorKind::TimedOut.into()))?;
+    /// engine.run_until_idle()?;
+    /// assert_eq!(pipe.upper().told(), ["made", "failed"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.end.begin_closing();
         self.end.want_nothing(cx);

@@ -8,6 +8,25 @@ use std::io::IoSlice;
 const MAX_CHUNKS_PER_SEND: usize = 64;
 
 /// Chunks in order, the first of them possibly sent in part.
+///
+/// ```
+/// use mainspring::transport::WriteQueue;
+///
+/// let mut queue = WriteQueue::default();
+/// queue.push("xhel", 1);
+/// queue.push("lo", 0);
+/// assert_eq!((queue.len(), queue.iter().count()), (5, 2));
+/// let sent = queue.with_front(|slices| {
+///     assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [3, 2]);
+///     4 // The kernel took so much.
+/// });
+/// assert_eq!(queue.advance(sent), ["xhel"], "done, and the caller's to drop");
+/// let (chunk, sent) = queue.pop_front().unwrap();
+/// assert_eq!((chunk, sent), ("lo", 1));
+/// queue.push_front(chunk, sent);
+/// assert_eq!(queue.take(), ["lo"]);
+/// assert!(queue.is_empty());
+/// ```
 pub struct WriteQueue<C> {
     chunks: VecDeque<C>,
     /// How much of the first chunk is sent.

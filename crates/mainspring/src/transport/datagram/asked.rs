@@ -13,6 +13,27 @@ use std::os::fd::BorrowedFd;
 
 impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     /// Receives one datagram into `buffer`, for whoever asks: `WouldBlock` if there is none.
+    ///
+    /// ```
+    #[doc = include_str!("../../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, Datagram};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::os::unix::net::UnixDatagram;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (here, there) = UnixDatagram::pair()?;
+    /// # here.set_nonblocking(true)?;
+    /// # let endpoint = Rc::new(Datagram::new(OwnedFd::from(here), Letters(Record::default()), 0, true));
+    /// # let this: Rc<dyn Source> = endpoint.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// let mut buffer = [0; 16];
+    /// let nothing = endpoint.try_receive(cx, &mut buffer).unwrap_err();
+    /// assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    /// there.send(b"hello")?;
+    /// assert_eq!(endpoint.try_peek(&mut buffer)?.0, 5);
+    /// assert_eq!(endpoint.try_receive(cx, &mut buffer)?.0, 5, "it was still there");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn try_receive(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         let received = self.endpoint.with_fd(|fd| cx.engine.recv_from(fd, self.key(), buffer));
         received.map_err(or_would_block)
@@ -24,12 +45,49 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     }
 
     /// Has the upper told when there is something to receive, or no longer. A kernel that refuses ends nothing.
+    ///
+    /// ```
+    #[doc = include_str!("../../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, Datagram};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::os::unix::net::UnixDatagram;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (here, _there) = UnixDatagram::pair()?;
+    /// # here.set_nonblocking(true)?;
+    /// # let endpoint = Rc::new(Datagram::new(OwnedFd::from(here), Letters(Record::default()), 0, true));
+    /// # let this: Rc<dyn Source> = endpoint.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// endpoint.want_readable(cx, true)?;
+    /// assert!(endpoint.interest().is_inbound());
+    /// endpoint.want_readable(cx, false)?;
+    /// assert!(endpoint.interest().is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn want_readable(&self, cx: Cx<'_, H>, wanted: bool) -> io::Result<()> {
         self.endpoint.want(cx, Interest::READ, wanted)
     }
 
     /// Sends one datagram now or not at all: `WouldBlock` if the kernel does not take it, and then the protocol counts as
     /// paused and is resumed when the kernel takes more.
+    ///
+    /// ```
+    #[doc = include_str!("../../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, Datagram};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::os::unix::net::UnixDatagram;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (here, there) = UnixDatagram::pair()?;
+    /// # here.set_nonblocking(true)?;
+    /// # let endpoint = Rc::new(Datagram::new(OwnedFd::from(here), Letters(Record::default()), 0, true));
+    /// # let this: Rc<dyn Source> = endpoint.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// endpoint.try_send(cx, b"hello", None)?;
+    /// let mut buffer = [0; 16];
+    /// assert_eq!(there.recv(&mut buffer)?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn try_send(&self, cx: Cx<'_, H>, data: &[u8], destination: Option<&PeerAddress>) -> io::Result<()> {
         let sent = if self.queue.borrow().is_empty() {
             self.with_fd(|fd| cx.engine.send_to(fd, self.key(), data, destination)).map_err(or_would_block)
@@ -53,6 +111,25 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Ends at once and without a word to the protocol: the loop knows the descriptor no more, and its owner comes back.
     /// What is queued is dropped.
+    ///
+    /// ```
+    #[doc = include_str!("../../doc/transport_face.txt")]
+    /// # use mainspring::transport::{Cx, Datagram};
+    /// # use std::os::fd::OwnedFd;
+    /// # use std::os::unix::net::UnixDatagram;
+    /// # use std::rc::Rc;
+    /// # let engine = Face::start()?;
+    /// # let (here, _there) = UnixDatagram::pair()?;
+    /// # here.set_nonblocking(true)?;
+    /// # let endpoint = Rc::new(Datagram::new(OwnedFd::from(here), Letters(Record::default()), 0, true));
+    /// # let this: Rc<dyn Source> = endpoint.clone();
+    /// # let cx = Cx { engine: &engine, this: &this };
+    /// endpoint.want_readable(cx, true)?;
+    /// let channel = endpoint.dismantle(cx);
+    /// assert!(channel.is_some() && engine.is_idle());
+    /// assert!(endpoint.with_fd(|_| Ok(())).is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn dismantle(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.endpoint.begin_closing();
         self.endpoint.mark_lost(None);
