@@ -125,11 +125,21 @@ impl fmt::Debug for HyperTimer {
     }
 }
 
-/// A wait of a [`HyperTimer`]. It is over at once when its loop is closed.
+/// A wait of a [`HyperTimer`]. It is over at once when its loop is closed. It is `Send` and `Sync`, as hyper asks.
+///
+/// Cancel safety: dropping it takes its timer out of the loop.
 ///
 /// ```
-/// fn is_send_and_sync<T: Send + Sync>() {}
-/// is_send_and_sync::<mainspring::hyper::HyperSleep>();
+/// use hyper::rt::Timer;
+/// use mainspring::hyper::{HyperSleep, HyperTimer};
+/// use std::time::Duration;
+///
+/// # mainspring::run(async {
+/// let sleep = HyperTimer::current().sleep(Duration::from_millis(1));
+/// assert!(sleep.is::<HyperSleep>());
+/// sleep.await;
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
 /// ```
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct HyperSleep {

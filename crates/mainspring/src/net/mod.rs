@@ -15,6 +15,10 @@
 //! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its kin, and the method of the loop |
 //! | `transport.get_extra_info('socket')` | the options of [`Transport`] and [`Stream`]; [`Transport::with_fd`] |
 //! | `loop.sendfile` | [`Stream::sendfile`], [`Transport::sendfile`] |
+//!
+//! What is open belongs to its loop and stays on its thread (`!Send`). Addresses, options, hints and errors are plain values,
+//! and go anywhere. What fails is an [`io::Error`] of the system's kind, with the address in its text where
+//! there is one; without a loop that runs on this thread, everything that needs one is an error, and no panic.
 
 mod accept_queue;
 mod address;

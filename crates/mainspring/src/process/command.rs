@@ -17,7 +17,7 @@ use std::rc::Rc;
 /// and [`status`](Command::status) the standard streams. A command may be spawned again and again.
 ///
 /// It is spawned on the loop that runs on this thread. Spawning itself blocks for as long as the system takes to start
-/// the program, as it does in asyncio.
+/// the program, as it does in asyncio. The command itself may be made on another thread: it is `Send`.
 ///
 /// ```
 /// use mainspring::process::{Command, Stdio};
@@ -395,7 +395,8 @@ impl Command {
         &mut self.std
     }
 
-    /// Starts the process, on the loop that runs here.
+    /// Starts the process, on the loop that runs here. The error is the system's if the program cannot be started; it is
+    /// also one if no loop runs here, or it is closed.
     ///
     /// ```
     /// use mainspring::process::Command;

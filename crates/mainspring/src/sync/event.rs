@@ -7,7 +7,7 @@ use std::fmt;
 /// A flag that tasks wait for, as `asyncio.Event`.
 ///
 /// Everybody who waits when it is set goes on, in the order they came, even if it is cleared again before they run. It
-/// is for the tasks of one thread (`!Send`); share it through an [`Rc`](std::rc::Rc).
+/// is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
 ///
 /// ```
 /// use mainspring::{spawn, sync::Event};

@@ -224,7 +224,7 @@ impl<T> Receiver<T> {
     /// Waits until `predicate` says yes to the value, at once if it does so now. [`RecvError`] if nobody is left to set
     /// another.
     ///
-    /// Cancel safety: as [`changed`](Receiver::changed).
+    /// Cancel safety: what `predicate` was shown counts as seen; a change that it was not shown is told of by the next.
     ///
     /// ```
     /// # mainspring::run(async {

@@ -28,7 +28,7 @@ use crate::poller::{Backend, Event, Interest, Key, Parker, PeerAddress, Poller, 
 ///
 /// let (mut backend, control) = FakePoller::open()?;
 /// backend.parker.park(Some(Duration::ZERO), &mut Vec::new())?;
-/// let call = &control.log()[0].call;
+/// let call = &control.take_log()[0].call;
 /// assert_eq!((call.op(), call.fd()), (Op::Park, None));
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -197,7 +197,7 @@ struct State {
 ///     control.limit_next_recv(1);
 ///     near.write_all(b"hello").await?;
 ///     assert_eq!(far.read_exactly(5).await.unwrap(), b"hello");
-///     let sends = control.log().iter().filter(|entry| entry.call.op() == Op::Send).count();
+///     let sends = control.take_log().iter().filter(|entry| entry.call.op() == Op::Send).count();
 ///     assert_eq!(sends, 5);
 ///
 ///     control.clear_faults();
@@ -206,6 +206,7 @@ struct State {
 ///     near.write_all(b"hello").await?;
 ///     assert_eq!(near.close().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 ///     assert_eq!(control.pending_faults(), 0);
+///     assert!(control.log().iter().any(|entry| entry.result == Err(reset_by_peer)));
 ///     std::io::Result::Ok(())
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
@@ -322,7 +323,7 @@ impl FakeControl {
     }
 }
 
-/// The back end that does as it is told; made with its [`FakeControl`].
+/// The back end that does as it is told; made with its [`FakeControl`]. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::testing::FakePoller;

@@ -1,5 +1,7 @@
 //! What tests of programs on this loop, and of the engine itself, are made with: time that they control, and a
 //! back end that fails on demand.
+//!
+//! The clock and the back end are a loop's, and stay on its thread (`!Send`); plans and what is logged are plain values.
 
 mod fake_poller;
 mod fault;

@@ -302,6 +302,32 @@ fn the_traits_write_behind_and_flush_waits() {
 }
 
 #[test]
+fn what_is_changed_by_an_operation_that_is_given_up_is_changed_all_the_same() {
+    with_place(async |place| {
+        let path = place.file(b"abcdef");
+        let mut file = both_ways(&path).await;
+        give_up(file.set_len(3)).await;
+        assert_eq!(rest_of(&mut file).await, b"abc", "before what comes next");
+        give_up(file.write_at(b"X", 1)).await;
+        let mut permissions = file.metadata().await.unwrap().permissions();
+        assert_eq!(fs::read(&path).await.unwrap(), b"aXc");
+        permissions.set_readonly(true);
+        give_up(file.set_permissions(permissions)).await;
+        assert!(file.metadata().await.unwrap().permissions().readonly());
+        give_up(file.into_std()).await;
+        let other = place.0.join("other");
+        give_up(fs::rename(&path, &other)).await;
+        assert!(!fs::try_exists(&path).await.unwrap());
+        give_up(fs::remove_file(&other)).await;
+        assert!(!fs::try_exists(&other).await.unwrap());
+        give_up(fs::write(&path, b"whole")).await;
+        assert_eq!(fs::read(&path).await.unwrap(), b"whole");
+        give_up(File::create_new(&other)).await;
+        assert_eq!(File::create_new(&other).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    });
+}
+
+#[test]
 #[expect(clippy::await_holding_refcell_ref, reason = "one at a time, and dropped with what is given up")]
 fn a_directory_gives_each_entry_once_however_often_it_is_given_up() {
     with_place(async |place| {

@@ -33,6 +33,7 @@ mod task_locals;
 mod tasks;
 mod tcp_protocols;
 mod tcp_streams;
+mod threads;
 mod timing;
 mod udp;
 mod udp_faults;

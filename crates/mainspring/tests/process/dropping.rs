@@ -3,7 +3,7 @@
 use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_pass};
 use crate::{assert_is_reaped, endless, is_our_child};
 use mainspring::process::{Command, Stdio};
-use mainspring::{EventLoop, sleep, spawn};
+use mainspring::{EventLoop, select, sleep, spawn, yield_now};
 use std::time::Duration;
 
 /// Runs the loop until it watches nothing any more.
@@ -71,6 +71,22 @@ fn an_output_that_is_given_up_takes_its_process_to_kill_with_it() {
         drop(endless().kill_on_drop(true).output());
         drop(endless().kill_on_drop(true).status());
         until_nothing_is_watched(&event_loop).await;
+    });
+}
+
+#[test]
+fn a_wait_with_output_that_is_given_up_drops_its_process() {
+    on_every_backend(|event_loop: EventLoop| async move {
+        for kill_on_drop in [true, false] {
+            let mut cat = Command::new("cat");
+            let child = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(kill_on_drop);
+            let child = child.spawn().unwrap();
+            let pid = child.pid();
+            // It is given up when it has closed the input, and that ends the other one.
+            drop(select(child.wait_with_output(), yield_now()).await);
+            until_nothing_is_watched(&event_loop).await;
+            assert!(!is_our_child(pid));
+        }
     });
 }
 

@@ -55,6 +55,19 @@ fn a_child_that_does_not_want_its_input_is_no_error() {
 }
 
 #[test]
+fn a_conversation_that_is_given_up_closes_the_pipes_and_the_process_can_be_waited_for() {
+    on_every_backend(|_| async {
+        let mut child = cat().spawn().unwrap();
+        // Its output is read, but it never ends: the input is too much to be written at once.
+        let given_up = mainspring::select(child.communicate(Some(&much())), mainspring::yield_now()).await;
+        assert!(matches!(given_up, mainspring::Either::Second(())));
+        assert!(child.stdin.is_none() && child.stdout.is_none());
+        // Nobody reads what it writes; and that is the end of its input.
+        child.wait().await.unwrap();
+    });
+}
+
+#[test]
 fn communicate_without_pipes_waits() {
     on_every_backend(|_| async {
         let mut child = Command::shell("exit 3").spawn().unwrap();

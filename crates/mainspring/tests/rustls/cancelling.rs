@@ -44,6 +44,36 @@ fn a_connection_that_is_given_up_is_closed_and_lost_once() {
 }
 
 #[test]
+fn a_wait_for_a_handshake_that_is_given_up_lets_it_go_on() {
+    guarded(|| {
+        for on in On::ALL {
+            let stage = Stage::new(on, format!("handshake on {on:?}"));
+            let (server, accepted) = stage.run(tls_server(&acceptor())).unwrap();
+            let probe = Probe::new("the client");
+            let tls = connector().protocol("localhost", Rc::new(Face(Rc::clone(&probe)))).unwrap();
+            let connecting = stage.event_loop.create_connection(server.local_addr(), || tls);
+            let (_below, tls) = stage.run(connecting).unwrap();
+            for polls in 0..2 {
+                let given_up = stage.run(given_up_after(polls, tls.handshake()));
+                assert!(given_up.is_none(), "the server has not answered yet");
+            }
+            stage.until("both stand", || {
+                probe.made.get() == 1 && accepted.borrow().iter().all(|peer| peer.made.get() == 1)
+            });
+            // Who asks later is told the same.
+            let secure = stage.run(tls.handshake()).unwrap();
+            secure.close();
+            stage.until("both are lost", || {
+                probe.lost.get() == 1 && accepted.borrow().iter().all(|peer| peer.lost.get() == 1)
+            });
+            drop(server);
+            stage.assert_idle();
+            stage.assert_reports(&[]);
+        }
+    });
+}
+
+#[test]
 fn an_upgrade_that_is_given_up_closes_the_connection() {
     guarded(|| {
         let stage = Stage::new(On::Fake, "start_tls");

@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 
 mod channels;
+mod giving_up;
 mod locks;
 mod models;
 mod queues;

@@ -304,7 +304,7 @@ impl TlsAcceptor {
     /// Bytes that the protocol received before are not part of it. What was written before is sent before, also if
     /// writing is paused.
     ///
-    /// Cancel safety: giving up closes the connection.
+    /// Cancel safety: giving up closes the connection, once it was polled.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};

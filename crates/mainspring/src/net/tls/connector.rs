@@ -285,7 +285,7 @@ impl TlsConnector {
     /// What the protocol had received before is not part of it, so it is best called where the peer was told to begin
     /// with TLS and waits. What was written before is sent before, also if writing is paused.
     ///
-    /// Cancel safety: giving up closes the connection.
+    /// Cancel safety: giving up closes the connection, once it was polled.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// What went wrong with TLS. It comes inside of an [`io::Error`]; [`TlsError::of`] finds it there.
+/// What went wrong with TLS. A plain value, which goes anywhere. It comes inside of an [`io::Error`]; [`TlsError::of`] finds it there.
 ///
 /// ```
 /// use mainspring::net::tls::TlsError;
