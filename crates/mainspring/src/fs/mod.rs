@@ -25,6 +25,10 @@
 //! result is lost: a `rename` that was given up may still happen, and an error of it is told to nobody. Only a [`File`] has a
 //! state that could suffer, and takes care of it: see there.
 //!
+//! # Errors
+//!
+//! Each operation fails as that of the same name in [`std::fs`] does, with the same error.
+//!
 //! Everything here needs a loop that runs on this thread (else it is an error), but belongs to none: a [`File`] is `Send`.
 
 mod cursor;

@@ -68,7 +68,8 @@ impl TcpListener {
         Self::new(&core, vec![adopt_bound(listener.into())?], &ServerOptions::default())
     }
 
-    /// The next connection, and where it comes from.
+    /// The next connection, and where it comes from. An error if the loop is closed. What keeps the system from
+    /// accepting, such as too many open files, is told to the exception handler, and tried again.
     ///
     /// Cancel safety: a connection that was not returned waits for the next who asks.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {

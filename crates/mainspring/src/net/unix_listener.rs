@@ -81,7 +81,7 @@ impl UnixListener {
         Self::new(&current_core()?, adopt_bound(listener.into())?, &ServerOptions::default())
     }
 
-    /// The next connection.
+    /// The next connection. Errors are those of [`TcpListener::accept`](super::TcpListener::accept).
     ///
     /// Cancel safety: a connection that was not returned waits for the next who asks.
     pub async fn accept(&self) -> io::Result<UnixStream> {

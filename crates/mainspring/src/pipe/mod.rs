@@ -6,6 +6,9 @@
 //! [`reader`] and [`writer`] are for any descriptor that is read or written as a stream; [`stdin`], [`stdout`] and
 //! [`stderr`] for those of this process. What the kernel cannot watch, such as a regular file, is read and written by
 //! the loop's executor there (`file.rs`).
+//!
+//! All of it belongs to its loop and stays on its thread (`!Send`). Without a loop that runs here it is an error, and so it
+//! is for a descriptor that cannot be read or written so.
 
 mod file;
 mod reading;

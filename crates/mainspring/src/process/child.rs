@@ -183,7 +183,7 @@ impl Child {
     }
 
     /// Sends the process a signal: a number, or a [`SignalKind`](crate::signal::SignalKind). Does nothing if the
-    /// process has ended.
+    /// process has ended. An error if it is no signal, or the process belongs to somebody else by now.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -203,7 +203,7 @@ impl Child {
         self.watched.send_signal(signal.into())
     }
 
-    /// Asks the process to end: SIGTERM.
+    /// Asks the process to end: SIGTERM. Else as [`send_signal`](Child::send_signal).
     ///
     /// ```
     /// # mainspring::run(async {
@@ -219,7 +219,7 @@ impl Child {
         self.watched.send_signal(libc::SIGTERM)
     }
 
-    /// Ends the process, without waiting until it is gone: SIGKILL.
+    /// Ends the process, without waiting until it is gone: SIGKILL. Else as [`send_signal`](Child::send_signal).
     ///
     /// ```
     /// # mainspring::run(async {
@@ -235,7 +235,8 @@ impl Child {
         self.watched.send_signal(libc::SIGKILL)
     }
 
-    /// Ends the process, and waits until it is gone.
+    /// Ends the process, and waits until it is gone. Errors are those of [`send_signal`](Child::send_signal) and of
+    /// [`wait`](Child::wait).
     ///
     /// Cancel safety: the process is killed as soon as this is polled.
     ///

@@ -422,7 +422,8 @@ impl Command {
         Child::start(&core, self.start(&core)?, self.kill_on_drop)
     }
 
-    /// Starts the process now; the future waits for its end. What is piped is closed at once.
+    /// Starts the process now; the future waits for its end. What is piped is closed at once. Errors are those of
+    /// [`spawn`](Command::spawn) and of [`Child::wait`].
     ///
     /// Cancel safety: dropping the future leaves the process running, unless it is one to
     /// [kill](Command::kill_on_drop).

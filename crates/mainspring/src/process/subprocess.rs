@@ -334,7 +334,8 @@ impl SubprocessTransport {
         self.inner.pipes.borrow().get(place).cloned().flatten()
     }
 
-    /// Sends the process a signal. Does nothing if it has ended.
+    /// Sends the process a signal. Does nothing if it has ended. Errors are those of
+    /// [`Child::send_signal`](super::Child::send_signal).
     ///
     /// ```
     /// use mainspring::process::{Command, SubprocessProtocol, SubprocessTransport};

@@ -77,7 +77,8 @@ impl Barrier {
         Barrier { parties, state: RefCell::new(State { is_broken: false, line: Line::new() }) }
     }
 
-    /// Waits until all parties do. Each gets another number, from 0 up in the order they came.
+    /// Waits until all parties do. Each gets another number, from 0 up in the order they came. [`BrokenBarrierError`] if
+    /// the barrier is aborted or reset before.
     ///
     /// Cancel safety: who gives up no longer counts; the barrier does not break.
     pub async fn wait(&self) -> Result<usize, BrokenBarrierError> {

@@ -209,7 +209,7 @@ impl<T: Clone> Sender<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// The next value.
+    /// The next value. [`RecvError`] if there will be none, or if some were missed.
     ///
     /// Cancel safety: no value is lost.
     ///
@@ -242,7 +242,16 @@ impl<T: Clone> Receiver<T> {
             .await
     }
 
-    /// The next value, if there is one.
+    /// The next value, if there is one; [`TryRecvError`] says why there is none.
+    ///
+    /// ```
+    /// use mainspring::sync::broadcast::{TryRecvError, channel};
+    ///
+    /// let (sender, mut receiver) = channel(1);
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    /// sender.send('a').unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok('a'));
+    /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         let mut kept = self.channel.kept.borrow_mut();
         let missed = kept.first.saturating_sub(self.next);

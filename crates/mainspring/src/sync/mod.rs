@@ -24,7 +24,7 @@
 //! - **Cancel-safe.** A future that is dropped leaves no trace; what it was promised goes to the next. No item, permit
 //!   or notification is lost. Its place in line is.
 //! - **Wakers may do anything.** Nothing is borrowed while one is called, cloned or dropped.
-//! - **On one thread.** A primitive itself may be moved to another thread before it is used, if what is in it may
+//! - **On one thread**, but for [`threadsafe`]. A primitive itself may be moved to another thread before it is used, if what is in it may
 //!   (`Send`), but never be shared with one (`!Sync`). Guards, permits, waits and the halves of channels stay where they are
 //!   (`!Send`). Errors are plain values, and go anywhere.
 //!

@@ -173,7 +173,7 @@ impl<T> Sender<T> {
         Sending(Put::new(self.channel.queue.cell(), value))
     }
 
-    /// Sends a value if there is room.
+    /// Sends a value if there is room; [`TrySendError`] has the value, and says why not.
     ///
     /// ```
     /// use mainspring::sync::mpsc::{channel, TrySendError};
@@ -297,7 +297,7 @@ impl<T> Receiver<T> {
         self.channel.queue.cell().poll_get(&mut self.key, cx).map(Result::ok)
     }
 
-    /// The next value, if there is one.
+    /// The next value, if there is one; [`TryRecvError`] says why there is none.
     ///
     /// ```
     /// use mainspring::sync::mpsc::{channel, TryRecvError};

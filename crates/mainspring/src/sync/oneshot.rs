@@ -144,7 +144,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The value, if it was sent.
+    /// The value, if it was sent; [`TryRecvError`] says why there is none.
     ///
     /// ```
     /// use mainspring::sync::oneshot::{channel, TryRecvError};

@@ -117,7 +117,7 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, permits })
     }
 
-    /// A permit if there is one that nobody waits for.
+    /// A permit if there is one that nobody waits for; [`TryAcquireError`] says why not.
     ///
     /// ```
     /// use mainspring::sync::{Semaphore, TryAcquireError};
@@ -132,7 +132,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// `permits` at once, if there are as many and nobody waits.
+    /// `permits` at once, if there are as many and nobody waits; [`TryAcquireError`] says why not.
     ///
     /// ```
     /// let semaphore = mainspring::sync::Semaphore::new(3);

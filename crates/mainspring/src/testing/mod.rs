@@ -3,11 +3,13 @@
 //!
 //! The clock and the back end are a loop's, and stay on its thread (`!Send`); plans and what is logged are plain values.
 
+mod call;
 mod fake_poller;
 mod fault;
 mod virtual_clock;
 
 pub use crate::poller::epoll::open_coarse as open_epoll_coarse;
-pub use fake_poller::{Call, FakeControl, FakePoller, LogEntry};
+pub use call::{Call, LogEntry};
+pub use fake_poller::{FakeControl, FakePoller};
 pub use fault::{Fault, FaultPlan, Op};
 pub use virtual_clock::VirtualClock;

@@ -71,6 +71,14 @@ fn guards_permits_waits_and_halves_of_channels_stay_on_their_thread() {
 }
 
 #[test]
+fn halves_of_a_channel_between_threads_go_to_them() {
+    check! { send: true, sync: true;
+        sync::threadsafe::Sender<u8>, sync::threadsafe::UnboundedSender<u8>, sync::threadsafe::Receiver<u8>,
+    }
+    check! { send: false, sync: false; sync::threadsafe::Sender<std::rc::Rc<u8>> }
+}
+
+#[test]
 fn files_and_plain_values_go_anywhere() {
     check! { send: true, sync: true;
         fs::File, fs::OpenOptions, fs::ReadDir, fs::DirEntry,

@@ -21,6 +21,9 @@ use std::rc::Rc;
 ///
 /// **Cancel safety**: every method is cancel-safe. What it has not returned stays in the buffer.
 ///
+/// **Errors**: of a connection that is lost by an error, what came before can be read; then every method gives that error.
+/// A loop that is closed is one too.
+///
 /// ```
 /// use mainspring::net::{open_connection, start_server};
 ///

@@ -138,7 +138,8 @@ impl StreamWriter {
     }
 
     /// Writes all of `data`: returns when the last of it is sent or queued, and no more is queued than the
-    /// transport's high-water mark.
+    /// transport's high-water mark. The error that the connection was lost by, or `ConnectionReset` if it was closed here;
+    /// an error also after [`write_eof`](StreamWriter::write_eof), and while a file is being sent.
     ///
     /// Cancel safety: not. Cancelled in between, some of it is written.
     pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {

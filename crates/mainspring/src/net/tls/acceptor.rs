@@ -22,6 +22,8 @@ use std::time::Duration;
 ///
 /// A clone shares the configuration. It may be sent to other threads.
 ///
+/// What goes wrong with TLS is an [`io::Error`] with a [`TlsError`](super::TlsError) inside.
+///
 /// ```
 /// use mainspring::net::tls::TlsAcceptor;
 /// use mainspring::net::tls::rustls::{ServerConfig, server::ResolvesServerCertUsingSni};

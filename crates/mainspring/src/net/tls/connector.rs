@@ -20,6 +20,8 @@ use std::time::Duration;
 /// A server's name is a host name or an IP address; it is told to the server (SNI) and must be in its certificate.
 /// A clone shares the configuration. It may be sent to other threads.
 ///
+/// What goes wrong with TLS is an [`io::Error`] with a [`TlsError`] inside.
+///
 /// ```
 /// use mainspring::net::tls::rustls::{ClientConfig, RootCertStore};
 /// use mainspring::net::tls::{TlsConnector, TlsError};

@@ -128,7 +128,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         Put::new(&self.state, item)
     }
 
-    /// Puts an item if there is room.
+    /// Puts an item if there is room; [`PutError`] has the item, and says why not.
     ///
     /// ```
     /// use mainspring::sync::{PutError, Queue};
@@ -164,7 +164,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         Get::new(&self.state)
     }
 
-    /// The next item, if there is one.
+    /// The next item, if there is one; [`GetError`] says why there is none.
     ///
     /// ```
     /// use mainspring::sync::{GetError, Queue};

@@ -115,6 +115,13 @@ impl<T> Sender<T> {
     }
 
     /// Whether the receiver is gone, or has closed the channel.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel::<()>(1);
+    /// assert!(!sender.is_closed());
+    /// receiver.close();
+    /// assert!(sender.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.channel.queue.open().is_shut_down
     }
@@ -126,7 +133,8 @@ impl<T> Sender<T> {
     /// ```
     /// let (sender, receiver) = mainspring::sync::threadsafe::channel::<()>(1);
     /// std::thread::spawn(move || drop(receiver));
-    /// mainspring::run(async move { sender.closed().await })?;
+    /// mainspring::run(sender.closed())?;
+    /// assert!(sender.is_closed());
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn closed(&self) {
@@ -173,6 +181,14 @@ impl<T> UnboundedSender<T> {
     /// [`Sender::closed`].
     ///
     /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// let (sender, receiver) = mainspring::sync::threadsafe::unbounded_channel::<()>();
+    /// std::thread::spawn(move || drop(receiver));
+    /// mainspring::run(sender.closed())?;
+    /// assert!(sender.is_closed());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn closed(&self) {
         self.sender.closed().await;
     }
