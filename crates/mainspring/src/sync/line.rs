@@ -41,13 +41,18 @@ pub(crate) struct Line<N = ()> {
 #[derive(Debug)]
 pub(crate) struct Key(usize);
 
+impl Key {
+    /// The key of who joins a line that is new.
+    pub(super) const FIRST: Key = Key(0);
+}
+
 /// What was at a place that was left. Its waker is to be dropped when nothing is borrowed.
 #[must_use]
 pub(crate) struct Left<N> {
     pub(crate) note: N,
     pub(crate) was_chosen: bool,
     #[expect(dead_code, reason = "it is there to be dropped")]
-    waker: Option<Waker>,
+    pub(super) waker: Option<Waker>,
 }
 
 struct Place<N> {

@@ -48,6 +48,7 @@ mod semaphore;
 pub(crate) mod state_cell;
 pub mod threadsafe;
 pub(crate) mod wait_list;
+mod waiters;
 pub mod watch;
 
 pub use barrier::{Barrier, BrokenBarrierError};

@@ -7,35 +7,28 @@
 //! is_there.set(true); list.wake_all();                   // the other
 //! ```
 //!
-//! Waiters stand in a [`Line`], first come first woken. One that is dropped leaves it; if it was the one that
+//! First come, first woken ([`Waiters`]). One that is dropped leaves it; if it was the one that
 //! [`wake_one`](WaitList::wake_one) had chosen, the turn goes to the next.
 
-use super::line::{self, Key, Line};
+use super::line::{Key, wake_each};
 use super::state_cell::StateCell;
+use super::waiters::{Turn, Waiters};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Tasks that wait to be woken. It takes two words until somebody does: most lists of a connection are never used.
+/// Tasks that wait to be woken.
 ///
 /// It is for the tasks of one thread, unless it is made with the [`StateCell`] of many.
 #[derive(Default)]
 pub(crate) struct WaitList<C: Cell = RefCell<Slot>>(C);
 
-pub(crate) type Slot = Option<Box<Line<Turn>>>;
+pub(crate) type Slot = Waiters;
 
-/// Where the line is.
+/// Where the waiters are.
 pub(crate) trait Cell: StateCell<State = Slot> {}
 impl<C: StateCell<State = Slot>> Cell for C {}
-
-fn line(line: &mut Slot) -> &mut Line<Turn> {
-    line.get_or_insert_default()
-}
-
-/// Whether a waiter was chosen alone, and so has something to hand on.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Turn(bool);
 
 /// A place in a list that its owner keeps: for `poll_…` functions, whose caller may not come back. Dropped without
 /// [`WaitList::leave`], it stays in the list as long as the list is there.
@@ -49,13 +42,25 @@ pub(crate) struct Wait<'a, C: Cell = RefCell<Slot>> {
     seat: Seat,
 }
 
+/// The wait of [`WaitList::until`].
+#[must_use = "nothing waits until it is awaited"]
+pub(crate) struct Until<'a, F, C: Cell = RefCell<Slot>> {
+    wait: Wait<'a, C>,
+    check: F,
+}
+
 impl WaitList {
     pub(crate) const fn new() -> Self {
-        WaitList(RefCell::new(None))
+        WaitList(RefCell::new(Waiters::Nobody))
     }
 }
 
 impl<C: Cell> WaitList<C> {
+    /// Works on the waiters, for which nothing foreign may run.
+    fn with<R>(&self, work: impl FnOnce(&mut Waiters) -> R) -> R {
+        work(&mut self.0.open())
+    }
+
     /// Waits until it is woken. It stands in the list from when it is first polled; dropping it leaves no trace.
     pub(crate) fn wait(&self) -> Wait<'_, C> {
         Wait { list: self, seat: Seat::default() }
@@ -63,28 +68,8 @@ impl<C: Cell> WaitList<C> {
 
     /// Waits until `check` gives something. It is asked at once, and whenever this is woken; who is told `None` keeps
     /// its place. Dropping it leaves no trace.
-    pub(crate) async fn until<R>(&self, mut check: impl FnMut() -> Option<R>) -> R {
-        let mut wait = self.wait();
-        poll_fn(|cx| {
-            loop {
-                if let Some(result) = check() {
-                    self.take_turn(&mut wait.seat);
-                    return Poll::Ready(result);
-                }
-                let key = self.key(&mut wait.seat);
-                let mut slot = self.0.open();
-                let line = line(&mut slot);
-                if line.is_chosen(key) {
-                    line.stand_again(key);
-                    *line.note_mut(key) = Turn::default();
-                }
-                drop(slot);
-                if self.poll_chosen(key, cx).is_pending() {
-                    return Poll::Pending;
-                }
-            }
-        })
-        .await
+    pub(crate) fn until<R, F: FnMut() -> Option<R>>(&self, check: F) -> Until<'_, F, C> {
+        Until { wait: self.wait(), check }
     }
 
     /// Takes the seat, or finds out whether it was woken; then it is free again.
@@ -97,18 +82,23 @@ impl<C: Cell> WaitList<C> {
     }
 
     fn poll_chosen(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
-        line::keep_waker(&self.0, line, key, cx);
-        if line(&mut self.0.open()).is_chosen(key) { Poll::Ready(()) } else { Poll::Pending }
+        if !self.with(|waiters| waiters.has_waker(key, cx.waker())) {
+            // Cloning is foreign code: it may call in, and the place be chosen afterwards.
+            let waker = cx.waker().clone();
+            let former = self.with(|waiters| waiters.replace_waker(key, waker));
+            drop(former);
+        }
+        if self.with(|waiters| waiters.is_chosen(key)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn key<'a>(&self, seat: &'a mut Seat) -> &'a Key {
-        seat.0.get_or_insert_with(|| line(&mut self.0.open()).join(Turn::default(), None))
+        seat.0.get_or_insert_with(|| self.with(Waiters::join))
     }
 
     /// Leaves the seat, with what it was woken for.
     fn take_turn(&self, seat: &mut Seat) {
         if let Some(key) = seat.0.take() {
-            let left = line(&mut self.0.open()).leave(key);
+            let left = self.with(|waiters| waiters.leave(key));
             drop(left);
         }
     }
@@ -116,7 +106,7 @@ impl<C: Cell> WaitList<C> {
     /// Gives the seat up. If it was this one's turn, it is the next one's; `true` if there is nobody to have it.
     pub(crate) fn leave(&self, seat: &mut Seat) -> bool {
         let Some(key) = seat.0.take() else { return false };
-        let left = line(&mut self.0.open()).leave(key);
+        let left = self.with(|waiters| waiters.leave(key));
         left.was_chosen && left.note == Turn(true) && !self.wake_one()
     }
 
@@ -127,34 +117,51 @@ impl<C: Cell> WaitList<C> {
 
     /// Wakes the first `count`, or all if they are fewer, and says how many.
     pub(crate) fn wake(&self, count: usize) -> usize {
-        let mut slot = self.0.open();
-        let Some(line) = slot.as_mut() else { return 0 };
-        let mut chosen = 0;
-        while chosen < count
-            && let Some(turn) = line.choose_first()
-        {
-            *turn = Turn(true);
-            chosen += 1;
-        }
-        drop(slot);
-        line::wake_chosen(&self.0, self::line);
-        chosen
+        self.choose_and_wake(count, Turn(true))
     }
 
     /// Wakes all who wait now, in the order they came.
     pub(crate) fn wake_all(&self) {
-        let mut slot = self.0.open();
-        let Some(line) = slot.as_mut() else { return };
-        line.choose_all();
-        drop(slot);
-        line::wake_chosen(&self.0, self::line);
+        self.choose_and_wake(usize::MAX, Turn(false));
+    }
+
+    fn choose_and_wake(&self, count: usize, turn: Turn) -> usize {
+        let (chosen, alone) = self.with(|waiters| waiters.choose(count, turn));
+        match alone {
+            Some(waker) => waker.wake(),
+            None => wake_each(|| self.with(Waiters::next_to_wake)),
+        }
+        chosen
     }
 
     /// How many wait and were not woken.
     pub(crate) fn waiting(&self) -> usize {
-        self.0.open().as_ref().map_or(0, |line| line.waiting())
+        self.with(|waiters| waiters.waiting())
     }
 }
+
+impl<R, F: FnMut() -> Option<R>, C: Cell> Future for Until<'_, F, C> {
+    type Output = R;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        let Until { wait, check } = self.get_mut();
+        let list = wait.list;
+        loop {
+            if let Some(result) = check() {
+                list.take_turn(&mut wait.seat);
+                return Poll::Ready(result);
+            }
+            let key = list.key(&mut wait.seat);
+            list.with(|waiters| waiters.wait_on(key));
+            if list.poll_chosen(key, cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// Nothing in it is pinned: the check is called, not polled.
+impl<F, C: Cell> Unpin for Until<'_, F, C> {}
 
 /// Waiting in steps, for who has something to do in between.
 impl<C: Cell> Wait<'_, C> {

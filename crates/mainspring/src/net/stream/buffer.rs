@@ -2,9 +2,9 @@
 //!
 //! Reading moves a mark; what is before the mark is overwritten when room is needed, or given up with the last byte. So a
 //! byte is copied in once and out once, and moved at most as often as the buffer doubles.
-
-/// Below this a buffer that was read empty is kept for what comes next.
-const KEEP: usize = 64 * 1024;
+//!
+//! A buffer that was read empty has no memory: a connection that is idle keeps none for what may come, and to ask for it
+//! again is little beside receiving.
 
 /// From here on a whole buffer is handed out rather than copied.
 const HAND_OUT: usize = 4 * 1024;
@@ -56,10 +56,7 @@ impl ByteBuffer {
         self.read += count;
         if self.is_empty() {
             self.read = 0;
-            self.bytes.clear();
-            if self.bytes.capacity() > KEEP {
-                self.bytes = Vec::new();
-            }
+            self.bytes = Vec::new();
         }
     }
 
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_is_given_up_when_it_is_read() {
+    fn the_memory_is_given_up_when_all_is_read() {
         let mut buffer = ByteBuffer::default();
         buffer.push(&vec![0; 1_000_000]);
         buffer.consume(999_999);

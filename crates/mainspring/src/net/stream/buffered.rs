@@ -8,10 +8,9 @@ use super::super::protocol::Protocol;
 use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
 use crate::error::Error;
-use crate::sync::wait_list::{Seat, WaitList};
+use crate::sync::wait_list::WaitList;
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::task::{Context, Poll};
 
 /// asyncio's limit for a reader's buffer.
 pub(crate) const LIMIT: usize = 64 * 1024;
@@ -126,23 +125,5 @@ impl Protocol for Buffered {
     fn resume_writing(&self, _: &Transport) {
         self.is_writing_paused.set(false);
         self.writers.wake_all();
-    }
-}
-
-/// Whether `check` gives something. If not, whoever is in the seat is woken when it may.
-pub(super) fn poll_until<R>(
-    list: &WaitList,
-    seat: &mut Seat,
-    cx: &Context<'_>,
-    mut check: impl FnMut() -> Option<R>,
-) -> Poll<R> {
-    loop {
-        if let Some(result) = check() {
-            list.leave(seat);
-            return Poll::Ready(result);
-        }
-        if list.poll_wait(seat, cx).is_pending() {
-            return Poll::Pending;
-        }
     }
 }

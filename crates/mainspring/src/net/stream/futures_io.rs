@@ -3,7 +3,6 @@
 //! Flushing is draining: what is queued then goes out by itself. Closing ends the sending side, or the connection where
 //! that cannot end alone.
 
-use super::buffered::poll_until;
 use super::writer::PIECE;
 use super::{Stream, StreamReader, StreamWriter};
 use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
@@ -12,15 +11,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 impl AsyncRead for StreamReader {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut seat = std::mem::take(&mut self.seat);
-        let polled = poll_until(&self.ends.buffered.readers, &mut seat, cx, || self.try_read(buffer));
-        self.seat = seat;
-        polled
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let readers = &self.ends.buffered.readers;
+        self.ends.poll_until(readers, |seats| &mut seats.reading, cx, || self.try_read(buffer))
     }
 
     fn poll_read_vectored(
@@ -38,22 +31,28 @@ impl AsyncRead for StreamReader {
 impl AsyncBufRead for StreamReader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();
-        if this.lent.get_mut().is_empty() {
-            let mut seat = std::mem::take(&mut this.seat);
+        if this.lent.get_mut().as_ref().is_none_or(|lent| lent.is_empty()) {
+            let buffered = &this.ends.buffered;
             let check = || {
-                let buffered = &this.ends.buffered;
-                buffered.received.borrow_mut().lend_to(&mut this.lent.borrow_mut());
-                if this.lent.borrow().is_empty() { this.end() } else { Some(Ok(())) }
+                let mut received = buffered.received.borrow_mut();
+                if received.is_empty() {
+                    drop(received);
+                    return this.end();
+                }
+                let mut lent = this.lent.take().unwrap_or_default();
+                received.lend_to(&mut lent);
+                this.lent.set(Some(lent));
+                Some(Ok(()))
             };
-            let polled = poll_until(&this.ends.buffered.readers, &mut seat, cx, check);
-            this.seat = seat;
-            ready!(polled)?;
+            ready!(this.ends.poll_until(&buffered.readers, |seats| &mut seats.reading, cx, check))?;
         }
-        Poll::Ready(Ok(this.lent.get_mut().unread()))
+        Poll::Ready(Ok(this.lent.get_mut().as_ref().map_or(&[], |lent| lent.unread())))
     }
 
     fn consume(mut self: Pin<&mut Self>, amount: usize) {
-        self.lent.get_mut().consume(amount);
+        if let Some(lent) = self.lent.get_mut() {
+            lent.consume(amount);
+        }
         self.ends.buffered.shrunk(&self.ends.transport, self.buffered());
     }
 }
@@ -83,11 +82,9 @@ impl AsyncWrite for StreamWriter {
         Poll::Ready(Ok(length))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut seat = std::mem::take(&mut self.seat);
-        let polled = poll_until(&self.ends.buffered.writers, &mut seat, cx, || self.try_drain());
-        self.seat = seat;
-        polled
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let writers = &self.ends.buffered.writers;
+        self.ends.poll_until(writers, |seats| &mut seats.writing, cx, || self.try_drain())
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -97,10 +94,8 @@ impl AsyncWrite for StreamWriter {
             return Poll::Ready(Ok(()));
         }
         self.close();
-        let mut seat = std::mem::take(&mut self.closing_seat);
-        let polled = poll_until(&self.ends.buffered.closing, &mut seat, cx, || self.try_closed());
-        self.closing_seat = seat;
-        polled
+        let closing = &self.ends.buffered.closing;
+        self.ends.poll_until(closing, |seats| &mut seats.closing, cx, || self.try_closed())
     }
 }
 

@@ -164,43 +164,43 @@ impl Stream {
     }
 
     /// See [`StreamReader::read`]. Cancel safety: nothing is lost.
-    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reader.read(buffer).await
+    pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+        self.reader.read(buffer)
     }
 
     /// See [`StreamReader::read_some`]. Cancel safety: nothing is lost.
-    pub async fn read_some(&self, count: usize) -> io::Result<Vec<u8>> {
-        self.reader.read_some(count).await
+    pub fn read_some(&self, count: usize) -> impl Future<Output = io::Result<Vec<u8>>> {
+        self.reader.read_some(count)
     }
 
     /// See [`StreamReader::read_exact`]. Cancel safety: nothing is lost.
-    pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
-        self.reader.read_exact(buffer).await
+    pub fn read_exact(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
+        self.reader.read_exact(buffer)
     }
 
     /// See [`StreamReader::read_exactly`]. Cancel safety: nothing is lost.
-    pub async fn read_exactly(&self, count: usize) -> Result<Vec<u8>, ReadError> {
-        self.reader.read_exactly(count).await
+    pub fn read_exactly(&self, count: usize) -> impl Future<Output = Result<Vec<u8>, ReadError>> {
+        self.reader.read_exactly(count)
     }
 
     /// See [`StreamReader::read_until`]. Cancel safety: nothing is lost.
-    pub async fn read_until(&self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
-        self.reader.read_until(separator).await
+    pub fn read_until(&self, separator: &[u8]) -> impl Future<Output = Result<Vec<u8>, ReadError>> {
+        self.reader.read_until(separator)
     }
 
     /// See [`StreamReader::read_line`]. Cancel safety: nothing is lost.
-    pub async fn read_line(&self) -> Result<Vec<u8>, ReadError> {
-        self.reader.read_line().await
+    pub fn read_line(&self) -> impl Future<Output = Result<Vec<u8>, ReadError>> {
+        self.reader.read_line()
     }
 
     /// See [`StreamReader::read_to_end`]. Cancel safety: nothing is lost.
-    pub async fn read_to_end(&self) -> io::Result<Vec<u8>> {
-        self.reader.read_to_end().await
+    pub fn read_to_end(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
+        self.reader.read_to_end()
     }
 
     /// See [`StreamWriter::write_all`]. Cancel safety: not; some of it may be written.
-    pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
-        self.writer.write_all(data).await
+    pub fn write_all(&self, data: &[u8]) -> impl Future<Output = io::Result<()>> {
+        self.writer.write_all(data)
     }
 
     /// See [`StreamWriter::drain`]. Cancel safety: it only waits.
@@ -215,8 +215,8 @@ impl Stream {
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub async fn drain(&self) -> io::Result<()> {
-        self.writer.drain().await
+    pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
+        self.writer.drain()
     }
 
     /// Writes no more: the peer sees the end of the stream after what is queued. Reading goes on.

@@ -4,9 +4,8 @@ use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
 use super::ends::Ends;
 use super::errors::ReadError;
-use crate::sync::wait_list::Seat;
 use memchr::memmem;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -48,14 +47,13 @@ use std::rc::Rc;
 /// ```
 pub struct StreamReader {
     pub(super) ends: Rc<Ends>,
-    /// What `AsyncBufRead` shows its user: the front of the buffer, taken out of it.
-    pub(super) lent: RefCell<ByteBuffer>,
-    pub(super) seat: Seat,
+    /// What `AsyncBufRead` shows its user: the front of the buffer, taken out of it. There from when that is first used.
+    pub(super) lent: Cell<Option<Box<ByteBuffer>>>,
 }
 
 impl StreamReader {
     pub(super) fn new(ends: Rc<Ends>) -> Self {
-        StreamReader { ends, lent: RefCell::default(), seat: Seat::default() }
+        StreamReader { ends, lent: Cell::default() }
     }
 
     /// The transport below.
@@ -122,7 +120,10 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn buffered(&self) -> usize {
-        self.ends.buffered.received.borrow().len() + self.lent.borrow().len()
+        let lent = self.lent.take();
+        let lent_len = lent.as_ref().map_or(0, |lent| lent.len());
+        self.lent.set(lent);
+        self.ends.buffered.received.borrow().len() + lent_len
     }
 
     /// Reads some bytes into `buffer`, as many as are there and fit, but waits for one. Zero is the end of the stream.
@@ -143,8 +144,8 @@ impl StreamReader {
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.ends.buffered.readers.until(|| self.try_read(buffer)).await
+    pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
+        self.ends.buffered.readers.until(|| self.try_read(buffer))
     }
 
     /// What [`StreamReader::read`] gives without waiting; `None` if it has to.
@@ -175,12 +176,12 @@ impl StreamReader {
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub async fn read_some(&self, count: usize) -> io::Result<Vec<u8>> {
-        let check = || match self.with(|received| received.take(count)) {
+    pub fn read_some(&self, count: usize) -> impl Future<Output = io::Result<Vec<u8>>> {
+        let check = move || match self.with(|received| received.take(count)) {
             some if !some.is_empty() || count == 0 => Some(Ok(some)),
             none => self.end().map(|end| end.map(|()| none)),
         };
-        self.ends.buffered.readers.until(check).await
+        self.ends.buffered.readers.until(check)
     }
 
     /// Reads to the end of the stream, however much that is.
@@ -196,12 +197,12 @@ impl StreamReader {
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub async fn read_to_end(&self) -> io::Result<Vec<u8>> {
+    pub fn read_to_end(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
         let check = || match self.end() {
             Some(end) => Some(end.map(|()| self.with(|received| received.take(usize::MAX)))),
             None => self.wait_for_more(),
         };
-        self.ends.buffered.readers.until(check).await
+        self.ends.buffered.readers.until(check)
     }
 
     /// Reads exactly `count` bytes. [`ReadError::Incomplete`] with what there was, if the stream ends before.
@@ -365,11 +366,9 @@ impl StreamReader {
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
         let buffered = &self.ends.buffered;
         let mut received = buffered.received.borrow_mut();
-        let mut lent = self.lent.borrow_mut();
-        if !lent.is_empty() {
+        if let Some(mut lent) = self.lent.take().filter(|lent| !lent.is_empty()) {
             received.take_back(&mut lent);
         }
-        drop(lent);
         let result = work(&mut received);
         let left = received.len();
         drop(received);
@@ -380,7 +379,7 @@ impl StreamReader {
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        self.ends.buffered.readers.leave(&mut self.seat);
+        self.ends.leave(&self.ends.buffered.readers, |seats| &mut seats.reading);
     }
 }
 

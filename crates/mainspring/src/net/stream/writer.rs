@@ -3,7 +3,6 @@
 use super::super::transport::Transport;
 use super::ends::Ends;
 use crate::error::Error;
-use crate::sync::wait_list::Seat;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -46,13 +45,11 @@ pub(super) const PIECE: usize = 256 * 1024;
 /// ```
 pub struct StreamWriter {
     pub(super) ends: Rc<Ends>,
-    pub(super) seat: Seat,
-    pub(super) closing_seat: Seat,
 }
 
 impl StreamWriter {
     pub(super) fn new(ends: Rc<Ends>) -> Self {
-        StreamWriter { ends, seat: Seat::default(), closing_seat: Seat::default() }
+        StreamWriter { ends }
     }
 
     /// The transport below.
@@ -122,8 +119,8 @@ impl StreamWriter {
     /// connection is gone.
     ///
     /// Cancel safety: it only waits.
-    pub async fn drain(&self) -> io::Result<()> {
-        self.ends.buffered.writers.until(|| self.try_drain()).await
+    pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
+        self.ends.buffered.writers.until(|| self.try_drain())
     }
 
     /// What [`StreamWriter::drain`] gives without waiting; `None` if it has to.
@@ -142,13 +139,29 @@ impl StreamWriter {
     /// an error also after [`write_eof`](StreamWriter::write_eof), and while a file is being sent.
     ///
     /// Cancel safety: not. Cancelled in between, some of it is written.
-    pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
-        for piece in data.chunks(PIECE) {
+    pub fn write_all(&self, data: &[u8]) -> impl Future<Output = io::Result<()>> {
+        let (mut rest, mut is_draining) = (data, false);
+        self.ends.buffered.writers.until(move || self.go_on_writing(&mut rest, &mut is_draining).transpose())
+    }
+
+    /// Writes piece by piece, each when the one before is sent or queued and the queue short; `None` when it has to wait
+    /// for that.
+    fn go_on_writing(&self, rest: &mut &[u8], is_draining: &mut bool) -> io::Result<Option<()>> {
+        loop {
+            if *is_draining {
+                match self.try_drain() {
+                    Some(drained) => drained?,
+                    None => return Ok(None),
+                }
+            }
+            if rest.is_empty() {
+                return Ok(Some(()));
+            }
             self.check_writable()?;
+            let (piece, later) = rest.split_at(rest.len().min(PIECE));
             self.ends.transport.write(piece);
-            self.drain().await?;
+            (*rest, *is_draining) = (later, true);
         }
-        Ok(())
     }
 
     pub(super) fn check_writable(&self) -> io::Result<()> {
@@ -201,8 +214,8 @@ impl StreamWriter {
     /// Waits until the connection is gone. The error it was lost by, if there is one.
     ///
     /// Cancel safety: it only waits.
-    pub async fn wait_closed(&self) -> io::Result<()> {
-        self.ends.buffered.closing.until(|| self.try_closed()).await
+    pub fn wait_closed(&self) -> impl Future<Output = io::Result<()>> {
+        self.ends.buffered.closing.until(|| self.try_closed())
     }
 
     pub(super) fn try_closed(&self) -> Option<io::Result<()>> {
@@ -216,8 +229,8 @@ impl StreamWriter {
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        self.ends.buffered.writers.leave(&mut self.seat);
-        self.ends.buffered.closing.leave(&mut self.closing_seat);
+        self.ends.leave(&self.ends.buffered.writers, |seats| &mut seats.writing);
+        self.ends.leave(&self.ends.buffered.closing, |seats| &mut seats.closing);
         // With the reader gone too, the connection is closed by what they share.
         if Rc::strong_count(&self.ends) > 1 && !self.ends.is_given_away() && self.can_write_eof() {
             self.write_eof();
