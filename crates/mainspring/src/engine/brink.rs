@@ -9,13 +9,16 @@
 //!   sleeps, then four, and so on up to [`MAX_PENALTY`]: a loop whose threads or peers are slow, or share its processor,
 //!   all but stops looking. A look that finds something makes good for those.
 //! - A look takes no longer than to sleep and wake would, or not much, and ends when a timer is due.
-//! - A face that holds a lock while it is awake never looks ([`Host::MAY_SPIN`]): the others could not send. Neither
-//!   does a loop under a virtual clock.
+//! - A look for I/O is part of the sleep to everybody else: who holds a lock while awake has let go of it
+//!   ([`Host::blocking`]). Such a face never looks into its inbox ([`Host::MAY_SPIN`]): the others could not send.
+//! - A loop under a virtual clock does not look at all.
 
 use super::{Engine, Host};
 use crate::clock::Time;
+use crate::poller::{Event, Parker};
 use std::cell::Cell;
-use std::time::Duration;
+use std::io;
+use std::time::{Duration, Instant};
 
 /// A sleep is short that lasts some times as long as it takes to begin and to end it, and no more.
 const SHORT: Duration = Duration::from_micros(100);
@@ -102,58 +105,71 @@ impl Brink {
     }
 }
 
-/// What a look has found.
-pub(super) enum Sight {
-    /// The sleep is to begin, at this time.
-    Nothing(Time),
-    /// Other threads have sent something.
-    Inbox,
-    /// The kernel has announced something, and it is ready. Asked at this time.
-    Io(Time),
-}
-
 impl<H: Host> Engine<H> {
-    /// Looks around before a sleep that would begin at `now` and end at `deadline`.
-    pub(super) fn look_before_sleep(&self, now: Time, deadline: Option<Time>) -> Result<Sight, H::Error> {
-        let for_threads = self.brink.threads.is_worth_a_look();
-        let for_io = self.brink.io.is_worth_a_look();
-        let longest = now.saturating_add(if for_io { LOOKING_FOR_IO } else { LOOKING });
-        let end = deadline.map_or(longest, |deadline| longest.min(deadline));
-        if !H::MAY_SPIN || !(for_threads || for_io) || self.clock.is_virtual() || end <= now {
-            return Ok(Sight::Nothing(now));
+    /// Looks into the inbox before a sleep that would begin at `now` and end at `deadline`. Whether something came, and
+    /// what time it is.
+    pub(super) fn look_for_threads(&self, mut now: Time, deadline: Option<Time>) -> (bool, Time) {
+        let threads = &self.brink.threads;
+        if !H::MAY_SPIN || !threads.is_worth_a_look() || self.clock.is_virtual() {
+            return (false, now);
         }
-        loop {
-            for _ in 0..if for_io { 1 } else { GLANCES } {
+        let longest = now.saturating_add(LOOKING);
+        let end = deadline.map_or(longest, |deadline| longest.min(deadline));
+        while now < end {
+            for _ in 0..GLANCES {
                 if self.inbox.has_pending() {
-                    self.brink.threads.found();
-                    return Ok(Sight::Inbox);
+                    threads.found();
+                    return (true, now);
                 }
                 std::hint::spin_loop();
             }
-            if for_io {
-                self.wait(Some(Duration::ZERO))?;
-            }
-            let now = self.clock.now();
-            if self.is_busy() {
-                self.brink.io.found();
-                return Ok(Sight::Io(now));
-            }
-            if now >= end {
-                if for_threads {
-                    self.brink.threads.in_vain();
-                }
-                if for_io {
-                    self.brink.io.in_vain();
-                }
-                return Ok(Sight::Nothing(now));
-            }
+            now = self.clock.now();
         }
+        threads.in_vain();
+        (false, now)
+    }
+
+    /// How long to look for I/O before a sleep of so long.
+    pub(super) fn look_for_io(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let is_worth_it = self.brink.io.is_worth_a_look() && !self.clock.is_virtual();
+        is_worth_it.then(|| timeout.map_or(LOOKING_FOR_IO, |timeout| timeout.min(LOOKING_FOR_IO)))
+    }
+
+    /// What came of it.
+    pub(super) fn looked_for_io(&self, found: bool) {
+        if found { self.brink.io.found() } else { self.brink.io.in_vain() }
+    }
+}
+
+/// Asks the kernel for as long as `look` lasts whether something has happened, and then sleeps until it does, or until
+/// `timeout` has passed since the beginning. Whether it had no need to sleep.
+pub(super) fn look_and_park(
+    parker: &mut dyn Parker,
+    look: Duration,
+    timeout: Option<Duration>,
+    events: &mut Vec<Event>,
+) -> io::Result<bool> {
+    // Not the loop's clock: that may be a program's own, and this may be outside of the lock that protects it.
+    let began = Instant::now();
+    loop {
+        parker.park(Some(Duration::ZERO), events)?;
+        if !events.is_empty() {
+            return Ok(true);
+        }
+        let passed = began.elapsed();
+        if passed >= look {
+            let left = timeout.map(|timeout| timeout.saturating_sub(passed));
+            return parker.park(left, events).map(|()| false);
+        }
+        std::hint::spin_loop();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::WAKE_KEY;
+    use crate::poller::Readiness;
 
     const BEGIN: Time = Time::from_nanos(1_000_000);
 
@@ -192,5 +208,45 @@ mod tests {
             }
         }
         assert!((15..=25).contains(&looks), "{looks}");
+    }
+
+    /// Finds something at the given wait, and writes down how long each was to last at most.
+    struct Scripted {
+        happens_at: usize,
+        waits: Vec<Option<Duration>>,
+    }
+
+    impl Parker for Scripted {
+        fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+            self.waits.push(timeout);
+            if self.waits.len() == self.happens_at {
+                events.push(Event { key: WAKE_KEY, readiness: Readiness::INBOUND });
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_happens_during_a_look_needs_no_sleep() {
+        let mut parker = Scripted { happens_at: 3, waits: Vec::new() };
+        let mut events = Vec::new();
+        let long = Duration::from_secs(1000);
+        assert!(look_and_park(&mut parker, long, None, &mut events).unwrap());
+        assert_eq!((events.len(), parker.waits), (1, vec![Some(Duration::ZERO); 3]));
+    }
+
+    #[test]
+    fn a_look_in_vain_ends_in_a_sleep_of_what_is_left() {
+        for timeout in [None, Some(Duration::from_secs(10))] {
+            let mut parker = Scripted { happens_at: usize::MAX, waits: Vec::new() };
+            let look = Duration::from_nanos(1);
+            assert!(!look_and_park(&mut parker, look, timeout, &mut Vec::new()).unwrap());
+            let slept = parker.waits.pop().unwrap();
+            assert_eq!(slept.is_some(), timeout.is_some());
+            assert!(slept < timeout || timeout.is_none(), "{slept:?} of {timeout:?}");
+            assert!(
+                !parker.waits.is_empty() && parker.waits.iter().all(|wait| *wait == Some(Duration::ZERO))
+            );
+        }
     }
 }

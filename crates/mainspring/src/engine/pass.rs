@@ -1,7 +1,7 @@
 //! One pass of the loop.
 
 use super::backlog::Crowded;
-use super::brink::Sight;
+use super::brink::look_and_park;
 use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::{Clock, Time};
 use crate::poller::Event;
@@ -170,14 +170,10 @@ impl<H: Host> Engine<H> {
             return self.poll_if_it_is_time();
         }
         let deadline = self.timers.borrow_mut().next_wakeup();
-        let now = match self.look_before_sleep(self.clock.now(), deadline)? {
-            Sight::Nothing(now) => now,
-            Sight::Inbox => return self.poll_if_it_is_time(),
-            Sight::Io(now) => {
-                self.skipped.polled_at(now);
-                return Ok(());
-            }
-        };
+        let (is_woken, now) = self.look_for_threads(self.clock.now(), deadline);
+        if is_woken {
+            return self.poll_if_it_is_time();
+        }
         if self.clock.is_virtual() {
             self.wait(Some(Duration::ZERO))?;
             if self.is_busy() {
@@ -216,7 +212,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Asks the kernel, and makes what it answers ready.
-    pub(super) fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
+    fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
         let Some(mut parking) = self.parking.take() else {
             // Another thread sleeps in this loop at this moment, or a callback runs the loop from inside it.
             let error = io::Error::new(io::ErrorKind::ResourceBusy, "the event loop is already waiting");
@@ -247,9 +243,18 @@ impl<H: Host> Engine<H> {
         if timeout == Some(Duration::ZERO) {
             parker.park(timeout, events)?;
         } else {
-            let mut outcome = Ok(());
-            self.host.blocking(&mut || outcome = parker.park(timeout, events));
-            outcome?;
+            let look = self.look_for_io(timeout);
+            let mut outcome = Ok(false);
+            self.host.blocking(&mut || {
+                outcome = match look {
+                    Some(look) => look_and_park(parker.as_mut(), look, timeout, events),
+                    None => parker.park(timeout, events).map(|()| false),
+                };
+            });
+            let found = outcome?;
+            if look.is_some() {
+                self.looked_for_io(found);
+            }
         }
         self.poller.borrow_mut().collect(events)
     }
