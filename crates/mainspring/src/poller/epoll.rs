@@ -51,6 +51,18 @@ pub fn open() -> io::Result<Backend> {
 
 /// Opens an epoll back end that does without `epoll_pwait2`, as it must on kernels before 5.11 and under some
 /// seccomp profiles: its timeouts are rounded up to milliseconds.
+///
+/// ```
+/// use mainspring::testing::{VirtualClock, open_epoll_coarse};
+/// use std::time::Duration;
+///
+/// let builder = mainspring::Builder::new().backend(open_epoll_coarse()?).clock(VirtualClock::default());
+/// let event_loop = builder.build()?;
+/// let before = event_loop.time();
+/// event_loop.run_until_complete(mainspring::sleep(Duration::from_micros(1)))?;
+/// assert!(event_loop.time() > before);
+/// # Ok::<(), mainspring::Error>(())
+/// ```
 pub fn open_coarse() -> io::Result<Backend> {
     Ok(backend(create()?, false))
 }

@@ -147,8 +147,7 @@ impl Command {
     /// Does not let it inherit a variable.
     ///
     /// ```
-    /// use mainspring::process::Command;
-    ///
+    /// # use mainspring::process::Command;
     /// # mainspring::run(async {
     /// let output = Command::shell("echo ${HOME-none}").env_remove("HOME").output().await?;
     /// assert_eq!(output.stdout, b"none\n");
@@ -245,8 +244,10 @@ impl Command {
     /// // Another user and group need root's rights; one's own can always be named.
     /// # let own = |of: &str| std::process::Command::new("id").arg(of).output().map(|out| String::from_utf8_lossy(&out.stdout).trim().parse().unwrap());
     /// let (uid, gid): (u32, u32) = (own("-u")?, own("-g")?);
-    /// # let mut command = Command::shell("echo $(id -u) $(id -g)");
-    /// # if uid == 0 { command.groups(&[]); }
+    /// let mut command = Command::shell("echo $(id -u) $(id -g)");
+    /// if uid == 0 {
+    ///     command.groups(&[gid]);
+    /// }
     /// let output = command.uid(uid).gid(gid).output().await?;
     /// assert_eq!(output.stdout, format!("{uid} {gid}\n").as_bytes());
     /// # std::io::Result::Ok(())
@@ -258,8 +259,8 @@ impl Command {
         self
     }
 
-    /// The supplementary groups it runs with, instead of ours. Without this a child of root's that has a
-    /// [`uid`](Command::uid) has none.
+    /// The supplementary groups it runs with, instead of ours; only root may say them. Without this a child of root's that
+    /// has a [`uid`](Command::uid) has none. See [`gid`](Command::gid).
     pub fn groups(&mut self, groups: &[u32]) -> &mut Self {
         self.identity.set_groups(&mut self.std, groups);
         self
@@ -310,8 +311,7 @@ impl Command {
     /// Its mask for the permissions of new files.
     ///
     /// ```
-    /// use mainspring::process::Command;
-    ///
+    /// # use mainspring::process::Command;
     /// # mainspring::run(async {
     /// let output = Command::shell("umask").umask(0o27).output().await?;
     /// assert_eq!(output.stdout, b"0027\n");
