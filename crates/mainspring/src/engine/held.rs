@@ -1,6 +1,6 @@
 //! What a loop holds for its face: shown to a garbage collector, and given back at the end.
 
-use super::{Engine, Host, Occupant, Ready};
+use super::{Engine, Host, Occupant, Ready, Watches};
 use crate::poller::{ClosedPoller, Interest};
 use std::os::fd::BorrowedFd;
 
@@ -112,7 +112,8 @@ impl<H: Host> Engine<H> {
         left.extend(signals.into_iter().map(|(_, watch)| Leftover::Watch(watch)));
         for (_, entry) in sources {
             match entry.occupant {
-                Occupant::Watch { reader, writer } => {
+                Occupant::Watch(watches) => {
+                    let Watches { reader, writer } = *watches;
                     let watches = reader.into_iter().chain(writer).map(|watched| watched.watch);
                     left.extend(watches.map(Leftover::Watch));
                 }
@@ -156,8 +157,12 @@ impl<H: Host> Engine<H> {
         if let Ok(table) = self.table.try_borrow() {
             for (_, entry) in table.iter() {
                 match &entry.occupant {
-                    Occupant::Watch { reader, writer } => {
-                        reader.iter().chain(writer).for_each(|watched| show(Held::Watch(&watched.watch)));
+                    Occupant::Watch(watches) => {
+                        watches
+                            .reader
+                            .iter()
+                            .chain(&watches.writer)
+                            .for_each(|watched| show(Held::Watch(&watched.watch)));
                     }
                     Occupant::Source(source) => show(Held::Source(source)),
                 }

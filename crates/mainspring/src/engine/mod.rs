@@ -101,7 +101,7 @@ pub use registration::Registration;
 pub use turn::Turn;
 pub use watch::WatchTicket;
 
-pub(crate) use sources::Occupant;
+pub(crate) use sources::{Occupant, Watches};
 
 use crate::clock::{Clock, Time};
 use crate::poller::{Backend, Event, Interest, Key, Parker, Poller};

@@ -2,7 +2,7 @@
 
 use super::backlog::Crowded;
 use super::brink::look_and_park;
-use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
+use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY, Watches};
 use crate::clock::{Clock, Time};
 use crate::poller::Event;
 use crate::ready::Lane;
@@ -284,7 +284,8 @@ impl<H: Host> Engine<H> {
                     share -= 1;
                     self.ready_source(key, readiness, entry.interest);
                 }
-                Occupant::Watch { reader, writer } => {
+                Occupant::Watch(watches) => {
+                    let Watches { reader, writer } = &**watches;
                     // asyncio: the reader's call before the writer's.
                     let is_readable = readiness.inbound && entry.interest.is_inbound();
                     let is_writable = readiness.outbound && entry.interest.is_outbound();

@@ -8,15 +8,20 @@
 use super::host::Host;
 use crate::poller::{Interest, Key};
 use slab::Slab;
-use std::collections::HashMap;
 use std::os::fd::RawFd;
 
 /// Who gets the events of a descriptor.
 pub(crate) enum Occupant<H: Host> {
-    /// Calls of `add_reader` and `add_writer`.
-    Watch { reader: Option<Watched<H>>, writer: Option<Watched<H>> },
+    /// Calls of `add_reader` and `add_writer`. Boxed, because the table has an entry of this size for every connection.
+    Watch(Box<Watches<H>>),
     /// A transport or listener.
     Source(H::Source),
+}
+
+/// Who watches a descriptor, at least one of them.
+pub(crate) struct Watches<H: Host> {
+    pub reader: Option<Watched<H>>,
+    pub writer: Option<Watched<H>>,
 }
 
 /// A watch and its serial number, which no other watch of the loop ever has.
@@ -36,13 +41,14 @@ pub(crate) struct SourceTable<H: Host> {
     entries: Slab<Entry<H>>,
     /// Never goes back, so that no two registrations share a key until it wraps after four billion.
     next_generation: u32,
-    by_fd: HashMap<RawFd, Key>,
+    /// By descriptor number, with [`Key::UNREGISTERED`] where there is none: the kernel gives the lowest numbers out first.
+    by_fd: Vec<Key>,
     next_serial: u64,
 }
 
 impl<H: Host> SourceTable<H> {
     pub fn new() -> Self {
-        SourceTable { entries: Slab::new(), next_generation: 1, by_fd: HashMap::new(), next_serial: 0 }
+        SourceTable { entries: Slab::new(), next_generation: 1, by_fd: Vec::new(), next_serial: 0 }
     }
 
     /// The key that the next [`SourceTable::insert`] will give.
@@ -71,10 +77,22 @@ impl<H: Host> SourceTable<H> {
         self.next_generation = self.next_generation.checked_add(1).unwrap_or(1);
         let slot = self.entries.insert(Entry { fd, interest, occupant, generation });
         let key = Key { slot: slot as u32, generation };
-        let former = self.by_fd.insert(fd, key).filter(|&former| {
-            self.get(former).is_some_and(|entry| matches!(entry.occupant, Occupant::Watch { .. }))
+        let former = self.key_of(fd).filter(|&former| {
+            self.get(former).is_some_and(|entry| matches!(entry.occupant, Occupant::Watch(_)))
         });
+        self.set_key_of(fd, key);
         (key, former.and_then(|former| self.remove(former)))
+    }
+
+    fn set_key_of(&mut self, fd: RawFd, key: Key) {
+        // No descriptor has a negative number.
+        let Ok(number) = usize::try_from(fd) else { return };
+        if number >= self.by_fd.len() {
+            self.by_fd.resize(number + 1, Key::UNREGISTERED);
+        }
+        if let Some(place) = self.by_fd.get_mut(number) {
+            *place = key;
+        }
     }
 
     pub fn get(&self, key: Key) -> Option<&Entry<H>> {
@@ -88,15 +106,16 @@ impl<H: Host> SourceTable<H> {
     pub fn remove(&mut self, key: Key) -> Option<Entry<H>> {
         self.get(key)?;
         let entry = self.entries.remove(key.slot as usize);
-        if self.by_fd.get(&entry.fd) == Some(&key) {
-            self.by_fd.remove(&entry.fd);
+        if self.key_of(entry.fd) == Some(key) {
+            self.set_key_of(entry.fd, Key::UNREGISTERED);
         }
         Some(entry)
     }
 
     /// The registration that stands for this descriptor number now.
     pub fn key_of(&self, fd: RawFd) -> Option<Key> {
-        self.by_fd.get(&fd).copied()
+        let key = self.by_fd.get(usize::try_from(fd).ok()?).copied();
+        key.filter(|&key| key != Key::UNREGISTERED)
     }
 
     pub fn len(&self) -> usize {

@@ -1,6 +1,6 @@
 //! `add_reader` and `add_writer`: calls on a descriptor that the program reads and writes itself.
 
-use super::sources::Watched;
+use super::sources::{Watched, Watches};
 use super::{Direction, Engine, Host, Occupant};
 use crate::poller::Interest;
 use std::io;
@@ -90,7 +90,7 @@ impl<H: Host> Engine<H> {
         let key = table.key_of(fd);
         match key.and_then(|key| table.get_mut(key).map(|entry| (key, entry))) {
             Some((key, entry)) => {
-                let Occupant::Watch { reader, writer } = &mut entry.occupant else {
+                let Occupant::Watch(watches) = &mut entry.occupant else {
                     return Err(io::ErrorKind::ResourceBusy.into());
                 };
                 let wanted = entry.interest.with(direction.interest());
@@ -99,7 +99,7 @@ impl<H: Host> Engine<H> {
                 let told = if wanted == entry.interest { Interest::NONE } else { entry.interest };
                 self.poller.borrow_mut().update(borrowed, key, told, wanted)?;
                 entry.interest = wanted;
-                let replaced = direction.of(reader, writer).replace(watched);
+                let replaced = direction.of(watches).replace(watched);
                 Ok((ticket, replaced.map(|replaced| replaced.watch)))
             }
             None => {
@@ -111,7 +111,8 @@ impl<H: Host> Engine<H> {
                     Direction::Inbound => (Some(watched), None),
                     Direction::Outbound => (None, Some(watched)),
                 };
-                let inserted = table.insert(fd, direction.interest(), Occupant::Watch { reader, writer });
+                let watches = Box::new(Watches { reader, writer });
+                let inserted = table.insert(fd, direction.interest(), Occupant::Watch(watches));
                 drop(table);
                 drop(inserted);
                 Ok((ticket, None))
@@ -143,10 +144,10 @@ impl<H: Host> Engine<H> {
         let mut table = self.table.borrow_mut();
         let Some(key) = table.key_of(fd) else { return Ok(None) };
         let Some(entry) = table.get_mut(key) else { return Ok(None) };
-        let Occupant::Watch { reader, writer } = &mut entry.occupant else {
+        let Occupant::Watch(watches) = &mut entry.occupant else {
             return Err(io::ErrorKind::ResourceBusy.into());
         };
-        let place = direction.of(reader, writer);
+        let place = direction.of(watches);
         let Some(watched) = place.take_if(|watched| is_it(watched)) else { return Ok(None) };
         let (old, new) = (entry.interest, entry.interest.without(direction.interest()));
         entry.interest = new;
@@ -181,7 +182,7 @@ impl<H: Host> Engine<H> {
         let table = self.table.borrow();
         match &table.get(table.key_of(fd)?)?.occupant {
             Occupant::Source(source) => Some(source.clone()),
-            Occupant::Watch { .. } => None,
+            Occupant::Watch(_) => None,
         }
     }
 }
@@ -194,10 +195,10 @@ impl Direction {
         }
     }
 
-    fn of<'a, C>(self, reader: &'a mut Option<C>, writer: &'a mut Option<C>) -> &'a mut Option<C> {
+    fn of<H: Host>(self, watches: &mut Watches<H>) -> &mut Option<Watched<H>> {
         match self {
-            Direction::Inbound => reader,
-            Direction::Outbound => writer,
+            Direction::Inbound => &mut watches.reader,
+            Direction::Outbound => &mut watches.writer,
         }
     }
 }

@@ -126,6 +126,9 @@ pub(crate) trait Below {
         PeerAddress::Other
     }
 
+    /// The descriptor is closed in a moment: what is told of it afterwards has to be known by now.
+    fn about_to_go(&self) {}
+
     /// The descriptor's number; still told after it is closed, for messages.
     fn fd(&self) -> RawFd;
 

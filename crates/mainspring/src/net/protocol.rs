@@ -6,7 +6,7 @@ use crate::host::{Failure, RustHost};
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
 use crate::transport::{Claim, Cx, Upper};
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell};
 use std::io;
 use std::rc::Rc;
 
@@ -67,31 +67,40 @@ pub trait Protocol: 'static {
 
 /// A protocol, as the engine's transports see it: one for every kind of them.
 pub(crate) struct Above {
-    protocol: RefCell<Option<Rc<dyn Protocol>>>,
+    protocol: Cell<Option<Rc<dyn Protocol>>>,
     /// Counts the connection at the server that accepted it.
-    connection: RefCell<Option<Connection>>,
-    /// Who waits until nothing is queued, to send past the queue.
-    pub(super) drained: WaitList,
+    connection: Cell<Option<Connection>>,
+    /// Who waits until nothing is queued, to send past the queue. There from when somebody does.
+    drained: OnceCell<Box<WaitList>>,
 }
 
 impl Above {
     pub(crate) fn new(protocol: Rc<dyn Protocol>, connection: Option<Connection>) -> Self {
         Above {
-            protocol: RefCell::new(Some(protocol)),
-            connection: RefCell::new(connection),
-            drained: WaitList::new(),
+            protocol: Cell::new(Some(protocol)),
+            connection: Cell::new(connection),
+            drained: OnceCell::new(),
         }
     }
 
     /// The protocol, until the connection is gone.
     pub(super) fn protocol(&self) -> Option<Rc<dyn Protocol>> {
-        self.protocol.borrow().clone()
+        let protocol = self.protocol.take();
+        self.protocol.set(protocol.clone());
+        protocol
+    }
+
+    pub(super) fn drained(&self) -> &WaitList {
+        self.drained.get_or_init(Box::default)
     }
 
     /// Puts another protocol in the place of this one, which comes back; the new one does if the connection is gone.
     pub(super) fn replace(&self, protocol: Rc<dyn Protocol>) -> Rc<dyn Protocol> {
-        match self.protocol.borrow_mut().as_mut() {
-            Some(current) => std::mem::replace(current, protocol),
+        match self.protocol.take() {
+            Some(former) => {
+                self.protocol.set(Some(protocol));
+                former
+            }
             None => protocol,
         }
     }
@@ -134,6 +143,9 @@ impl Upper<RustHost> for Above {
     }
 
     fn connection_lost(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        if let Some(below) = cx.this.below() {
+            below.about_to_go();
+        }
         self.tell(cx, |protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
     }
 
@@ -146,13 +158,15 @@ impl Upper<RustHost> for Above {
     }
 
     fn drained(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.drained.wake_all();
+        if let Some(drained) = self.drained.get() {
+            drained.wake_all();
+        }
         Ok(())
     }
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        let protocol = self.protocol.borrow_mut().take();
-        let connection = self.connection.borrow_mut().take();
+        let protocol = self.protocol.take();
+        let connection = self.connection.take();
         let dropped = catch(|| drop(protocol)).map_err(Failure::Panic);
         drop(connection);
         dropped

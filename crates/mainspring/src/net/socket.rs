@@ -10,16 +10,18 @@ use crate::host::{Failure, RustHost, Source};
 use crate::poller::{PeerAddress, local_address};
 use crate::transport::{Cx, Notice, Stream, WaterMarks, WriteRefused};
 use socket2::SockRef;
+use std::cell::OnceCell;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 
 /// See the module's text.
 pub(super) struct SocketConnection {
     core: Weak<Core>,
     stream: Stream<RustHost, Above>,
-    local: PeerAddress,
     peer: PeerAddress,
+    /// Asked for when somebody wants to know it, or when the connection is about to go.
+    local: OnceCell<Box<PeerAddress>>,
 }
 
 impl SocketConnection {
@@ -31,20 +33,26 @@ impl SocketConnection {
         protocol: Rc<dyn Protocol>,
         connection: Option<Connection>,
     ) -> Transport {
-        let local = local_address(socket.as_fd());
-        if matches!(local, PeerAddress::Inet(_)) {
+        if matches!(peer, PeerAddress::Inet(_)) {
             // asyncio's choice; a connection that is gone already tells so soon enough.
             let _ = SockRef::from(&socket).set_tcp_nodelay(true);
         }
         let connection = Rc::new(SocketConnection {
             core: Rc::downgrade(core),
             stream: Stream::new(socket, Above::new(protocol, connection)),
-            local,
             peer,
+            local: OnceCell::new(),
         });
         let transport = Transport::new(Rc::<SocketConnection>::clone(&connection));
         transport.with(|_, cx| connection.stream.open(cx));
         transport
+    }
+
+    fn local(&self) -> &PeerAddress {
+        self.local.get_or_init(|| {
+            let address = self.stream.with_fd(|fd| Ok(local_address(fd)));
+            Box::new(address.unwrap_or(PeerAddress::Other))
+        })
     }
 }
 
@@ -140,11 +148,15 @@ impl Below for SocketConnection {
     }
 
     fn local_address(&self) -> PeerAddress {
-        self.local.clone()
+        self.local().clone()
     }
 
     fn peer_address(&self) -> PeerAddress {
         self.peer.clone()
+    }
+
+    fn about_to_go(&self) {
+        self.local();
     }
 
     fn fd(&self) -> RawFd {

@@ -114,7 +114,7 @@ impl Transport {
 
     /// Who waits until nothing is queued, having reserved the sending end.
     pub(super) fn drained(&self) -> Option<&WaitList> {
-        Some(&self.source.below()?.above().drained)
+        Some(self.source.below()?.above().drained())
     }
 
     /// Looks at the connection.

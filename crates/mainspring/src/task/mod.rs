@@ -222,7 +222,7 @@ impl<T> Task<T> {
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
-        self.state.is_detached.set(true);
+        self.state.meta.is_detached.set(true);
         let progress = std::mem::replace(&mut *self.state.progress.borrow_mut(), Progress::Taken);
         match progress {
             Progress::Running(waiting) => {

@@ -73,21 +73,30 @@ pub(super) type DoneCallback = Box<dyn FnOnce(&TaskHandle)>;
 pub(crate) struct Meta {
     core: Weak<Core>,
     id: TaskId,
-    name: RefCell<Option<String>>,
     phase: Cell<Phase>,
-    /// Where the core lists the task.
-    place: Cell<Option<usize>>,
+    /// Nobody is going to ask for the result.
+    pub(super) is_detached: Cell<bool>,
+    /// Where the core lists the task, or [`NOWHERE`].
+    place: Cell<usize>,
     /// Dropping it cancels.
     canceller: Cell<Option<Canceller>>,
     pub(super) context: Slot,
-    callbacks: RefCell<Vec<DoneCallback>>,
+    extras: Cell<Option<Box<Extras>>>,
 }
+
+/// What few tasks have.
+#[derive(Default)]
+struct Extras {
+    name: Option<String>,
+    callbacks: Vec<DoneCallback>,
+}
+
+/// The place of a task that the core does not list.
+const NOWHERE: usize = usize::MAX;
 
 pub(super) struct State<T> {
     pub(super) meta: Meta,
     pub(super) progress: RefCell<Progress<T>>,
-    /// Nobody is going to ask for the result.
-    pub(super) is_detached: Cell<bool>,
 }
 
 pub(super) enum Progress<T> {
@@ -102,12 +111,29 @@ impl Meta {
     }
 
     pub(super) fn task_name(&self) -> TaskName {
-        TaskName { id: self.id, given: self.name.borrow().clone() }
+        let extras = self.extras.take();
+        let given = extras.as_ref().and_then(|extras| extras.name.clone());
+        self.extras.set(extras);
+        TaskName { id: self.id, given }
+    }
+
+    /// Works on the extras, for which nothing foreign may run: they are not here meanwhile.
+    fn with_extras<R>(&self, work: impl FnOnce(&mut Extras) -> R) -> R {
+        let mut extras = self.extras.take().unwrap_or_default();
+        let result = work(&mut extras);
+        self.extras.set(Some(extras));
+        result
+    }
+
+    fn take_callbacks(&self) -> Vec<DoneCallback> {
+        let mut extras = self.extras.take();
+        let callbacks = extras.as_mut().map(|extras| std::mem::take(&mut extras.callbacks));
+        self.extras.set(extras);
+        callbacks.unwrap_or_default()
     }
 
     pub(super) fn set_name(&self, name: String) {
-        let former = self.name.replace(Some(name));
-        drop(former);
+        self.with_extras(|extras| extras.name = Some(name));
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -134,7 +160,7 @@ impl Meta {
 
     /// The task is on its way: from here on it can be cancelled, and is if that was asked for before.
     pub(super) fn started(&self, place: usize, canceller: Canceller) {
-        self.place.set(Some(place));
+        self.place.set(place);
         if self.phase.get() == Phase::Running {
             self.canceller.set(Some(canceller));
         } else {
@@ -148,8 +174,8 @@ impl Meta {
         if let Some(canceller) = self.canceller.take() {
             canceller.detach();
         }
-        let Some(place) = self.place.take() else { return };
-        if let Some(core) = self.core() {
+        let place = self.place.replace(NOWHERE);
+        if let Some(core) = self.core().filter(|_| place != NOWHERE) {
             core.live_futures.set(core.live_futures.get().saturating_sub(1));
             core.forget_task(place);
         }
@@ -170,7 +196,7 @@ impl TaskHandle {
         if meta.is_done() {
             self.schedule(callback);
         } else {
-            meta.callbacks.borrow_mut().push(callback);
+            meta.with_extras(|extras| extras.callbacks.push(callback));
         }
     }
 
@@ -207,19 +233,19 @@ impl<T: 'static> State<T> {
     }
 
     fn with_id(core: Weak<Core>, id: TaskId, name: Option<String>, context: Slot) -> Rc<Self> {
+        let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
         Rc::new(State {
             meta: Meta {
                 core,
                 id,
-                name: RefCell::new(name),
                 phase: Cell::new(Phase::Running),
-                place: Cell::new(None),
+                is_detached: Cell::new(false),
+                place: Cell::new(NOWHERE),
                 canceller: Cell::new(None),
                 context,
-                callbacks: RefCell::default(),
+                extras: Cell::new(extras),
             },
             progress: RefCell::new(Progress::Running(None)),
-            is_detached: Cell::new(false),
         })
     }
 
@@ -230,13 +256,13 @@ impl<T: 'static> State<T> {
             Err(error) if error.is_panic() => Phase::Panicked,
             Err(_) => Phase::Cancelled,
         });
-        let callbacks = self.meta.callbacks.take();
+        let callbacks = self.meta.take_callbacks();
         if !callbacks.is_empty() {
             let handle = TaskHandle(Rc::clone(self) as Rc<dyn AnyTask>);
             callbacks.into_iter().for_each(|callback| handle.schedule(callback));
         }
         // From here on foreign code runs; everything of ours is in place.
-        if self.is_detached.get() {
+        if self.meta.is_detached.get() {
             match result {
                 Err(error) if error.is_panic() => self.meta.report(error.panic_text().unwrap_or_default()),
                 unwanted => drop(unwanted),

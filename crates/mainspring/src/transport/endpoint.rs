@@ -15,7 +15,8 @@ pub(super) struct Endpoint<H: TransportHost> {
     channel: RefCell<Option<H::Channel>>,
     fd: RawFd,
     registration: Registration,
-    failure: Cell<Option<H::Error>>,
+    /// Boxed, because most connections never have one.
+    failure: Cell<Option<Box<H::Error>>>,
     /// Set by `close`, `abort` or a failure: nothing is delivered any more.
     closing: Cell<bool>,
     /// Set when `connection_lost` is scheduled: nothing is sent any more.
@@ -105,7 +106,7 @@ impl<H: TransportHost> Endpoint<H> {
         if self.lost.replace(true) {
             return false;
         }
-        self.failure.set(error);
+        self.failure.set(error.map(Box::new));
         true
     }
 
@@ -124,7 +125,7 @@ impl<H: TransportHost> Endpoint<H> {
         connection_lost: impl FnOnce(Option<H::Error>) -> Result<(), H::Error>,
         detach: impl FnOnce() -> Result<(), H::Error>,
     ) -> Result<(), H::Error> {
-        let result = connection_lost(self.failure.take());
+        let result = connection_lost(self.failure.take().map(|failure| *failure));
         self.want_nothing(cx);
         let channel = self.channel.borrow_mut().take();
         drop(channel);
