@@ -51,8 +51,14 @@ impl Key {
 pub(crate) struct Left<N> {
     pub(crate) note: N,
     pub(crate) was_chosen: bool,
-    #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) waker: Option<Waker>,
+}
+
+impl<N> Left<N> {
+    /// The waker alone.
+    pub(crate) fn into_waker(self) -> Option<Waker> {
+        self.waker
+    }
 }
 
 struct Place<N> {

@@ -41,6 +41,7 @@ pub mod mpsc;
 mod notify;
 mod once_cell;
 pub mod oneshot;
+mod only;
 mod permits;
 mod queue;
 mod rw_lock;

@@ -1,4 +1,4 @@
-//! A channel: a [`Queue`] in two halves, which ends when all of one side are dropped.
+//! A channel: a [`Queue`](super::Queue) in two halves, which ends when all of one side are dropped.
 //!
 //! Many send, one receives. As all of this module, for the tasks of one thread (`!Send`).
 //!
@@ -27,8 +27,8 @@
 
 pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 
-use super::line::Key;
-use super::queue::{Fifo, Get, Put, Queue, QueueCell, State};
+use super::only::{Only, OnlyKey};
+use super::queue::{Fifo, Get, Order, Put, QueueCell, State};
 use super::wait_list::WaitList;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -55,11 +55,7 @@ use std::task::{Context, Poll};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let channel = Rc::new(Channel {
-        queue: Queue::new(capacity.max(1)),
-        senders: Cell::new(1),
-        closing: WaitList::new(),
-    });
+    let channel = Channel::shared(capacity.max(1));
     (Sender { channel: Rc::clone(&channel) }, Receiver { channel, key: None })
 }
 
@@ -78,16 +74,32 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
-    let channel = Rc::new(Channel { queue: Queue::new(0), senders: Cell::new(1), closing: WaitList::new() });
+    let channel = Channel::shared(0);
     let sender = Sender { channel: Rc::clone(&channel) };
     (UnboundedSender { sender }, Receiver { channel, key: None })
 }
 
+/// Where the queue of a channel has its state.
+type QueueState<T> = RefCell<State<T, Fifo<T>, Only>>;
+
 struct Channel<T> {
-    queue: Queue<T>,
+    queue: QueueState<T>,
     senders: Cell<usize>,
     /// Who waits for the receiver to close.
     closing: WaitList,
+}
+
+impl<T> Channel<T> {
+    fn shared(maxsize: usize) -> Rc<Self> {
+        let queue = RefCell::new(State::new(maxsize));
+        Rc::new(Channel { queue, senders: Cell::new(1), closing: WaitList::new() })
+    }
+
+    /// Takes no more values.
+    fn end(&self) {
+        let (nothing, _) = self.queue.shut_down(false);
+        drop(nothing);
+    }
 }
 
 /// The sending half of [`channel`]. A clone sends to the same receiver; when the last is dropped the channel ends. For the
@@ -149,7 +161,7 @@ pub struct UnboundedSender<T> {
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
     /// The place of [`Receiver::poll_recv`].
-    key: Option<Key>,
+    key: Option<OnlyKey>,
 }
 
 impl<T> Sender<T> {
@@ -170,7 +182,7 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
-        Sending(Put::new(self.channel.queue.cell(), value))
+        Sending(Put::new(&self.channel.queue, value))
     }
 
     /// Sends a value if there is room; [`TrySendError`] has the value, and says why not.
@@ -190,7 +202,7 @@ impl<T> Sender<T> {
 
     /// Whether the receiver is gone, or has closed the channel.
     pub fn is_closed(&self) -> bool {
-        self.channel.queue.is_shut_down()
+        self.channel.queue.borrow().is_shut_down
     }
 
     /// Waits until the receiver is gone, or has closed the channel.
@@ -215,12 +227,12 @@ impl<T> Sender<T> {
 
     /// How many values there is room for.
     pub fn capacity(&self) -> usize {
-        self.channel.queue.maxsize().saturating_sub(self.channel.queue.qsize())
+        self.channel.queue.borrow().room()
     }
 
     /// How many values there is room for when the channel is empty.
     pub fn max_capacity(&self) -> usize {
-        self.channel.queue.maxsize()
+        self.channel.queue.borrow().maxsize
     }
 }
 
@@ -279,7 +291,7 @@ impl<T> Receiver<T> {
     /// ```
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
         self.leave();
-        Receiving(Get::new(self.channel.queue.cell()))
+        Receiving(Get::new(&self.channel.queue))
     }
 
     /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value.
@@ -294,7 +306,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        self.channel.queue.cell().poll_get(&mut self.key, cx).map(Result::ok)
+        self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok)
     }
 
     /// The next value, if there is one; [`TryRecvError`] says why there is none.
@@ -329,31 +341,28 @@ impl<T> Receiver<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn close(&mut self) {
-        self.channel.queue.shutdown(false);
+        self.channel.end();
         self.channel.closing.wake_all();
     }
 
     /// How many values wait to be received.
     pub fn len(&self) -> usize {
-        self.channel.queue.qsize()
+        self.channel.queue.borrow().store.len()
     }
 
     /// Whether no value waits to be received.
     pub fn is_empty(&self) -> bool {
-        self.channel.queue.empty()
+        !self.channel.queue.borrow().has_item()
     }
 
     fn leave(&mut self) {
-        self.channel.queue.cell().leave_getters(&mut self.key);
+        self.channel.queue.leave_getters(&mut self.key);
     }
 }
 
-/// Where the queue of a channel has its state.
-type QueueCellOf<T> = RefCell<State<T, Fifo<T>>>;
-
 /// The wait of [`Sender::send`]. It stands here, and not in an `async fn`, to be polled without a layer in between; so does
 /// [`Receiving`].
-struct Sending<'a, T>(Put<'a, T, Fifo<T>, QueueCellOf<T>>);
+struct Sending<'a, T>(Put<'a, QueueState<T>>);
 
 impl<T> Future for Sending<'_, T> {
     type Output = Result<(), SendError<T>>;
@@ -364,7 +373,7 @@ impl<T> Future for Sending<'_, T> {
 }
 
 /// The wait of [`Receiver::recv`].
-struct Receiving<'a, T>(Get<'a, T, Fifo<T>, QueueCellOf<T>>);
+struct Receiving<'a, T>(Get<'a, QueueState<T>>);
 
 impl<T> Future for Receiving<'_, T> {
     type Output = Option<T>;
@@ -392,7 +401,7 @@ impl<T> Drop for Sender<T> {
         let left = self.channel.senders.get() - 1;
         self.channel.senders.set(left);
         if left == 0 {
-            self.channel.queue.shutdown(false);
+            self.channel.end();
         }
     }
 }
@@ -401,26 +410,29 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.leave();
         // Senders learn of it before the values are dropped, whose destructors are not ours.
-        self.channel.queue.shutdown(false);
+        self.channel.end();
         self.channel.closing.wake_all();
-        self.channel.queue.shutdown(true);
+        let (values, _) = self.channel.queue.shut_down(true);
+        drop(values);
     }
 }
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("channel", &self.channel.queue).finish_non_exhaustive()
+        f.debug_struct("Sender").field("channel", &*self.channel.queue.borrow()).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Debug for UnboundedSender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnboundedSender").field("channel", &self.sender.channel.queue).finish_non_exhaustive()
+        f.debug_struct("UnboundedSender")
+            .field("channel", &*self.sender.channel.queue.borrow())
+            .finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("channel", &self.channel.queue).finish_non_exhaustive()
+        f.debug_struct("Receiver").field("channel", &*self.channel.queue.borrow()).finish_non_exhaustive()
     }
 }

@@ -42,6 +42,7 @@ pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 pub use receiver::Receiver;
 pub use sender::{Sender, UnboundedSender};
 
+use super::only::Only;
 use super::queue::{Fifo, State};
 use super::wait_list::{self, WaitList};
 use crate::loom_shim::Mutex;
@@ -87,7 +88,7 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
 }
 
 /// What a queue has behind a lock.
-type QueueMutex<T> = Mutex<State<T, Fifo<T>>>;
+type QueueMutex<T> = Mutex<State<T, Fifo<T>, Only>>;
 
 struct Channel<T> {
     queue: QueueMutex<T>,

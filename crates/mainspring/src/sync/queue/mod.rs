@@ -289,13 +289,6 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     }
 }
 
-impl<T, O: Order<T>> OrderedQueue<T, O> {
-    /// The state, for a channel that waits for it in its own way.
-    pub(in crate::sync) fn cell(&self) -> &RefCell<State<T, O>> {
-        &self.state
-    }
-}
-
 /// A queue for any number of items.
 impl<T, O: Order<T>> Default for OrderedQueue<T, O> {
     fn default() -> Self {

@@ -3,16 +3,22 @@
 
 use super::state::{State, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
-use crate::sync::line::{self, Key, Line};
+use crate::sync::line::{self, Key};
+use crate::sync::only::Waiters;
 use crate::sync::state_cell::StateCell;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 /// The state of a queue, wherever it is.
-pub(in crate::sync) trait QueueCell<T, O: Order<T>>: StateCell<State = State<T, O>> {
+pub(in crate::sync) trait QueueCell:
+    StateCell<State = State<<Self as QueueCell>::Item, <Self as QueueCell>::Order, <Self as QueueCell>::Getters>>
+{
+    type Item;
+    type Order: Order<Self::Item>;
+    type Getters: Waiters;
+
     /// Puts an item if there is room.
-    fn put_nowait(&self, item: T) -> Result<(), PutError<T>> {
+    fn put_nowait(&self, item: Self::Item) -> Result<(), PutError<Self::Item>> {
         let mut state = self.open();
         if state.is_shut_down {
             return Err(PutError::ShutDown(item));
@@ -28,7 +34,7 @@ pub(in crate::sync) trait QueueCell<T, O: Order<T>>: StateCell<State = State<T, 
     }
 
     /// Takes the next item if there is one.
-    fn get_nowait(&self) -> Result<T, GetError> {
+    fn get_nowait(&self) -> Result<Self::Item, GetError> {
         let mut state = self.open();
         let Some(item) = state.store.get() else {
             return Err(if state.is_shut_down { GetError::ShutDown } else { GetError::Empty });
@@ -42,8 +48,8 @@ pub(in crate::sync) trait QueueCell<T, O: Order<T>>: StateCell<State = State<T, 
     /// Takes no more items, and tells those who wait. `immediate` takes those out that are there: they are handed to the
     /// caller, with whether all that were ever put are done then.
     #[must_use = "items are the program's: they are dropped when nothing is left to do"]
-    fn shut_down(&self, immediate: bool) -> (O, bool) {
-        let mut dropped = O::default();
+    fn shut_down(&self, immediate: bool) -> (Self::Order, bool) {
+        let mut dropped = Self::Order::default();
         let mut state = self.open();
         let to_wake = state.shut_down();
         if immediate {
@@ -57,50 +63,44 @@ pub(in crate::sync) trait QueueCell<T, O: Order<T>>: StateCell<State = State<T, 
     }
 
     /// Takes an item, or takes or keeps the place that `key` stands for.
-    fn poll_get(&self, key: &mut Option<Key>, cx: &Context<'_>) -> Poll<Result<T, QueueShutDown>> {
+    #[inline]
+    fn poll_get(
+        &self,
+        key: &mut Option<GetKey<Self>>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Self::Item, QueueShutDown>> {
         let mut waker = None;
         loop {
             let mut state = self.open();
-            let is_chosen = key.as_ref().map(|key| state.getters.is_chosen(key));
-            let may_take = match is_chosen {
-                None => state.has_free_item(),
-                Some(is_chosen) => is_chosen && state.has_item(),
-            };
-            let item = if may_take { state.store.get() } else { None };
-            if item.is_some() || (state.is_shut_down && is_chosen != Some(false)) {
-                let left = key.take().map(|key| state.getters.leave(key));
+            if let Some(item) = state.take(key.as_ref()) {
+                let left = key.take().and_then(|key| state.getters.leave(key));
                 let to_wake = state.settle();
                 drop(state);
                 self.wake(to_wake);
-                drop(left);
+                drop((left, waker));
                 return Poll::Ready(item.ok_or(QueueShutDown(())));
             }
-            let is_waiting =
-                (key.is_some() || waker.is_some()) && wait(&mut state.getters, key, &mut waker, cx);
-            drop(state);
-            if is_waiting {
+            if wait(&mut state.getters, key, &mut waker, cx) {
+                drop(state);
                 return Poll::Pending;
             }
+            drop(state);
             waker = Some(cx.waker().clone());
         }
     }
 
     /// Puts `item`, or takes or keeps the place that `key` stands for.
+    #[inline]
     fn poll_put(
         &self,
-        item: &mut Option<T>,
+        item: &mut Option<Self::Item>,
         key: &mut Option<Key>,
         cx: &Context<'_>,
-    ) -> Poll<Result<(), QueueShutDown<T>>> {
+    ) -> Poll<Result<(), QueueShutDown<Self::Item>>> {
         let mut waker = None;
         loop {
             let mut state = self.open();
-            let is_chosen = key.as_ref().map(|key| state.putters.is_chosen(key));
-            let may_put = match is_chosen {
-                None => state.has_free_room(),
-                Some(is_chosen) => is_chosen && state.room() > 0,
-            };
-            if may_put || state.is_shut_down {
+            if state.may_put(key.as_ref()) || state.is_shut_down {
                 // Polled again after it was ready, which no `await` does.
                 let Some(item) = item.take() else { return Poll::Pending };
                 let left = key.take().map(|key| state.putters.leave(key));
@@ -113,36 +113,38 @@ pub(in crate::sync) trait QueueCell<T, O: Order<T>>: StateCell<State = State<T, 
                 let to_wake = state.settle();
                 drop(state);
                 self.wake(to_wake);
-                drop(left);
+                drop((left, waker));
                 return Poll::Ready(result);
             }
-            let is_waiting =
-                (key.is_some() || waker.is_some()) && wait(&mut state.putters, key, &mut waker, cx);
-            drop(state);
-            if is_waiting {
+            if wait(&mut state.putters, key, &mut waker, cx) {
+                drop(state);
                 return Poll::Pending;
             }
+            drop(state);
             waker = Some(cx.waker().clone());
         }
     }
 
     /// Gives up the place of a getter: what it was promised is for the next.
     #[inline(always)]
-    fn leave_getters(&self, key: &mut Option<Key>) {
-        self.leave(|state| &mut state.getters, key);
+    fn leave_getters(&self, key: &mut Option<GetKey<Self>>) {
+        if let Some(key) = key.take() {
+            self.leave_place(|state| state.getters.leave(key));
+        }
     }
 
+    /// Gives up the place of a putter.
     #[inline(always)]
-    fn leave(&self, line: impl Fn(&mut State<T, O>) -> &mut Line, key: &mut Option<Key>) {
+    fn leave_putters(&self, key: &mut Option<Key>) {
         if let Some(key) = key.take() {
-            self.leave_place(line, key);
+            self.leave_place(|state| Waiters::leave(&mut state.putters, key));
         }
     }
 
     #[cold]
-    fn leave_place(&self, line: impl Fn(&mut State<T, O>) -> &mut Line, key: Key) {
+    fn leave_place(&self, leave: impl FnOnce(&mut Self::State) -> Option<Waker>) {
         let mut state = self.open();
-        let left = line(&mut state).leave(key);
+        let left = leave(&mut state);
         let to_wake = state.settle();
         drop(state);
         self.wake(to_wake);
@@ -150,28 +152,49 @@ pub(in crate::sync) trait QueueCell<T, O: Order<T>>: StateCell<State = State<T, 
     }
 
     /// Wakes everybody who was promised something.
-    #[inline]
+    #[inline(always)]
     fn wake(&self, to_wake: ToWake) {
-        let ToWake { mut first, are_more } = to_wake;
-        if are_more {
-            line::wake_each(|| match first.take() {
-                Some(waker) => Some(Some(waker)),
-                None => self.open().next_to_wake(),
-            });
-        } else if let Some(waker) = first {
+        if to_wake.are_more {
+            self.wake_many(to_wake.first);
+        } else if let Some(waker) = to_wake.first {
             waker.wake();
         }
     }
+
+    #[cold]
+    fn wake_many(&self, mut first: Option<Waker>) {
+        line::wake_each(|| match first.take() {
+            Some(waker) => Some(Some(waker)),
+            None => self.open().next_to_wake(),
+        });
+    }
 }
 
-impl<T, O: Order<T>, C: StateCell<State = State<T, O>>> QueueCell<T, O> for C {}
+impl<T, O, G, C> QueueCell for C
+where
+    O: Order<T>,
+    G: Waiters,
+    C: StateCell<State = State<T, O, G>>,
+{
+    type Item = T;
+    type Order = O;
+    type Getters = G;
+}
+
+/// The place of who waits for an item.
+pub(in crate::sync) type GetKey<C> = <<C as QueueCell>::Getters as Waiters>::Key;
 
 /// Waits in the place of `key`, or takes one. `false` if it needs a waker for that: one is to be cloned, which may call
 /// in, and everything to be looked at again.
 #[inline]
-fn wait(line: &mut Line, key: &mut Option<Key>, waker: &mut Option<Waker>, cx: &Context<'_>) -> bool {
+fn wait<W: Waiters>(
+    line: &mut W,
+    key: &mut Option<W::Key>,
+    waker: &mut Option<Waker>,
+    cx: &Context<'_>,
+) -> bool {
     let Some(key) = key else {
-        *key = waker.take().map(|waker| line.join((), Some(waker)));
+        *key = waker.take().map(|waker| line.join(waker));
         return key.is_some();
     };
     if line.is_chosen(key) {
@@ -191,61 +214,64 @@ fn wait(line: &mut Line, key: &mut Option<Key>, waker: &mut Option<Waker>, cx: &
 }
 
 /// The wait of [`OrderedQueue::get`](super::OrderedQueue::get).
-pub(in crate::sync) struct Get<'a, T, O: Order<T>, C: QueueCell<T, O>> {
+pub(in crate::sync) struct Get<'a, C: QueueCell> {
     queue: &'a C,
-    key: Option<Key>,
-    order: PhantomData<fn(O) -> T>,
+    key: Option<GetKey<C>>,
 }
 
-impl<'a, T, O: Order<T>, C: QueueCell<T, O>> Get<'a, T, O, C> {
+impl<'a, C: QueueCell> Get<'a, C> {
     pub(in crate::sync) fn new(queue: &'a C) -> Self {
-        Get { queue, key: None, order: PhantomData }
+        Get { queue, key: None }
     }
 }
 
-impl<T, O: Order<T>, C: QueueCell<T, O>> Future for Get<'_, T, O, C> {
-    type Output = Result<T, QueueShutDown>;
+/// The place is moved, and never pinned.
+impl<C: QueueCell> Unpin for Get<'_, C> {}
 
+impl<C: QueueCell> Future for Get<'_, C> {
+    type Output = Result<C::Item, QueueShutDown>;
+
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let queue = self.queue;
         queue.poll_get(&mut self.key, cx)
     }
 }
 
-impl<T, O: Order<T>, C: QueueCell<T, O>> Drop for Get<'_, T, O, C> {
+impl<C: QueueCell> Drop for Get<'_, C> {
     fn drop(&mut self) {
         self.queue.leave_getters(&mut self.key);
     }
 }
 
 /// The wait of [`OrderedQueue::put`](super::OrderedQueue::put).
-pub(in crate::sync) struct Put<'a, T, O: Order<T>, C: QueueCell<T, O>> {
+pub(in crate::sync) struct Put<'a, C: QueueCell> {
     queue: &'a C,
-    item: Option<T>,
+    item: Option<C::Item>,
     key: Option<Key>,
-    order: PhantomData<fn(O)>,
 }
 
-impl<'a, T, O: Order<T>, C: QueueCell<T, O>> Put<'a, T, O, C> {
-    pub(in crate::sync) fn new(queue: &'a C, item: T) -> Self {
-        Put { queue, item: Some(item), key: None, order: PhantomData }
+impl<'a, C: QueueCell> Put<'a, C> {
+    pub(in crate::sync) fn new(queue: &'a C, item: C::Item) -> Self {
+        Put { queue, item: Some(item), key: None }
     }
 }
 
 /// The item is moved, and never pinned.
-impl<T, O: Order<T>, C: QueueCell<T, O>> Unpin for Put<'_, T, O, C> {}
+impl<C: QueueCell> Unpin for Put<'_, C> {}
 
-impl<T, O: Order<T>, C: QueueCell<T, O>> Future for Put<'_, T, O, C> {
-    type Output = Result<(), QueueShutDown<T>>;
+impl<C: QueueCell> Future for Put<'_, C> {
+    type Output = Result<(), QueueShutDown<C::Item>>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Put { queue, item, key, .. } = &mut *self;
+        let Put { queue, item, key } = &mut *self;
         queue.poll_put(item, key, cx)
     }
 }
 
-impl<T, O: Order<T>, C: QueueCell<T, O>> Drop for Put<'_, T, O, C> {
+impl<C: QueueCell> Drop for Put<'_, C> {
     fn drop(&mut self) {
-        self.queue.leave(|state| &mut state.putters, &mut self.key);
+        self.queue.leave_putters(&mut self.key);
     }
 }

@@ -11,30 +11,32 @@
 //!   frees a promise, and `settle` gives it to the next.
 
 use super::Order;
-use crate::sync::line::Line;
+use crate::sync::line::{Key, Line};
+use crate::sync::only::Waiters;
 use std::fmt;
 use std::marker::PhantomData;
 use std::task::Waker;
 
-pub(in crate::sync) struct State<T, O> {
+/// The state of a queue whose items are for many, or for the one receiver of a channel.
+pub(in crate::sync) struct State<T, O, G = Line> {
     pub(in crate::sync) store: O,
     pub(in crate::sync) maxsize: usize,
     pub(in crate::sync) is_shut_down: bool,
     /// Items put and not yet done.
     pub(super) unfinished: usize,
-    pub(super) getters: Line,
+    pub(super) getters: G,
     pub(super) putters: Line,
     item: PhantomData<T>,
 }
 
-impl<T, O: Order<T>> State<T, O> {
+impl<T, O: Order<T>, G: Waiters> State<T, O, G> {
     pub(in crate::sync) fn new(maxsize: usize) -> Self {
         State {
             store: O::default(),
             maxsize,
             is_shut_down: false,
             unfinished: 0,
-            getters: Line::new(),
+            getters: G::default(),
             putters: Line::new(),
             item: PhantomData,
         }
@@ -61,6 +63,28 @@ impl<T, O: Order<T>> State<T, O> {
         self.room() > self.putters.chosen()
     }
 
+    /// An item for who has this place, or has none and stands behind all who wait; or that there will be none any more.
+    /// `None` if it is to wait.
+    #[inline(always)]
+    pub(super) fn take(&mut self, key: Option<&G::Key>) -> Option<Option<T>> {
+        let is_chosen = key.map(|key| self.getters.is_chosen(key));
+        let may_take = match is_chosen {
+            None => self.has_free_item(),
+            Some(is_chosen) => is_chosen && self.has_item(),
+        };
+        let item = if may_take { self.store.get() } else { None };
+        (item.is_some() || (self.is_shut_down && is_chosen != Some(false))).then_some(item)
+    }
+
+    /// Whether there is room for who has this place, or has none and stands behind all who wait.
+    #[inline(always)]
+    pub(super) fn may_put(&self, key: Option<&Key>) -> bool {
+        match key {
+            None => self.has_free_room(),
+            Some(key) => self.putters.is_chosen(key) && self.room() > 0,
+        }
+    }
+
     /// Takes an item in. It is counted first: an order that panics may have taken it.
     pub(super) fn put(&mut self, item: T) {
         self.unfinished += 1;
@@ -77,6 +101,7 @@ impl<T, O: Order<T>> State<T, O> {
         self.promise()
     }
 
+    #[inline]
     fn promise(&mut self) -> ToWake {
         // Mostly there is one to wake at most, and then nothing has to be looked at again.
         let mut first = None;
@@ -103,7 +128,7 @@ impl<T, O: Order<T>> State<T, O> {
 }
 
 #[inline]
-fn choose(line: &mut Line, first: &mut Option<Waker>) {
+fn choose(line: &mut impl Waiters, first: &mut Option<Waker>) {
     if first.is_none() {
         *first = line.choose_to_wake();
     } else {
@@ -119,7 +144,7 @@ pub(in crate::sync) struct ToWake {
     pub(super) are_more: bool,
 }
 
-impl<T, O: Order<T>> fmt::Debug for State<T, O> {
+impl<T, O: Order<T>, G: Waiters> fmt::Debug for State<T, O, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("maxsize", &self.maxsize)

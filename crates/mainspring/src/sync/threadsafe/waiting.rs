@@ -3,7 +3,7 @@
 use super::{QueueMutex, SendError};
 use crate::event_loop::KeepAlive;
 use crate::loom_shim::{Condvar, Mutex};
-use crate::sync::queue::{Fifo, Get, Put};
+use crate::sync::queue::{Get, Put};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -26,7 +26,7 @@ impl Stay {
 
 /// The wait of [`Sender::send`](super::Sender::send).
 pub(super) struct Sending<'a, T> {
-    pub(super) put: Put<'a, T, Fifo<T>, QueueMutex<T>>,
+    pub(super) put: Put<'a, QueueMutex<T>>,
     pub(super) stay: Stay,
 }
 
@@ -41,7 +41,7 @@ impl<T> Future for Sending<'_, T> {
 
 /// The wait of [`Receiver::recv`](super::Receiver::recv).
 pub(super) struct Receiving<'a, T> {
-    pub(super) get: Get<'a, T, Fifo<T>, QueueMutex<T>>,
+    pub(super) get: Get<'a, QueueMutex<T>>,
     pub(super) stay: Stay,
 }
 
