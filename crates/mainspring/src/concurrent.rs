@@ -296,8 +296,8 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         ConcurrentFuture(Arc::new(Shared { state: Mutex::new(state), is_settled: Condvar::new(), home }))
     }
 
-    /// Blocks this thread until the result is there. On the thread of the loop that is to produce it, that would be for
-    /// ever: await it there.
+    /// Blocks this thread until the result is there, and gives it, or the error in its place. On the thread of the loop
+    /// that is to produce it, that would be for ever: await it there.
     pub fn wait(self) -> Result<T, E> {
         let mut state = self.0.lock();
         loop {

@@ -65,19 +65,22 @@ impl Default for ExecutorConfig {
     }
 }
 
-/// Why a job was not accepted; the job comes back.
+/// Why a job was not accepted; the job comes back. It is `Send` and not `Sync`, as the job is.
 ///
 /// ```
 /// use mainspring::Executor;
 /// use mainspring::executor::SubmitError;
+/// use std::sync::mpsc;
 ///
 /// let executor = Executor::new(Default::default());
 /// executor.shutdown(true);
-/// match executor.submit(Box::new(|| println!("somebody has to do it"))) {
+/// let (tell, told) = mpsc::channel();
+/// match executor.submit(Box::new(move || tell.send("done").unwrap())) {
 ///     // Then this thread does it.
 ///     Err(SubmitError::Closed(job) | SubmitError::NoThread(job, _)) => job(),
-///     Ok(()) => unreachable!(),
+///     Ok(()) => unreachable!("it was shut down"),
 /// }
+/// assert_eq!(told.try_recv(), Ok("done"));
 /// ```
 pub enum SubmitError {
     /// The executor was shut down.

@@ -176,7 +176,7 @@ impl<T: 'static> Future<T> {
         self.state.result.borrow().as_ref().map(|result| look(result.as_ref()))
     }
 
-    /// The result, if the future is done.
+    /// The result, or why there is none, if the future is done.
     pub fn result(&self) -> Option<Result<T, FutureError>>
     where
         T: Clone,

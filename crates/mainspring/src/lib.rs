@@ -51,6 +51,12 @@
 //! The guide, `docs/rust-guide.md` in the repository, begins from what a reader knows, asyncio or tokio, and shows each
 //! part at work.
 //!
+//! # Threads
+//!
+//! A loop and what lives on it, tasks, handles, futures, streams, stay on the loop's thread: they are not `Send`. What is
+//! meant for other threads ([`Remote`], [`Runtime`], [`ConcurrentFuture`], [`sync::threadsafe`]) says so. Plain values,
+//! options and numbers are `Send` and `Sync`.
+//!
 //! # Features
 //!
 //! None is on unless it is asked for.

@@ -24,16 +24,16 @@ use crate::clock::Time;
 /// it is first come, first served.
 ///
 /// ```
-/// use mainspring::{Lane, TaskBuilder, sleep};
-/// use std::{cell::RefCell, rc::Rc, time::Duration};
+/// use mainspring::{Lane, TaskBuilder, gather};
+/// use std::{cell::RefCell, rc::Rc};
 ///
 /// let order = Rc::new(RefCell::new(String::new()));
 /// mainspring::run(async {
-///     for (lane, name) in [(Lane::Background, 'z'), (Lane::Normal, 'b'), (Lane::Io, 'a')] {
+///     let tasks = [(Lane::Background, 'z'), (Lane::Normal, 'b'), (Lane::Io, 'a')].map(|(lane, name)| {
 ///         let order = Rc::clone(&order);
-///         TaskBuilder::new().lane(lane).spawn(async move { order.borrow_mut().push(name) });
-///     }
-///     sleep(Duration::from_millis(1)).await;
+///         TaskBuilder::new().lane(lane).spawn(async move { order.borrow_mut().push(name) })
+///     });
+///     gather(tasks).await;
 /// })?;
 /// assert_eq!(*order.borrow(), "abz");
 /// # Ok::<(), mainspring::Error>(())

@@ -189,14 +189,17 @@ impl Runtime {
     /// Gives and fails as [`shutdown`](Runtime::shutdown) does.
     ///
     /// ```
+    /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///
+    /// let (tell, told) = mpsc::channel();
     /// let runtime = mainspring::Runtime::start()?;
     /// runtime.call_soon_threadsafe(|| {
     ///     let event_loop = mainspring::EventLoop::current();
-    ///     event_loop.call_later(Duration::from_millis(1), || println!("the last one")).unwrap();
+    ///     event_loop.call_later(Duration::from_millis(1), move || tell.send("the last one").unwrap()).unwrap();
     /// })?;
-    /// runtime.join()?;
+    /// assert_eq!(runtime.join()?, 0);
+    /// assert_eq!(told.try_recv(), Ok("the last one"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn join(mut self) -> Result<usize, Error> {

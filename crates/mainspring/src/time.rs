@@ -46,10 +46,13 @@ pub fn now() -> Time {
 /// When it is polled where no mainspring loop runs.
 ///
 /// ```
+/// use mainspring::{sleep, time::now};
 /// use std::time::Duration;
 ///
 /// mainspring::run(async {
-///     mainspring::sleep(Duration::from_millis(1)).await;
+///     let start = now();
+///     sleep(Duration::from_millis(1)).await;
+///     assert!(now() >= start.saturating_add(Duration::from_millis(1)), "never early");
 /// })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
@@ -60,11 +63,13 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// Waits until the loop's clock has reached `when`. See [`sleep`].
 ///
 /// ```
+/// use mainspring::{sleep_until, time::now};
 /// use std::time::Duration;
 ///
 /// # mainspring::run(async {
-/// let when = mainspring::time::now().saturating_add(Duration::from_millis(1));
-/// mainspring::sleep_until(when).await;
+/// let when = now().saturating_add(Duration::from_millis(1));
+/// sleep_until(when).await;
+/// assert!(now() >= when);
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```

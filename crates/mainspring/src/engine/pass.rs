@@ -85,7 +85,7 @@ impl<H: Host> Engine<H> {
         self.run_until(|| false)
     }
 
-    /// Runs passes as [`Engine::run_forever`] does, but no longer than something is pending: until
+    /// Runs passes and fails as [`Engine::run_forever`] does, but no longer than something is pending: until
     /// [`Engine::is_idle`]. Whether it came to that.
     pub fn run_until_idle(&self) -> Result<bool, H::Error> {
         let is_idle = Cell::new(false);

@@ -153,6 +153,7 @@ impl Builder {
     ///         yield_now().await;
     ///     }
     /// })?;
+    /// assert_eq!(event_loop.run_until_complete(tidying)?, Ok("tidy"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn max_overdue(self, limit: Duration) -> Self {

@@ -9,13 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl EventLoop {
-    /// Runs `blocking` in a thread of the loop's executor, for calls that block by nature.
+    /// Runs `blocking` in a thread of the loop's executor, for calls that block by nature. A panic in it is a
+    /// [`JoinError`](crate::JoinError) for whoever awaits the result.
+    ///
+    /// [`Error::Closed`] if the loop is closed or its executor is shut down, [`Error::Io`] if the system has no thread left.
+    ///
+    /// Cancel safety: a call that has begun runs to its end, whoever awaits it or not.
     ///
     /// ```
     /// # mainspring::run(async {
     /// let event_loop = mainspring::EventLoop::current();
-    /// let lines = event_loop.run_in_executor(|| std::fs::read_to_string("Cargo.toml"))?.await?;
-    /// # let _ = lines;
+    /// let text = event_loop.run_in_executor(|| std::fs::read_to_string("Cargo.toml"))?.await??;
+    /// assert!(text.starts_with("[package]"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })??;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -30,7 +35,8 @@ impl EventLoop {
         run_in_executor(self.core(), blocking)
     }
 
-    /// Runs `blocking` in a thread of `executor`, which the program owns and other loops may share.
+    /// Runs `blocking` in a thread of `executor`, which the program owns and other loops may share. Else as
+    /// [`run_in_executor`](EventLoop::run_in_executor).
     ///
     /// ```
     /// use mainspring::{EventLoop, Executor, ExecutorConfig};

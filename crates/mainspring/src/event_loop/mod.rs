@@ -302,6 +302,7 @@ impl EventLoop {
     /// while !task.is_finished() {
     ///     event_loop.run_once()?;
     /// }
+    /// assert_eq!(event_loop.run_until_complete(task)?, Ok(42));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn run_once(&self) -> Result<(), Error> {
@@ -417,7 +418,7 @@ impl EventLoop {
     /// let remote = event_loop.remote();
     /// let other = std::thread::spawn(move || remote.stop());
     /// event_loop.run_forever()?;
-    /// other.join().unwrap()?;
+    /// assert!(other.join().unwrap().is_ok());
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn remote(&self) -> Remote {

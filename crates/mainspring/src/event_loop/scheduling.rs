@@ -133,13 +133,17 @@ impl EventLoop {
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane};
-    /// use std::time::Duration;
+    /// use std::{cell::RefCell, rc::Rc, time::Duration};
     ///
     /// let event_loop = EventLoop::new()?;
     /// let when = event_loop.time().saturating_add(Duration::from_millis(1));
-    /// event_loop.call_at_in(Lane::Background, when, || println!("when there is nothing else to do"))?;
-    /// event_loop.call_at(when, || println!("first"))?;
+    /// let order = Rc::new(RefCell::new(Vec::new()));
+    /// for lane in [Lane::Background, Lane::Normal] {
+    ///     let order = Rc::clone(&order);
+    ///     event_loop.call_at_in(lane, when, move || order.borrow_mut().push(lane))?;
+    /// }
     /// event_loop.run_until_idle()?;
+    /// assert_eq!(*order.borrow(), [Lane::Normal, Lane::Background]);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     #[track_caller]
@@ -237,6 +241,7 @@ impl EventLoop {
     ///         yield_now().await;
     ///     }
     /// })?;
+    /// assert_eq!(event_loop.run_until_complete(tidying)?, Ok("tidy"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_max_overdue(&self, limit: Option<Duration>) {

@@ -49,6 +49,11 @@ impl EventLoop {
     /// Calls `callback` whenever `fd` is readable, in place of the reader it may have had. The descriptor stays
     /// the caller's, who removes it here before it is closed.
     ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if the loop is closed; [`Error::Io`] as the kernel does (a regular file cannot be watched), and with
+    /// `ResourceBusy` for the descriptor of a transport.
+    ///
     /// ```
     /// use std::io::{Read, Write};
     /// use std::os::unix::net::UnixStream;
@@ -71,12 +76,14 @@ impl EventLoop {
         self.watch(fd.as_raw_fd(), Direction::Inbound, Repeating::shared(callback))
     }
 
-    /// Stops calling the reader of `fd`. Whether it had one.
+    /// Stops calling the reader of `fd`. Whether it had one. Fails as [`add_reader`](EventLoop::add_reader) does, but for
+    /// what the kernel says.
     pub fn remove_reader(&self, fd: &impl AsRawFd) -> Result<bool, Error> {
         self.unwatch(fd.as_raw_fd(), Direction::Inbound)
     }
 
-    /// Calls `callback` whenever `fd` is writable, in place of the writer it may have had.
+    /// Calls `callback` whenever `fd` is writable, in place of the writer it may have had. Else as
+    /// [`add_reader`](EventLoop::add_reader).
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -100,7 +107,7 @@ impl EventLoop {
         self.watch(fd.as_raw_fd(), Direction::Outbound, Repeating::shared(callback))
     }
 
-    /// Stops calling the writer of `fd`. Whether it had one.
+    /// Stops calling the writer of `fd`. Whether it had one. Fails as [`remove_reader`](EventLoop::remove_reader) does.
     pub fn remove_writer(&self, fd: &impl AsRawFd) -> Result<bool, Error> {
         self.unwatch(fd.as_raw_fd(), Direction::Outbound)
     }
@@ -108,6 +115,11 @@ impl EventLoop {
     /// Calls `callback` on the loop whenever this process receives the signal `signum`, in place of the
     /// callback it may have had, and of what the signal does otherwise. [`signal`](crate::signal)s that are awaited
     /// are told as well, and before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if the loop is closed; [`Error::Io`] with `InvalidInput` for what is no signal, or none that can be
+    /// caught.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;

@@ -106,12 +106,10 @@ impl Slot {
     }
 }
 
-/// A set of variables with values, outside of any task: asyncio's `contextvars.Context`.
+/// A set of variables with values, outside of any task: asyncio's `contextvars.Context`. It stays on its thread (`!Send`).
 ///
 /// [`copy_context`] makes one from what is current. A callback that is to see the variables of whoever schedules it runs in
 /// one:
-///
-/// It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::EventLoop;

@@ -137,7 +137,8 @@ where
 /// use mainspring::{race, sleep};
 /// use std::time::Duration;
 ///
-/// # mainspring::run(async {
+/// # let virtual_time = |builder: mainspring::Builder| builder.clock(mainspring::testing::VirtualClock::default());
+/// # mainspring::Runner::new().configure(virtual_time).run(async {
 /// let winner = race([50, 1, 70].map(|delay| async move {
 ///     sleep(Duration::from_millis(delay)).await;
 ///     delay
@@ -157,7 +158,8 @@ pub async fn race<I: IntoIterator<Item: IntoFuture>>(futures: I) -> Option<<I::I
 /// use mainspring::{as_completed, sleep};
 /// use std::time::Duration;
 ///
-/// # mainspring::run(async {
+/// # let virtual_time = |builder: mainspring::Builder| builder.clock(mainspring::testing::VirtualClock::default());
+/// # mainspring::Runner::new().configure(virtual_time).run(async {
 /// let mut results = as_completed([3, 1, 2].map(|delay| async move {
 ///     sleep(Duration::from_millis(delay * 5)).await;
 ///     delay

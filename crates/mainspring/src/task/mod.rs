@@ -80,7 +80,8 @@ pub type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 /// use mainspring::{sleep, spawn, timeout};
 /// use std::time::Duration;
 ///
-/// # mainspring::run(async {
+/// # let virtual_time = |builder: mainspring::Builder| builder.clock(mainspring::testing::VirtualClock::default());
+/// # mainspring::Runner::new().configure(virtual_time).run(async {
 /// let mut task = spawn(async {
 ///     sleep(Duration::from_millis(5)).await;
 ///     "done"

@@ -52,7 +52,8 @@ impl Future for YieldNow {
 /// use std::rc::Rc;
 /// use std::time::Duration;
 ///
-/// # mainspring::run(async {
+/// # let virtual_time = |builder: mainspring::Builder| builder.clock(mainspring::testing::VirtualClock::default());
+/// # mainspring::Runner::new().configure(virtual_time).run(async {
 /// let saved = Rc::new(Cell::new(false));
 /// let flag = Rc::clone(&saved);
 /// let save = async move {

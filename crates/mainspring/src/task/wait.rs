@@ -53,7 +53,8 @@ pub enum ReturnWhen {
 /// use mainspring::{ReturnWhen, sleep, spawn, wait};
 /// use std::time::Duration;
 ///
-/// # mainspring::run(async {
+/// # let virtual_time = |builder: mainspring::Builder| builder.clock(mainspring::testing::VirtualClock::default());
+/// # mainspring::Runner::new().configure(virtual_time).run(async {
 /// let tasks = [100, 1, 200].map(|delay| {
 ///     spawn(async move {
 ///         sleep(Duration::from_millis(delay)).await;

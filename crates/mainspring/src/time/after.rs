@@ -22,18 +22,16 @@ use std::time::Duration;
 /// When it is polled where no mainspring loop runs.
 ///
 /// ```
-/// use mainspring::{sleep, spawn, time::after};
+/// use mainspring::{spawn, time::after, yield_now};
 /// use std::time::Duration;
 ///
 /// mainspring::run(async {
-///     let tidying = spawn(async {
-///         after(Duration::from_millis(1)).await;
-///         println!("nothing else to do");
-///     });
+///     let tidying = spawn(after(Duration::from_millis(1)));
 ///     for _ in 0..10 {
-///         sleep(Duration::ZERO).await;
+///         yield_now().await;
 ///     }
-///     tidying.await.unwrap();
+///     assert!(!tidying.is_finished(), "there was always something else to do");
+///     assert_eq!(tidying.await, Ok(()));
 /// })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```

@@ -146,7 +146,8 @@ impl Interval {
     ///
     /// # mainspring::run(async {
     /// let mut ticks = mainspring::time::interval(Duration::from_millis(1));
-    /// poll_fn(|cx| ticks.poll_tick(cx)).await;
+    /// let first = poll_fn(|cx| ticks.poll_tick(cx)).await;
+    /// assert!(poll_fn(|cx| ticks.poll_tick(cx)).await > first);
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
@@ -169,9 +170,9 @@ impl Interval {
     ///
     /// # mainspring::run(async {
     /// let mut ticks = interval(Duration::from_millis(2));
-    /// ticks.reset();
     /// let start = now();
-    /// assert!(ticks.tick().await >= start);
+    /// ticks.reset();
+    /// assert!(ticks.tick().await >= start.saturating_add(Duration::from_millis(2)));
     /// ticks.reset_at(start);
     /// assert_eq!(ticks.tick().await, start);
     /// # })?;

@@ -31,6 +31,8 @@
 //! - What the protocol writes while it takes data is encrypted at once and sent in one piece when it returns, unless
 //!   it is much.
 //!
+//! Failures and threads are as for [transports](crate::transport).
+//!
 //! # A session and a wire
 //!
 //! ```

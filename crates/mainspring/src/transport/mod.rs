@@ -8,6 +8,18 @@
 //! Every method takes `cx`, the engine and the transport's own handle: the transport does not hold a reference
 //! to itself, so its owner (a Python object, an `Rc`) stays the only thing that keeps it alive.
 //!
+//! # Failures
+//!
+//! What a method here gives back as `Err` is a failure of the face: of its protocol, where a transport has nothing to do
+//! about it, or of its host. Whoever called reports it, as [`Host::run_call`] does; the transport is in order all the same.
+//! Failures of the system come back only where it is said. All others go to [`TransportHost::report`], or end the
+//! transport through [`TransportHost::report_fatal`].
+//!
+//! # Threads
+//!
+//! A transport belongs to its loop, and one thread at a time uses both. It is `Send` where the face's types are, never
+//! `Sync`.
+//!
 //! # A face and a protocol
 //!
 //! A face that has nothing but connections, and a protocol that writes down what it is told:

@@ -271,7 +271,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.maybe_pause_protocol(cx)
     }
 
-    /// Sends no more after what is queued; the peer sees the end of the stream. Receiving goes on.
+    /// Sends no more after what is queued; the peer sees the end of the stream. Receiving goes on. Where nothing is
+    /// queued, fails as `shutdown(2)` does.
     pub fn write_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.end.is_closing() || self.eof_written.get() {
             return Ok(());
