@@ -80,8 +80,8 @@ fn a_stream_whose_write_was_refused_does_not_read_an_end() {
         for errno in [libc::ECONNRESET, libc::EPIPE] {
             on_a_pair("a reset while writing", async |control, near, _far, fd| {
                 control.plan(FaultPlan::fail(Op::Send, errno).on(fd));
-                // Queued as far as the writer knows; what follows tells.
-                near.write_all(b"x").await.unwrap();
+                let error = near.write_all(b"x").await.unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(errno));
                 let error = near.read(&mut [0]).await.unwrap_err();
                 assert_eq!(error.raw_os_error(), Some(errno));
             });

@@ -74,6 +74,29 @@ fn a_wait_for_a_handshake_that_is_given_up_lets_it_go_on() {
 }
 
 #[test]
+fn a_handshake_that_fails_after_its_wait_was_given_up_is_reported() {
+    guarded(|| {
+        for on in On::ALL {
+            let stage = Stage::new(on, format!("a failed handshake on {on:?}"));
+            let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
+            let probe = Probe::new("the client");
+            let tls = connector().protocol("localhost", Rc::new(Face(Rc::clone(&probe)))).unwrap();
+            let connecting = stage.event_loop.create_connection(server.local_addr(), || tls);
+            let (_below, tls) = stage.run(connecting).unwrap();
+            assert!(stage.run(given_up_after(1, tls.handshake())).is_none(), "nobody has answered yet");
+            stage.until("the peer stands", || accepted.borrow().iter().any(|peer| peer.made.get() == 1));
+            accepted.borrow()[0].transport().unwrap().write(b"no TLS at all");
+            stage.until("somebody is told", || !stage.reports.borrow().is_empty());
+            assert!(stage.reports.take()[0].contains("handshake"));
+            assert!(stage.run(tls.handshake()).is_err());
+            stage.until("the peer is gone", || accepted.borrow()[0].lost.get() == 1);
+            drop(server);
+            stage.assert_idle();
+        }
+    });
+}
+
+#[test]
 fn an_upgrade_that_is_given_up_closes_the_connection() {
     guarded(|| {
         let stage = Stage::new(On::Fake, "start_tls");

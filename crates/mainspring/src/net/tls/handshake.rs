@@ -35,7 +35,7 @@ impl Handshake {
 
     /// Waits for it; one task at a time.
     pub(super) async fn wait(&self) -> io::Result<()> {
-        self.expect();
+        let _expecting = Expecting { handshake: self, was_expected: self.is_expected.replace(true) };
         poll_fn(|cx| {
             let outcome = self.outcome.borrow().as_ref().map(|outcome| outcome.as_ref().err().map(again));
             match outcome {
@@ -49,6 +49,18 @@ impl Handshake {
             }
         })
         .await
+    }
+}
+
+/// A wait: when it is given up, a failure is for whom it was for before.
+struct Expecting<'a> {
+    handshake: &'a Handshake,
+    was_expected: bool,
+}
+
+impl Drop for Expecting<'_> {
+    fn drop(&mut self) {
+        self.handshake.is_expected.set(self.was_expected);
     }
 }
 

@@ -87,8 +87,8 @@ impl TlsProtocol {
 
     /// Waits until the handshake is done, and gives the secure transport. One task at a time may wait.
     ///
-    /// Cancel safety: giving up loses nothing; the handshake goes on. Its failure is for who waits then: the exception
-    /// handler is not told any more.
+    /// Cancel safety: giving up loses nothing; the handshake goes on. If it fails then, the exception handler is told, and
+    /// who waits again.
     pub async fn handshake(&self) -> io::Result<Transport> {
         self.handshake.wait().await?;
         match self.connection.get() {
