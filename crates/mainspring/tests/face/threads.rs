@@ -110,3 +110,47 @@ fn what_hyper_is_given_goes_as_far_as_hyper_asks() {
     check! { send: true, sync: true; HyperExecutor, HyperTimer, HyperSleep }
     check! { send: false, sync: false; HyperIo<net::TcpStream> }
 }
+
+#[test]
+fn a_loop_and_what_lives_on_it_stay_on_its_thread() {
+    use mainspring::context::{Context, Token};
+    use mainspring::{
+        Builder, EventLoop, ExceptionContext, Future, FutureError, Handle, Runner, Sleep, Task, TaskBuilder,
+        TaskFuture, TaskGroup, TaskHandle, TimerHandle, time,
+    };
+    check! { send: false, sync: false;
+        EventLoop, Builder, Runner, ExceptionContext, Handle, TimerHandle, Future<u8>, FutureError,
+        Task<u8>, TaskHandle, TaskBuilder, TaskFuture, TaskGroup<u8>, Context, Token<u8>,
+        Sleep, time::After, time::Interval, mainspring::poller::Backend,
+    }
+}
+
+#[test]
+fn what_reaches_a_loop_goes_to_the_threads_it_is_for() {
+    use mainspring::{
+        CancelHandle, ConcurrentFuture, Executor, KeepAlive, Promise, Remote, Runtime, RuntimeBuilder,
+        RuntimeHandle,
+    };
+    check! { send: true, sync: true;
+        Remote, KeepAlive, Runtime, RuntimeHandle, Executor, CancelHandle,
+        ConcurrentFuture<u8>, ConcurrentFuture<std::cell::Cell<u8>>, Promise<u8>,
+        mainspring::context::ContextVar<std::rc::Rc<u8>>, mainspring::wakeup::Inbox<u8>,
+    }
+    check! { send: true, sync: false;
+        RuntimeBuilder, mainspring::executor::SubmitError, mainspring::child::ChildWatch,
+    }
+    check! { send: false, sync: false; ConcurrentFuture<std::rc::Rc<u8>>, Promise<std::rc::Rc<u8>> }
+}
+
+#[test]
+fn results_errors_and_numbers_go_anywhere() {
+    use mainspring::{
+        AsCompleted, ChildError, Either, Elapsed, Error, ExecutorConfig, GroupError, JoinError, Lane,
+        Metrics, ReturnWhen, TaskId, Time,
+    };
+    check! { send: true, sync: true;
+        Error, JoinError, GroupError<u8>, ChildError<u8>, Elapsed, Either<u8, u8>, ReturnWhen, TaskId, Time, Lane,
+        Metrics, ExecutorConfig, AsCompleted<std::future::Ready<u8>>,
+    }
+    check! { send: false, sync: false; GroupError<std::rc::Rc<u8>>, AsCompleted<std::future::Ready<std::rc::Rc<u8>>> }
+}
