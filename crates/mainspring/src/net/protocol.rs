@@ -69,7 +69,7 @@ pub trait Protocol: 'static {
 pub(crate) struct Above {
     protocol: Cell<Option<Rc<dyn Protocol>>>,
     /// Counts the connection at the server that accepted it.
-    connection: Cell<Option<Connection>>,
+    connection: Cell<Option<Box<Connection>>>,
     /// Who waits until nothing is queued, to send past the queue. There from when somebody does.
     drained: OnceCell<Box<WaitList>>,
 }
@@ -78,7 +78,7 @@ impl Above {
     pub(crate) fn new(protocol: Rc<dyn Protocol>, connection: Option<Connection>) -> Self {
         Above {
             protocol: Cell::new(Some(protocol)),
-            connection: Cell::new(connection),
+            connection: Cell::new(connection.map(Box::new)),
             drained: OnceCell::new(),
         }
     }

@@ -18,6 +18,7 @@
 
 use super::state_cell::StateCell;
 use slab::Slab;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Waker};
 
@@ -39,11 +40,20 @@ pub(crate) struct Line<N = ()> {
 
 /// A place in a line. It is not `Clone`: who has it is who waits.
 #[derive(Debug)]
-pub(crate) struct Key(usize);
+pub(crate) struct Key(NonZeroUsize);
 
 impl Key {
     /// The key of who joins a line that is new.
-    pub(super) const FIRST: Key = Key(0);
+    pub(super) const FIRST: Key = Key(NonZeroUsize::MIN);
+
+    /// One more than the index, so that a key that may be there takes no more room than one that is.
+    fn of(index: usize) -> Self {
+        Key(NonZeroUsize::MIN.saturating_add(index))
+    }
+
+    fn index(&self) -> usize {
+        self.0.get() - 1
+    }
 }
 
 /// What was at a place that was left. Its waker is to be dropped when nothing is borrowed.
@@ -123,14 +133,14 @@ impl<N> Line<N> {
         let index = self.places.insert(place);
         self.link(Standing::Waiting, self.waiting.last, index);
         self.waiting_count += 1;
-        Key(index)
+        Key::of(index)
     }
 
     /// Gives the place up.
     #[inline]
     pub(crate) fn leave(&mut self, key: Key) -> Left<N> {
-        self.unlink(key.0);
-        let place = self.places.remove(key.0);
+        self.unlink(key.index());
+        let place = self.places.remove(key.index());
         let was_chosen = place.standing != Standing::Waiting;
         if was_chosen {
             self.chosen_count -= 1;
@@ -144,7 +154,7 @@ impl<N> Line<N> {
     }
 
     pub(crate) fn is_chosen(&self, key: &Key) -> bool {
-        self.places[key.0].standing != Standing::Waiting
+        self.places[key.index()].standing != Standing::Waiting
     }
 
     /// The note of who is first of the waiting.
@@ -154,7 +164,7 @@ impl<N> Line<N> {
 
     /// The note of a place.
     pub(crate) fn note_mut(&mut self, key: &Key) -> &mut N {
-        &mut self.places[key.0].note
+        &mut self.places[key.index()].note
     }
 
     /// Chooses who is first of the waiting, and gives its note.
@@ -208,29 +218,29 @@ impl<N> Line<N> {
 
     /// Has a place that was chosen wait on, before all who came after it.
     pub(crate) fn stand_again(&mut self, key: &Key) {
-        self.unlink(key.0);
-        let ticket = self.places[key.0].ticket;
+        self.unlink(key.index());
+        let ticket = self.places[key.index()].ticket;
         let mut before = NONE;
         let mut next = self.waiting.first;
         while let Some(place) = self.places.get(next).filter(|place| place.ticket < ticket) {
             before = next;
             next = place.after;
         }
-        self.link(Standing::Waiting, before, key.0);
+        self.link(Standing::Waiting, before, key.index());
         self.chosen_count -= 1;
         self.waiting_count += 1;
     }
 
     /// Whether the place would wake the task of `waker`; a place that is chosen has no need to.
     pub(crate) fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
-        let place = &self.places[key.0];
+        let place = &self.places[key.index()];
         place.standing != Standing::Waiting
             || place.waker.as_ref().is_some_and(|known| known.will_wake(waker))
     }
 
     /// Sets the waker of a place, and gives the one that was there.
     pub(crate) fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
-        self.places[key.0].waker.replace(waker)
+        self.places[key.index()].waker.replace(waker)
     }
 
     /// Takes the next of the chosen off the row of those to be woken. It may have no waker.

@@ -18,8 +18,8 @@ pub(super) enum Written {
     Behind,
 }
 
-/// See the module's text.
-pub(super) struct Outbox<C>(RefCell<WriteQueue<C>>);
+/// See the module's text. There is a queue while something waits: most connections have none most of the time.
+pub(super) struct Outbox<C>(RefCell<Option<Box<WriteQueue<C>>>>);
 
 impl<C> Default for Outbox<C> {
     fn default() -> Self {
@@ -30,11 +30,11 @@ impl<C> Default for Outbox<C> {
 impl<C: AsRef<[u8]>> Outbox<C> {
     /// Bytes that wait.
     pub fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.0.borrow().as_ref().map_or(0, |queue| queue.len())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.0.borrow().as_ref().is_none_or(|queue| queue.is_empty())
     }
 
     /// Sends `pieces` with `send` if nothing waits, and queues the rest, of which `keep` gives the chunks.
@@ -58,7 +58,7 @@ impl<C: AsRef<[u8]>> Outbox<C> {
             sent -= skip;
             if skip < piece.len() {
                 let Some(chunk) = keep(index) else { continue };
-                self.0.borrow_mut().push(chunk, skip);
+                self.0.borrow_mut().get_or_insert_default().push(chunk, skip);
             }
         }
         Ok(match (self.is_empty(), was_empty) {
@@ -70,11 +70,17 @@ impl<C: AsRef<[u8]>> Outbox<C> {
 
     /// Sends with `send` what one call takes of the queue; `false` if the kernel took nothing.
     pub fn flush(&self, send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<bool> {
-        let sent = self.0.borrow().with_front(send);
+        let sent = match self.0.borrow().as_ref() {
+            Some(queue) => queue.with_front(send),
+            None => return Ok(true),
+        };
         match sent {
             Ok(count) => {
-                let done = self.0.borrow_mut().advance(count);
+                let done = self.0.borrow_mut().as_mut().map(|queue| queue.advance(count));
                 drop(done);
+                if self.is_empty() {
+                    self.clear();
+                }
                 Ok(true)
             }
             Err(error) if is_to_be_repeated(&error) => Ok(false),
@@ -87,14 +93,14 @@ impl<C: AsRef<[u8]>> Outbox<C> {
 
     /// Drops what waits.
     pub fn clear(&self) {
-        let unsent = self.0.borrow_mut().take();
+        let unsent = self.0.take();
         drop(unsent);
     }
 
     /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&C)) {
         if let Ok(queue) = self.0.try_borrow() {
-            queue.iter().for_each(show);
+            queue.iter().flat_map(|queue| queue.iter()).for_each(show);
         }
     }
 }

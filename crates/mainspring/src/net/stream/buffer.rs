@@ -20,6 +20,11 @@ pub(super) struct ByteBuffer {
 }
 
 impl ByteBuffer {
+    /// Nothing, at this place in the stream.
+    pub(super) fn at(position: u64) -> Self {
+        ByteBuffer { position, ..Self::default() }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.bytes.len() - self.read
     }

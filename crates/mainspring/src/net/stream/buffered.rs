@@ -9,7 +9,7 @@ use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
 use crate::error::Error;
 use crate::sync::wait_list::WaitList;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::io;
 
 /// asyncio's limit for a reader's buffer.
@@ -17,39 +17,54 @@ pub(crate) const LIMIT: usize = 64 * 1024;
 
 /// See the module's text.
 pub(crate) struct Buffered {
-    pub(super) received: RefCell<ByteBuffer>,
+    /// There while something waits to be read. Not here while it is worked on, for which nothing foreign runs.
+    received: Cell<Option<Box<ByteBuffer>>>,
+    /// How many bytes were read before those that wait.
+    position: Cell<u64>,
     pub(super) limit: Cell<usize>,
     is_reading_paused: Cell<bool>,
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
     is_lost: Cell<bool>,
-    error: RefCell<Option<io::Error>>,
+    error: OnceCell<io::Error>,
     pub(super) readers: WaitList,
+    /// Those who wait to write on, and for the connection's end.
     pub(super) writers: WaitList,
-    /// Those who wait for the connection's end.
-    pub(super) closing: WaitList,
 }
 
 impl Buffered {
     pub(crate) fn new(limit: usize) -> Self {
         Buffered {
-            received: RefCell::default(),
+            received: Cell::default(),
+            position: Cell::new(0),
             limit: Cell::new(limit),
             is_reading_paused: Cell::new(false),
             is_at_eof: Cell::new(false),
             is_writing_paused: Cell::new(false),
             is_lost: Cell::new(false),
-            error: RefCell::new(None),
+            error: OnceCell::new(),
             readers: WaitList::default(),
             writers: WaitList::default(),
-            closing: WaitList::default(),
         }
+    }
+
+    /// Works on what has arrived, for which nothing foreign may run.
+    pub(super) fn with_received<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
+        let mut kept = self.received.take();
+        let mut fresh = ByteBuffer::at(self.position.get());
+        let received = kept.as_deref_mut().unwrap_or(&mut fresh);
+        let result = work(received);
+        if received.is_empty() {
+            self.position.set(received.position());
+        } else {
+            self.received.set(Some(kept.unwrap_or_else(|| Box::new(fresh))));
+        }
+        result
     }
 
     /// Why the connection was lost, if it was for a reason.
     pub(super) fn error(&self) -> Option<io::Error> {
-        let error = self.error.borrow();
-        error.as_ref().map(again)
+        self.error.get().map(again)
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -92,10 +107,11 @@ impl Buffered {
 
 impl Protocol for Buffered {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
-        let mut received = self.received.borrow_mut();
-        received.push(data);
-        let is_too_much = received.len() / 2 > self.limit.get();
-        drop(received);
+        let waiting = self.with_received(|received| {
+            received.push(data);
+            received.len()
+        });
+        let is_too_much = waiting / 2 > self.limit.get();
         if is_too_much && !self.is_reading_paused.replace(true) {
             transport.pause_reading();
         }
@@ -111,11 +127,12 @@ impl Protocol for Buffered {
 
     fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
         self.is_lost.set(true);
-        let former = self.error.replace(error);
-        drop(former);
+        if let Some(error) = error {
+            // The one end of the connection is told once.
+            let _ = self.error.set(error);
+        }
         self.readers.wake_all();
         self.writers.wake_all();
-        self.closing.wake_all();
     }
 
     fn pause_writing(&self, _: &Transport) {

@@ -34,14 +34,18 @@ impl AsyncBufRead for StreamReader {
         if this.lent.get_mut().as_ref().is_none_or(|lent| lent.is_empty()) {
             let buffered = &this.ends.buffered;
             let check = || {
-                let mut received = buffered.received.borrow_mut();
-                if received.is_empty() {
-                    drop(received);
+                let mut lent = this.lent.take();
+                let is_any = buffered.with_received(|received| {
+                    let is_any = !received.is_empty();
+                    if is_any {
+                        received.lend_to(lent.get_or_insert_default());
+                    }
+                    is_any
+                });
+                this.lent.set(lent);
+                if !is_any {
                     return this.end();
                 }
-                let mut lent = this.lent.take().unwrap_or_default();
-                received.lend_to(&mut lent);
-                this.lent.set(Some(lent));
                 Some(Ok(()))
             };
             ready!(this.ends.poll_until(&buffered.readers, |seats| &mut seats.reading, cx, check))?;
@@ -94,8 +98,8 @@ impl AsyncWrite for StreamWriter {
             return Poll::Ready(Ok(()));
         }
         self.close();
-        let closing = &self.ends.buffered.closing;
-        self.ends.poll_until(closing, |seats| &mut seats.closing, cx, || self.try_closed())
+        let writers = &self.ends.buffered.writers;
+        self.ends.poll_until(writers, |seats| &mut seats.closing, cx, || self.try_closed())
     }
 }
 

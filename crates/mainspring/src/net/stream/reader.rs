@@ -123,7 +123,7 @@ impl StreamReader {
         let lent = self.lent.take();
         let lent_len = lent.as_ref().map_or(0, |lent| lent.len());
         self.lent.set(lent);
-        self.ends.buffered.received.borrow().len() + lent_len
+        self.ends.buffered.with_received(|received| received.len()) + lent_len
     }
 
     /// Reads some bytes into `buffer`, as many as are there and fit, but waits for one. Zero is the end of the stream.
@@ -365,13 +365,13 @@ impl StreamReader {
     /// Works on what has arrived, and goes on receiving if it is little.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
         let buffered = &self.ends.buffered;
-        let mut received = buffered.received.borrow_mut();
-        if let Some(mut lent) = self.lent.take().filter(|lent| !lent.is_empty()) {
-            received.take_back(&mut lent);
-        }
-        let result = work(&mut received);
-        let left = received.len();
-        drop(received);
+        let lent = self.lent.take().filter(|lent| !lent.is_empty());
+        let (result, left) = buffered.with_received(|received| {
+            if let Some(mut lent) = lent {
+                received.take_back(&mut lent);
+            }
+            (work(received), received.len())
+        });
         buffered.shrunk(&self.ends.transport, left);
         result
     }

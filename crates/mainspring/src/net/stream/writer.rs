@@ -219,7 +219,7 @@ impl StreamWriter {
     ///
     /// Cancel safety: it only waits.
     pub fn wait_closed(&self) -> impl Future<Output = io::Result<()>> {
-        self.ends.buffered.closing.until(|| self.try_closed())
+        self.ends.buffered.writers.until(|| self.try_closed())
     }
 
     pub(super) fn try_closed(&self) -> Option<io::Result<()>> {
@@ -234,7 +234,7 @@ impl StreamWriter {
 impl Drop for StreamWriter {
     fn drop(&mut self) {
         self.ends.leave(&self.ends.buffered.writers, |seats| &mut seats.writing);
-        self.ends.leave(&self.ends.buffered.closing, |seats| &mut seats.closing);
+        self.ends.leave(&self.ends.buffered.writers, |seats| &mut seats.closing);
         // With the reader gone too, the connection is closed by what they share.
         if Rc::strong_count(&self.ends) > 1 && !self.ends.is_given_away() && self.can_write_eof() {
             self.write_eof();
