@@ -12,7 +12,7 @@
 //!
 //! The methods that take a [`Cx`] are called on a loop that is open, and may call out. The others only look.
 
-pub(crate) use super::protocol::Above;
+pub(crate) use super::protocol::{Above, Told};
 
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};

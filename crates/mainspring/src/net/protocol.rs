@@ -1,6 +1,7 @@
 //! `Protocol`: what is above a transport.
 
 use super::server::Connection;
+use super::stream::Ends;
 use super::transport::Transport;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
@@ -8,7 +9,7 @@ use crate::sync::wait_list::WaitList;
 use crate::transport::{Claim, Cx, Upper};
 use std::cell::{Cell, OnceCell};
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// What a connection's events are told to, as asyncio's `Protocol`.
 ///
@@ -65,9 +66,80 @@ pub trait Protocol: 'static {
     fn resume_writing(&self, transport: &Transport) {}
 }
 
+/// Whom a connection tells of its events.
+#[derive(Clone)]
+pub(crate) enum Told {
+    /// A protocol, which the connection keeps.
+    Kept(Rc<dyn Protocol>),
+    /// A stream, which is its users' and keeps the connection.
+    Stream(Weak<Ends>),
+}
+
+impl<P: Protocol> From<Rc<P>> for Told {
+    fn from(protocol: Rc<P>) -> Self {
+        Told::Kept(protocol)
+    }
+}
+
+impl From<Rc<dyn Protocol>> for Told {
+    fn from(protocol: Rc<dyn Protocol>) -> Self {
+        Told::Kept(protocol)
+    }
+}
+
+impl Told {
+    /// Tells it, if there is still somebody to tell.
+    fn tell<R>(&self, tell: impl FnOnce(&dyn Protocol) -> R) -> Option<R> {
+        match self {
+            Told::Kept(protocol) => Some(tell(&**protocol)),
+            Told::Stream(ends) => ends.upgrade().map(|ends| tell(ends.protocol())),
+        }
+    }
+
+    fn into_protocol(self) -> Rc<dyn Protocol> {
+        match self {
+            Told::Kept(protocol) => protocol,
+            Told::Stream(ends) => Rc::new(OfStream(ends)),
+        }
+    }
+}
+
+/// The protocol of a stream, for others than its connection. It does not keep the stream.
+pub(super) struct OfStream(pub(super) Weak<Ends>);
+
+impl OfStream {
+    fn tell(&self, tell: impl FnOnce(&dyn Protocol)) {
+        if let Some(ends) = self.0.upgrade() {
+            tell(ends.protocol());
+        }
+    }
+}
+
+impl Protocol for OfStream {
+    fn data_received(&self, transport: &Transport, data: &[u8]) {
+        self.tell(|stream| stream.data_received(transport, data));
+    }
+
+    fn eof_received(&self, transport: &Transport) -> bool {
+        self.0.upgrade().is_some_and(|ends| ends.protocol().eof_received(transport))
+    }
+
+    fn connection_lost(&self, transport: &Transport, error: Option<io::Error>) {
+        self.tell(|stream| stream.connection_lost(transport, error));
+    }
+
+    fn pause_writing(&self, transport: &Transport) {
+        self.tell(|stream| stream.pause_writing(transport));
+    }
+
+    fn resume_writing(&self, transport: &Transport) {
+        self.tell(|stream| stream.resume_writing(transport));
+    }
+}
+
 /// A protocol, as the engine's transports see it: one for every kind of them.
 pub(crate) struct Above {
-    protocol: Cell<Option<Rc<dyn Protocol>>>,
+    told: Cell<Option<Told>>,
     /// Counts the connection at the server that accepted it.
     connection: Cell<Option<Box<Connection>>>,
     /// Who waits until nothing is queued, to send past the queue. There from when somebody does.
@@ -75,9 +147,9 @@ pub(crate) struct Above {
 }
 
 impl Above {
-    pub(crate) fn new(protocol: Rc<dyn Protocol>, connection: Option<Connection>) -> Self {
+    pub(crate) fn new(told: impl Into<Told>, connection: Option<Connection>) -> Self {
         Above {
-            protocol: Cell::new(Some(protocol)),
+            told: Cell::new(Some(told.into())),
             connection: Cell::new(connection.map(Box::new)),
             drained: OnceCell::new(),
         }
@@ -85,9 +157,13 @@ impl Above {
 
     /// The protocol, until the connection is gone.
     pub(super) fn protocol(&self) -> Option<Rc<dyn Protocol>> {
-        let protocol = self.protocol.take();
-        self.protocol.set(protocol.clone());
-        protocol
+        self.told().map(Told::into_protocol)
+    }
+
+    fn told(&self) -> Option<Told> {
+        let told = self.told.take();
+        self.told.set(told.clone());
+        told
     }
 
     pub(super) fn drained(&self) -> &WaitList {
@@ -95,13 +171,14 @@ impl Above {
     }
 
     /// Puts another protocol in the place of this one, which comes back; the new one does if the connection is gone.
-    pub(super) fn replace(&self, protocol: Rc<dyn Protocol>) -> Rc<dyn Protocol> {
-        match self.protocol.take() {
+    pub(super) fn replace(&self, protocol: Rc<dyn Protocol>) -> Told {
+        let new = protocol.into();
+        match self.told.take() {
             Some(former) => {
-                self.protocol.set(Some(protocol));
+                self.told.set(Some(new));
                 former
             }
-            None => protocol,
+            None => new,
         }
     }
 
@@ -111,9 +188,10 @@ impl Above {
         cx: Cx<'_, RustHost>,
         tell: impl FnOnce(&dyn Protocol, &Transport) -> R,
     ) -> Result<R, Failure> {
-        let Some(protocol) = self.protocol() else { return Ok(R::default()) };
+        let Some(told) = self.told() else { return Ok(R::default()) };
         let transport = Transport::new(Rc::clone(cx.this));
-        catch(|| tell(&*protocol, &transport)).map_err(Failure::Panic)
+        let told = catch(|| told.tell(|protocol| tell(protocol, &transport)));
+        told.map(Option::unwrap_or_default).map_err(Failure::Panic)
     }
 }
 
@@ -165,9 +243,9 @@ impl Upper<RustHost> for Above {
     }
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        let protocol = self.protocol.take();
+        let told = self.told.take();
         let connection = self.connection.take();
-        let dropped = catch(|| drop(protocol)).map_err(Failure::Panic);
+        let dropped = catch(|| drop(told)).map_err(Failure::Panic);
         drop(connection);
         dropped
     }

@@ -1,7 +1,7 @@
 //! A connection on a stream socket, TCP's or Unix's: the plainest kind of [`Below`].
 
 use super::below::{Below, WithFd, refused};
-use super::protocol::{Above, Protocol};
+use super::protocol::{Above, Told};
 use super::server::Connection;
 use super::transport::Transport;
 use crate::engine::Readiness;
@@ -30,7 +30,7 @@ impl SocketConnection {
         core: &Rc<Core>,
         socket: OwnedFd,
         peer: PeerAddress,
-        protocol: Rc<dyn Protocol>,
+        told: impl Into<Told>,
         connection: Option<Connection>,
     ) -> Transport {
         if matches!(peer, PeerAddress::Inet(_)) {
@@ -39,7 +39,7 @@ impl SocketConnection {
         }
         let connection = Rc::new(SocketConnection {
             core: Rc::downgrade(core),
-            stream: Stream::new(socket, Above::new(protocol, connection)),
+            stream: Stream::new(socket, Above::new(told, connection)),
             peer,
             local: OnceCell::new(),
         });

@@ -5,7 +5,7 @@ use super::connect_options::ConnectOptions;
 use super::server::{Opener, Server};
 use super::server_options::ServerOptions;
 use super::socket::SocketConnection;
-use super::stream::{Buffered, Stream, StreamReader, StreamWriter};
+use super::stream::{Stream, StreamReader, StreamWriter};
 use super::unix_stream::UnixStream;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::task::Task;
@@ -170,10 +170,10 @@ where
     F: Future<Output: Outcome> + 'static,
 {
     Rc::new(move |core, socket, peer, connection| {
-        let buffered = Rc::new(Buffered::new(limit));
-        let protocol = Rc::<Buffered>::clone(&buffered);
-        let transport = SocketConnection::open(core, socket, peer, protocol, Some(connection));
-        let (reader, writer) = Stream::of(&transport, buffered).into_split();
+        let open = |told| SocketConnection::open(core, socket, peer, told, Some(connection));
+        let stream = Stream::open(limit, open);
+        let transport = stream.transport().clone();
+        let (reader, writer) = stream.into_split();
         let serving = client_connected(reader, writer);
         let core_then = Rc::downgrade(core);
         // `connection_made` is scheduled before the first step of it.

@@ -40,7 +40,7 @@ stream_on!(TcpStream);
 
 impl TcpStream {
     pub(super) fn new(core: &Rc<Core>, socket: OwnedFd, peer: SocketAddr, limit: usize) -> Self {
-        let open = |protocol| SocketConnection::open(core, socket, PeerAddress::Inet(peer), protocol, None);
+        let open = |told| SocketConnection::open(core, socket, PeerAddress::Inet(peer), told, None);
         TcpStream { stream: Stream::open(limit, open) }
     }
 

@@ -47,7 +47,7 @@ stream_on!(UnixStream);
 
 impl UnixStream {
     pub(super) fn new(core: &Rc<Core>, socket: OwnedFd, peer: PeerAddress, limit: usize) -> Self {
-        let open = |protocol| SocketConnection::open(core, socket, peer, protocol, None);
+        let open = |told| SocketConnection::open(core, socket, peer, told, None);
         UnixStream { stream: Stream::open(limit, open) }
     }
 

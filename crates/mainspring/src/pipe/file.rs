@@ -12,8 +12,8 @@
 use crate::engine::Readiness;
 use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
-use crate::net::below::{Above, Below, WithFd};
-use crate::net::{Protocol, Transport};
+use crate::net::Transport;
+use crate::net::below::{Above, Below, Told, WithFd};
 use crate::transport::{Cx, FlowControl, Notice, Upper, WaterMarks};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -67,23 +67,23 @@ struct Shared {
 
 impl FileEnd {
     /// Puts `protocol` on a file that is read.
-    pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, protocol: Rc<dyn Protocol>) -> Transport {
-        Self::open(core, file, protocol, Direction::Reading)
+    pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>) -> Transport {
+        Self::open(core, file, told, Direction::Reading)
     }
 
     /// Puts `protocol` on a file that is written.
-    pub(super) fn open_writing(core: &Rc<Core>, file: OwnedFd, protocol: Rc<dyn Protocol>) -> Transport {
-        Self::open(core, file, protocol, Direction::Writing)
+    pub(super) fn open_writing(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>) -> Transport {
+        Self::open(core, file, told, Direction::Writing)
     }
 
-    fn open(core: &Rc<Core>, file: OwnedFd, protocol: Rc<dyn Protocol>, direction: Direction) -> Transport {
+    fn open(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>, direction: Direction) -> Transport {
         let number = FILES.with_borrow_mut(|(made, _)| {
             *made += 1;
             *made
         });
         let end = Rc::new(FileEnd {
             core: Rc::downgrade(core),
-            above: Above::new(protocol, None),
+            above: Above::new(told, None),
             number,
             direction,
             fd: file.as_raw_fd(),

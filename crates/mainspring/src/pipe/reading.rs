@@ -3,8 +3,8 @@
 use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
-use crate::net::below::{Above, Below, WithFd};
-use crate::net::{Protocol, Transport};
+use crate::net::Transport;
+use crate::net::below::{Above, Below, Told, WithFd};
 use crate::transport::{Cx, Notice, ReadPipe};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -18,8 +18,8 @@ pub(crate) struct ReadEnd {
 
 impl ReadEnd {
     /// Puts `protocol` on a non-blocking pipe. `connection_made` is called soon.
-    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, protocol: Rc<dyn Protocol>) -> Transport {
-        let pipe = ReadPipe::new(pipe, Above::new(protocol, None));
+    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, told: impl Into<Told>) -> Transport {
+        let pipe = ReadPipe::new(pipe, Above::new(told, None));
         let end = Rc::new(ReadEnd { core: Rc::downgrade(core), pipe });
         let transport = Transport::new(Rc::<ReadEnd>::clone(&end));
         transport.with(|_, cx| end.pipe.open(cx));

@@ -4,7 +4,8 @@ use super::file::FileEnd;
 use super::reading::ReadEnd;
 use super::writing::WriteEnd;
 use crate::event_loop::{Core, running_core};
-use crate::net::{LIMIT, Protocol, Stream, StreamReader, StreamWriter, Transport};
+use crate::net::below::Told;
+use crate::net::{LIMIT, Stream, StreamReader, StreamWriter, Transport};
 use crate::transport::{PipeKind, prepare_pipe};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
@@ -59,8 +60,8 @@ pub(super) fn current() -> io::Result<Rc<Core>> {
 pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamReader> {
     core.check_open()?;
     let open: Open<'_> = match watchable(&file)? {
-        Some(_) => Box::new(|protocol| ReadEnd::open(core, file, protocol)),
-        None => Box::new(|protocol| FileEnd::open_reading(core, file, protocol)),
+        Some(_) => Box::new(|told| ReadEnd::open(core, file, told)),
+        None => Box::new(|told| FileEnd::open_reading(core, file, told)),
     };
     Ok(Stream::open(LIMIT, open).into_split().0)
 }
@@ -68,23 +69,23 @@ pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamRead
 pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWriter> {
     core.check_open()?;
     let open: Open<'_> = match watchable(&file)? {
-        Some(kind) => Box::new(move |protocol| WriteEnd::open(core, file, kind, protocol)),
-        None => Box::new(|protocol| FileEnd::open_writing(core, file, protocol)),
+        Some(kind) => Box::new(move |told| WriteEnd::open(core, file, kind, told)),
+        None => Box::new(|told| FileEnd::open_writing(core, file, told)),
     };
     Ok(Stream::open(LIMIT, open).into_split().1)
 }
 
 /// The same for a file that must stay as it is, and is read by the executor.
 pub(super) fn blocking_reader(core: &Rc<Core>, file: OwnedFd) -> StreamReader {
-    Stream::open(LIMIT, |protocol| FileEnd::open_reading(core, file, protocol)).into_split().0
+    Stream::open(LIMIT, |told| FileEnd::open_reading(core, file, told)).into_split().0
 }
 
 /// The same for one that is written.
 pub(super) fn blocking_writer(core: &Rc<Core>, file: OwnedFd) -> StreamWriter {
-    Stream::open(LIMIT, |protocol| FileEnd::open_writing(core, file, protocol)).into_split().1
+    Stream::open(LIMIT, |told| FileEnd::open_writing(core, file, told)).into_split().1
 }
 
-type Open<'a> = Box<dyn FnOnce(Rc<dyn Protocol>) -> Transport + 'a>;
+type Open<'a> = Box<dyn FnOnce(Told) -> Transport + 'a>;
 
 /// Its kind, if it is one that the kernel can watch, which it is prepared for then. Of the devices only terminals
 /// are: the kernel refuses `/dev/null`.

@@ -3,8 +3,8 @@
 use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
-use crate::net::below::{Above, Below, WithFd};
-use crate::net::{Protocol, Transport};
+use crate::net::Transport;
+use crate::net::below::{Above, Below, Told, WithFd};
 use crate::transport::{Cx, Notice, PipeKind, WaterMarks, WritePipe};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -18,13 +18,8 @@ pub(crate) struct WriteEnd {
 
 impl WriteEnd {
     /// Puts `protocol` on a non-blocking pipe of this kind. `connection_made` is called soon.
-    pub(crate) fn open(
-        core: &Rc<Core>,
-        pipe: OwnedFd,
-        kind: PipeKind,
-        protocol: Rc<dyn Protocol>,
-    ) -> Transport {
-        let pipe = WritePipe::new(pipe, kind, Above::new(protocol, None));
+    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, kind: PipeKind, told: impl Into<Told>) -> Transport {
+        let pipe = WritePipe::new(pipe, kind, Above::new(told, None));
         let end = Rc::new(WriteEnd { core: Rc::downgrade(core), pipe });
         let transport = Transport::new(Rc::<WriteEnd>::clone(&end));
         transport.with(|_, cx| end.pipe.open(cx));

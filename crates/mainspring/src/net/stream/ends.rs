@@ -1,20 +1,21 @@
 //! `Ends`: what the reader and the writer of one connection share, and how they part from it.
 
-use super::super::protocol::Protocol;
+use super::super::protocol::Told;
 use super::super::transport::Transport;
 use super::buffered::Buffered;
 use crate::sync::wait_list::{Seat, WaitList};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A transport and the protocol of streams on it. Closes the connection, in order, with its last holder.
-pub(super) struct Ends {
-    pub(super) transport: Transport,
-    pub(super) buffered: Rc<Buffered>,
+/// A connection, and what has arrived on it. Closes the connection, in order, with its last holder.
+pub(crate) struct Ends {
+    /// There when there are holders.
+    transport: OnceCell<Transport>,
+    pub(super) buffered: Buffered,
     is_given_away: Cell<bool>,
     /// There from when somebody first polls.
-    seats: RefCell<Option<Box<Seats>>>,
+    seats: Cell<Option<Box<Seats>>>,
 }
 
 /// Where those stand who poll in place of awaiting: one of them may read, write, and wait for the end.
@@ -29,16 +30,37 @@ pub(super) struct Seats {
 pub(super) type Which = fn(&mut Seats) -> &mut Seat;
 
 impl Ends {
-    /// `open` puts the protocol on a connection.
-    pub(super) fn open(limit: usize, open: impl FnOnce(Rc<dyn Protocol>) -> Transport) -> Rc<Self> {
-        let buffered = Rc::new(Buffered::new(limit));
-        let transport = open(Rc::<Buffered>::clone(&buffered));
-        Self::of(transport, buffered)
+    /// The ends of a connection that is still to come, which is to tell [`Ends::told`].
+    pub(super) fn new(limit: usize) -> Rc<Self> {
+        Rc::new(Ends {
+            transport: OnceCell::new(),
+            buffered: Buffered::new(limit),
+            is_given_away: Cell::new(false),
+            seats: Cell::default(),
+        })
     }
 
-    /// The same for a protocol that is on its connection already.
-    pub(super) fn of(transport: Transport, buffered: Rc<Buffered>) -> Rc<Self> {
-        Rc::new(Ends { transport, buffered, is_given_away: Cell::new(false), seats: RefCell::default() })
+    /// Whom the connection is to tell.
+    pub(super) fn told(self: &Rc<Self>) -> Told {
+        Told::Stream(Rc::downgrade(self))
+    }
+
+    /// The connection has come.
+    pub(super) fn opened(&self, transport: Transport) {
+        // There is one.
+        let _ = self.transport.set(transport);
+    }
+
+    pub(super) fn transport(&self) -> &Transport {
+        match self.transport.get() {
+            Some(transport) => transport,
+            None => unreachable!("who asks holds an end, and those are made when the connection has come"),
+        }
+    }
+
+    /// What the connection tells of its events.
+    pub(crate) fn protocol(&self) -> &Buffered {
+        &self.buffered
     }
 
     /// Whether `check` gives something. If not, whoever polls is woken when it may, from the seat it has in `list`.
@@ -60,15 +82,19 @@ impl Ends {
             }
         };
         if polled.is_pending() {
-            *which(self.seats.borrow_mut().get_or_insert_default()) = seat;
+            let mut seats = self.seats.take().unwrap_or_default();
+            *which(&mut seats) = seat;
+            self.seats.set(Some(seats));
         }
         polled
     }
 
     /// Out of the seats while it is used, because wakers may call in.
     fn take_seat(&self, which: Which) -> Seat {
-        let mut seats = self.seats.borrow_mut();
-        seats.as_mut().map(|seats| std::mem::take(which(seats))).unwrap_or_default()
+        let mut seats = self.seats.take();
+        let seat = seats.as_mut().map(|seats| std::mem::take(which(seats)));
+        self.seats.set(seats);
+        seat.unwrap_or_default()
     }
 
     /// Nobody is going to poll any more.
@@ -80,7 +106,7 @@ impl Ends {
     #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
     pub(super) fn give_away(&self) -> Transport {
         self.is_given_away.set(true);
-        self.transport.clone()
+        self.transport().clone()
     }
 
     pub(super) fn is_given_away(&self) -> bool {
@@ -90,8 +116,8 @@ impl Ends {
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        if !self.is_given_away() {
-            self.transport.close();
+        if let Some(transport) = self.transport.get().filter(|_| !self.is_given_away()) {
+            transport.close();
         }
     }
 }

@@ -16,12 +16,14 @@ pub use errors::ReadError;
 pub use reader::StreamReader;
 pub use writer::StreamWriter;
 
-pub(crate) use buffered::{Buffered, LIMIT};
+pub(crate) use buffered::LIMIT;
+pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
 
-use super::protocol::Protocol;
+use super::protocol::Told;
+#[cfg(feature = "rustls")]
+use super::protocol::{OfStream, Protocol};
 use super::transport::Transport;
-use ends::Ends;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -84,14 +86,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream on the connection that `open` puts the protocol on.
-    pub(crate) fn open(limit: usize, open: impl FnOnce(Rc<dyn Protocol>) -> Transport) -> Self {
-        Self::new(Ends::open(limit, open))
-    }
-
-    /// A stream on a connection that has this protocol.
-    pub(crate) fn of(transport: &Transport, buffered: Rc<Buffered>) -> Self {
-        Self::new(Ends::of(transport.clone(), buffered))
+    /// A stream on the connection that `open` makes, which is to tell the stream of its events.
+    pub(crate) fn open(limit: usize, open: impl FnOnce(Told) -> Transport) -> Self {
+        let ends = Ends::new(limit);
+        ends.opened(open(ends.told()));
+        Self::new(ends)
     }
 
     fn new(ends: Rc<Ends>) -> Self {
@@ -245,6 +244,28 @@ impl Stream {
     pub async fn close(self) -> io::Result<()> {
         self.writer.close();
         self.writer.wait_closed().await
+    }
+}
+
+/// A stream whose connection is still to come: that of TLS has to shake hands before.
+#[cfg(feature = "rustls")]
+pub(crate) struct Unopened(Rc<Ends>);
+
+#[cfg(feature = "rustls")]
+impl Unopened {
+    pub(crate) fn new(limit: usize) -> Self {
+        Unopened(Ends::new(limit))
+    }
+
+    /// What the connection is to tell of its events. What arrives is kept as long as this is.
+    pub(crate) fn protocol(&self) -> Rc<dyn Protocol> {
+        Rc::new(OfStream(Rc::downgrade(&self.0)))
+    }
+
+    /// The stream on the connection that has come.
+    pub(crate) fn open(self, transport: Transport) -> Stream {
+        self.0.opened(transport);
+        Stream::new(self.0)
     }
 }
 

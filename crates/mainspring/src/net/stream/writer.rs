@@ -65,12 +65,12 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn transport(&self) -> &Transport {
-        &self.ends.transport
+        &self.ends.transport()
     }
 
     /// The peer's address, of a connection over the Internet protocols.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.ends.transport.peer_addr()
+        self.ends.transport().peer_addr()
     }
 
     /// The address of this end, of a connection over the Internet protocols.
@@ -87,7 +87,7 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.ends.transport.local_addr()
+        self.ends.transport().local_addr()
     }
 
     /// Sends `data`, or queues what cannot be sent at once. That it failed is told by the next
@@ -107,12 +107,12 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn write(&self, data: &[u8]) {
-        self.ends.transport.write(data);
+        self.ends.transport().write(data);
     }
 
     /// Sends several pieces as one write.
     pub fn writelines(&self, pieces: &[&[u8]]) {
-        self.ends.transport.writelines(pieces);
+        self.ends.transport().writelines(pieces);
     }
 
     /// Waits until no more is queued than the transport allows; at once if that is so already. An error if the
@@ -128,7 +128,7 @@ impl StreamWriter {
         if self.ends.buffered.is_lost() {
             return Some(Err(self.lost()));
         }
-        if self.ends.transport.is_loop_closed() {
+        if self.ends.transport().is_loop_closed() {
             return Some(Err(Error::Closed.into()));
         }
         if self.ends.transport.is_lost() {
@@ -163,14 +163,14 @@ impl StreamWriter {
             }
             self.check_writable()?;
             let (piece, later) = rest.split_at(rest.len().min(PIECE));
-            self.ends.transport.write(piece);
+            self.ends.transport().write(piece);
             (*rest, *is_draining) = (later, true);
         }
     }
 
     pub(super) fn check_writable(&self) -> io::Result<()> {
-        self.ends.transport.check_write()?;
-        if self.ends.buffered.is_lost() || self.ends.transport.is_closing() {
+        self.ends.transport().check_write()?;
+        if self.ends.buffered.is_lost() || self.ends.transport().is_closing() {
             return Err(self.lost());
         }
         Ok(())
@@ -197,22 +197,22 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn write_eof(&self) {
-        self.ends.transport.write_eof();
+        self.ends.transport().write_eof();
     }
 
     /// Whether [`write_eof`](StreamWriter::write_eof) is possible.
     pub fn can_write_eof(&self) -> bool {
-        self.ends.transport.can_write_eof()
+        self.ends.transport().can_write_eof()
     }
 
     /// Closes the connection, both sides of it: what is queued still goes out.
     pub fn close(&self) {
-        self.ends.transport.close();
+        self.ends.transport().close();
     }
 
     /// Whether the connection is closed, or about to be.
     pub fn is_closing(&self) -> bool {
-        self.ends.transport.is_closing()
+        self.ends.transport().is_closing()
     }
 
     /// Waits until the connection is gone. The error it was lost by, if there is one.
@@ -227,7 +227,7 @@ impl StreamWriter {
             return Some(self.ends.buffered.error().map_or(Ok(()), Err));
         }
         // Nobody will tell any more.
-        self.ends.transport.is_loop_closed().then(|| Err(Error::Closed.into()))
+        self.ends.transport().is_loop_closed().then(|| Err(Error::Closed.into()))
     }
 }
 
@@ -244,6 +244,6 @@ impl Drop for StreamWriter {
 
 impl fmt::Debug for StreamWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamWriter").field("transport", &self.ends.transport).finish_non_exhaustive()
+        f.debug_struct("StreamWriter").field("transport", &self.ends.transport()).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use super::upgrade::{Limits, establish, upgrade};
 use crate::net::server::Opener;
 use crate::net::socket::SocketConnection;
 use crate::net::start_server::{Outcome, tell};
-use crate::net::stream::{Buffered, LIMIT, Stream};
+use crate::net::stream::{LIMIT, Stream, Unopened};
 use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport, current_core};
 use crate::task::Task;
 use crate::tls::TlsOptions;
@@ -244,8 +244,8 @@ impl TlsAcceptor {
         let acceptor = self.clone();
         let client_connected = Rc::new(client_connected);
         Rc::new(move |core, socket, peer, connection| {
-            let buffered = Rc::new(Buffered::new(LIMIT));
-            let tls = Rc::new(acceptor.protocol(Rc::<Buffered>::clone(&buffered)));
+            let unopened = Unopened::new(LIMIT);
+            let tls = Rc::new(acceptor.protocol(unopened.protocol()));
             tls.expect_handshake();
             let protocol = Rc::<TlsProtocol>::clone(&tls);
             let below = SocketConnection::open(core, socket, peer, protocol, Some(connection));
@@ -255,8 +255,7 @@ impl TlsAcceptor {
                 match establish(&handshaking, &tls).await {
                     Ok(secure) => {
                         drop((handshaking, tls));
-                        let stream = TlsStream::new(Stream::of(&secure, buffered));
-                        drop(secure);
+                        let stream = TlsStream::new(unopened.open(secure));
                         tell(&then, client_connected(stream).await);
                     }
                     Err(error) => tell(&then, Err::<(), _>(error)),

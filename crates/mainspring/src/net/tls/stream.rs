@@ -2,13 +2,12 @@
 
 use super::info::TlsInfo;
 use super::upgrade::upgrade;
-use crate::net::stream::{Buffered, Stream, stream_on};
+use crate::net::stream::{Stream, Unopened, stream_on};
 use crate::tls::TlsOptions;
 use rustls::Connection;
 use rustls::pki_types::CertificateDer;
 use std::io;
 use std::net::SocketAddr;
-use std::rc::Rc;
 
 /// A TLS connection, read and written with `await`: a [`Stream`], which it derefs to.
 ///
@@ -83,10 +82,10 @@ impl TlsStream {
         session: Result<Connection, rustls::Error>,
         options: TlsOptions,
     ) -> io::Result<Self> {
-        let buffered = Rc::new(Buffered::new(stream.split().0.limit()));
+        let unopened = Unopened::new(stream.split().0.limit());
         let (below, unread) = stream.into_transport();
-        let secure = upgrade(&below, &unread, session, Rc::<Buffered>::clone(&buffered), options).await?;
-        Ok(Self::new(Stream::of(&secure, buffered)))
+        let secure = upgrade(&below, &unread, session, unopened.protocol(), options).await?;
+        Ok(Self::new(unopened.open(secure)))
     }
 
     /// What was agreed on with the peer.
