@@ -12,6 +12,7 @@ use crate::transport::{Cx, Notice, Stream, WaterMarks, WriteRefused};
 use socket2::SockRef;
 use std::cell::OnceCell;
 use std::io::{self, IoSlice};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 
@@ -19,9 +20,24 @@ use std::rc::{Rc, Weak};
 pub(super) struct SocketConnection {
     core: Weak<Core>,
     stream: Stream<RustHost, Above>,
-    peer: PeerAddress,
+    peer: Peer,
     /// Asked for when somebody wants to know it, or when the connection is about to go.
     local: OnceCell<Box<PeerAddress>>,
+}
+
+/// The peer's address. One of the usual kind takes no more room than it needs.
+enum Peer {
+    V4(SocketAddrV4),
+    Other(Box<PeerAddress>),
+}
+
+impl From<PeerAddress> for Peer {
+    fn from(address: PeerAddress) -> Self {
+        match address {
+            PeerAddress::Inet(SocketAddr::V4(address)) => Peer::V4(address),
+            address => Peer::Other(Box::new(address)),
+        }
+    }
 }
 
 impl SocketConnection {
@@ -40,7 +56,7 @@ impl SocketConnection {
         let connection = Rc::new(SocketConnection {
             core: Rc::downgrade(core),
             stream: Stream::new(socket, Above::new(told, connection)),
-            peer,
+            peer: peer.into(),
             local: OnceCell::new(),
         });
         let transport = Transport::new(Rc::<SocketConnection>::clone(&connection));
@@ -152,7 +168,10 @@ impl Below for SocketConnection {
     }
 
     fn peer_address(&self) -> PeerAddress {
-        self.peer.clone()
+        match &self.peer {
+            Peer::V4(address) => PeerAddress::Inet(SocketAddr::V4(*address)),
+            Peer::Other(address) => PeerAddress::clone(address),
+        }
     }
 
     fn about_to_go(&self) {

@@ -13,7 +13,7 @@
 use super::line::{Key, wake_each};
 use super::state_cell::StateCell;
 use super::waiters::{Turn, Waiters};
-use std::cell::RefCell;
+use std::cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 ///
 /// It is for the tasks of one thread, unless it is made with the [`StateCell`] of many.
 #[derive(Default)]
-pub(crate) struct WaitList<C: Cell = RefCell<Slot>>(C);
+pub(crate) struct WaitList<C: Cell = cell::Cell<Slot>>(C);
 
 pub(crate) type Slot = Waiters;
 
@@ -37,21 +37,21 @@ pub(crate) struct Seat(Option<Key>);
 
 /// The wait of [`WaitList::wait`].
 #[must_use = "nothing waits until it is awaited"]
-pub(crate) struct Wait<'a, C: Cell = RefCell<Slot>> {
+pub(crate) struct Wait<'a, C: Cell = cell::Cell<Slot>> {
     list: &'a WaitList<C>,
     seat: Seat,
 }
 
 /// The wait of [`WaitList::until`].
 #[must_use = "nothing waits until it is awaited"]
-pub(crate) struct Until<'a, F, C: Cell = RefCell<Slot>> {
+pub(crate) struct Until<'a, F, C: Cell = cell::Cell<Slot>> {
     wait: Wait<'a, C>,
     check: F,
 }
 
 impl WaitList {
     pub(crate) const fn new() -> Self {
-        WaitList(RefCell::new(Waiters::Nobody))
+        WaitList(cell::Cell::new(Waiters::Nobody))
     }
 }
 
