@@ -131,7 +131,7 @@ impl StreamWriter {
         if self.ends.transport().is_loop_closed() {
             return Some(Err(Error::Closed.into()));
         }
-        if self.ends.transport.is_lost() {
+        if self.ends.transport().is_lost() {
             // A send has failed, and `connection_lost` is about to tell how.
             return None;
         }
