@@ -57,7 +57,7 @@ impl AsyncBufRead for StreamReader {
         if let Some(lent) = self.lent.get_mut() {
             lent.consume(amount);
         }
-        self.ends.buffered.shrunk(&self.ends.transport(), self.buffered());
+        self.ends.buffered.shrunk(self.ends.transport(), self.buffered());
     }
 }
 

@@ -70,7 +70,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn transport(&self) -> &Transport {
-        &self.ends.transport()
+        self.ends.transport()
     }
 
     /// How far [`read_until`](StreamReader::read_until) and [`read_line`](StreamReader::read_line) look for their
@@ -353,12 +353,12 @@ impl StreamReader {
 
     /// Whether nothing more can come, or why.
     pub(super) fn end(&self) -> Option<io::Result<()>> {
-        self.ends.buffered.end(&self.ends.transport())
+        self.ends.buffered.end(self.ends.transport())
     }
 
     /// What is there is not enough: goes on receiving, whatever the limit.
     fn wait_for_more<R>(&self) -> Option<R> {
-        self.ends.buffered.want_more(&self.ends.transport());
+        self.ends.buffered.want_more(self.ends.transport());
         None
     }
 
@@ -372,7 +372,7 @@ impl StreamReader {
             }
             (work(received), received.len())
         });
-        buffered.shrunk(&self.ends.transport(), left);
+        buffered.shrunk(self.ends.transport(), left);
         result
     }
 }
@@ -386,7 +386,7 @@ impl Drop for StreamReader {
 impl fmt::Debug for StreamReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StreamReader")
-            .field("transport", &self.ends.transport())
+            .field("transport", self.ends.transport())
             .field("buffered", &self.buffered())
             .finish_non_exhaustive()
     }

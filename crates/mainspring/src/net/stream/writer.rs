@@ -65,7 +65,7 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn transport(&self) -> &Transport {
-        &self.ends.transport()
+        self.ends.transport()
     }
 
     /// The peer's address, of a connection over the Internet protocols.
@@ -244,6 +244,6 @@ impl Drop for StreamWriter {
 
 impl fmt::Debug for StreamWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamWriter").field("transport", &self.ends.transport()).finish_non_exhaustive()
+        f.debug_struct("StreamWriter").field("transport", self.ends.transport()).finish_non_exhaustive()
     }
 }
