@@ -9,8 +9,8 @@
 //!   sleeps, then four, and so on up to [`MAX_PENALTY`]: a loop whose threads or peers are slow, or share its processor,
 //!   all but stops looking. A look that finds something makes good for those.
 //! - A look takes no longer than to sleep and wake would, or not much, and ends when a timer is due.
-//! - A look for I/O is part of the sleep to everybody else: who holds a lock while awake has let go of it
-//!   ([`Host::blocking`]). Such a face never looks into its inbox ([`Host::MAY_SPIN`]): the others could not send.
+//! - A face that holds a lock while it is awake never looks ([`Host::MAY_SPIN`]): the others could not send. A look for
+//!   I/O could let go of the lock, but has gained nothing for Python, whose peers answer later than a look may last.
 //! - A loop under a virtual clock does not look at all.
 
 use super::{Engine, Host};
@@ -131,7 +131,7 @@ impl<H: Host> Engine<H> {
 
     /// How long to look for I/O before a sleep of so long.
     pub(super) fn look_for_io(&self, timeout: Option<Duration>) -> Option<Duration> {
-        let is_worth_it = self.brink.io.is_worth_a_look() && !self.clock.is_virtual();
+        let is_worth_it = H::MAY_SPIN && self.brink.io.is_worth_a_look() && !self.clock.is_virtual();
         is_worth_it.then(|| timeout.map_or(LOOKING_FOR_IO, |timeout| timeout.min(LOOKING_FOR_IO)))
     }
 
