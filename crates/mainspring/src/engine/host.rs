@@ -13,8 +13,8 @@ use std::io;
 /// Every method may run user code, and user code may call back into the engine; the engine holds no borrow while
 /// it is inside one of these.
 pub trait Host: Sized + 'static {
-    /// Whether the loop may look for other threads' calls for some microseconds before it sleeps. Not where it would
-    /// hold a lock meanwhile that they need.
+    /// Whether the loop may look for other threads' calls and for I/O for some microseconds before it sleeps. Not where
+    /// it would hold a lock meanwhile that they need.
     const MAY_SPIN: bool = false;
 
     /// One scheduled call, run at most once by the engine.
