@@ -1,10 +1,9 @@
 //! `Below`: one kind of connection, as a [`Transport`](super::Transport) uses it.
 //!
 //! A transport is a handle on any kind: a socket's stream (`socket.rs`), one end of a pipe, a TLS session over another
-//! transport. A kind is a struct with the machine of the engine in it, and three things about it:
+//! transport. A kind is a struct with the machine of the engine in it, and two things about it:
 //!
-//! - it implements [`Source`](crate::host::Source), by which the engine calls it, and whose `below` gives `self`;
-//! - it implements [`Below`], by which programs call it;
+//! - it implements [`Below`], by which programs call it, and so does the engine: every kind is a [`Source`] by that;
 //! - the protocol above its machine is an [`Above`], the same for every kind.
 //!
 //! Every [`Cx`] that reaches an [`Above`] names the connection itself, never one below it: the transport that the
@@ -14,10 +13,11 @@
 
 pub(crate) use super::protocol::{Above, Told};
 
+use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::poller::PeerAddress;
-use crate::transport::{Cx, WaterMarks, WriteRefused};
+use crate::transport::{Cx, Notice, WaterMarks, WriteRefused};
 use std::any::Any;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -34,6 +34,15 @@ pub(crate) trait Below {
 
     /// The protocol.
     fn above(&self) -> &Above;
+
+    /// Something happened on the descriptor; not for a kind that has none with the kernel.
+    fn io_ready(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<(), Failure> {
+        let _ = (cx, readiness);
+        Ok(())
+    }
+
+    /// A deferred step is due.
+    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure>;
 
     /// Sends `data`, or queues what cannot be sent at once. `Err` where [`Below::check_write`] says so.
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure>;
@@ -152,6 +161,22 @@ pub(crate) trait Below {
     /// What only this kind knows of itself, for those who know the kind.
     fn extra(&self) -> Option<&dyn Any> {
         None
+    }
+}
+
+impl<B: Below + 'static> Source for B {
+    fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = Rc::<B>::clone(&self);
+        Below::io_ready(&*self, Cx { engine: &core.engine, this: &this }, readiness)
+    }
+
+    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = Rc::<B>::clone(&self);
+        Below::notified(&*self, Cx { engine: &core.engine, this: &this }, notice)
+    }
+
+    fn below(&self) -> Option<&dyn Below> {
+        Some(self)
     }
 }
 

@@ -6,7 +6,7 @@ use super::server::Connection;
 use super::transport::Transport;
 use crate::engine::Readiness;
 use crate::event_loop::Core;
-use crate::host::{Failure, RustHost, Source};
+use crate::host::{Failure, RustHost};
 use crate::poller::{PeerAddress, local_address};
 use crate::transport::{Cx, Notice, Stream, WaterMarks, WriteRefused};
 use socket2::SockRef;
@@ -72,22 +72,6 @@ impl SocketConnection {
     }
 }
 
-impl Source for SocketConnection {
-    fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
-        let this: Rc<dyn Source> = self.clone();
-        self.stream.io_ready(Cx { engine: &core.engine, this: &this }, readiness)
-    }
-
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
-        let this: Rc<dyn Source> = self.clone();
-        self.stream.notified(Cx { engine: &core.engine, this: &this }, notice)
-    }
-
-    fn below(&self) -> Option<&dyn Below> {
-        Some(self)
-    }
-}
-
 impl Below for SocketConnection {
     fn core(&self) -> &Weak<Core> {
         &self.core
@@ -95,6 +79,14 @@ impl Below for SocketConnection {
 
     fn above(&self) -> &Above {
         self.stream.upper()
+    }
+
+    fn io_ready(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<(), Failure> {
+        self.stream.io_ready(cx, readiness)
+    }
+
+    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
+        self.stream.notified(cx, notice)
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {

@@ -9,7 +9,6 @@
 //! - A loop that is closed writes what is left before it goes, and waits for the call under way: a program that ends
 //!   has written what it wrote, as with `println!`.
 
-use crate::engine::Readiness;
 use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
 use crate::net::Transport;
@@ -268,17 +267,19 @@ impl Drop for FileEnd {
     }
 }
 
-impl Source for FileEnd {
-    fn io_ready(self: Rc<Self>, _: &Core, _: Readiness) -> Result<(), Failure> {
-        Ok(())
+impl Below for FileEnd {
+    fn core(&self) -> &Weak<Core> {
+        &self.core
     }
 
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
-        let this: Rc<dyn Source> = self.clone();
-        let cx = Cx { engine: &core.engine, this: &this };
+    fn above(&self) -> &Above {
+        &self.above
+    }
+
+    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
         match notice {
             Notice::ConnectionMade => self.above.connection_made(cx),
-            Notice::StartReading => self.go_on(cx),
+            Notice::StartReading => find(self.number).map_or(Ok(()), |this| this.go_on(cx)),
             Notice::ConnectionLost => {
                 let told = self.above.connection_lost(cx, self.failure.take());
                 let file = self.file.take();
@@ -287,20 +288,6 @@ impl Source for FileEnd {
             }
             _ => Ok(()),
         }
-    }
-
-    fn below(&self) -> Option<&dyn Below> {
-        Some(self)
-    }
-}
-
-impl Below for FileEnd {
-    fn core(&self) -> &Weak<Core> {
-        &self.core
-    }
-
-    fn above(&self) -> &Above {
-        &self.above
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {

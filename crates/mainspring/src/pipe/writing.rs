@@ -2,7 +2,7 @@
 
 use crate::engine::Readiness;
 use crate::event_loop::Core;
-use crate::host::{Failure, RustHost, Source};
+use crate::host::{Failure, RustHost};
 use crate::net::Transport;
 use crate::net::below::{Above, Below, Told, WithFd};
 use crate::transport::{Cx, Notice, PipeKind, WaterMarks, WritePipe};
@@ -27,22 +27,6 @@ impl WriteEnd {
     }
 }
 
-impl Source for WriteEnd {
-    fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
-        let this: Rc<dyn Source> = self.clone();
-        self.pipe.io_ready(Cx { engine: &core.engine, this: &this }, readiness)
-    }
-
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
-        let this: Rc<dyn Source> = self.clone();
-        self.pipe.notified(Cx { engine: &core.engine, this: &this }, notice)
-    }
-
-    fn below(&self) -> Option<&dyn Below> {
-        Some(self)
-    }
-}
-
 impl Below for WriteEnd {
     fn core(&self) -> &Weak<Core> {
         &self.core
@@ -50,6 +34,14 @@ impl Below for WriteEnd {
 
     fn above(&self) -> &Above {
         self.pipe.upper()
+    }
+
+    fn io_ready(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<(), Failure> {
+        self.pipe.io_ready(cx, readiness)
+    }
+
+    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
+        self.pipe.notified(cx, notice)
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {

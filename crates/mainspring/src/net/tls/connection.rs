@@ -8,7 +8,6 @@
 //! ([`Below::carrier`]).
 
 use super::session::RustlsSession;
-use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::net::Transport;
@@ -83,22 +82,6 @@ impl TlsConnection {
     }
 }
 
-impl Source for TlsConnection {
-    /// The descriptor is the lowest transport's.
-    fn io_ready(self: Rc<Self>, _: &Core, _: Readiness) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
-        let this: Rc<dyn Source> = self.clone();
-        self.machine.notified(Cx { engine: &core.engine, this: &this }, notice)
-    }
-
-    fn below(&self) -> Option<&dyn Below> {
-        Some(self)
-    }
-}
-
 impl Below for TlsConnection {
     fn core(&self) -> &Weak<Core> {
         &self.core
@@ -106,6 +89,10 @@ impl Below for TlsConnection {
 
     fn above(&self) -> &Above {
         self.machine.upper()
+    }
+
+    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
+        self.machine.notified(cx, notice)
     }
 
     fn carrier(&self) -> Option<Rc<dyn Source>> {
