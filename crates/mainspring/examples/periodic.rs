@@ -4,16 +4,16 @@
 //! `cargo run --example periodic`
 
 use mainspring::time::{MissedTickBehavior, after, interval, now};
-use mainspring::{Lane, Runner, TaskBuilder, sleep, spawn};
+use mainspring::{Error, Lane, Runner, TaskBuilder, sleep, spawn};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-fn main() -> Result<(), mainspring::Error> {
+fn main() -> Result<(), Error> {
     let mut runner = Runner::new()
         .cancel_on_interrupt(true)
         .configure(|builder| builder.io_first(true).max_overdue(Duration::from_millis(200)));
-    runner.run(async {
+    let ended = runner.run(async {
         let requests = Rc::new(Cell::new(0));
 
         // Its steps go before whatever else is ready, and a beat that was missed is left out.
@@ -44,5 +44,10 @@ fn main() -> Result<(), mainspring::Error> {
         if let Err(error) = beat.await {
             eprintln!("the beat has stopped: {error}");
         }
-    })
+    });
+    match ended {
+        // That is how one asks it to end.
+        Err(Error::Interrupted) => Ok(()),
+        ended => ended,
+    }
 }
