@@ -15,6 +15,8 @@
 //! - `expected` counts what other threads are busy with and will tell the loop of ([`Inbox::expect`]). With it the
 //!   loop knows when nothing can come any more: nothing waits, and nothing is expected. Whoever ends the last
 //!   expectation wakes the loop, if it asked for that.
+//! - `working` counts those of `expected` that are jobs in a thread: a clock that jumps waits for them
+//!   ([`Inbox::waits_for_work`]), and whoever ends the last one wakes the loop that does.
 //! - A sealed inbox refuses new work ([`Inbox::submit`]) and still takes what belongs to work that it accepted
 //!   ([`Inbox::push`]). [`Inbox::seal_if_quiet`] looks and seals under one lock, so an item is either refused, or
 //!   seen by the loop before it ends.
@@ -181,6 +183,9 @@ struct State<T> {
     expected: usize,
     /// The loop wants to be woken when nothing is expected any more.
     minds_quiet: bool,
+    working: usize,
+    /// The loop wants to be woken when nobody works for it any more.
+    minds_work: bool,
 }
 
 impl<T: Send, W: Waker> Inbox<T, W> {
@@ -194,6 +199,8 @@ impl<T: Send, W: Waker> Inbox<T, W> {
             sealed: false,
             expected: 0,
             minds_quiet: false,
+            working: 0,
+            minds_work: false,
         };
         Inbox { state: Mutex::new(state), pending: AtomicBool::new(false), waker }
     }
@@ -308,11 +315,37 @@ impl<T: Send, W: Waker> Inbox<T, W> {
 
     /// Ends one [`expect`](Inbox::expect).
     pub fn expect_no_more(&self) {
+        self.end_expectation(self.lock(), false);
+    }
+
+    /// [`expect`](Inbox::expect), of a job that a thread has been given. Each is ended by one
+    /// [`end_work`](Inbox::end_work).
+    pub fn begin_work(&self) {
         let mut state = self.lock();
+        state.expected += 1;
+        state.working += 1;
+    }
+
+    /// Ends one [`begin_work`](Inbox::begin_work), after what came of it was pushed.
+    pub fn end_work(&self) {
+        let mut state = self.lock();
+        state.working = state.working.saturating_sub(1);
+        let was_minded = state.working == 0 && mem::take(&mut state.minds_work);
+        self.end_expectation(state, was_minded);
+    }
+
+    fn end_expectation(&self, mut state: MutexGuard<'_, State<T>>, wakes: bool) {
         state.expected = state.expected.saturating_sub(1);
-        if state.expected == 0 && state.minds_quiet {
+        if wakes || (state.expected == 0 && state.minds_quiet) {
             self.wake_from(state);
         }
+    }
+
+    /// Whether a job is under way; then the end of the last one wakes the loop.
+    pub fn waits_for_work(&self) -> bool {
+        let mut state = self.lock();
+        state.minds_work = state.working > 0;
+        state.minds_work
     }
 
     /// Whether the end of the last expectation wakes the loop.

@@ -182,6 +182,8 @@ impl<H: Host> Engine<H> {
             }
         }
         let timeout = match deadline {
+            // What a thread is busy with takes real time: no other passes meanwhile.
+            _ if self.clock.is_virtual() && self.inbox.waits_for_work() => None,
             _ if self.clock.skip_to(deadline) => Some(Duration::ZERO),
             Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
             _ => None,

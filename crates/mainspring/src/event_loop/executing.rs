@@ -144,7 +144,7 @@ where
 {
     core.check_open()?;
     let (promise, future) = ConcurrentFuture::pair();
-    let keep_alive = KeepAlive::new(core.inbox());
+    let keep_alive = KeepAlive::of_job(core.inbox());
     let job = move || {
         promise.settle_with(|| Ok(blocking()));
         drop(keep_alive);

@@ -26,12 +26,21 @@ use std::sync::Arc;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[must_use = "the loop is kept alive until this is dropped"]
-pub struct KeepAlive(Arc<Inbox<Inbound>>);
+pub struct KeepAlive {
+    inbox: Arc<Inbox<Inbound>>,
+    is_job: bool,
+}
 
 impl KeepAlive {
     pub(crate) fn new(inbox: &Arc<Inbox<Inbound>>) -> Self {
         inbox.expect();
-        KeepAlive(Arc::clone(inbox))
+        KeepAlive { inbox: Arc::clone(inbox), is_job: false }
+    }
+
+    /// For a job that a thread is given: virtual time waits for it as well.
+    pub(crate) fn of_job(inbox: &Arc<Inbox<Inbound>>) -> Self {
+        inbox.begin_work();
+        KeepAlive { inbox: Arc::clone(inbox), is_job: true }
     }
 
     /// For the loop that runs on this thread, unless it is the one with the inbox `home`.
@@ -44,7 +53,11 @@ impl KeepAlive {
 
 impl Drop for KeepAlive {
     fn drop(&mut self) {
-        self.0.expect_no_more();
+        if self.is_job {
+            self.inbox.end_work();
+        } else {
+            self.inbox.expect_no_more();
+        }
     }
 }
 

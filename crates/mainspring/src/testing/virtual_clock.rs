@@ -1,5 +1,8 @@
 //! Virtual time: a clock that stands still while callbacks run and jumps when nothing can run.
 //!
+//! A call that runs in the executor is something that can run: time stands still until it is done, so that a timeout around
+//! it does not pass in no time. What else may come from other threads does not hold it up.
+//!
 //! An hour of timeouts passes in no time and in the same order every run. All clones are one clock, so a test
 //! keeps one in its hand and gives the loop another.
 

@@ -1,10 +1,14 @@
 //! Blocking calls in threads.
 
-use crate::support::{Log, assert_leaves_nothing, new_loop, run_on};
-use mainspring::{Builder, ExecutorConfig, sleep, spawn};
+use crate::support::{Log, assert_leaves_nothing, new_loop, run_on, virtual_loop};
+use mainspring::{Builder, EventLoop, ExecutorConfig, sleep, spawn, timeout};
 use std::num::NonZeroUsize;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+
+/// Of virtual time.
+const LATER: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_blocking_call_runs_elsewhere_and_gives_its_result() {
@@ -85,4 +89,53 @@ fn a_result_that_comes_after_the_loop_is_closed_goes_nowhere() {
     release.send(()).unwrap();
     assert!(is_done.recv().is_err());
     assert!(waiting.is_finished());
+}
+
+#[test]
+fn virtual_time_stands_still_while_a_job_runs() {
+    let (event_loop, _) = virtual_loop();
+    let start = event_loop.time();
+    run_on(&event_loop, async {
+        let job = EventLoop::current().run_in_executor(take_a_while).unwrap();
+        assert_eq!(timeout(LATER, job).await.unwrap(), Ok(()));
+    });
+    assert_eq!(event_loop.time(), start);
+}
+
+#[test]
+fn virtual_time_goes_on_when_the_last_job_is_done_though_nobody_waits_for_it() {
+    let (event_loop, _) = virtual_loop();
+    let start = event_loop.time();
+    let is_done = Arc::new(AtomicBool::new(false));
+    run_on(&event_loop, async {
+        for _ in 0..3 {
+            let done = Arc::clone(&is_done);
+            let job = move || {
+                take_a_while();
+                done.store(true, Ordering::SeqCst);
+            };
+            drop(EventLoop::current().run_in_executor(job).unwrap());
+        }
+        sleep(LATER).await;
+    });
+    assert!(is_done.load(Ordering::SeqCst));
+    assert_eq!(event_loop.time().saturating_duration_since(start), LATER);
+}
+
+#[test]
+fn virtual_time_does_not_wait_for_a_result_that_is_no_job() {
+    let (event_loop, _) = virtual_loop();
+    let (_promise, never) = mainspring::ConcurrentFuture::<()>::pair();
+    let (_sender, mut receiver) = mainspring::sync::threadsafe::channel::<()>(1);
+    run_on(&event_loop, async move {
+        timeout(LATER, never).await.unwrap_err();
+        timeout(LATER, receiver.recv()).await.unwrap_err();
+    });
+}
+
+/// Long enough for a loop to find that it has nothing else to do.
+fn take_a_while() {
+    for _ in 0..1000 {
+        std::thread::yield_now();
+    }
 }
