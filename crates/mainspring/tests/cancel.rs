@@ -4,6 +4,11 @@
 //! asked again, it comes.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
 mod support;
 
 use mainspring::net::{TcpListener, TcpStream};

@@ -3,6 +3,12 @@
 // It is the watch that waits for them here, which the lint cannot know.
 #![allow(clippy::zombie_processes)]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
+
 use std::io;
 use std::process::{Child, Command, Stdio};
 

@@ -6,6 +6,11 @@
 //! calls, in the same order, at the same times.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
 mod support;
 
 use mainspring::Time;

@@ -1,6 +1,11 @@
 //! Descriptor numbers that come to mean something else: the kernel gives the lowest free one out again at once.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
 mod support;
 
 use mainspring::poller::Readiness;

@@ -1,6 +1,12 @@
 //! Ctrl-C and the future that a `Runner` runs. The signal is the whole process's, so this file has one test.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
+
 use mainspring::{Error, Runner, sleep, spawn};
 use std::cell::Cell;
 use std::rc::Rc;

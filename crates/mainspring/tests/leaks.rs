@@ -3,6 +3,13 @@
 //! Descriptors are the whole process's, so these tests have a program of their own and take turns in it.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
+
+use leak_check::open_descriptors;
 use mainspring::fs::File;
 use mainspring::net::{DatagramOptions, DatagramProtocol, TcpListener, TcpStream, UdpSocket, UnixDatagram};
 use mainspring::{EventLoop, Protocol, Transport, sleep, spawn};
@@ -10,18 +17,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 static TURN: Mutex<()> = Mutex::new(());
-
-fn open_descriptors() -> Vec<String> {
-    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
-    // The descriptor that lists them is among them, and closed by the time it is looked at.
-    let mut open: Vec<_> = entries
-        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
-        .map(|target| target.to_string_lossy().into_owned())
-        .filter(|target| !target.ends_with("/fd"))
-        .collect();
-    open.sort();
-    open
-}
 
 /// Runs `test` and compares what is open before and after.
 fn leaves_nothing_open(test: impl FnOnce()) {

@@ -1,6 +1,11 @@
 //! Ten thousand connections at once, through protocols, both ends on one loop.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
 mod support;
 
 use mainspring::net::TcpStream;

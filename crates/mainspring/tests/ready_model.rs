@@ -1,6 +1,12 @@
 //! The ready lanes against a naive model: plain lists, and a pass that is a list of what was ready.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

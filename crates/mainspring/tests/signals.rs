@@ -2,6 +2,12 @@
 //! are raised on the test's own thread, where the handler has run when `raise` returns.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
+
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;

@@ -2,6 +2,11 @@
 //! they keep their hands off a descriptor number that means something else by now.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
 mod support;
 
 use mainspring::engine::{Direction, Engine, Host, Readiness};

@@ -1,6 +1,12 @@
 //! The deadline queue against a naive model, a sorted list: same items, same order, never early.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "support/leak_check.rs"]
+mod leak_check;
+
 use std::time::Duration;
 
 use mainspring::clock::Time;

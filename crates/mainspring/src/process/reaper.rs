@@ -27,7 +27,10 @@ pub(super) fn adopt(child: ChildWatch) {
         waiting.push(child);
         let name = "orphan".to_owned();
         let started = thread::Builder::new().name(name).stack_size(STACK).spawn(|| {
-            let taken = WAITING.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = waiting.pop();
+            waiting.shrink_to_fit();
+            drop(waiting);
             if let Some(child) = taken {
                 reap(&child);
             }

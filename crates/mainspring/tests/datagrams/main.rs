@@ -2,6 +2,11 @@
 //! faults, and callbacks that do anything.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,6 +1,9 @@
 //! The Rust face, tested as a program uses it.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
 mod adversity;
 mod cancel_concurrent;
 mod concurrent;
@@ -13,6 +16,8 @@ mod gathering;
 mod idle;
 mod intervals;
 mod lanes;
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 mod lifecycle;
 mod lookup;
 #[allow(dead_code, reason = "shared with other targets")]

@@ -3,6 +3,11 @@
 //! The faults are planned with `testing::FakePoller`, on real sockets; time is virtual.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

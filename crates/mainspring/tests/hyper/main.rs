@@ -1,9 +1,14 @@
 //! hyper on the loop: servers and clients by its own code, over TCP and TLS, and its timers.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
 #[path = "../rustls/certificates.rs"]
 #[allow(dead_code, reason = "each target uses its share")]
 mod certificates;
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -3,6 +3,11 @@
 //! They are run under a face of their own, as small as a face can be ([`face`]).
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

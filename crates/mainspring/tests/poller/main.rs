@@ -3,9 +3,14 @@
 //! A behaviour is written once, over any way to open a back end; adding a back end is one line here.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
 mod accepting;
 mod claims;
 mod fake;
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 mod refusal;
 mod registration;
 mod support;

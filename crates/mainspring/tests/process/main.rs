@@ -1,11 +1,16 @@
 //! Child processes and pipes of the Rust face, with real processes.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
 mod commands;
 mod connected_pipes;
 mod descriptors;
 mod dropping;
 mod faults;
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 mod leaks;
 mod piped;
 mod protocols;

@@ -6,6 +6,11 @@
 //! connection was lost once, what was sent has arrived, and the loop and the process hold what they held before.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

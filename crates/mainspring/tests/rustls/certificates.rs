@@ -1,5 +1,6 @@
 //! Certificates of a test authority, and configurations that use them.
 
+use crate::leak_check::for_good;
 use mainspring::net::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use mainspring::net::tls::rustls::server::WebPkiClientVerifier;
 use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -14,27 +15,34 @@ static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(||
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 });
 
+fn authority() -> &'static CertifiedIssuer<'static, KeyPair> {
+    for_good(|| &*AUTHORITY)
+}
+
 /// A certificate for `name`, with its key.
 pub fn certificate(name: &str) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, &*AUTHORITY).unwrap();
+    let certificate = params.signed_by(&key, authority()).unwrap();
     (vec![certificate.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
 }
 
 pub fn roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    roots.add(AUTHORITY.der().clone()).unwrap();
+    roots.add(authority().der().clone()).unwrap();
     roots
 }
 
 /// Serves as `localhost`.
 pub fn server_config() -> ServerConfig {
-    static SERVER: LazyLock<ServerConfig> = LazyLock::new(|| {
-        let (chain, key) = certificate("localhost");
-        ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
-    });
-    SERVER.clone()
+    thread_local! {
+        /// A test's own: it remembers the sessions.
+        static SERVER: ServerConfig = {
+            let (chain, key) = certificate("localhost");
+            ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
+        };
+    }
+    SERVER.with(ServerConfig::clone)
 }
 
 /// Serves as `localhost` those who have a certificate.

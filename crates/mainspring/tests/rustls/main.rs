@@ -1,6 +1,11 @@
 //! TLS by rustls, on real sockets: connections by protocols and by streams, beginnings, ends, and faults.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -2,6 +2,11 @@
 //!
 //! Every test runs on both back ends, leaves nothing on the loop and no descriptor open.
 
+#[macro_use]
+extern crate checked_test;
+
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

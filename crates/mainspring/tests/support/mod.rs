@@ -6,13 +6,15 @@
 
 #![allow(dead_code, reason = "each target uses its share")]
 
+pub use crate::leak_check::open_descriptors;
+
 pub mod polls;
 pub mod probe;
 
+use crate::leak_check::for_good;
 use mainspring::testing::{FakeControl, FakePoller, VirtualClock};
 use mainspring::{Builder, EventLoop};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic;
 use std::rc::Rc;
@@ -31,7 +33,7 @@ static CURRENT: Mutex<String> = Mutex::new(String::new());
 
 /// Says what is going on, for the watchdog.
 pub fn now_testing(what: &str) {
-    what.clone_into(&mut CURRENT.lock().unwrap_or_else(PoisonError::into_inner));
+    for_good(|| what.clone_into(&mut CURRENT.lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
 /// Runs `test` alone in this process, ends it if it hangs, and checks that it leaves no descriptor open.
@@ -66,24 +68,13 @@ fn quiet_deliberate_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
+        let quiet = move |info: &panic::PanicHookInfo<'_>| {
             if info.payload().downcast_ref::<&str>() != Some(&DELIBERATE) {
                 usual(info);
             }
-        }));
+        };
+        panic::set_hook(for_good(|| Box::new(quiet)));
     });
-}
-
-/// Every open descriptor of this process, and what it is.
-pub fn open_descriptors() -> BTreeMap<i32, String> {
-    let listed: Vec<_> =
-        std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path()).collect();
-    // The directory was open while it was listed, and is gone now.
-    let open = listed.iter().filter_map(|path| {
-        let number = path.file_name()?.to_str()?.parse().ok()?;
-        Some((number, std::fs::read_link(path).ok()?.display().to_string()))
-    });
-    open.collect()
 }
 
 /// Which back end a loop stands on.

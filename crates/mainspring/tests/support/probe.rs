@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use super::Stage;
+use crate::leak_check::for_good;
 
 /// How much one connection can send.
 const PATTERN: usize = 64 << 20;
@@ -20,12 +21,13 @@ pub const FULL: usize = 300_000;
 /// The first `length` bytes that any probe sends.
 pub fn pattern(length: usize) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
-    let bytes = BYTES.get_or_init(|| {
+    let make = || {
         let period: Vec<u8> = (0..=250).collect();
         let mut bytes = period.repeat(PATTERN / period.len() + 1);
         bytes.truncate(PATTERN);
         bytes
-    });
+    };
+    let bytes = for_good(|| BYTES.get_or_init(make));
     &bytes[..length]
 }
 

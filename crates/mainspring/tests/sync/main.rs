@@ -2,8 +2,13 @@
 //! that are given up wherever they wait.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
 mod channels;
 mod giving_up;
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 mod locks;
 mod models;
 mod queues;

@@ -1,9 +1,14 @@
 //! The machine of `tls/`, with a session that is a toy and nothing of the system but time, which is virtual.
 #![cfg(not(loom))]
 
+#[macro_use]
+extern crate checked_test;
+
 mod beginning;
 mod data;
 mod ending;
 mod face;
 mod half_closing;
+#[path = "../support/leak_check.rs"]
+mod leak_check;
 mod toy;
