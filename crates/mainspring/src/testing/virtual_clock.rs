@@ -14,6 +14,10 @@ use crate::clock::{Clock, Time};
 
 /// A clock that moves only when it is told to, or when the loop has nothing left to do. It stays on its thread (`!Send`).
 ///
+/// A call that runs in the executor is something to do: time stands still until it is done, so that a timeout around it
+/// does not pass in no time. One that itself waits for what the loop does later waits for ever, then. Nothing else that
+/// may come from other threads holds the clock up.
+///
 /// ```
 /// use mainspring::testing::VirtualClock;
 /// use mainspring::{Builder, Time, sleep};
