@@ -9,6 +9,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use std::sync::{Arc, LazyLock};
 
 static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
+    // Whoever is first installs the cryptography for the whole program.
+    let _ = ClientConfig::builder();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, "the authority of these tests");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -54,7 +56,8 @@ pub fn strict_server_config() -> ServerConfig {
 
 /// Trusts the authority, and remembers no sessions of others.
 pub fn client_config() -> ClientConfig {
-    ClientConfig::builder().with_root_certificates(roots()).with_no_client_auth()
+    let roots = roots();
+    ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
 }
 
 pub fn acceptor() -> TlsAcceptor {

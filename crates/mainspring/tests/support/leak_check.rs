@@ -208,7 +208,9 @@ fn begin_program() {
 
 /// Makes what is made once for the whole program, by whoever comes first.
 fn make_what_is_kept() {
-    // Its settings, from the environment.
+    // The buffers of the standard streams.
+    let _ = (std::io::stdin(), std::io::stdout());
+    // Settings from the environment.
     let _ = proptest::test_runner::Config::default();
     // The lists of signals, and of who listens for them, only grow: here to all that can be caught. Those that are not
     // refused are put back as they were at once.
