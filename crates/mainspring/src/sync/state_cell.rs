@@ -5,8 +5,8 @@
 //! and dropped outside, and so are values of the program.
 
 use crate::loom_shim::Mutex;
-use std::cell::{Cell, RefCell};
-use std::ops::{Deref, DerefMut};
+use std::cell::RefCell;
+use std::ops::DerefMut;
 use std::sync::PoisonError;
 
 /// A state that is shared, and opened for one at a time.
@@ -23,44 +23,6 @@ impl<S> StateCell for RefCell<S> {
     #[inline(always)]
     fn open(&self) -> impl DerefMut<Target = S> {
         self.borrow_mut()
-    }
-}
-
-/// Without a word that tells whether it is open, for states of which there are many. Who opens it twice finds nothing, and
-/// what was there is lost.
-impl<S: Default> StateCell for Cell<S> {
-    type State = S;
-
-    #[inline(always)]
-    fn open(&self) -> impl DerefMut<Target = S> {
-        Opened { cell: self, state: self.take() }
-    }
-}
-
-/// A state out of its cell, which goes back when this is dropped.
-struct Opened<'a, S: Default> {
-    cell: &'a Cell<S>,
-    state: S,
-}
-
-impl<S: Default> Deref for Opened<'_, S> {
-    type Target = S;
-
-    fn deref(&self) -> &S {
-        &self.state
-    }
-}
-
-impl<S: Default> DerefMut for Opened<'_, S> {
-    fn deref_mut(&mut self) -> &mut S {
-        &mut self.state
-    }
-}
-
-impl<S: Default> Drop for Opened<'_, S> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.cell.set(std::mem::take(&mut self.state));
     }
 }
 

@@ -13,6 +13,7 @@
 use super::line::{Key, wake_each};
 use super::state_cell::StateCell;
 use super::waiters::{Turn, Waiters};
+use crate::loom_shim::Mutex;
 use std::cell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,15 +21,34 @@ use std::task::{Context, Poll};
 
 /// Tasks that wait to be woken.
 ///
-/// It is for the tasks of one thread, unless it is made with the [`StateCell`] of many.
+/// It is for the tasks of one thread, unless it is made with the [`Cell`] of many.
 #[derive(Default)]
 pub(crate) struct WaitList<C: Cell = cell::Cell<Slot>>(C);
 
 pub(crate) type Slot = Waiters;
 
 /// Where the waiters are.
-pub(crate) trait Cell: StateCell<State = Slot> {}
-impl<C: StateCell<State = Slot>> Cell for C {}
+pub(crate) trait Cell {
+    /// Works on the waiters, for which nothing foreign may run.
+    fn with<R>(&self, work: impl FnOnce(&mut Slot) -> R) -> R;
+}
+
+impl Cell for cell::Cell<Slot> {
+    #[inline(always)]
+    fn with<R>(&self, work: impl FnOnce(&mut Slot) -> R) -> R {
+        let mut waiters = self.take();
+        let result = work(&mut waiters);
+        // What stood in for them has nothing to drop.
+        std::mem::forget(self.replace(waiters));
+        result
+    }
+}
+
+impl Cell for Mutex<Slot> {
+    fn with<R>(&self, work: impl FnOnce(&mut Slot) -> R) -> R {
+        work(&mut self.open())
+    }
+}
 
 /// A place in a list that its owner keeps: for `poll_…` functions, whose caller may not come back. Dropped without
 /// [`WaitList::leave`], it stays in the list as long as the list is there.
@@ -56,9 +76,9 @@ impl WaitList {
 }
 
 impl<C: Cell> WaitList<C> {
-    /// Works on the waiters, for which nothing foreign may run.
+    #[inline(always)]
     fn with<R>(&self, work: impl FnOnce(&mut Waiters) -> R) -> R {
-        work(&mut self.0.open())
+        self.0.with(work)
     }
 
     /// Waits until it is woken. It stands in the list from when it is first polled; dropping it leaves no trace.
@@ -82,13 +102,20 @@ impl<C: Cell> WaitList<C> {
     }
 
     fn poll_chosen(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
-        if !self.with(|waiters| waiters.has_waker(key, cx.waker())) {
-            // Cloning is foreign code: it may call in, and the place be chosen afterwards.
-            let waker = cx.waker().clone();
-            let former = self.with(|waiters| waiters.replace_waker(key, waker));
-            drop(former);
-        }
-        if self.with(|waiters| waiters.is_chosen(key)) { Poll::Ready(()) } else { Poll::Pending }
+        let (has_waker, is_chosen) =
+            self.with(|waiters| (waiters.has_waker(key, cx.waker()), waiters.is_chosen(key)));
+        let is_chosen = if has_waker { is_chosen } else { self.keep_waker(key, cx) };
+        if is_chosen { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Has the place wake the task of `cx`. Cloning a waker is foreign code: it may call in, and whether the place is chosen
+    /// afterwards comes back.
+    fn keep_waker(&self, key: &Key, cx: &Context<'_>) -> bool {
+        let waker = cx.waker().clone();
+        let (former, is_chosen) =
+            self.with(|waiters| (waiters.replace_waker(key, waker), waiters.is_chosen(key)));
+        drop(former);
+        is_chosen
     }
 
     fn key<'a>(&self, seat: &'a mut Seat) -> &'a Key {
@@ -151,9 +178,13 @@ impl<R, F: FnMut() -> Option<R>, C: Cell> Future for Until<'_, F, C> {
                 list.take_turn(&mut wait.seat);
                 return Poll::Ready(result);
             }
-            let key = list.key(&mut wait.seat);
-            list.with(|waiters| waiters.wait_on(key));
-            if list.poll_chosen(key, cx).is_pending() {
+            let seat = &mut wait.seat.0;
+            let (key, has_waker) = list.with(|waiters| {
+                let key = seat.get_or_insert_with(|| waiters.join());
+                waiters.wait_on(key);
+                (&*key, waiters.has_waker(key, cx.waker()))
+            });
+            if has_waker || !list.keep_waker(key, cx) {
                 return Poll::Pending;
             }
         }

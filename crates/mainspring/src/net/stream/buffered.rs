@@ -54,11 +54,13 @@ impl Buffered {
         let mut fresh = ByteBuffer::at(self.position.get());
         let received = kept.as_deref_mut().unwrap_or(&mut fresh);
         let result = work(received);
-        if received.is_empty() {
-            self.position.set(received.position());
-        } else {
-            self.received.set(Some(kept.unwrap_or_else(|| Box::new(fresh))));
+        let (is_empty, position) = (received.is_empty(), received.position());
+        match kept {
+            Some(kept) if is_empty => kept.give_back(),
+            None if is_empty => {}
+            kept => self.received.set(Some(kept.unwrap_or_else(|| Box::new(fresh)))),
         }
+        self.position.set(position);
         result
     }
 
@@ -107,10 +109,10 @@ impl Buffered {
 
 impl Protocol for Buffered {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
-        let waiting = self.with_received(|received| {
-            received.push(data);
-            received.len()
-        });
+        let mut received = self.received.take().unwrap_or_else(|| ByteBuffer::spare(self.position.get()));
+        received.push(data);
+        let waiting = received.len();
+        self.received.set(Some(received));
         let is_too_much = waiting / 2 > self.limit.get();
         if is_too_much && !self.is_reading_paused.replace(true) {
             transport.pause_reading();
