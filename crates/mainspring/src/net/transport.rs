@@ -122,6 +122,13 @@ impl Transport {
         self.source.below().map(look)
     }
 
+    /// Looks at the connection, if there is a loop to tell of it.
+    pub(super) fn look_alive<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+        let below = self.source.below()?;
+        below.core().upgrade()?.check_open().ok()?;
+        Some(look(below))
+    }
+
     /// Sends `data`: at once as far as the kernel takes it, the rest is queued. Writing after
     /// [`write_eof`](Transport::write_eof) is a mistake that the exception handler is told; writing to a
     /// connection that is gone is not, at first.

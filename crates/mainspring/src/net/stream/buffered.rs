@@ -85,11 +85,11 @@ impl Buffered {
         if self.is_at_eof.get() || self.is_lost.get() {
             return Some(Ok(()));
         }
-        if transport.is_loop_closed() {
-            return Some(Err(Error::Closed.into()));
-        }
         // A transport that is just being lost will tell why: until then its end is not the stream's.
-        (transport.is_closing() && !transport.is_lost()).then_some(Ok(()))
+        match transport.look_alive(|below| below.is_closing() && !below.is_lost()) {
+            Some(is_over) => is_over.then_some(Ok(())),
+            None => Some(Err(Error::Closed.into())),
+        }
     }
 
     /// Receives more, for somebody who waits for more than is there.

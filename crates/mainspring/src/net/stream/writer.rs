@@ -128,14 +128,12 @@ impl StreamWriter {
         if self.ends.buffered.is_lost() {
             return Some(Err(self.lost()));
         }
-        if self.ends.transport().is_loop_closed() {
-            return Some(Err(Error::Closed.into()));
-        }
-        if self.ends.transport().is_lost() {
+        match self.ends.transport().look_alive(|below| below.is_lost()) {
+            None => Some(Err(Error::Closed.into())),
             // A send has failed, and `connection_lost` is about to tell how.
-            return None;
+            Some(true) => None,
+            Some(false) => (!self.ends.buffered.is_writing_paused()).then_some(Ok(())),
         }
-        (!self.ends.buffered.is_writing_paused()).then_some(Ok(()))
     }
 
     /// Writes all of `data`: returns when the last of it is sent or queued, and no more is queued than the
@@ -169,8 +167,10 @@ impl StreamWriter {
     }
 
     pub(super) fn check_writable(&self) -> io::Result<()> {
-        self.ends.transport().check_write()?;
-        if self.ends.buffered.is_lost() || self.ends.transport().is_closing() {
+        let transport = self.ends.transport();
+        transport.check_write()?;
+        let is_closing = transport.look_alive(|below| below.is_closing()).unwrap_or(true);
+        if is_closing || self.ends.buffered.is_lost() {
             return Err(self.lost());
         }
         Ok(())
