@@ -80,7 +80,7 @@ pub use unix_stream::UnixStream;
 
 pub(crate) use below::Below;
 pub(crate) use connect::after_what_is_ready;
-pub(crate) use stream::LIMIT;
+pub(crate) use stream::{LIMIT, forget_spares};
 
 use crate::event_loop::{Core, running_core};
 use std::io;

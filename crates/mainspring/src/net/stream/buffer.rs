@@ -4,7 +4,8 @@
 //! byte is copied in once and out once, and moved at most as often as the buffer doubles.
 //!
 //! A connection has a buffer while something waits in it, so one that is idle keeps no memory for what may come. Some small
-//! ones that were read empty are kept for the next who receives anything, on whatever connection of the thread.
+//! ones that were read empty are kept for the next who receives anything, on whatever connection of the thread, until a
+//! loop is closed there.
 
 use std::cell::RefCell;
 
@@ -30,6 +31,13 @@ pub(super) struct ByteBuffer {
     read: usize,
     /// How many have ever been read: the place of the front in the stream.
     position: u64,
+}
+
+/// Drops the empty buffers that are kept on this thread: a loop is being closed.
+pub(crate) fn forget_spares() {
+    // A thread that is ending has none.
+    let spares = SPARE.try_with(RefCell::take);
+    drop(spares);
 }
 
 impl ByteBuffer {

@@ -16,6 +16,7 @@ pub use errors::ReadError;
 pub use reader::StreamReader;
 pub use writer::StreamWriter;
 
+pub(crate) use buffer::forget_spares;
 pub(crate) use buffered::LIMIT;
 pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
