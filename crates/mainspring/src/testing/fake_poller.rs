@@ -52,7 +52,7 @@ struct State {
 ///     control.clear_faults();
 ///     let reset_by_peer = 104;
 ///     control.fail_next(Op::Send, reset_by_peer);
-///     near.write_all(b"hello").await?;
+///     assert!(near.write_all(b"hello").await.is_err());
 ///     assert_eq!(near.close().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 ///     assert_eq!(control.pending_faults(), 0);
 ///     assert!(control.log().iter().any(|entry| entry.result == Err(reset_by_peer)));
