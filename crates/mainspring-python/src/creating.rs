@@ -49,13 +49,16 @@ extern "C" fn create_task(
 ) -> *mut ffi::PyObject {
     enter(|py| {
         let names = names(py)?;
-        // SAFETY: as the interpreter called.
-        let args = unsafe { Args::new("create_task", args, count, kwnames) };
-        let keywords = plain_keywords(names, &args);
-        let is_plain = keywords.is_some() && is_asyncio_left_out(py, names, this)?;
-        let task = if let (Some(keywords), true) = (keywords, is_plain) {
-            // SAFETY: the `self` of a method of the class.
-            unsafe { native(py, this) }.check_closed()?;
+        // SAFETY: called by the interpreter as a method of the class.
+        let (native, args) = unsafe { (native(py, this), Args::new("create_task", args, count, kwnames)) };
+        let asyncios_own = names.base_event_loop.bind(py).getattr(&names.create_task)?;
+        // SAFETY: a live object.
+        let factory = || unsafe { Borrowed::from_ptr(py, this) }.getattr(&names._task_factory);
+        let would_only_call_task =
+            asyncios_own.is(&names.base_create_task) && !native.is_debug() && factory()?.is_none();
+        let keywords = if would_only_call_task { plain_keywords(names, &args) } else { None };
+        let task = if let Some(keywords) = keywords {
+            native.check_closed()?;
             let task_class = names.tasks.bind(py).getattr(intern!(py, "Task"))?;
             // The coroutine, up to two values, the loop.
             let mut arguments = [this; 4];
@@ -63,31 +66,20 @@ extern "C" fn create_task(
             // SAFETY: one positional argument, and one for each name in `keywords`, the last of which is `loop`.
             unsafe { ffi::PyObject_Vectorcall(task_class.as_ptr(), arguments.as_ptr(), 1, keywords.as_ptr()) }
         } else {
-            let method = names.base_event_loop.bind(py).getattr(&names.create_task)?;
             let arguments: Vec<_> = std::iter::once(this).chain(args.all()).collect();
             // SAFETY: `self` before what the interpreter passed.
             unsafe {
-                ffi::PyObject_Vectorcall(method.as_ptr(), arguments.as_ptr(), count as usize + 1, kwnames)
+                ffi::PyObject_Vectorcall(
+                    asyncios_own.as_ptr(),
+                    arguments.as_ptr(),
+                    count as usize + 1,
+                    kwnames,
+                )
             }
         };
         // SAFETY: a new reference, or null and an exception.
         unsafe { Obj::from_call(py, task) }.map(Obj::into_ptr)
     })
-}
-
-/// Whether asyncio's method would do no more than call `Task`.
-fn is_asyncio_left_out(py: Python<'_>, names: &Names, this: *mut ffi::PyObject) -> PyResult<bool> {
-    // SAFETY: the `self` of a method of the class.
-    if unsafe { native(py, this) }.is_debug() {
-        return Ok(false);
-    }
-    let method = names.base_event_loop.bind(py).getattr(&names.create_task)?;
-    if !method.is(&names.base_create_task) {
-        return Ok(false);
-    }
-    // SAFETY: a live object.
-    let event_loop = unsafe { Borrowed::from_ptr(py, this) };
-    Ok(event_loop.getattr(&names._task_factory)?.is_none())
 }
 
 /// The names of the keywords and of `loop`, if there are one positional argument and no keywords but those that `Task`
