@@ -1,4 +1,4 @@
-//! `Only`: a line for one, and [`Waiters`], what a queue asks of either.
+//! `Only`: a line for one, and [`LineLike`], what a queue asks of either.
 //!
 //! A channel has one receiver. It needs no table of places, no order and no tickets: where a [`Line`] joins, chooses and
 //! leaves, this sets a word. The rules are those of a line.
@@ -7,7 +7,7 @@ use super::line::{Key, Line};
 use std::task::Waker;
 
 /// Who waits for the items of a queue. What the functions do is told at [`Line`]'s, whose names they have.
-pub(crate) trait Waiters: Default {
+pub(crate) trait LineLike: Default {
     /// A place.
     type Key;
 
@@ -27,7 +27,7 @@ pub(crate) trait Waiters: Default {
     fn next_to_wake(&mut self) -> Option<Option<Waker>>;
 }
 
-impl Waiters for Line {
+impl LineLike for Line {
     type Key = Key;
 
     fn waiting(&self) -> usize {
@@ -105,7 +105,7 @@ enum Standing {
 #[derive(Debug)]
 pub(crate) struct OnlyKey(());
 
-impl Waiters for Only {
+impl LineLike for Only {
     type Key = OnlyKey;
 
     #[inline]

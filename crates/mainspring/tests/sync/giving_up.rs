@@ -97,54 +97,50 @@ fn a_value_whose_sender_gave_up_is_dropped_and_its_place_is_the_next_ones() {
     assert_eq!(receiver.try_recv().as_deref(), Ok(&"sent"));
 }
 
+/// Of three who wait, one gives up before `end` and one after it; the other is told.
+fn assert_told<F: Future<Output: std::fmt::Debug> + 'static>(wait: impl Fn() -> F, end: impl FnOnce()) {
+    let (given_up, mut stays, late) = (pending(wait()), pending(wait()), pending(wait()));
+    drop(given_up);
+    end();
+    drop(late);
+    assert!(stays.is_woken() && stays.poll().is_ready());
+}
+
 #[test]
 fn who_waits_for_an_end_may_give_up_and_others_are_told() {
     let (sender, receiver) = mpsc::channel::<()>(1);
     let sender = Rc::new(sender);
-    let waits = || {
+    let wait = || {
         let sender = Rc::clone(&sender);
-        pending(async move { sender.closed().await })
+        async move { sender.closed().await }
     };
-    let (given_up, mut stays, late) = (waits(), waits(), waits());
-    drop(given_up);
-    drop(receiver);
-    drop(late);
-    assert!(stays.is_woken() && stays.poll().is_ready());
+    assert_told(wait, || drop(receiver));
 
     let (sender, receiver) = watch::channel(1);
     let sender = Rc::new(sender);
-    let waits = || {
+    let wait = || {
         let sender = Rc::clone(&sender);
-        pending(async move { sender.closed().await })
+        async move { sender.closed().await }
     };
-    let (given_up, mut stays, late) = (waits(), waits(), waits());
-    drop(given_up);
-    drop(receiver);
-    drop(late);
-    assert!(stays.is_woken() && stays.poll().is_ready());
+    assert_told(wait, || drop(receiver));
 
     let (sender, receiver) = oneshot::channel::<()>();
     let sender = Rc::new(sender);
-    let waits = || {
+    let wait = || {
         let sender = Rc::clone(&sender);
-        pending(async move { sender.closed().await })
+        async move { sender.closed().await }
     };
-    let (given_up, mut stays, late) = (waits(), waits(), waits());
-    drop(given_up);
-    drop(receiver);
-    drop(late);
-    assert!(stays.is_woken() && stays.poll().is_ready());
+    assert_told(wait, || drop(receiver));
 
     let queue = Rc::new(Queue::new(0));
     queue.put_nowait("work").unwrap();
-    let waits = || {
+    let wait = || {
         let queue = Rc::clone(&queue);
-        pending(async move { queue.join().await })
+        async move { queue.join().await }
     };
-    let (given_up, mut stays, late) = (waits(), waits(), waits());
-    drop(given_up);
-    queue.get_nowait().unwrap();
-    queue.task_done().unwrap();
-    drop(late);
-    assert!(stays.is_woken() && stays.poll().is_ready());
+    let end = || {
+        queue.get_nowait().unwrap();
+        queue.task_done().unwrap();
+    };
+    assert_told(wait, end);
 }

@@ -4,7 +4,7 @@
 use super::state::{State, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
 use crate::sync::line::{self, Key};
-use crate::sync::only::Waiters;
+use crate::sync::only::LineLike;
 use crate::sync::state_cell::StateCell;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ pub(in crate::sync) trait QueueCell:
 {
     type Item;
     type Order: Order<Self::Item>;
-    type Getters: Waiters;
+    type Getters: LineLike;
 
     /// Puts an item if there is room.
     fn put_nowait(&self, item: Self::Item) -> Result<(), PutError<Self::Item>> {
@@ -137,7 +137,7 @@ pub(in crate::sync) trait QueueCell:
     #[inline(always)]
     fn leave_putters(&self, key: &mut Option<Key>) {
         if let Some(key) = key.take() {
-            self.leave_place(|state| Waiters::leave(&mut state.putters, key));
+            self.leave_place(|state| LineLike::leave(&mut state.putters, key));
         }
     }
 
@@ -173,7 +173,7 @@ pub(in crate::sync) trait QueueCell:
 impl<T, O, G, C> QueueCell for C
 where
     O: Order<T>,
-    G: Waiters,
+    G: LineLike,
     C: StateCell<State = State<T, O, G>>,
 {
     type Item = T;
@@ -182,12 +182,12 @@ where
 }
 
 /// The place of who waits for an item.
-pub(in crate::sync) type GetKey<C> = <<C as QueueCell>::Getters as Waiters>::Key;
+pub(in crate::sync) type GetKey<C> = <<C as QueueCell>::Getters as LineLike>::Key;
 
 /// Waits in the place of `key`, or takes one. `false` if it needs a waker for that: one is to be cloned, which may call
 /// in, and everything to be looked at again.
 #[inline]
-fn wait<W: Waiters>(
+fn wait<W: LineLike>(
     line: &mut W,
     key: &mut Option<W::Key>,
     waker: &mut Option<Waker>,

@@ -12,7 +12,7 @@
 
 use super::Order;
 use crate::sync::line::{Key, Line};
-use crate::sync::only::Waiters;
+use crate::sync::only::LineLike;
 use std::fmt;
 use std::marker::PhantomData;
 use std::task::Waker;
@@ -29,7 +29,7 @@ pub(in crate::sync) struct State<T, O, G = Line> {
     item: PhantomData<T>,
 }
 
-impl<T, O: Order<T>, G: Waiters> State<T, O, G> {
+impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     pub(in crate::sync) fn new(maxsize: usize) -> Self {
         State {
             store: O::default(),
@@ -128,7 +128,7 @@ impl<T, O: Order<T>, G: Waiters> State<T, O, G> {
 }
 
 #[inline]
-fn choose(line: &mut impl Waiters, first: &mut Option<Waker>) {
+fn choose(line: &mut impl LineLike, first: &mut Option<Waker>) {
     if first.is_none() {
         *first = line.choose_to_wake();
     } else {
@@ -144,7 +144,7 @@ pub(in crate::sync) struct ToWake {
     pub(super) are_more: bool,
 }
 
-impl<T, O: Order<T>, G: Waiters> fmt::Debug for State<T, O, G> {
+impl<T, O: Order<T>, G: LineLike> fmt::Debug for State<T, O, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("maxsize", &self.maxsize)
