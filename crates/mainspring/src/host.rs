@@ -94,6 +94,12 @@ impl From<Rc<dyn Watch>> for Call {
 
 /// A transport or listener, as the engine holds it.
 pub(crate) trait Source {
+    /// Something is about to be told with [`Source::io_ready`]. `true` if somebody was called who does what there is to do.
+    fn announced(&self, readiness: Readiness) -> bool {
+        let _ = readiness;
+        false
+    }
+
     /// Something happened on the descriptor.
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
 
@@ -215,6 +221,7 @@ impl RustHost {
 
 impl Host for RustHost {
     const MAY_SPIN: bool = true;
+    const ANNOUNCES: bool = true;
 
     type Call = Call;
     type Watch = Rc<dyn Watch>;
@@ -242,6 +249,16 @@ impl Host for RustHost {
             serve();
         }
         Ok(())
+    }
+
+    fn announce(&self, source: Rc<dyn Source>, readiness: Readiness) -> bool {
+        match catch(|| source.announced(readiness)) {
+            Ok(is_served) => is_served,
+            Err(text) => {
+                self.tell(ExceptionContext::of_panic("A waker panicked", text));
+                false
+            }
+        }
     }
 
     fn lane(&self, call: &Call) -> Lane {

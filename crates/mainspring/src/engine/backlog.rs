@@ -7,9 +7,10 @@
 //! Only transports wait here. What [`Engine::watch`] calls is called in the pass that follows the wait, as in asyncio: the
 //! user's callback may well do what blocks if it is not called for a reason.
 
+use super::sources::Entry;
 use super::{Engine, Host, Occupant, Readiness, Ready};
 use crate::clock::Time;
-use crate::poller::{Event, Interest, Key};
+use crate::poller::Event;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -69,22 +70,25 @@ impl<H: Host> Engine<H> {
             let Some(Event { key, readiness }) = self.backlog.waiting.borrow_mut().pop_front() else {
                 return;
             };
-            let table = self.table.borrow();
-            if let Some(entry) = table.get(key)
-                && let Occupant::Source(_) = entry.occupant
-            {
-                self.ready_source(key, readiness, entry.interest);
-            }
+            self.ready_source(Event { key, readiness });
         }
     }
 
-    /// Makes the call for a transport ready, for as much as it still wants to know.
-    pub(super) fn ready_source(&self, key: Key, readiness: Readiness, interest: Interest) {
+    /// Makes the call for a transport ready, for as much as it still wants to know; or who serves it in its place.
+    pub(super) fn ready_source(&self, Event { key, readiness }: Event) {
+        let (interest, source) = match self.table.borrow().get(key) {
+            Some(Entry { interest, occupant: Occupant::Source(source), .. }) => {
+                (*interest, H::ANNOUNCES.then(|| source.clone()))
+            }
+            _ => return,
+        };
         let inbound = readiness.inbound && interest.is_inbound();
         let outbound = readiness.outbound && interest.is_outbound();
-        let call = Ready::Io(key, Readiness { inbound, outbound });
-        self.lanes.borrow_mut().push(self.io_lane.get(), call);
+        let readiness = Readiness { inbound, outbound };
         self.backlog.readied.set(self.backlog.readied.get() + 1);
+        if !source.is_some_and(|source| self.host.announce(source, readiness)) {
+            self.lanes.borrow_mut().push(self.io_lane.get(), Ready::Io(key, readiness));
+        }
     }
 
     /// Times the pass that begins, if it serves a crowd.

@@ -17,6 +17,9 @@ pub trait Host: Sized + 'static {
     /// it would hold a lock meanwhile that they need.
     const MAY_SPIN: bool = false;
 
+    /// Whether there may be somebody who serves a source in its place ([`Host::announce`]).
+    const ANNOUNCES: bool = false;
+
     /// One scheduled call, run at most once by the engine.
     type Call;
 
@@ -40,6 +43,15 @@ pub trait Host: Sized + 'static {
 
     /// Something happened on a source's descriptor. Failures as in [`Host::run_call`].
     fn io_ready(&self, source: Self::Source, readiness: Readiness) -> Result<(), Self::Error>;
+
+    /// Something is about to be told to a source with [`Host::io_ready`]. `true` if that need not be: somebody waits for
+    /// just this who is now ready to run, and does what there is to do. What is left undone is announced again.
+    ///
+    /// Asked only if [`Host::ANNOUNCES`].
+    fn announce(&self, source: Self::Source, readiness: Readiness) -> bool {
+        let _ = (source, readiness);
+        false
+    }
 
     /// Turns what another thread sent into a call of this one.
     fn receive(&self, inbound: Self::Inbound) -> Self::Call;

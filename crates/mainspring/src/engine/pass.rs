@@ -229,7 +229,10 @@ impl<H: Host> Engine<H> {
             self.inbox.awake();
         }
         let signalled = self.ready_events(&mut parking.events);
-        self.parking.set(Some(parking));
+        // A face that was called may have closed the loop.
+        if !self.closed.get() {
+            self.parking.set(Some(parking));
+        }
         match outcome {
             // The number of the signal came through the pipe; the face may have handlers of its own to run.
             Ok(()) if signalled => self.host.interrupted(),
@@ -281,10 +284,15 @@ impl<H: Host> Engine<H> {
             let table = self.table.borrow();
             let Some(entry) = table.get(key) else { continue };
             match &entry.occupant {
-                Occupant::Source(_) if share == 0 => self.postpone(Event { key, readiness }),
                 Occupant::Source(_) => {
-                    share -= 1;
-                    self.ready_source(key, readiness, entry.interest);
+                    drop(table);
+                    match share.checked_sub(1) {
+                        Some(left) => {
+                            share = left;
+                            self.ready_source(Event { key, readiness });
+                        }
+                        None => self.postpone(Event { key, readiness }),
+                    }
                 }
                 Occupant::Watch(watches) => {
                     let Watches { reader, writer } = &**watches;

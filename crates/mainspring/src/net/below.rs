@@ -41,6 +41,19 @@ pub(crate) trait Below {
         Ok(())
     }
 
+    /// Something is about to be told with [`Below::io_ready`]. `true` if somebody was called who does what there is to do.
+    fn announced(&self, readiness: Readiness) -> bool {
+        let _ = readiness;
+        false
+    }
+
+    /// Receives what was left for who reads ([`Above::will_fetch`](crate::transport::Upper::will_fetch)); `None` if that
+    /// is nothing, or the end, which is told by itself.
+    fn fetch(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        let _ = (cx, buffer);
+        Ok(None)
+    }
+
     /// A deferred step is due.
     fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure>;
 
@@ -168,6 +181,10 @@ impl<B: Below + 'static> Source for B {
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<B>::clone(&self);
         Below::io_ready(&*self, Cx { engine: &core.engine, this: &this }, readiness)
+    }
+
+    fn announced(&self, readiness: Readiness) -> bool {
+        Below::announced(self, readiness)
     }
 
     fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {

@@ -204,6 +204,13 @@ impl Upper<RustHost> for Above {
         false
     }
 
+    fn will_fetch(&self) -> bool {
+        let told = self.told.take();
+        let stream = if let Some(Told::Stream(ends)) = &told { ends.upgrade() } else { None };
+        self.told.set(told);
+        stream.is_some_and(|ends| ends.protocol().call_to_fetch())
+    }
+
     fn data_received(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
         self.tell(cx, |protocol, transport| protocol.data_received(transport, data))
     }

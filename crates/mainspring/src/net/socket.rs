@@ -85,6 +85,14 @@ impl Below for SocketConnection {
         self.stream.io_ready(cx, readiness)
     }
 
+    fn announced(&self, readiness: Readiness) -> bool {
+        self.stream.announced(readiness)
+    }
+
+    fn fetch(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        self.stream.fetch(cx, buffer)
+    }
+
     fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
         self.stream.notified(cx, notice)
     }

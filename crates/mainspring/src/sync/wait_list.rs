@@ -147,9 +147,9 @@ impl<C: Cell> WaitList<C> {
         self.choose_and_wake(count, Turn(true))
     }
 
-    /// Wakes all who wait now, in the order they came.
-    pub(crate) fn wake_all(&self) {
-        self.choose_and_wake(usize::MAX, Turn(false));
+    /// Wakes all who wait now, in the order they came, and says how many.
+    pub(crate) fn wake_all(&self) -> usize {
+        self.choose_and_wake(usize::MAX, Turn(false))
     }
 
     fn choose_and_wake(&self, count: usize, turn: Turn) -> usize {

@@ -319,6 +319,12 @@ pub trait Upper<H: Host> {
     /// [`Upper::data_received`].
     fn is_buffered(&self) -> bool;
 
+    /// Something has arrived. `true` if the protocol comes for it by itself, in this pass, with [`Stream::fetch`]: then it
+    /// is left where it is, and asked about again as long as it stays there.
+    fn will_fetch(&self) -> bool {
+        false
+    }
+
     /// Bytes arrived; never none.
     fn data_received(&self, cx: Cx<'_, H>, data: &[u8]) -> Result<(), H::Error>;
 

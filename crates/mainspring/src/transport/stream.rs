@@ -177,6 +177,12 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
     }
 
+    /// Something is about to be told with [`Stream::io_ready`]. `true` if the protocol does what there is to do by itself:
+    /// see [`Upper::will_fetch`].
+    pub fn announced(&self, readiness: Readiness) -> bool {
+        readiness == Readiness::INBOUND && self.upper.will_fetch()
+    }
+
     /// Something happened on the descriptor.
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
         // What the kernel is asked now, not what it was asked when it answered: reading may have been paused, or the
@@ -192,6 +198,19 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             self.end_turn(cx);
         }
         Ok(())
+    }
+
+    /// Receives into `buffer` what was left for the protocol ([`Upper::will_fetch`]). `None` if there is nothing: because
+    /// reading is paused, or it was not there after all, or it was the end or a failure, which are told as ever.
+    pub fn fetch(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> Result<Option<usize>, H::Error> {
+        if buffer.is_empty() || !self.end.interest().is_inbound() {
+            return Ok(None);
+        }
+        match self.recv(cx, buffer) {
+            Ok(0) => self.receive_eof(cx).map(|()| None),
+            Ok(filled) => Ok(Some(filled)),
+            Err(error) => self.receive_failed(cx, error).map(|()| None),
+        }
     }
 
     /// Stops receiving. Repeating it changes nothing; `false` if nothing changed.

@@ -12,6 +12,7 @@ mod support;
 
 mod connecting;
 mod faults;
+mod fetching;
 mod files;
 mod futures_io;
 mod giving_up;

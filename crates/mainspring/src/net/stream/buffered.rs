@@ -2,11 +2,16 @@
 //!
 //! When more than twice the limit waits the transport is paused, and the peer comes to wait; it is resumed when the reader
 //! is down to the limit, or waits for more than is there: asyncio's `StreamReader`.
+//!
+//! Who waits for some bytes, and has brought a place for them, is called to fetch them: they come straight from the kernel,
+//! and what is done about them next finds the socket still in the processor's caches. Who was called and does not come
+//! (a wait that was given up) leaves them there; they are announced again, and then kept here as for everybody else.
 
 use super::super::again;
 use super::super::protocol::Protocol;
 use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
+use crate::engine::Readiness;
 use crate::error::Error;
 use crate::sync::wait_list::WaitList;
 use std::cell::{Cell, OnceCell};
@@ -22,6 +27,7 @@ pub(crate) struct Buffered {
     /// How many bytes were read before those that wait.
     position: Cell<u64>,
     pub(super) limit: Cell<usize>,
+    arrival: Cell<Arrival>,
     is_reading_paused: Cell<bool>,
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
@@ -32,12 +38,26 @@ pub(crate) struct Buffered {
     pub(super) writers: WaitList,
 }
 
+/// What is known of bytes that the kernel has and nobody has received.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    /// Nothing. What arrives is received at once, and kept.
+    Unknown,
+    /// Somebody waits who would fetch them.
+    Awaited,
+    /// There are some, and who waits was called to fetch them.
+    Announced,
+    /// They were more than who came for them had a place for.
+    MaybeMore,
+}
+
 impl Buffered {
     pub(crate) fn new(limit: usize) -> Self {
         Buffered {
             received: Cell::default(),
             position: Cell::new(0),
             limit: Cell::new(limit),
+            arrival: Cell::new(Arrival::Unknown),
             is_reading_paused: Cell::new(false),
             is_at_eof: Cell::new(false),
             is_writing_paused: Cell::new(false),
@@ -77,8 +97,55 @@ impl Buffered {
         self.is_writing_paused.get()
     }
 
+    /// Whether nothing of what has arrived waits here.
+    pub(super) fn is_empty(&self) -> bool {
+        let received = self.received.take();
+        let is_empty = received.is_none();
+        self.received.set(received);
+        is_empty
+    }
+
+    /// Something has arrived: calls who waits to fetch it. `false` if nobody does, or who was called did not come.
+    pub(crate) fn call_to_fetch(&self) -> bool {
+        let is_awaited = self.arrival.replace(Arrival::Announced) == Arrival::Awaited;
+        if is_awaited && self.readers.wake_all() > 0 {
+            return true;
+        }
+        self.arrival.set(Arrival::Unknown);
+        false
+    }
+
+    /// For somebody who reads and finds nothing here: fetches into `buffer` what the kernel is known to have, once for
+    /// every announcement. So a peer who sends without end keeps no reader from giving way.
+    pub(super) fn fetch(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
+        match self.arrival.replace(Arrival::Unknown) {
+            Arrival::Unknown | Arrival::Awaited => None,
+            Arrival::Announced => {
+                let fetched = transport.with(|below, cx| below.fetch(cx, buffer))??;
+                if fetched == buffer.len() {
+                    self.arrival.set(Arrival::MaybeMore);
+                }
+                self.position.set(self.position.get() + fetched as u64);
+                Some(fetched)
+            }
+            // The rest is taken in pieces of a good size, whatever that of the reader's are.
+            Arrival::MaybeMore => {
+                transport.with(|below, cx| below.io_ready(cx, Readiness::INBOUND))?;
+                let (count, left) = self.with_received(|received| (received.read(buffer), received.len()));
+                self.shrunk(transport, left);
+                Some(count).filter(|&count| count > 0)
+            }
+        }
+    }
+
+    /// Who waits now would fetch what comes.
+    pub(super) fn await_to_fetch(&self) {
+        self.arrival.set(Arrival::Awaited);
+    }
+
     /// Whether nothing more can come, or why; asked when what has come is not enough.
     pub(super) fn end(&self, transport: &Transport) -> Option<io::Result<()>> {
+        self.arrival.set(Arrival::Unknown);
         if let Some(error) = self.error() {
             return Some(Err(error));
         }
@@ -111,6 +178,7 @@ impl Protocol for Buffered {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
         let mut received = self.received.take().unwrap_or_else(|| ByteBuffer::spare(self.position.get()));
         received.push(data);
+        self.arrival.set(Arrival::Unknown);
         let waiting = received.len();
         self.received.set(Some(received));
         let is_too_much = waiting / 2 > self.limit.get();

@@ -64,9 +64,8 @@ impl AsyncBufRead for StreamReader {
 impl AsyncWrite for StreamWriter {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.as_mut().poll_flush(cx))?;
-        self.check_writable()?;
         let piece = data.get(..PIECE).unwrap_or(data);
-        self.write(piece);
+        self.write_by(|below, cx| below.write(cx, piece))?;
         Poll::Ready(Ok(piece.len()))
     }
 
@@ -81,8 +80,7 @@ impl AsyncWrite for StreamWriter {
             return self.poll_write(cx, first.map_or(&[], |piece| piece));
         }
         ready!(self.as_mut().poll_flush(cx))?;
-        self.check_writable()?;
-        self.transport().write_vectored(pieces);
+        self.write_by(|below, cx| below.write_vectored(cx, pieces))?;
         Poll::Ready(Ok(length))
     }
 

@@ -153,10 +153,26 @@ impl StreamReader {
         if buffer.is_empty() {
             return Some(Ok(0));
         }
-        match self.with(|received| received.read(buffer)) {
-            0 => self.end().map(|end| end.map(|()| 0)),
-            count => Some(Ok(count)),
+        if let count @ 1.. = self.read_kept(buffer) {
+            return Some(Ok(count));
         }
+        let buffered = &self.ends.buffered;
+        if let Some(count) = buffered.fetch(self.ends.transport(), buffer) {
+            return Some(Ok(count));
+        }
+        let end = self.end();
+        if end.is_none() {
+            buffered.await_to_fetch();
+        }
+        end.map(|end| end.map(|()| 0))
+    }
+
+    /// Reads what was received before.
+    fn read_kept(&self, buffer: &mut [u8]) -> usize {
+        let lent = self.lent.take();
+        let is_any = lent.is_some() || !self.ends.buffered.is_empty();
+        self.lent.set(lent);
+        if is_any { self.with(|received| received.read(buffer)) } else { 0 }
     }
 
     /// Reads up to `count` bytes: what is there, but waits for one. Nothing is the end of the stream.

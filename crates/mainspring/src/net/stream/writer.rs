@@ -1,8 +1,11 @@
 //! `StreamWriter`: the sending side of a connection.
 
+use super::super::below::{Below, refused};
 use super::super::transport::Transport;
 use super::ends::Ends;
 use crate::error::Error;
+use crate::host::{Failure, RustHost};
+use crate::transport::Cx;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -159,21 +162,35 @@ impl StreamWriter {
             if rest.is_empty() {
                 return Ok(Some(()));
             }
-            self.check_writable()?;
             let (piece, later) = rest.split_at(rest.len().min(PIECE));
-            self.ends.transport().write(piece);
-            (*rest, *is_draining) = (later, true);
+            let is_through = self.write_by(|below, cx| below.write(cx, piece))?;
+            (*rest, *is_draining) = (later, !is_through);
         }
     }
 
-    pub(super) fn check_writable(&self) -> io::Result<()> {
+    /// Has `write` write, if the connection takes it. Whether it need not be waited for: `false` if that is to be found
+    /// out.
+    pub(super) fn write_by(
+        &self,
+        write: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<(), Failure>,
+    ) -> io::Result<bool> {
+        let buffered = &self.ends.buffered;
         let transport = self.ends.transport();
-        transport.check_write()?;
-        let is_closing = transport.look_alive(|below| below.is_closing()).unwrap_or(true);
-        if is_closing || self.ends.buffered.is_lost() {
-            return Err(self.lost());
+        let written = transport.with(|below, cx| {
+            if let Err(refusal) = below.check_write() {
+                return Ok(Err(refused(refusal).into()));
+            }
+            if below.is_closing() || buffered.is_lost() {
+                return Ok(Err(self.lost()));
+            }
+            write(below, cx)?;
+            Ok(Ok(!below.is_lost() && !buffered.is_writing_paused()))
+        });
+        match written {
+            Some(written) => written,
+            None if transport.is_loop_closed() => Err(Error::Closed.into()),
+            None => Ok(false),
         }
-        Ok(())
     }
 
     fn lost(&self) -> io::Error {
