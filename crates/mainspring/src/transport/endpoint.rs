@@ -79,6 +79,7 @@ impl<H: TransportHost> Endpoint<H> {
     }
 
     /// Lends the descriptor for one system call.
+    #[inline]
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         match self.channel.borrow().as_ref() {
             Some(channel) => use_it(channel.as_fd()),

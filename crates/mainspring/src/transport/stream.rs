@@ -475,12 +475,14 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.end.with_fd(|fd| cx.engine.recv(fd, self.end.registration().key(), buffer))
     }
 
+    #[inline]
     fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.gathering.set_kept(false);
         self.end.with_fd(|fd| cx.engine.send(fd, self.end.registration().key(), pieces))
     }
 
     /// Sends a new write: into a packet with what this turn is expected to write after it, if it is.
+    #[inline]
     fn send_or_gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let length = pieces.iter().map(|piece| piece.len()).sum();
         if !self.gathering.is_more_expected(cx.engine.turn(), length) {
