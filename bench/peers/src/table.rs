@@ -1,4 +1,4 @@
-//! The table: medians with the lowest and highest figure, and how far ahead of tokio each is.
+//! The table: medians with the lowest and highest figure, and how far ahead of tokio each is in its round.
 
 use crate::director::Figure;
 use crate::rows::{Row, Runtime};
@@ -50,9 +50,10 @@ fn short(value: f64) -> String {
     }
 }
 
-/// How much better `value` is than `base`: above 1 is better.
-fn ratio(value: f64, base: f64, is_rate: bool) -> f64 {
-    if is_rate { value / base } else { base / value }
+/// How much better `values` are than `base`, round by round, in the median: above 1 is better.
+fn ratio(values: &[f64], base: &[f64], is_rate: bool) -> f64 {
+    let better = |(value, base): (&f64, &f64)| if is_rate { value / base } else { base / value };
+    median(&values.iter().zip(base).map(better).collect::<Vec<_>>())
 }
 
 impl fmt::Display for Table {
@@ -60,7 +61,7 @@ impl fmt::Display for Table {
         let rounds = self.rows.iter().map(|(_, cells)| cells[0].values.len()).max().unwrap_or(0);
         writeln!(
             f,
-            "\nMedians of {rounds} rounds (lowest..highest); then the ratio to tokio, above 1 is better.\n"
+            "\nMedians of {rounds} rounds (lowest..highest); then that of the rounds' ratios to tokio, above 1 is better.\n"
         )?;
         header(f, "")?;
         let mut ahead = 0;
@@ -100,7 +101,7 @@ fn line(
     values: [&[f64]; Runtime::ALL.len()],
     is_rate: bool,
 ) -> Result<f64, fmt::Error> {
-    let base = median(values[Runtime::Tokio as usize]);
+    let base = values[Runtime::Tokio as usize];
     write!(f, "| {title:<38} |")?;
     for values in values {
         let text = if values.is_empty() {
@@ -108,12 +109,11 @@ fn line(
         } else {
             let low = values.iter().copied().fold(f64::INFINITY, f64::min);
             let high = values.iter().copied().fold(0.0, f64::max);
-            let middle = median(values);
-            let ratio = ratio(middle, base, is_rate);
-            format!("{} ({}..{}) **{ratio:.2}**", short(middle), short(low), short(high))
+            let ratio = ratio(values, base, is_rate);
+            format!("{} ({}..{}) **{ratio:.2}**", short(median(values)), short(low), short(high))
         };
         write!(f, " {text:<30} |")?;
     }
     writeln!(f)?;
-    Ok(ratio(median(values[Runtime::Mainspring as usize]), base, is_rate))
+    Ok(ratio(values[Runtime::Mainspring as usize], base, is_rate))
 }
