@@ -29,8 +29,8 @@
 //!   [`ConcurrentFuture`] is a result that comes from it, or from any other thread.
 //! - [`spawn`] runs futures side by side. They need not be `Send`: none of them ever leaves its thread.
 //! - [`Task`] is a task with its result, [`TaskHandle`] without; [`context`] has variables that belong to a task.
-//! - [`TaskGroup`] has tasks that end together; [`gather`], [`join`], [`select`], [`wait`], [`as_completed`] and [`shield`]
-//!   await more than one thing.
+//! - [`TaskGroup`] has tasks that end together, [`JoinSet`] tasks that come and go; [`gather`], [`join`], [`select`],
+//!   [`wait`], [`as_completed`] and [`shield`] await more than one thing.
 //! - [`sleep`], [`interval`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
 //! - [`Lane`] says what runs before what; [`after`] waits until there is nothing else to do.
 //! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
@@ -121,9 +121,9 @@ pub use remote::Remote;
 pub use run::{Runner, run};
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeHandle};
 pub use task::{
-    AsCompleted, ChildError, Either, GroupError, Join, JoinError, ReturnWhen, Task, TaskBuilder, TaskFuture,
-    TaskGroup, TaskHandle, TaskId, TryJoin, as_completed, context, current_task, gather, join, race, select,
-    shield, spawn, spawn_named, try_gather, try_join, try_wait, wait, wait_for, yield_now,
+    AsCompleted, ChildError, Either, GroupError, Join, JoinError, JoinSet, ReturnWhen, Task, TaskBuilder,
+    TaskFuture, TaskGroup, TaskHandle, TaskId, TryJoin, as_completed, context, current_task, gather, join,
+    race, select, shield, spawn, spawn_named, try_gather, try_join, try_wait, wait, wait_for, yield_now,
 };
 pub use time::{Elapsed, Sleep, after, interval, sleep, sleep_until, timeout, timeout_at};
 

@@ -15,6 +15,7 @@ mod futures;
 mod gathering;
 mod idle;
 mod intervals;
+mod join_sets;
 mod lanes;
 #[path = "../support/leak_check.rs"]
 mod leak_check;

@@ -1,0 +1,327 @@
+//! `JoinSet`: tasks that come and go, and whose results are taken as they come.
+//!
+//! # Rules
+//!
+//! - A task has a place in the set from when it is spawned until its result is taken. Its place is noted once, when its
+//!   future is gone; so a set that nobody asks holds results, and no more futures than run.
+//! - What notes the places ([`Finished`]) is shared with the tasks, and left to those that are detached: what they note
+//!   there later is nobody's place.
+
+use super::guarded::Sink;
+use super::starting::launch;
+use super::state::State;
+use super::{JoinError, Task, TaskHandle, context};
+use crate::event_loop::EventLoop;
+use crate::panics::catch;
+use slab::Slab;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Tasks of one kind, more of which may be added at any time, and whose results are taken as they come: what a server keeps
+/// its connections in. tokio's `JoinSet`.
+///
+/// Nothing is done for a task that fails: its result says so, and the others run on. See
+/// [`TaskGroup`](crate::TaskGroup) for tasks that fail together.
+///
+/// Dropping the set cancels its tasks; their futures are dropped in the next pass of the loop. It is also a `Stream`, and
+/// stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::net::{TcpListener, TcpStream};
+/// use mainspring::{Either, JoinSet, select};
+///
+/// # mainspring::run(async {
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// # let client = TcpStream::connect(listener.local_addr()).await?;
+/// # client.write_all(b"the client").await?;
+/// # client.shutdown();
+/// let mut connections = JoinSet::new();
+/// let served = loop {
+///     // A set that is empty has nothing to wait for.
+///     let ended = async {
+///         match connections.join_next().await {
+///             Some(ended) => ended,
+///             None => std::future::pending().await,
+///         }
+///     };
+///     match select(listener.accept(), ended).await {
+///         Either::First(accepted) => {
+///             let (stream, _) = accepted?;
+///             connections.spawn(async move { stream.read_to_end().await });
+///         }
+///         Either::Second(ended) => break ended.unwrap()?,
+///     }
+/// };
+/// assert_eq!(served, b"the client");
+/// connections.shutdown().await;
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[must_use = "dropping a set cancels its tasks"]
+pub struct JoinSet<T> {
+    tasks: Slab<Task<T>>,
+    finished: Rc<Finished>,
+}
+
+/// The places of the tasks that are done and were not taken, in the order they were done, and who waits for one.
+#[derive(Default)]
+struct Finished {
+    places: RefCell<VecDeque<usize>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl<T: 'static> JoinSet<T> {
+    /// A set without tasks.
+    pub fn new() -> Self {
+        JoinSet { tasks: Slab::new(), finished: Rc::default() }
+    }
+
+    /// Runs `future` as a task of the set, on the loop that runs on this thread. The handle cancels it, and names it.
+    ///
+    /// # Panics
+    ///
+    /// If no loop runs on this thread.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// tasks.spawn(async { 6 * 7 });
+    /// tasks.spawn(std::future::pending()).cancel();
+    /// let mut results = vec![tasks.join_next().await, tasks.join_next().await];
+    /// results.sort_by_key(|result| matches!(result, Some(Err(_))));
+    /// assert_eq!(results[0], Some(Ok(42)));
+    /// assert!(results[1].as_ref().unwrap().as_ref().unwrap_err().is_cancelled());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "spawn_local")]
+    #[track_caller]
+    pub fn spawn<F>(&mut self, future: F) -> TaskHandle
+    where
+        F: IntoFuture<IntoFuture: 'static, Output = T>,
+    {
+        let event_loop = EventLoop::current();
+        let state = State::new(event_loop.core(), None, context::inherited());
+        // What follows may panic, and then the task is none of the set's.
+        let place = self.tasks.vacant_key();
+        let member = Member { state: Rc::clone(&state), finished: Rc::clone(&self.finished), place };
+        launch(event_loop.core(), member, future.into_future());
+        let task = Task { state };
+        let handle = task.handle();
+        self.tasks.insert(task);
+        handle
+    }
+
+    /// The result of the next task that is done, or was; `None` if the set is empty.
+    ///
+    /// Cancel safety: nothing is lost by giving it up.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// assert!(tasks.join_next().await.is_none());
+    /// tasks.spawn(async { "done" });
+    /// assert_eq!(tasks.join_next().await, Some(Ok("done")));
+    /// assert!(tasks.join_next().await.is_none());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        poll_fn(|cx| self.poll_join_next(cx)).await
+    }
+
+    /// The result of a task that is done; `None` if there is none.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// tasks.spawn(async { "done" });
+    /// assert!(tasks.try_join_next().is_none(), "it has not begun");
+    /// mainspring::yield_now().await;
+    /// assert_eq!(tasks.try_join_next(), Some(Ok("done")));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        self.take_finished().map(result_of)
+    }
+
+    /// As [`join_next`](JoinSet::join_next), for futures that are written by hand. The task that asked last is woken.
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    ///
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// tasks.spawn(async { "done" });
+    /// assert_eq!(poll_fn(|cx| tasks.poll_join_next(cx)).await, Some(Ok("done")));
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        self.poll_finished(cx).map(|task| task.map(result_of))
+    }
+
+    /// Cancels every task of the set. They stay in it until their results, which say so, are taken.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// tasks.spawn(std::future::pending::<()>());
+    /// tasks.cancel_all();
+    /// assert!(tasks.join_next().await.unwrap().unwrap_err().is_cancelled());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "abort_all")]
+    pub fn cancel_all(&self) {
+        // The oldest first, whatever places they have.
+        let mut tasks: Vec<_> = self.tasks.iter().map(|(_, task)| task).collect();
+        tasks.sort_by_key(|task| task.id());
+        for task in tasks {
+            task.cancel();
+        }
+    }
+
+    /// Cancels every task of the set and waits until they have ended. Their results are dropped; a panic among them is
+    /// told to the exception handler.
+    ///
+    /// Cancel safety: given up, the rest stay in the set, cancelled.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// let task = tasks.spawn(std::future::pending::<()>());
+    /// tasks.shutdown().await;
+    /// assert!(task.cancelled() && tasks.is_empty());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn shutdown(&mut self) {
+        self.cancel_all();
+        while let Some(task) = poll_fn(|cx| self.poll_finished(cx)).await {
+            // With its result: a task tells of a panic that nobody took.
+            drop(task);
+        }
+    }
+
+    /// Lets every task of the set run on without it.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// let task = tasks.spawn(std::future::pending::<()>());
+    /// tasks.detach_all();
+    /// drop(tasks);
+    /// mainspring::yield_now().await;
+    /// assert!(!task.is_finished());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn detach_all(&mut self) {
+        self.finished = Rc::default();
+        let tasks = std::mem::take(&mut self.tasks);
+        drop(tasks);
+    }
+}
+
+impl<T> JoinSet<T> {
+    fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<Option<Task<T>>> {
+        // Foreign code, so it comes before the look.
+        let waker = cx.waker().clone();
+        if let Some(task) = self.take_finished() {
+            return Poll::Ready(Some(task));
+        }
+        if self.tasks.is_empty() {
+            return Poll::Ready(None);
+        }
+        let former = self.finished.waker.replace(Some(waker));
+        drop(former);
+        Poll::Pending
+    }
+
+    fn take_finished(&mut self) -> Option<Task<T>> {
+        let place = self.finished.places.borrow_mut().pop_front()?;
+        self.tasks.try_remove(place)
+    }
+
+    /// How many tasks are in the set: those that run, and those whose results were not taken.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there is no task in the set.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+}
+
+/// The result of a task that is done, and was not asked for it yet.
+fn result_of<T>(mut task: Task<T>) -> Result<T, JoinError> {
+    match Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(JoinError::cancelled(None)),
+    }
+}
+
+/// Where the result of a task of the set goes: to the task; its place, to the set.
+struct Member<T> {
+    state: Rc<State<T>>,
+    finished: Rc<Finished>,
+    place: usize,
+}
+
+impl<T: 'static> Sink for Member<T> {
+    type Output = T;
+    type Value = T;
+
+    fn state(&self) -> &Rc<State<T>> {
+        &self.state
+    }
+
+    fn settle(&self, result: Result<T, JoinError>) {
+        // An output that nobody wants may panic when it is dropped: the set is told all the same.
+        let settled = catch(|| State::settle(&self.state, result));
+        self.finished.places.borrow_mut().push_back(self.place);
+        if let Some(waker) = self.finished.waker.take() {
+            waker.wake();
+        }
+        if let Err(text) = settled {
+            self.state.meta.report(&text);
+        }
+    }
+}
+
+impl<T: 'static> futures_core::Stream for JoinSet<T> {
+    type Item = Result<T, JoinError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_join_next(cx)
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        for (_, task) in &self.tasks {
+            task.cancel();
+        }
+    }
+}
+
+impl<T: 'static> Default for JoinSet<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinSet").field("tasks", &self.tasks.len()).finish_non_exhaustive()
+    }
+}
