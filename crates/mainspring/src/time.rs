@@ -183,6 +183,15 @@ impl Sleep {
         }
     }
 
+    /// Whether nobody has awaited it and there is nothing to wait for any more.
+    fn is_due(&self) -> bool {
+        match self.until {
+            Until::After(delay) => delay.is_zero(),
+            Until::At(when) => current_core().engine.now() >= when,
+            Until::Waiting { .. } | Until::Over => false,
+        }
+    }
+
     /// Takes the timer out of the loop.
     fn end(&mut self) {
         let former = std::mem::replace(&mut self.until, Until::Over);
@@ -246,7 +255,8 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// Awaits `future`, but for no longer than `limit`: then the future is dropped.
+/// Awaits `future`, but for no longer than `limit`: then the future is dropped. It is asked once in any case: without time, what
+/// is there at once counts.
 ///
 /// Cancel safety: that of the future. Give `&mut future` to keep it when the time is up.
 ///
@@ -300,6 +310,9 @@ async fn unless_over<F: Future>(sleep: Sleep, future: F) -> Result<F::Output, El
         // A result that is there counts, however late.
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
+        }
+        if sleep.is_due() {
+            return Poll::Ready(Err(Elapsed));
         }
         sleep.as_mut().poll(cx).map(|()| Err(Elapsed))
     })

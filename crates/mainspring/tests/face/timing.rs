@@ -1,7 +1,8 @@
 //! `sleep` and `timeout`.
 
 use crate::support::{Log, assert_leaves_nothing, new_loop, run_on, run_one_pass, virtual_loop};
-use mainspring::{Elapsed, sleep, sleep_until, spawn, timeout};
+use mainspring::time::now;
+use mainspring::{Elapsed, sleep, sleep_until, spawn, timeout, timeout_at, wait_for, yield_now};
 use std::future::pending;
 use std::time::Duration;
 
@@ -125,5 +126,24 @@ fn a_sleep_moved_to_another_task_wakes_that_one() {
         })
         .unwrap();
     assert_eq!(event_loop.time().as_nanos(), HOUR.as_nanos() as u64);
+    assert_leaves_nothing(&event_loop);
+}
+
+#[test]
+fn a_timeout_without_time_takes_what_is_there_at_once_and_waits_for_nothing() {
+    let event_loop = new_loop();
+    run_on(&event_loop, async {
+        let past = now();
+        sleep(Duration::from_millis(1)).await;
+        let once = || async {
+            yield_now().await;
+            "a pass later"
+        };
+        assert_eq!(timeout(Duration::ZERO, async { "there" }).await, Ok("there"));
+        assert_eq!(timeout_at(past, async { "there" }).await, Ok("there"));
+        assert_eq!(wait_for(once(), Some(Duration::ZERO)).await, Err(Elapsed));
+        assert_eq!(timeout(Duration::ZERO, once()).await, Err(Elapsed));
+        assert_eq!(timeout_at(past, once()).await, Err(Elapsed));
+    });
     assert_leaves_nothing(&event_loop);
 }
