@@ -15,7 +15,7 @@ mod relay;
 
 pub use cancel::CancelHandle;
 
-use crate::event_loop::{ExceptionContext, KeepAlive, report_here};
+use crate::event_loop::{ExceptionContext, KeepAlive, report_here, running_core};
 use crate::host::Inbound;
 use crate::loom_shim::{Condvar, Mutex, MutexGuard};
 use crate::panics::{Payload, catch, catch_payload};
@@ -73,6 +73,11 @@ struct Shared<T, E> {
 }
 
 type Home = Arc<Inbox<Inbound>>;
+
+/// Whether the loop runs on this thread, and so in a callback of its own.
+fn runs_here(home: &Home) -> bool {
+    running_core().is_some_and(|core| Arc::ptr_eq(home, core.inbox()))
+}
 
 struct State<T, E> {
     stage: Stage<T, E>,
@@ -296,13 +301,36 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         ConcurrentFuture(Arc::new(Shared { state: Mutex::new(state), is_settled: Condvar::new(), home }))
     }
 
-    /// Blocks this thread until the result is there, and gives it, or the error in its place. On the thread of the loop
-    /// that is to produce it, that would be for ever: await it there.
+    /// Blocks this thread until the result is there, and gives it, or the error in its place.
+    ///
+    /// # Panics
+    ///
+    /// If the loop that is to produce the result runs on this thread, and has not done so: that would be for ever. Await
+    /// it there.
+    ///
+    /// ```
+    /// use mainspring::Runtime;
+    ///
+    /// let runtime = Runtime::start()?;
+    /// assert_eq!(runtime.call(|| 6 * 7).wait(), Ok(42));
+    ///
+    /// let handle = runtime.handle();
+    /// let stuck = runtime.call(move || handle.call(|| 6 * 7).wait());
+    /// assert!(stuck.wait().unwrap_err().is_panic());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[track_caller]
     pub fn wait(self) -> Result<T, E> {
         let mut state = self.0.lock();
         loop {
             if let Some(result) = state.take() {
                 return result;
+            }
+            if self.0.home.as_ref().is_some_and(runs_here) {
+                drop(state);
+                panic!(
+                    "this thread runs the loop that is to produce the result: await it in place of wait()"
+                );
             }
             if matches!(state.stage, Stage::Taken) {
                 return Err(cancelled().into());

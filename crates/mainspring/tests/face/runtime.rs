@@ -352,3 +352,25 @@ fn failures_of_sockets_are_errors_of_the_result() {
     assert_eq!(nowhere.kind(), io::ErrorKind::InvalidInput);
     drop(TcpStream::connect(free));
 }
+
+#[test]
+fn waiting_on_the_loops_own_thread_for_what_the_loop_is_to_do_panics_and_does_not_hang() {
+    let runtime = Runtime::start().unwrap();
+    let handle = runtime.handle();
+    let waits: [fn(&RuntimeHandle); 3] = [
+        |handle| drop(handle.call(|| ()).wait()),
+        |handle| drop(handle.spawn(|| async {}).wait()),
+        |handle| drop(handle.call(|| 1).map(|number| number + 1).wait()),
+    ];
+    for wait in waits {
+        let handle = handle.clone();
+        let error = runtime.call(move || wait(&handle)).wait().unwrap_err();
+        assert!(error.to_string().contains("await it in place of wait()"), "{error}");
+    }
+    // What comes from elsewhere, or is there, may be waited for.
+    let other = Runtime::start().unwrap();
+    assert_eq!(runtime.call(move || other.call(|| 1).wait()).wait(), Ok(Ok(1)));
+    let handed = handle.call(|| 2);
+    handle.call(|| ()).wait().unwrap();
+    assert_eq!(runtime.call(move || handed.wait()).wait(), Ok(Ok(2)));
+}
