@@ -111,7 +111,7 @@ pub mod wakeup;
 pub use clock::Time;
 pub use concurrent::{CancelHandle, ConcurrentFuture, Promise};
 pub use error::Error;
-pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics};
+pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics, to_thread};
 pub use executor::{Executor, ExecutorConfig};
 pub use future::{Future, FutureError};
 pub use handle::{Handle, TimerHandle};

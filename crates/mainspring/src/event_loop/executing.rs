@@ -1,7 +1,7 @@
 //! Blocking calls: in the loop's executor, or in another.
 
-use super::{Core, EventLoop, KeepAlive};
-use crate::concurrent::ConcurrentFuture;
+use super::{Core, EventLoop, ExceptionContext, KeepAlive};
+use crate::concurrent::{ConcurrentFuture, refused};
 use crate::error::Error;
 use crate::executor::{Executor, SubmitError};
 use crate::time::{Elapsed, timeout};
@@ -127,6 +127,45 @@ impl EventLoop {
         let _ = joined;
         Ok(())
     }
+}
+
+/// Runs `blocking` in a thread of the executor of the loop that runs on this thread. asyncio's `to_thread`, tokio's
+/// `spawn_blocking`; [`EventLoop::run_in_executor`] with one error less to look at.
+///
+/// It begins at once, awaited or not. A panic in it is a [`JoinError`](crate::JoinError) for whoever awaits the result, and so is
+/// an executor that takes nothing more ([`is_refused`](crate::JoinError::is_refused)). That the system has no
+/// thread left is told to the exception handler, and refused as well.
+///
+/// # Panics
+///
+/// If no loop runs on this thread.
+///
+/// Cancel safety: a call that has begun runs to its end, whoever awaits it or not.
+///
+/// ```
+/// # mainspring::run(async {
+/// let text = mainspring::to_thread(|| std::fs::read_to_string("Cargo.toml")).await??;
+/// assert!(text.starts_with("[package]"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "spawn_blocking")]
+#[doc(alias = "run_in_executor")]
+#[track_caller]
+pub fn to_thread<T, F>(blocking: F) -> ConcurrentFuture<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let event_loop = EventLoop::current();
+    event_loop.run_in_executor(blocking).unwrap_or_else(|error| {
+        if let Error::Io(error) = error {
+            let report = ExceptionContext::new("There is no thread for a blocking call").with_error(error);
+            event_loop.call_exception_handler(&report);
+        }
+        ConcurrentFuture::ready(Err(refused()))
+    })
 }
 
 pub(crate) fn run_in_executor<T, F>(core: &Core, blocking: F) -> Result<ConcurrentFuture<T>, Error>

@@ -20,6 +20,7 @@ mod watching;
 
 pub use builder::Builder;
 pub use exceptions::ExceptionContext;
+pub use executing::to_thread;
 pub use keep_alive::KeepAlive;
 
 pub(crate) use self::core::{Core, wake_call, wake_step};

@@ -1,4 +1,5 @@
-//! `sock_recv` and its kin: operations on sockets that the program owns, with `await`.
+//! `sock_recv` and its kin: operations on sockets that the program owns, with `await`; and no more than the wait for one,
+//! for any descriptor.
 //!
 //! Each is tried at once, and again whenever the kernel says that something has changed. The rules about what is left
 //! where when an operation is given up are those of [`socket_ops`](crate::socket_ops).
@@ -21,6 +22,43 @@ use std::task::{Poll, Waker};
 /// operation at a time waits for a socket in each direction: a second one takes the place of the first, which fails with
 /// `ResourceBusy`.
 impl EventLoop {
+    /// Waits until `file` can be read without waiting, or has an end or an error to tell: for whatever is a descriptor and
+    /// no stream of ours, a device or another library's socket. Whoever reads then must not block: somebody else may have
+    /// been quicker. What the system cannot watch, as a plain file, is an error.
+    ///
+    /// Cancel safety: safe; it only looks.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    ///
+    /// # mainspring::run(async {
+    /// let (mut reader, mut writer) = std::io::pipe()?;
+    /// writer.write_all(b"hello")?;
+    /// let event_loop = mainspring::EventLoop::current();
+    /// event_loop.writable(&writer).await?;
+    /// event_loop.readable(&reader).await?;
+    /// let mut there = [0; 5];
+    /// assert_eq!(reader.read(&mut there)?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "AsyncFd")]
+    pub async fn readable(&self, file: &impl AsFd) -> io::Result<()> {
+        self.core().check_open()?;
+        ready(self.core(), file.as_fd(), Direction::Inbound).await
+    }
+
+    /// Waits until `file` can be written without waiting, or has an error to tell. Else as
+    /// [`readable`](EventLoop::readable).
+    ///
+    /// Cancel safety: safe; it only looks.
+    #[doc(alias = "AsyncFd")]
+    pub async fn writable(&self, file: &impl AsFd) -> io::Result<()> {
+        self.core().check_open()?;
+        ready(self.core(), file.as_fd(), Direction::Outbound).await
+    }
+
     /// Receives up to `count` bytes, and no more than 250 KiB, but waits for one. Nothing is the end of the stream.
     ///
     /// Cancel safety: given up, it has taken nothing out of the socket.

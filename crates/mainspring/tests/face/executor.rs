@@ -1,7 +1,7 @@
 //! Blocking calls in threads.
 
 use crate::support::{Log, assert_leaves_nothing, new_loop, run_on, virtual_loop};
-use mainspring::{Builder, EventLoop, ExecutorConfig, sleep, spawn, timeout};
+use mainspring::{Builder, EventLoop, ExecutorConfig, sleep, spawn, timeout, to_thread};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -138,4 +138,18 @@ fn take_a_while() {
     for _ in 0..1000 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn to_thread_runs_elsewhere_and_has_its_errors_in_the_result() {
+    let event_loop = new_loop();
+    run_on(&event_loop, async {
+        let here = std::thread::current().id();
+        assert_ne!(to_thread(|| std::thread::current().id()).await.unwrap(), here);
+        let panicked = to_thread(|| panic!("out of luck")).await.map(|_: ()| ());
+        assert_eq!(panicked.unwrap_err().panic_text(), Some("out of luck"));
+        EventLoop::current().shutdown_default_executor(None).await.unwrap();
+        assert!(to_thread(|| ()).await.unwrap_err().is_refused());
+    });
+    assert_leaves_nothing(&event_loop);
 }

@@ -88,3 +88,46 @@ fn a_loop_that_is_closed_underneath_refuses() {
     event_loop.close().unwrap();
     assert!(waiting.is_finished());
 }
+
+#[test]
+fn a_descriptor_of_any_kind_is_awaited_and_not_read() {
+    on_every_backend(async |event_loop: EventLoop| {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        event_loop.writable(&writer).await.unwrap();
+        let early = timeout(Duration::ZERO, event_loop.readable(&reader)).await;
+        assert!(early.is_err());
+        assert_eq!(event_loop.metrics().descriptors, 0, "given up, it is not watched");
+        writer.write_all(b"!").unwrap();
+        event_loop.readable(&reader).await.unwrap();
+        event_loop.readable(&reader).await.unwrap();
+        let mut there = [0; 10];
+        assert_eq!(reader.read(&mut there).unwrap(), 1);
+        // An end is something to read, and a reader that is gone something to hear.
+        drop(writer);
+        event_loop.readable(&reader).await.unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        event_loop.writable(&writer).await.unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused_and_so_is_a_second_one_who_waits() {
+    let event_loop = new_loop();
+    run_on(&event_loop, async {
+        let event_loop = EventLoop::current();
+        let file = std::fs::File::open("Cargo.toml").unwrap();
+        assert_eq!(event_loop.readable(&file).await.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let (reader, _writer) = io::pipe().unwrap();
+        let reader = Rc::new(reader);
+        let (inner, same) = (event_loop.clone(), Rc::clone(&reader));
+        let first = spawn(async move { inner.readable(&same).await });
+        sleep(Duration::ZERO).await;
+        assert!(timeout(Duration::ZERO, event_loop.readable(&reader)).await.is_err());
+        assert_eq!(first.await.unwrap().unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+    });
+    event_loop.close().unwrap();
+    let (reader, _writer) = io::pipe().unwrap();
+    let closed = new_loop().run_until_complete(event_loop.readable(&reader)).unwrap().unwrap_err();
+    assert_eq!(closed.to_string(), "the event loop is closed");
+}
