@@ -2,6 +2,7 @@
 
 use super::connect::{adopt, put_on};
 use super::current_core;
+use super::peer_cred::{UCred, peer_cred};
 use super::protocol::Protocol;
 use super::socket::SocketConnection;
 use super::stream::{LIMIT, Stream, stream_on};
@@ -103,6 +104,21 @@ impl UnixStream {
     /// The peer's address; unnamed for one that only connects.
     pub fn peer_addr(&self) -> Option<UnixAddress> {
         self.transport().unix_peer_addr()
+    }
+
+    /// The process at the other end. An error if the connection is gone.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
+    /// assert_eq!(near.peer_cred()?.pid(), Some(std::process::id()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "SO_PEERCRED")]
+    pub fn peer_cred(&self) -> io::Result<UCred> {
+        self.transport().with_fd(peer_cred)
     }
 
     /// The address of this end.

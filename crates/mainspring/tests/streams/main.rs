@@ -11,6 +11,7 @@ mod leak_check;
 mod support;
 
 mod connecting;
+mod copying;
 mod faults;
 mod fetching;
 mod files;

@@ -209,3 +209,24 @@ fn a_listener_of_std_keeps_its_file() {
         assert!(place.socket().exists());
     });
 }
+
+#[test]
+fn a_peer_is_known_by_its_process_and_user() {
+    on_both("the peer of a Unix connection", |stage| {
+        stage.run(async {
+            let name = format!("\0mainspring-peer-{}-{:?}", std::process::id(), std::thread::current().id());
+            let listener = UnixListener::bind(&name).unwrap();
+            let client = UnixStream::connect(&name).await.unwrap();
+            let server = listener.accept().await.unwrap();
+            for end in [&client, &server] {
+                let peer = end.peer_cred().unwrap();
+                assert_eq!(peer.pid(), Some(std::process::id()));
+                assert_eq!(peer.uid(), rustix::process::getuid().as_raw());
+                assert_eq!(peer.gid(), rustix::process::getgid().as_raw());
+            }
+            client.transport().abort();
+            crate::settle().await;
+            assert!(client.peer_cred().is_err(), "the connection is gone");
+        });
+    });
+}
