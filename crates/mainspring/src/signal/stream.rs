@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -61,7 +62,7 @@ pub async fn ctrl_c() -> io::Result<()> {
 /// Each `Signal` is told by itself: none takes an arrival away from another. Signals that come before the former is
 /// taken are one, as they are in the kernel.
 ///
-/// It belongs to its loop and its thread, so it is not `Send`. Dropping it ends the listening.
+/// It belongs to its loop and its thread, so it is not `Send`. Dropping it ends the listening. It is also a `Stream`.
 ///
 /// ```
 /// use mainspring::signal::{SignalKind, signal};
@@ -114,6 +115,15 @@ impl Signal {
     /// The signal that is listened to.
     pub fn kind(&self) -> SignalKind {
         self.kind
+    }
+}
+
+/// What [`recv`](Signal::recv) gives, until the loop is closed.
+impl futures_core::Stream for Signal {
+    type Item = ();
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        self.poll_recv(cx)
     }
 }
 

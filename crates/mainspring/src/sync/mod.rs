@@ -28,6 +28,8 @@
 //!   (`Send`), but never be shared with one (`!Sync`). Guards, permits, waits and the halves of channels stay where they are
 //!   (`!Send`). Errors are plain values, and go anywhere.
 //!
+//! The receivers of [`mpsc`] and [`threadsafe`] are `Stream`s as well.
+//!
 //! The line that everybody stands in is `line.rs`, with its rules.
 
 mod barrier;
@@ -47,6 +49,7 @@ mod queue;
 mod rw_lock;
 mod semaphore;
 pub(crate) mod state_cell;
+mod streams;
 pub mod threadsafe;
 pub(crate) mod wait_list;
 mod waiters;

@@ -106,7 +106,7 @@ impl MissedTickBehavior {
 }
 
 /// The ticks of [`interval`] and [`interval_at`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it takes its
-/// timer out of the loop.
+/// timer out of the loop. It is also a `Stream`.
 ///
 /// ```
 /// use mainspring::time::{MissedTickBehavior, interval};
@@ -202,6 +202,15 @@ impl Interval {
     /// Sets what becomes of ticks that are missed.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
+    }
+}
+
+/// The ticks, without end.
+impl futures_core::Stream for Interval {
+    type Item = Time;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Time>> {
+        self.poll_tick(cx).map(Some)
     }
 }
 

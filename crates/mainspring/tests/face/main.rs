@@ -5,6 +5,7 @@
 extern crate checked_test;
 
 mod adversity;
+mod as_streams;
 mod cancel_concurrent;
 mod concurrent;
 mod crowds;
