@@ -4,7 +4,8 @@
 //! is such a transport whose protocol keeps what arrives in a bounded buffer until it is asked for. [`TcpStream`] and
 //! [`UnixStream`] are streams that know what they are on; a [`StreamReader`] and a [`StreamWriter`] are the two sides of
 //! one. Likewise a [`DatagramTransport`] is the engine's datagram transport with a [`DatagramProtocol`] above it, and a
-//! [`UdpSocket`] or [`UnixDatagram`] one that leaves datagrams with the kernel until they are asked for.
+//! [`DatagramSocket`] one that leaves datagrams with the kernel until they are asked for; [`UdpSocket`] and
+//! [`UnixDatagram`] are such sockets that know what they are on.
 //!
 //! | asyncio | here |
 //! | --- | --- |
@@ -65,6 +66,7 @@ pub use copy::{copy, copy_bidirectional};
 pub use datagram::DatagramAddress;
 pub use datagram_endpoint::DatagramOptions;
 pub use datagram_protocol::DatagramProtocol;
+pub use datagram_socket::DatagramSocket;
 pub use datagram_transport::DatagramTransport;
 pub use peer_cred::UCred;
 pub use protocol::Protocol;

@@ -147,9 +147,4 @@ impl UdpSocket {
     pub fn set_send_buffer_size(&self, size: usize) -> io::Result<()> {
         self.with_socket(|socket| socket.set_send_buffer_size(size))
     }
-
-    /// The error that the next operation would fail with, which is then forgotten.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.with_socket(|socket| socket.take_error())
-    }
 }

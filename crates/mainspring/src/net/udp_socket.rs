@@ -4,14 +4,12 @@ use super::address::ToAddress;
 use super::current_core;
 use super::datagram::Words;
 use super::datagram_endpoint::DatagramOptions;
-use super::datagram_socket::DatagramSocket;
+use super::datagram_socket::{DatagramSocket, datagram_socket_on};
 use super::resolve::{Family, Hints, SocketKind, resolve_with};
-use socket2::SockRef;
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// A UDP socket, asked with `await`.
+/// A UDP socket, asked with `await`: a [`DatagramSocket`], which it derefs to.
 ///
 /// All methods take `&self`: one task may receive while another sends. It stays on its loop's thread (it is not `Send`).
 /// Dropping it closes it at once.
@@ -72,6 +70,8 @@ pub struct UdpSocket {
     socket: DatagramSocket<SocketAddr>,
 }
 
+datagram_socket_on!(UdpSocket, SocketAddr);
+
 impl UdpSocket {
     /// A socket bound to the first usable address of `address`, on the loop that runs here. Port 0: one that is free.
     ///
@@ -128,10 +128,7 @@ impl UdpSocket {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn from_std(socket: std::net::UdpSocket) -> io::Result<Self> {
-        let core = current_core()?;
-        core.check_open()?;
-        socket.set_nonblocking(true)?;
-        Ok(UdpSocket { socket: DatagramSocket::new(&core, socket.into()) })
+        DatagramSocket::adopt(socket.into()).map(|socket| UdpSocket { socket })
     }
 
     /// Takes the socket off the loop. It stays non-blocking. See [`UdpSocket::from_std`].
@@ -139,23 +136,8 @@ impl UdpSocket {
         self.socket.into_fd().map(std::net::UdpSocket::from)
     }
 
-    /// Lends the socket to what sets and gets options.
-    pub(super) fn with_socket<R>(&self, use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.socket.with_fd(|fd| use_it(SockRef::from(&fd)))
-    }
-
-    /// The address of this end.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        named(self.with_socket(|socket| socket.local_addr())?)
-    }
-
-    /// The address that the socket is connected to; `NotConnected` if it is not.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        named(self.with_socket(|socket| socket.peer_addr())?)
-    }
-
     /// Connects to the first usable address of `address`: receives from no other from now on, and
-    /// [`send`](UdpSocket::send) sends to it. No datagram is sent by that.
+    /// [`send`](DatagramSocket::send) sends to it. No datagram is sent by that.
     ///
     /// Cancel safety: the lookup of a name is given up; else it happens at once.
     ///
@@ -188,7 +170,7 @@ impl UdpSocket {
     /// The addresses of `address`, those of the socket's own family if there are any.
     async fn addresses_of(&self, address: impl ToAddress) -> io::Result<Vec<SocketAddr>> {
         let hints = Hints { family: None, kind: Some(SocketKind::Datagram) };
-        let mut found = resolve_with(&*self.socket.core()?, address.to_address()?, hints).await?;
+        let mut found = resolve_with(&*self.core()?, address.to_address()?, hints).await?;
         let family = Family::of(self.local_addr()?);
         if found.iter().any(|address| Family::of(*address) == family) {
             found.retain(|address| Family::of(*address) == family);
@@ -221,183 +203,11 @@ impl UdpSocket {
                 None => return Err(io::ErrorKind::InvalidInput.into()),
             },
         };
-        self.socket.send(data, Some(&to.to_peer())).await
+        self.send_to_addr(data, &to).await
     }
 
-    /// Sends a datagram to the address that the socket is connected to; else as [`UdpSocket::send_to`].
-    ///
-    /// Cancel safety: a datagram that is given up was not sent.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UdpSocket;
-    ///
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// assert!(socket.send(b"to whom?").await.is_err());
-    /// socket.connect(socket.local_addr()?).await?;
-    /// assert_eq!(socket.send(b"to me").await?, 5);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
-        self.socket.send(data, None).await
-    }
-
-    /// Sends a datagram now, or fails with `WouldBlock`. See [`UdpSocket::writable`].
+    /// Sends a datagram now, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
-        self.socket.try_send(data, Some(&to.to_peer()))
-    }
-
-    /// Sends a datagram to the connected address now, or fails with `WouldBlock`. See [`UdpSocket::writable`].
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// let socket = mainspring::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// socket.connect(socket.local_addr()?).await?;
-    /// assert_eq!(socket.try_send(b"hello")?, 5);
-    /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
-    /// # std::io::Result::Ok(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
-        self.socket.try_send(data, None)
-    }
-
-    /// Receives one datagram, and tells its length and who sent it. What of it does not fit into `buffer` is lost.
-    ///
-    /// Cancel safety: nothing is lost; a datagram is taken from the kernel only when it is given to the caller. After
-    /// every few datagrams it lets the loop do something else, also if there are more.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UdpSocket;
-    ///
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// let me = socket.local_addr()?;
-    /// socket.send_to(b"hello", me).await?;
-    /// let mut buffer = [0; 16];
-    /// assert_eq!(socket.recv_from(&mut buffer).await?, (5, me));
-    /// assert_eq!(&buffer[..5], b"hello");
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.receive(|socket| socket.try_recv_from(buffer)).await
-    }
-
-    /// Receives one datagram, and tells its length; else as [`UdpSocket::recv_from`]. For sockets that are connected.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UdpSocket;
-    ///
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// socket.connect(socket.local_addr()?).await?;
-    /// socket.send(b"hello").await?;
-    /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.receive(|socket| socket.try_recv(buffer)).await
-    }
-
-    /// Receives one datagram as [`UdpSocket::recv_from`] does, and leaves it to be received again.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UdpSocket;
-    ///
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// socket.send_to(b"hello", socket.local_addr()?).await?;
-    /// let mut buffer = [0; 16];
-    /// let peeked = socket.peek_from(&mut buffer).await?;
-    /// assert_eq!(socket.recv_from(&mut buffer).await?, peeked);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.receive(|socket| socket.try_peek_from(buffer)).await
-    }
-
-    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UdpSocket::readable`].
-    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.try_recv_from(buffer)
-    }
-
-    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UdpSocket::readable`].
-    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.try_recv(buffer)
-    }
-
-    /// Waits until there is something to receive, or an error. The attempt may still find nothing, if another task was
-    /// faster: then wait again.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UdpSocket;
-    /// use std::io::ErrorKind;
-    ///
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// let mut buffer = [0; 16];
-    /// assert_eq!(socket.try_recv_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
-    /// socket.send_to(b"hello", socket.local_addr()?).await?;
-    /// let length = loop {
-    ///     socket.readable().await?;
-    ///     match socket.try_recv(&mut buffer) {
-    ///         Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-    ///         received => break received?,
-    ///     }
-    /// };
-    /// assert_eq!(length, 5);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn readable(&self) -> io::Result<()> {
-        self.socket.readable().await
-    }
-
-    /// Waits until the kernel takes more, after it has refused a datagram; else it is done at once.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UdpSocket;
-    ///
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// socket.writable().await?;
-    /// assert_eq!(socket.try_send_to(b"hello", socket.local_addr()?)?, 5);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn writable(&self) -> io::Result<()> {
-        self.socket.writable().await
-    }
-}
-
-fn named(address: socket2::SockAddr) -> io::Result<SocketAddr> {
-    address.as_socket().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not an Internet address"))
-}
-
-impl fmt::Debug for UdpSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UdpSocket")
-            .field("fd", &self.socket.number())
-            .field("local", &self.local_addr().ok())
-            .finish_non_exhaustive()
+        self.try_send_to_peer(data, Some(&to.to_peer()))
     }
 }

@@ -1,20 +1,17 @@
 //! `UnixDatagram`: Unix datagram sockets with `await`.
 
-use super::current_core;
-use super::datagram::Words;
-use super::datagram_socket::DatagramSocket;
+use super::datagram_socket::{DatagramSocket, datagram_socket_on};
 use super::unix_address::to_socket_address;
-use crate::poller::{PeerAddress, local_address, remote_address};
-use socket2::{Domain, SockRef, Socket, Type};
-use std::fmt;
+use crate::poller::PeerAddress;
+use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram as StdUnixDatagram};
 use std::path::Path;
 
-/// A Unix datagram socket, asked with `await`: bound to a path, to an abstract name, or to none. Where a path is asked for,
-/// one that begins with a zero byte is an abstract name, as in asyncio.
+/// A Unix datagram socket, asked with `await`: a [`DatagramSocket`], which it derefs to, bound to a path, to an abstract name,
+/// or to none. Where a path is asked for, one that begins with a zero byte is an abstract name, as in asyncio.
 ///
 /// As [`UdpSocket`](super::UdpSocket), but no datagram is ever lost: a sender waits while its receiver's queue is full. A path
 /// that it was bound to stays in the file system when the socket is dropped, as with std. It stays on its loop's thread
@@ -65,6 +62,8 @@ use std::path::Path;
 pub struct UnixDatagram {
     socket: DatagramSocket<SocketAddr>,
 }
+
+datagram_socket_on!(UnixDatagram, SocketAddr);
 
 impl UnixDatagram {
     /// A socket bound to a path, which must not exist, on the loop that runs here.
@@ -133,10 +132,7 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn from_std(socket: StdUnixDatagram) -> io::Result<Self> {
-        let core = current_core()?;
-        core.check_open()?;
-        socket.set_nonblocking(true)?;
-        Ok(UnixDatagram { socket: DatagramSocket::new(&core, socket.into()) })
+        DatagramSocket::adopt(socket.into()).map(|socket| UnixDatagram { socket })
     }
 
     /// Takes the socket off the loop. It stays non-blocking. See [`UnixDatagram::from_std`].
@@ -144,38 +140,7 @@ impl UnixDatagram {
         self.socket.into_fd().map(StdUnixDatagram::from)
     }
 
-    /// The name of this end; unnamed if it has none.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.with_fd(|fd| SocketAddr::from_peer(local_address(fd)))
-    }
-
-    /// The name of the socket that this one is connected to; `NotConnected` if it is not.
-    ///
-    /// ```
-    /// use mainspring::net::UnixDatagram;
-    /// use std::io::ErrorKind;
-    /// use std::os::linux::net::SocketAddrExt;
-    ///
-    /// # mainspring::run(async {
-    /// let name = format!("mainspring-doc-peer-{}", std::process::id());
-    /// let server = UnixDatagram::bind(format!("\0{name}"))?;
-    /// assert_eq!(server.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
-    /// let client = UnixDatagram::unbound()?;
-    /// client.connect(format!("\0{name}"))?;
-    /// assert_eq!(client.peer_addr()?.as_abstract_name(), Some(name.as_bytes()));
-    /// # std::io::Result::Ok(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.with_fd(|fd| SocketAddr::from_peer(remote_address(fd)?))
-    }
-
-    fn with_socket<R>(&self, use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.socket.with_fd(|fd| use_it(SockRef::from(&fd)))
-    }
-
-    /// Connects to the socket bound to a path: receives from no other from now on, and [`send`](UnixDatagram::send) sends to it.
+    /// Connects to the socket bound to a path: receives from no other from now on, and [`send`](DatagramSocket::send) sends to it.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -220,7 +185,7 @@ impl UnixDatagram {
             (None, Some(name)) => SocketAddrUnix::new_abstract_name(name)?,
             (None, None) => SocketAddrUnix::new_unnamed(),
         };
-        self.socket.with_fd(|fd| Ok(connect(fd, &address)?))
+        self.with_fd(|fd| Ok(connect(fd, &address)?))
     }
 
     /// Ends one or both directions, for both sockets.
@@ -261,25 +226,10 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.socket.send(data, Some(&in_words(path.as_ref()))).await
+        self.send_to_peer(data, Some(&in_words(path.as_ref()))).await
     }
 
-    /// Sends a datagram to the socket of this name; else as [`UnixDatagram::send_to`].
-    ///
-    /// Cancel safety: a datagram that is given up was not sent.
-    pub async fn send_to_addr(&self, data: &[u8], to: &SocketAddr) -> io::Result<usize> {
-        self.socket.send(data, Some(&to.to_peer())).await
-    }
-
-    /// Sends a datagram to the socket that this one is connected to; else as [`UnixDatagram::send_to`]. See
-    /// [`UnixDatagram::pair`].
-    ///
-    /// Cancel safety: a datagram that is given up was not sent.
-    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
-        self.socket.send(data, None).await
-    }
-
-    /// Sends a datagram now, or fails with `WouldBlock`. See [`UnixDatagram::writable`].
+    /// Sends a datagram now, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
     ///
     /// ```
     /// use mainspring::net::UnixDatagram;
@@ -298,134 +248,11 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn try_send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.socket.try_send(data, Some(&in_words(path.as_ref())))
-    }
-
-    /// Sends a datagram to the connected socket now, or fails with `WouldBlock`. See [`UnixDatagram::writable`].
-    pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
-        self.socket.try_send(data, None)
-    }
-
-    /// Receives one datagram, and tells its length and who sent it. What of it does not fit into `buffer` is lost.
-    ///
-    /// Cancel safety: nothing is lost; a datagram is taken from the kernel only when it is given to the caller. After
-    /// every few datagrams it lets the loop do something else, also if there are more.
-    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.receive(|socket| socket.try_recv_from(buffer)).await
-    }
-
-    /// Receives one datagram, and tells its length; else as [`UnixDatagram::recv_from`].
-    ///
-    /// Cancel safety: nothing is lost.
-    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.receive(|socket| socket.try_recv(buffer)).await
-    }
-
-    /// Receives one datagram as [`UnixDatagram::recv_from`] does, and leaves it to be received again.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UnixDatagram;
-    ///
-    /// let (one, other) = UnixDatagram::pair()?;
-    /// one.send(b"hello").await?;
-    /// assert_eq!(other.peek_from(&mut [0; 16]).await?.0, 5);
-    /// assert_eq!(other.recv_from(&mut [0; 16]).await?.0, 5);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.receive(|socket| socket.try_peek_from(buffer)).await
-    }
-
-    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UnixDatagram::readable`].
-    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.try_recv_from(buffer)
-    }
-
-    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`UnixDatagram::readable`].
-    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.try_recv(buffer)
-    }
-
-    /// Waits until there is something to receive, or an error. The attempt may still find nothing, if another task was
-    /// faster: then wait again.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UnixDatagram;
-    ///
-    /// let (one, other) = UnixDatagram::pair()?;
-    /// one.try_send(b"hello")?;
-    /// other.readable().await?;
-    /// assert_eq!(other.try_recv(&mut [0; 16])?, 5);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn readable(&self) -> io::Result<()> {
-        self.socket.readable().await
-    }
-
-    /// Waits until the kernel says it takes more, after it has refused a datagram; else it is done at once. It may say so
-    /// only when much of what was sent has been received.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// use mainspring::net::UnixDatagram;
-    ///
-    /// let (one, other) = UnixDatagram::pair()?;
-    /// // As many as go, and all of them taken.
-    /// while one.try_send(b"hello").is_ok() {}
-    /// while other.try_recv(&mut [0; 16]).is_ok() {}
-    /// one.writable().await?;
-    /// assert_eq!(one.try_send(b"hello")?, 5);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn writable(&self) -> io::Result<()> {
-        self.socket.writable().await
-    }
-
-    /// The error that the next operation would fail with, which is then forgotten.
-    ///
-    /// ```
-    /// # mainspring::run(async {
-    /// let (one, other) = mainspring::net::UnixDatagram::pair()?;
-    /// assert!(one.take_error()?.is_none());
-    /// // The peer turns to somebody else, and has not received this.
-    /// one.send(b"hello").await?;
-    /// let third = mainspring::net::UnixDatagram::bind(format!("\0mainspring-doc-third-{}", std::process::id()))?;
-    /// other.connect_addr(&third.local_addr()?)?;
-    /// assert_eq!(one.take_error()?.map(|error| error.kind()), Some(std::io::ErrorKind::ConnectionReset));
-    /// assert!(one.take_error()?.is_none());
-    /// # std::io::Result::Ok(())
-    /// # })??;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.with_socket(|socket| socket.take_error())
+        self.try_send_to_peer(data, Some(&in_words(path.as_ref())))
     }
 }
 
 /// A path, or an abstract name where it begins with a zero byte.
 fn in_words(path: &Path) -> PeerAddress {
     PeerAddress::Unix(path.as_os_str().as_bytes().to_vec())
-}
-
-impl fmt::Debug for UnixDatagram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnixDatagram")
-            .field("fd", &self.socket.number())
-            .field("local", &self.local_addr().ok())
-            .finish_non_exhaustive()
-    }
 }
