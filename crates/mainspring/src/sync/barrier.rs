@@ -1,6 +1,6 @@
 //! `Barrier`: tasks that go on together.
 
-use super::line::{self, Key, Line};
+use super::line::{self, Key, Line, LineLike};
 use std::cell::RefCell;
 use std::fmt;
 use std::pin::Pin;

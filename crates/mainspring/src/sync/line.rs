@@ -5,13 +5,13 @@
 //!
 //! # Rules
 //!
-//! - A place belongs to who [`join`](Line::join)ed: only its [`Key`] removes it, and there is one key. So a key
+//! - A place belongs to who [`join`](LineLike::join)ed: only its [`Key`] removes it, and there is one key. So a key
 //!   needs no generation, and a future that is dropped leaves nothing behind.
 //! - A place waits until it is chosen. *Chosen* is a promise: what was waited for is that place's now, and its owner
-//!   either takes it or hands it on when it [`leave`](Line::leave)s.
+//!   either takes it or hands it on when it [`leave`](LineLike::leave)s.
 //! - Who is chosen is woken once, in the order of the choosing, by whoever next calls [`wake_chosen`]. Choosing many
 //!   is therefore one step for all who look on, however much their wakers do.
-//! - Who was promised something and found it gone may [`stand_again`](Line::stand_again) where it stood: by its
+//! - Who was promised something and found it gone may [`stand_again`](LineLike::stand_again) where it stood: by its
 //!   ticket, before all who came later.
 //! - Wakers are foreign code. They are cloned, called and dropped outside; what a function here takes out, it hands
 //!   to its caller.
@@ -27,6 +27,54 @@ const NONE: usize = usize::MAX;
 
 /// Above this, an empty line gives its memory back.
 const KEEP_CAPACITY: usize = 64;
+
+/// A line of many, or one for one only ([`Only`](super::only::Only)): who waits, each with a note.
+pub(crate) trait LineLike<N = ()>: Default {
+    /// How many wait and are not chosen.
+    fn waiting(&self) -> usize;
+
+    /// How many are chosen and have not left.
+    fn chosen(&self) -> usize;
+
+    /// Whether somebody was chosen and not woken yet.
+    fn is_any_to_wake(&self) -> bool;
+
+    /// Takes the last place. Without a waker it is nobody's to wake: see [`keep_waker`].
+    fn join(&mut self, note: N, waker: Option<Waker>) -> Key;
+
+    /// Gives the place up.
+    fn leave(&mut self, key: Key) -> Left<N>;
+
+    /// Whether the place was chosen.
+    fn is_chosen(&self, key: &Key) -> bool;
+
+    /// The note of a place.
+    fn note_mut(&mut self, key: &Key) -> &mut N;
+
+    /// Whether the place would wake the task of `waker`; a place that is chosen has no need to.
+    fn has_waker(&self, key: &Key, waker: &Waker) -> bool;
+
+    /// Sets the waker of a place, and gives the one that was there.
+    fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker>;
+
+    /// Has a place that was chosen wait on, before all who came after it.
+    fn stand_again(&mut self, key: &Key);
+
+    /// Chooses who is first of the waiting, and gives its note.
+    fn choose_first(&mut self) -> Option<&mut N>;
+
+    /// Chooses who is first of the waiting. If nobody is to be woken before it, its waker is handed out, and to be woken at
+    /// once: else it waits for [`wake_chosen`] as others do.
+    fn choose_to_wake(&mut self) -> Option<Waker>;
+
+    /// Chooses all who wait.
+    fn choose_all(&mut self) {
+        while self.choose_first().is_some() {}
+    }
+
+    /// Takes the next of the chosen off the row of those to be woken. It may have no waker.
+    fn next_to_wake(&mut self) -> Option<Option<Waker>>;
+}
 
 /// Who waits, each with a note: how much it wants, or what it was given.
 pub(crate) struct Line<N = ()> {
@@ -64,13 +112,6 @@ pub(crate) struct Left<N> {
     pub(super) waker: Option<Waker>,
 }
 
-impl<N> Left<N> {
-    /// The waker alone.
-    pub(crate) fn into_waker(self) -> Option<Waker> {
-        self.waker
-    }
-}
-
 struct Place<N> {
     ticket: u64,
     standing: Standing,
@@ -97,32 +138,21 @@ struct Row {
     last: usize,
 }
 
-impl<N> Line<N> {
-    pub(crate) const fn new() -> Self {
-        const EMPTY: Row = Row { first: NONE, last: NONE };
-        Line {
-            places: Slab::new(),
-            waiting: EMPTY,
-            to_wake: EMPTY,
-            waiting_count: 0,
-            chosen_count: 0,
-            tickets: 0,
-        }
-    }
-
-    /// How many wait and are not chosen.
-    pub(crate) fn waiting(&self) -> usize {
+impl<N> LineLike<N> for Line<N> {
+    fn waiting(&self) -> usize {
         self.waiting_count
     }
 
-    /// How many are chosen and have not left.
-    pub(crate) fn chosen(&self) -> usize {
+    fn chosen(&self) -> usize {
         self.chosen_count
     }
 
-    /// Takes the last place. Without a waker it is nobody's to wake: see [`keep_waker`].
+    fn is_any_to_wake(&self) -> bool {
+        self.to_wake.first != NONE
+    }
+
     #[inline]
-    pub(crate) fn join(&mut self, note: N, waker: Option<Waker>) -> Key {
+    fn join(&mut self, note: N, waker: Option<Waker>) -> Key {
         let ticket = self.tickets;
         self.tickets += 1;
         let place = Place { ticket, standing: Standing::Waiting, waker, note, before: NONE, after: NONE };
@@ -136,9 +166,8 @@ impl<N> Line<N> {
         Key::of(index)
     }
 
-    /// Gives the place up.
     #[inline]
-    pub(crate) fn leave(&mut self, key: Key) -> Left<N> {
+    fn leave(&mut self, key: Key) -> Left<N> {
         self.unlink(key.index());
         let place = self.places.remove(key.index());
         let was_chosen = place.standing != Standing::Waiting;
@@ -153,31 +182,46 @@ impl<N> Line<N> {
         Left { note: place.note, was_chosen, waker: place.waker }
     }
 
-    pub(crate) fn is_chosen(&self, key: &Key) -> bool {
+    fn is_chosen(&self, key: &Key) -> bool {
         self.places[key.index()].standing != Standing::Waiting
     }
 
-    /// The note of who is first of the waiting.
-    pub(crate) fn first(&self) -> Option<&N> {
-        self.places.get(self.waiting.first).map(|place| &place.note)
-    }
-
-    /// The note of a place.
-    pub(crate) fn note_mut(&mut self, key: &Key) -> &mut N {
+    fn note_mut(&mut self, key: &Key) -> &mut N {
         &mut self.places[key.index()].note
     }
 
-    /// Chooses who is first of the waiting, and gives its note.
-    pub(crate) fn choose_first(&mut self) -> Option<&mut N> {
+    fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
+        let place = &self.places[key.index()];
+        place.standing != Standing::Waiting
+            || place.waker.as_ref().is_some_and(|known| known.will_wake(waker))
+    }
+
+    fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
+        self.places[key.index()].waker.replace(waker)
+    }
+
+    fn stand_again(&mut self, key: &Key) {
+        self.unlink(key.index());
+        let ticket = self.places[key.index()].ticket;
+        let mut before = NONE;
+        let mut next = self.waiting.first;
+        while let Some(place) = self.places.get(next).filter(|place| place.ticket < ticket) {
+            before = next;
+            next = place.after;
+        }
+        self.link(Standing::Waiting, before, key.index());
+        self.chosen_count -= 1;
+        self.waiting_count += 1;
+    }
+
+    fn choose_first(&mut self) -> Option<&mut N> {
         let index = self.take_first_waiting()?;
         self.link(Standing::ToWake, self.to_wake.last, index);
         Some(&mut self.places[index].note)
     }
 
-    /// Chooses who is first of the waiting. If nobody is to be woken before it, its waker is handed out, and to be woken at
-    /// once: else it waits for [`wake_chosen`] as others do.
     #[inline]
-    pub(crate) fn choose_to_wake(&mut self) -> Option<Waker> {
+    fn choose_to_wake(&mut self) -> Option<Waker> {
         if self.is_any_to_wake() {
             self.choose_first();
             return None;
@@ -188,9 +232,34 @@ impl<N> Line<N> {
         place.waker.take()
     }
 
-    /// Whether somebody was chosen and not woken yet.
-    pub(crate) fn is_any_to_wake(&self) -> bool {
-        self.to_wake.first != NONE
+    fn next_to_wake(&mut self) -> Option<Option<Waker>> {
+        let index = self.to_wake.first;
+        if index == NONE {
+            return None;
+        }
+        self.unlink(index);
+        let place = &mut self.places[index];
+        place.standing = Standing::Woken;
+        Some(place.waker.take())
+    }
+}
+
+impl<N> Line<N> {
+    pub(crate) const fn new() -> Self {
+        const EMPTY: Row = Row { first: NONE, last: NONE };
+        Line {
+            places: Slab::new(),
+            waiting: EMPTY,
+            to_wake: EMPTY,
+            waiting_count: 0,
+            chosen_count: 0,
+            tickets: 0,
+        }
+    }
+
+    /// The note of who is first of the waiting.
+    pub(crate) fn first(&self) -> Option<&N> {
+        self.places.get(self.waiting.first).map(|place| &place.note)
     }
 
     /// Takes who is first out of the row of the waiting: it is chosen.
@@ -209,50 +278,6 @@ impl<N> Line<N> {
         self.waiting_count -= 1;
         self.chosen_count += 1;
         Some(index)
-    }
-
-    /// Chooses all who wait.
-    pub(crate) fn choose_all(&mut self) {
-        while self.choose_first().is_some() {}
-    }
-
-    /// Has a place that was chosen wait on, before all who came after it.
-    pub(crate) fn stand_again(&mut self, key: &Key) {
-        self.unlink(key.index());
-        let ticket = self.places[key.index()].ticket;
-        let mut before = NONE;
-        let mut next = self.waiting.first;
-        while let Some(place) = self.places.get(next).filter(|place| place.ticket < ticket) {
-            before = next;
-            next = place.after;
-        }
-        self.link(Standing::Waiting, before, key.index());
-        self.chosen_count -= 1;
-        self.waiting_count += 1;
-    }
-
-    /// Whether the place would wake the task of `waker`; a place that is chosen has no need to.
-    pub(crate) fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
-        let place = &self.places[key.index()];
-        place.standing != Standing::Waiting
-            || place.waker.as_ref().is_some_and(|known| known.will_wake(waker))
-    }
-
-    /// Sets the waker of a place, and gives the one that was there.
-    pub(crate) fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
-        self.places[key.index()].waker.replace(waker)
-    }
-
-    /// Takes the next of the chosen off the row of those to be woken. It may have no waker.
-    pub(crate) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
-        let index = self.to_wake.first;
-        if index == NONE {
-            return None;
-        }
-        self.unlink(index);
-        let place = &mut self.places[index];
-        place.standing = Standing::Woken;
-        Some(place.waker.take())
     }
 
     fn row(&mut self, standing: Standing) -> Option<&mut Row> {

@@ -27,7 +27,8 @@
 
 pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 
-use super::only::{Only, OnlyKey};
+use super::line::Key;
+use super::only::Only;
 use super::queue::{Fifo, Get, Order, Put, QueueCell, State};
 use super::wait_list::WaitList;
 use std::cell::{Cell, RefCell};
@@ -161,7 +162,7 @@ pub struct UnboundedSender<T> {
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
     /// The place of [`Receiver::poll_recv`].
-    key: Option<OnlyKey>,
+    key: Option<Key>,
 }
 
 impl<T> Sender<T> {

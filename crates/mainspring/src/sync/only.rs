@@ -1,92 +1,16 @@
-//! `Only`: a line for one, and [`LineLike`], what a queue asks of either.
+//! `Only`: a line for one.
 //!
-//! A channel has one receiver. It needs no table of places, no order and no tickets: where a [`Line`] joins, chooses and
-//! leaves, this sets a word. The rules are those of a line.
+//! A channel has one receiver, and most connections have one reader. One needs no table of places, no order and no tickets:
+//! where a [`Line`](super::line::Line) joins, chooses and leaves, this sets a word. The rules are those of a line.
 
-use super::line::{Key, Line};
+use super::line::{Key, Left, LineLike};
 use std::task::Waker;
 
-/// Who waits for the items of a queue. What the functions do is told at [`Line`]'s, whose names they have.
-pub(crate) trait LineLike: Default {
-    /// A place.
-    type Key;
-
-    fn waiting(&self) -> usize;
-    fn chosen(&self) -> usize;
-    fn is_any_to_wake(&self) -> bool;
-    fn join(&mut self, waker: Waker) -> Self::Key;
-    /// Gives the place up, and the waker out: it is to be dropped when nothing is borrowed.
-    fn leave(&mut self, key: Self::Key) -> Option<Waker>;
-    fn is_chosen(&self, key: &Self::Key) -> bool;
-    fn has_waker(&self, key: &Self::Key, waker: &Waker) -> bool;
-    fn replace_waker(&mut self, key: &Self::Key, waker: Waker) -> Option<Waker>;
-    fn stand_again(&mut self, key: &Self::Key);
-    fn choose_first(&mut self);
-    fn choose_to_wake(&mut self) -> Option<Waker>;
-    fn choose_all(&mut self);
-    fn next_to_wake(&mut self) -> Option<Option<Waker>>;
-}
-
-impl LineLike for Line {
-    type Key = Key;
-
-    fn waiting(&self) -> usize {
-        Line::waiting(self)
-    }
-
-    fn chosen(&self) -> usize {
-        Line::chosen(self)
-    }
-
-    fn is_any_to_wake(&self) -> bool {
-        Line::is_any_to_wake(self)
-    }
-
-    fn join(&mut self, waker: Waker) -> Key {
-        Line::join(self, (), Some(waker))
-    }
-
-    fn leave(&mut self, key: Key) -> Option<Waker> {
-        Line::leave(self, key).into_waker()
-    }
-
-    fn is_chosen(&self, key: &Key) -> bool {
-        Line::is_chosen(self, key)
-    }
-
-    fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
-        Line::has_waker(self, key, waker)
-    }
-
-    fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
-        Line::replace_waker(self, key, waker)
-    }
-
-    fn stand_again(&mut self, key: &Key) {
-        Line::stand_again(self, key);
-    }
-
-    fn choose_first(&mut self) {
-        Line::choose_first(self);
-    }
-
-    fn choose_to_wake(&mut self) -> Option<Waker> {
-        Line::choose_to_wake(self)
-    }
-
-    fn choose_all(&mut self) {
-        Line::choose_all(self);
-    }
-
-    fn next_to_wake(&mut self) -> Option<Option<Waker>> {
-        Line::next_to_wake(self)
-    }
-}
-
-/// The one who waits, if it does.
+/// The one who waits, if it does. There is no more than one at a time: whoever uses this sees to that.
 #[derive(Default)]
-pub(crate) struct Only {
+pub(crate) struct Only<N = ()> {
     standing: Standing,
+    note: N,
     waker: Option<Waker>,
 }
 
@@ -101,13 +25,18 @@ enum Standing {
     Woken,
 }
 
-/// The place of the one. There is no more than one at a time: whoever uses this sees to that.
-#[derive(Debug)]
-pub(crate) struct OnlyKey(());
+impl<N> Only<N> {
+    /// Nobody, and the note that nobody has.
+    pub(super) const fn new(note: N) -> Self {
+        Only { standing: Standing::Away, note, waker: None }
+    }
 
-impl LineLike for Only {
-    type Key = OnlyKey;
+    pub(super) fn is_away(&self) -> bool {
+        self.standing == Standing::Away
+    }
+}
 
+impl<N: Default> LineLike<N> for Only<N> {
     #[inline]
     fn waiting(&self) -> usize {
         usize::from(self.standing == Standing::Waiting)
@@ -124,44 +53,51 @@ impl LineLike for Only {
     }
 
     #[inline]
-    fn join(&mut self, waker: Waker) -> OnlyKey {
-        debug_assert!(self.standing == Standing::Away, "two wait in a line for one");
-        self.standing = Standing::Waiting;
-        self.waker = Some(waker);
-        OnlyKey(())
+    fn join(&mut self, note: N, waker: Option<Waker>) -> Key {
+        debug_assert!(self.is_away(), "two wait in a line for one");
+        (self.standing, self.note, self.waker) = (Standing::Waiting, note, waker);
+        Key::FIRST
     }
 
     #[inline]
-    fn leave(&mut self, _: OnlyKey) -> Option<Waker> {
+    fn leave(&mut self, key: Key) -> Left<N> {
+        let was_chosen = self.is_chosen(&key);
         self.standing = Standing::Away;
-        self.waker.take()
+        Left { note: std::mem::take(&mut self.note), was_chosen, waker: self.waker.take() }
     }
 
     #[inline]
-    fn is_chosen(&self, _: &OnlyKey) -> bool {
+    fn is_chosen(&self, _: &Key) -> bool {
         self.standing != Standing::Waiting
     }
 
     #[inline]
-    fn has_waker(&self, key: &OnlyKey, waker: &Waker) -> bool {
+    fn note_mut(&mut self, _: &Key) -> &mut N {
+        &mut self.note
+    }
+
+    #[inline]
+    fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
         self.is_chosen(key) || self.waker.as_ref().is_some_and(|known| known.will_wake(waker))
     }
 
     #[inline]
-    fn replace_waker(&mut self, _: &OnlyKey, waker: Waker) -> Option<Waker> {
+    fn replace_waker(&mut self, _: &Key, waker: Waker) -> Option<Waker> {
         self.waker.replace(waker)
     }
 
     #[inline]
-    fn stand_again(&mut self, _: &OnlyKey) {
+    fn stand_again(&mut self, _: &Key) {
         self.standing = Standing::Waiting;
     }
 
     #[inline]
-    fn choose_first(&mut self) {
-        if self.standing == Standing::Waiting {
-            self.standing = Standing::ToWake;
+    fn choose_first(&mut self) -> Option<&mut N> {
+        if self.standing != Standing::Waiting {
+            return None;
         }
+        self.standing = Standing::ToWake;
+        Some(&mut self.note)
     }
 
     #[inline]
@@ -173,10 +109,7 @@ impl LineLike for Only {
         self.waker.take()
     }
 
-    fn choose_all(&mut self) {
-        self.choose_first();
-    }
-
+    #[inline]
     fn next_to_wake(&mut self) -> Option<Option<Waker>> {
         if self.standing != Standing::ToWake {
             return None;

@@ -6,7 +6,7 @@
 //! runs. So nobody who comes in between is faster, and who leaves with permits that it never saw gives them back. Who
 //! wants many keeps those behind it waiting, though there may be enough for them: else it might wait for ever.
 
-use super::line::{self, Key, Line};
+use super::line::{self, Key, Line, LineLike};
 use std::cell::RefCell;
 use std::fmt;
 use std::pin::Pin;

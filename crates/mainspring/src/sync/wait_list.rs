@@ -71,7 +71,7 @@ pub(crate) struct Until<'a, F, C: Cell = cell::Cell<Slot>> {
 
 impl WaitList {
     pub(crate) const fn new() -> Self {
-        WaitList(cell::Cell::new(Waiters::Nobody))
+        WaitList(cell::Cell::new(Waiters::NOBODY))
     }
 }
 

@@ -1,11 +1,12 @@
-//! `Waiters`: who stands in a [`WaitList`](super::wait_list::WaitList): nobody, one, or a [`Line`] of them.
+//! `Waiters`: who stands in a [`WaitList`](super::wait_list::WaitList): one at most, or a [`Line`] of them.
 //!
 //! Most lists never have more than one waiter (a connection has one reader), so one has its place in the list itself. When a
 //! second comes, both stand in a line, where the first has the key that it had: a line's first place.
 //!
 //! The rules are those of `line.rs`. Nothing here calls out.
 
-use super::line::{Key, Left, Line};
+use super::line::{Key, Left, Line, LineLike};
+use super::only::Only;
 use std::task::Waker;
 
 /// Whether a waiter was chosen alone, and so has something to hand on.
@@ -13,39 +14,31 @@ use std::task::Waker;
 pub(crate) struct Turn(pub(super) bool);
 
 /// See the module's text.
-#[derive(Default)]
 pub(crate) enum Waiters {
-    #[default]
-    Nobody,
-    One(Sole),
+    /// Nobody, or one, whose key is [`Key::FIRST`].
+    One(Only<Turn>),
     Many(Box<Line<Turn>>),
 }
 
-/// The only waiter. Its key is [`Key::FIRST`].
-#[derive(Default)]
-pub(crate) struct Sole {
-    waker: Option<Waker>,
-    is_chosen: bool,
-    turn: Turn,
-}
-
 impl Waiters {
+    pub(super) const NOBODY: Self = Waiters::One(Only::new(Turn(false)));
+
     /// Takes the last place.
     pub(super) fn join(&mut self) -> Key {
-        if let Waiters::Nobody = self {
-            *self = Waiters::One(Sole::default());
-            return Key::FIRST;
+        match self {
+            Waiters::One(only) if only.is_away() => only.join(Turn::default(), None),
+            _ => self.line().join(Turn::default(), None),
         }
-        self.line().join(Turn::default(), None)
     }
 
     /// All of them as a line.
     fn line(&mut self) -> &mut Line<Turn> {
-        if !matches!(self, Waiters::Many(_)) {
+        if let Waiters::One(only) = self {
             let mut line = Box::<Line<Turn>>::default();
-            if let Waiters::One(Sole { waker, is_chosen, turn }) = std::mem::take(self) {
-                line.join(turn, waker);
-                if is_chosen {
+            if !only.is_away() {
+                let left = only.leave(Key::FIRST);
+                line.join(left.note, left.waker);
+                if left.was_chosen {
                     // It has been woken, and has no waker.
                     line.choose_to_wake();
                 }
@@ -54,57 +47,51 @@ impl Waiters {
         }
         match self {
             Waiters::Many(line) => line,
-            Waiters::Nobody | Waiters::One(_) => unreachable!("it was made a line above"),
+            Waiters::One(_) => unreachable!("it was made a line above"),
         }
     }
 
     pub(super) fn leave(&mut self, key: Key) -> Left<Turn> {
-        match std::mem::take(self) {
-            Waiters::One(Sole { waker, is_chosen, turn }) => {
-                Left { note: turn, was_chosen: is_chosen, waker }
-            }
-            line => {
-                *self = line;
-                self.line().leave(key)
-            }
+        match self {
+            Waiters::One(only) => only.leave(key),
+            Waiters::Many(line) => line.leave(key),
         }
     }
 
-    pub(super) fn is_chosen(&mut self, key: &Key) -> bool {
+    pub(super) fn is_chosen(&self, key: &Key) -> bool {
         match self {
-            Waiters::One(sole) => sole.is_chosen,
-            _ => self.line().is_chosen(key),
+            Waiters::One(only) => only.is_chosen(key),
+            Waiters::Many(line) => line.is_chosen(key),
         }
     }
 
     /// Has a place that was chosen wait on where it stood; one that was not waits anyway.
     pub(super) fn wait_on(&mut self, key: &Key) {
-        if let Waiters::One(sole) = self {
-            (sole.is_chosen, sole.turn) = (false, Turn::default());
-            return;
+        fn wait_on(line: &mut impl LineLike<Turn>, key: &Key) {
+            if line.is_chosen(key) {
+                line.stand_again(key);
+                *line.note_mut(key) = Turn::default();
+            }
         }
-        let line = self.line();
-        if line.is_chosen(key) {
-            line.stand_again(key);
-            *line.note_mut(key) = Turn::default();
+        match self {
+            Waiters::One(only) => wait_on(only, key),
+            Waiters::Many(line) => wait_on(&mut **line, key),
         }
     }
 
     /// Whether the place would wake the task of `waker`; a place that is chosen has no need to.
-    pub(super) fn has_waker(&mut self, key: &Key, waker: &Waker) -> bool {
+    pub(super) fn has_waker(&self, key: &Key, waker: &Waker) -> bool {
         match self {
-            Waiters::One(sole) => {
-                sole.is_chosen || sole.waker.as_ref().is_some_and(|known| known.will_wake(waker))
-            }
-            _ => self.line().has_waker(key, waker),
+            Waiters::One(only) => only.has_waker(key, waker),
+            Waiters::Many(line) => line.has_waker(key, waker),
         }
     }
 
     /// Sets the waker of a place, and gives the one that was there.
     pub(super) fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
         match self {
-            Waiters::One(sole) => sole.waker.replace(waker),
-            _ => self.line().replace_waker(key, waker),
+            Waiters::One(only) => only.replace_waker(key, waker),
+            Waiters::Many(line) => line.replace_waker(key, waker),
         }
     }
 
@@ -112,11 +99,11 @@ impl Waiters {
     /// many were chosen; and the waker of one who was alone. A line is woken with [`Waiters::next_to_wake`].
     pub(super) fn choose(&mut self, count: usize, turn: Turn) -> (usize, Option<Waker>) {
         match self {
-            Waiters::One(sole) if count > 0 && !sole.is_chosen => {
-                (sole.is_chosen, sole.turn) = (true, turn);
-                (1, sole.waker.take())
+            Waiters::One(only) if count > 0 && only.waiting() > 0 => {
+                *only.note_mut(&Key::FIRST) = turn;
+                (1, only.choose_to_wake())
             }
-            Waiters::Nobody | Waiters::One(_) => (0, None),
+            Waiters::One(_) => (0, None),
             Waiters::Many(line) => {
                 let mut chosen = 0;
                 while chosen < count
@@ -133,18 +120,23 @@ impl Waiters {
     /// The next of a line who was chosen and is to be woken.
     pub(super) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
         match self {
+            Waiters::One(_) => None,
             Waiters::Many(line) => line.next_to_wake(),
-            Waiters::Nobody | Waiters::One(_) => None,
         }
     }
 
     /// How many wait and were not chosen.
     pub(super) fn waiting(&self) -> usize {
         match self {
-            Waiters::Nobody => 0,
-            Waiters::One(sole) => usize::from(!sole.is_chosen),
+            Waiters::One(only) => only.waiting(),
             Waiters::Many(line) => line.waiting(),
         }
+    }
+}
+
+impl Default for Waiters {
+    fn default() -> Self {
+        Self::NOBODY
     }
 }
 

@@ -3,8 +3,7 @@
 
 use super::state::{State, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
-use crate::sync::line::{self, Key};
-use crate::sync::only::LineLike;
+use crate::sync::line::{self, Key, Left, LineLike};
 use crate::sync::state_cell::StateCell;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -64,16 +63,12 @@ pub(in crate::sync) trait QueueCell:
 
     /// Takes an item, or takes or keeps the place that `key` stands for.
     #[inline]
-    fn poll_get(
-        &self,
-        key: &mut Option<GetKey<Self>>,
-        cx: &Context<'_>,
-    ) -> Poll<Result<Self::Item, QueueShutDown>> {
+    fn poll_get(&self, key: &mut Option<Key>, cx: &Context<'_>) -> Poll<Result<Self::Item, QueueShutDown>> {
         let mut waker = None;
         loop {
             let mut state = self.open();
             if let Some(item) = state.take(key.as_ref()) {
-                let left = key.take().and_then(|key| state.getters.leave(key));
+                let left = key.take().map(|key| state.getters.leave(key));
                 let to_wake = state.settle();
                 drop(state);
                 self.wake(to_wake);
@@ -127,7 +122,7 @@ pub(in crate::sync) trait QueueCell:
 
     /// Gives up the place of a getter: what it was promised is for the next.
     #[inline(always)]
-    fn leave_getters(&self, key: &mut Option<GetKey<Self>>) {
+    fn leave_getters(&self, key: &mut Option<Key>) {
         if let Some(key) = key.take() {
             self.leave_place(|state| state.getters.leave(key));
         }
@@ -137,12 +132,12 @@ pub(in crate::sync) trait QueueCell:
     #[inline(always)]
     fn leave_putters(&self, key: &mut Option<Key>) {
         if let Some(key) = key.take() {
-            self.leave_place(|state| LineLike::leave(&mut state.putters, key));
+            self.leave_place(|state| state.putters.leave(key));
         }
     }
 
     #[cold]
-    fn leave_place(&self, leave: impl FnOnce(&mut Self::State) -> Option<Waker>) {
+    fn leave_place(&self, leave: impl FnOnce(&mut Self::State) -> Left<()>) {
         let mut state = self.open();
         let left = leave(&mut state);
         let to_wake = state.settle();
@@ -181,20 +176,17 @@ where
     type Getters = G;
 }
 
-/// The place of who waits for an item.
-pub(in crate::sync) type GetKey<C> = <<C as QueueCell>::Getters as LineLike>::Key;
-
 /// Waits in the place of `key`, or takes one. `false` if it needs a waker for that: one is to be cloned, which may call
 /// in, and everything to be looked at again.
 #[inline]
 fn wait<W: LineLike>(
     line: &mut W,
-    key: &mut Option<W::Key>,
+    key: &mut Option<Key>,
     waker: &mut Option<Waker>,
     cx: &Context<'_>,
 ) -> bool {
     let Some(key) = key else {
-        *key = waker.take().map(|waker| line.join(waker));
+        *key = waker.take().map(|waker| line.join((), Some(waker)));
         return key.is_some();
     };
     if line.is_chosen(key) {
@@ -216,7 +208,7 @@ fn wait<W: LineLike>(
 /// The wait of [`OrderedQueue::get`](super::OrderedQueue::get).
 pub(in crate::sync) struct Get<'a, C: QueueCell> {
     queue: &'a C,
-    key: Option<GetKey<C>>,
+    key: Option<Key>,
 }
 
 impl<'a, C: QueueCell> Get<'a, C> {

@@ -11,8 +11,7 @@
 //!   frees a promise, and `settle` gives it to the next.
 
 use super::Order;
-use crate::sync::line::{Key, Line};
-use crate::sync::only::LineLike;
+use crate::sync::line::{Key, Line, LineLike};
 use std::fmt;
 use std::marker::PhantomData;
 use std::task::Waker;
@@ -66,7 +65,7 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     /// An item for who has this place, or has none and stands behind all who wait; or that there will be none any more.
     /// `None` if it is to wait.
     #[inline(always)]
-    pub(super) fn take(&mut self, key: Option<&G::Key>) -> Option<Option<T>> {
+    pub(super) fn take(&mut self, key: Option<&Key>) -> Option<Option<T>> {
         let is_chosen = key.map(|key| self.getters.is_chosen(key));
         let may_take = match is_chosen {
             None => self.has_free_item(),
@@ -92,7 +91,7 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     }
 
     /// Promises to those in front what is there and promised to nobody.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&mut self) -> ToWake {
         let are_some_left = self.getters.is_any_to_wake() || self.putters.is_any_to_wake();
         if !are_some_left && self.getters.waiting() == 0 && self.putters.waiting() == 0 {
@@ -101,7 +100,7 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
         self.promise()
     }
 
-    #[inline]
+    #[inline(always)]
     fn promise(&mut self) -> ToWake {
         // Mostly there is one to wake at most, and then nothing has to be looked at again.
         let mut first = None;

@@ -2,7 +2,7 @@
 
 use super::waiting::{Receiving, Stay, block_on};
 use super::{Channel, TryRecvError};
-use crate::sync::only::OnlyKey;
+use crate::sync::line::Key;
 use crate::sync::queue::{Get, Order, QueueCell};
 use crate::sync::state_cell::StateCell;
 use std::fmt;
@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 pub struct Receiver<T> {
     channel: Arc<Channel<T>>,
     /// The place of [`Receiver::poll_recv`].
-    key: Option<OnlyKey>,
+    key: Option<Key>,
     stay: Stay,
 }
 
