@@ -34,6 +34,7 @@
 
 mod barrier;
 pub mod broadcast;
+mod channel;
 mod channel_errors;
 mod condition;
 mod event;

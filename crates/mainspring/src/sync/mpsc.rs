@@ -27,10 +27,10 @@
 
 pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 
+use super::channel::{self, ChannelState};
 use super::line::Key;
-use super::only::Only;
-use super::queue::{Fifo, Get, Order, Put, QueueCell, State};
-use super::wait_list::WaitList;
+use super::queue::{Get, Put, QueueCell, State};
+use super::wait_list;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::pin::Pin;
@@ -56,7 +56,7 @@ use std::task::{Context, Poll};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let channel = Channel::shared(capacity.max(1));
+    let channel = share(capacity.max(1));
     (Sender { channel: Rc::clone(&channel) }, Receiver { channel, key: None })
 }
 
@@ -75,32 +75,19 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
-    let channel = Channel::shared(0);
+    let channel = share(0);
     let sender = Sender { channel: Rc::clone(&channel) };
     (UnboundedSender { sender }, Receiver { channel, key: None })
 }
 
 /// Where the queue of a channel has its state.
-type QueueState<T> = RefCell<State<T, Fifo<T>, Only>>;
+type QueueState<T> = RefCell<ChannelState<T>>;
 
-struct Channel<T> {
-    queue: QueueState<T>,
-    senders: Cell<usize>,
-    /// Who waits for the receiver to close.
-    closing: WaitList,
-}
+type Channel<T> = channel::Channel<QueueState<T>, Cell<usize>, Cell<wait_list::Slot>>;
 
-impl<T> Channel<T> {
-    fn shared(maxsize: usize) -> Rc<Self> {
-        let queue = RefCell::new(State::new(maxsize));
-        Rc::new(Channel { queue, senders: Cell::new(1), closing: WaitList::new() })
-    }
-
-    /// Takes no more values.
-    fn end(&self) {
-        let (nothing, _) = self.queue.shut_down(false);
-        drop(nothing);
-    }
+/// A channel with one sender.
+fn share<T>(maxsize: usize) -> Rc<Channel<T>> {
+    Rc::new(Channel::new(RefCell::new(State::new(maxsize)), Cell::new(1)))
 }
 
 /// The sending half of [`channel`]. A clone sends to the same receiver; when the last is dropped the channel ends. For the
@@ -203,7 +190,7 @@ impl<T> Sender<T> {
 
     /// Whether the receiver is gone, or has closed the channel.
     pub fn is_closed(&self) -> bool {
-        self.channel.queue.borrow().is_shut_down
+        self.channel.is_closed()
     }
 
     /// Waits until the receiver is gone, or has closed the channel.
@@ -221,19 +208,17 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn closed(&self) {
-        if !self.is_closed() {
-            self.channel.closing.wait().await;
-        }
+        self.channel.closed().await;
     }
 
     /// How many values there is room for.
     pub fn capacity(&self) -> usize {
-        self.channel.queue.borrow().room()
+        self.channel.room()
     }
 
     /// How many values there is room for when the channel is empty.
     pub fn max_capacity(&self) -> usize {
-        self.channel.queue.borrow().maxsize
+        self.channel.max_room()
     }
 }
 
@@ -342,18 +327,17 @@ impl<T> Receiver<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn close(&mut self) {
-        self.channel.end();
-        self.channel.closing.wake_all();
+        self.channel.close();
     }
 
     /// How many values wait to be received.
     pub fn len(&self) -> usize {
-        self.channel.queue.borrow().store.len()
+        self.channel.len()
     }
 
     /// Whether no value waits to be received.
     pub fn is_empty(&self) -> bool {
-        !self.channel.queue.borrow().has_item()
+        self.channel.is_empty()
     }
 
     fn leave(&mut self) {
@@ -410,30 +394,24 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.leave();
-        // Senders learn of it before the values are dropped, whose destructors are not ours.
-        self.channel.end();
-        self.channel.closing.wake_all();
-        let (values, _) = self.channel.queue.shut_down(true);
-        drop(values);
+        self.channel.abandon();
     }
 }
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("channel", &*self.channel.queue.borrow()).finish_non_exhaustive()
+        f.debug_struct("Sender").field("channel", &self.channel).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Debug for UnboundedSender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnboundedSender")
-            .field("channel", &*self.sender.channel.queue.borrow())
-            .finish_non_exhaustive()
+        f.debug_struct("UnboundedSender").field("channel", &self.sender.channel).finish_non_exhaustive()
     }
 }
 
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("channel", &*self.channel.queue.borrow()).finish_non_exhaustive()
+        f.debug_struct("Receiver").field("channel", &self.channel).finish_non_exhaustive()
     }
 }

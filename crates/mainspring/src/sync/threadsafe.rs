@@ -42,9 +42,9 @@ pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 pub use receiver::Receiver;
 pub use sender::{Sender, UnboundedSender};
 
-use super::only::Only;
-use super::queue::{Fifo, State};
-use super::wait_list::{self, WaitList};
+use super::channel::{self, ChannelState};
+use super::queue::State;
+use super::wait_list;
 use crate::loom_shim::Mutex;
 use crate::loom_shim::atomic::AtomicUsize;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ use std::sync::Arc;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let channel = Channel::shared(capacity.max(1));
+    let channel = share(capacity.max(1));
     (Sender::new(Arc::clone(&channel)), Receiver::new(channel))
 }
 
@@ -83,26 +83,16 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
-    let channel = Channel::shared(0);
+    let channel = share(0);
     (UnboundedSender::new(Sender::new(Arc::clone(&channel))), Receiver::new(channel))
 }
 
-/// What a queue has behind a lock.
-type QueueMutex<T> = Mutex<State<T, Fifo<T>, Only>>;
+/// Where the queue of a channel has its state.
+type QueueMutex<T> = Mutex<ChannelState<T>>;
 
-struct Channel<T> {
-    queue: QueueMutex<T>,
-    senders: AtomicUsize,
-    /// Who waits for the receiver to close.
-    closing: WaitList<Mutex<wait_list::Slot>>,
-}
+type Channel<T> = channel::Channel<QueueMutex<T>, AtomicUsize, Mutex<wait_list::Slot>>;
 
-impl<T> Channel<T> {
-    fn shared(maxsize: usize) -> Arc<Self> {
-        Arc::new(Channel {
-            queue: Mutex::new(State::new(maxsize)),
-            senders: AtomicUsize::new(1),
-            closing: WaitList::default(),
-        })
-    }
+/// A channel with one sender.
+fn share<T>(maxsize: usize) -> Arc<Channel<T>> {
+    Arc::new(Channel::new(Mutex::new(State::new(maxsize)), AtomicUsize::new(1)))
 }

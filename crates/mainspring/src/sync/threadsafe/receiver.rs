@@ -3,8 +3,7 @@
 use super::waiting::{Receiving, Stay, block_on};
 use super::{Channel, TryRecvError};
 use crate::sync::line::Key;
-use crate::sync::queue::{Get, Order, QueueCell};
-use crate::sync::state_cell::StateCell;
+use crate::sync::queue::{Get, QueueCell};
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -108,19 +107,17 @@ impl<T> Receiver<T> {
     /// assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(1), None));
     /// ```
     pub fn close(&mut self) {
-        let (nothing, _) = self.channel.queue.shut_down(false);
-        drop(nothing);
-        self.channel.closing.wake_all();
+        self.channel.close();
     }
 
     /// How many values wait to be received.
     pub fn len(&self) -> usize {
-        self.channel.queue.open().store.len()
+        self.channel.len()
     }
 
     /// Whether no value waits to be received.
     pub fn is_empty(&self) -> bool {
-        !self.channel.queue.open().has_item()
+        self.channel.is_empty()
     }
 
     fn leave(&mut self) {
@@ -132,10 +129,7 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.leave();
-        // Senders learn of it before the values are dropped, whose destructors are not ours.
-        self.close();
-        let (values, _) = self.channel.queue.shut_down(true);
-        drop(values);
+        self.channel.abandon();
     }
 }
 

@@ -4,7 +4,6 @@ use super::waiting::{Sending, Stay, block_on};
 use super::{Channel, SendError, TrySendError};
 use crate::loom_shim::atomic::Ordering;
 use crate::sync::queue::{Put, QueueCell};
-use crate::sync::state_cell::StateCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -123,7 +122,7 @@ impl<T> Sender<T> {
     /// assert!(sender.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.channel.queue.open().is_shut_down
+        self.channel.is_closed()
     }
 
     /// Waits until the receiver is gone, or has closed the channel. Its loop may become idle meanwhile.
@@ -138,12 +137,7 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn closed(&self) {
-        // Asked after it stands in the list: whoever closes looks there afterwards.
-        let mut wait = self.channel.closing.wait();
-        wait.enter();
-        if !self.is_closed() {
-            wait.await;
-        }
+        self.channel.closed().await;
     }
 
     /// How many values there is room for, at this moment.
@@ -154,12 +148,12 @@ impl<T> Sender<T> {
     /// assert_eq!((sender.capacity(), sender.max_capacity()), (2, 3));
     /// ```
     pub fn capacity(&self) -> usize {
-        self.channel.queue.open().room()
+        self.channel.room()
     }
 
     /// How many values there is room for when the channel is empty.
     pub fn max_capacity(&self) -> usize {
-        self.channel.queue.open().maxsize
+        self.channel.max_room()
     }
 }
 
@@ -212,8 +206,7 @@ impl<T> Drop for Sender<T> {
         // What any of them sent is in the queue before the channel ends: the queue's lock sees to that, and the counter
         // only says who is the last.
         if self.channel.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let (nothing, _) = self.channel.queue.shut_down(false);
-            drop(nothing);
+            self.channel.end();
         }
     }
 }
@@ -227,11 +220,5 @@ impl<T> fmt::Debug for Sender<T> {
 impl<T> fmt::Debug for UnboundedSender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnboundedSender").field("channel", &self.sender.channel).finish()
-    }
-}
-
-impl<T> fmt::Debug for Channel<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.queue.open().fmt(f)
     }
 }
