@@ -170,6 +170,30 @@ impl FakeControl {
         self.0.borrow_mut().log.push(LogEntry { call, result });
         answer
     }
+
+    /// A call that brings bytes: `real` has as much of `buffer` as the plans leave it.
+    fn move_in(
+        &self,
+        call: Call,
+        buffer: &mut [u8],
+        real: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let real = |limit: usize| {
+            let room = buffer.len().min(limit);
+            real(&mut buffer[..room])
+        };
+        self.perform(call, real, |&bytes| bytes)
+    }
+
+    /// A call that takes bytes: `real` has as many of `chunks` as the plans leave it.
+    fn move_out(
+        &self,
+        call: Call,
+        chunks: &[IoSlice<'_>],
+        real: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.perform(call, |limit| real(&first_bytes(chunks, limit)), |&bytes| bytes)
+    }
 }
 
 /// The back end that does as it is told; made with its [`FakeControl`]. It stays on its thread (`!Send`).
@@ -234,25 +258,17 @@ impl Poller for FakePoller {
 
     fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
         let call = Call::Recv { fd: fd.as_raw_fd(), room: buffer.len() };
-        let real = |limit: usize| {
-            let room = buffer.len().min(limit);
-            self.inner.recv(fd, key, &mut buffer[..room])
-        };
-        self.control.perform(call, real, |&bytes| bytes)
+        self.control.move_in(call, buffer, |buffer| self.inner.recv(fd, key, buffer))
     }
 
     fn send(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        let lengths = chunks.iter().map(|chunk| chunk.len()).collect();
-        let call = Call::Send { fd: fd.as_raw_fd(), chunks: lengths };
-        let real = |limit: usize| self.inner.send(fd, key, &first_bytes(chunks, limit));
-        self.control.perform(call, real, |&bytes| bytes)
+        let call = Call::Send { fd: fd.as_raw_fd(), chunks: lengths(chunks) };
+        self.control.move_out(call, chunks, |chunks| self.inner.send(fd, key, chunks))
     }
 
     fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        let lengths = chunks.iter().map(|chunk| chunk.len()).collect();
-        let call = Call::SendMore { fd: fd.as_raw_fd(), chunks: lengths };
-        let real = |limit: usize| self.inner.send_more(fd, key, &first_bytes(chunks, limit));
-        self.control.perform(call, real, |&bytes| bytes)
+        let call = Call::SendMore { fd: fd.as_raw_fd(), chunks: lengths(chunks) };
+        self.control.move_out(call, chunks, |chunks| self.inner.send_more(fd, key, chunks))
     }
 
     fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
@@ -290,18 +306,12 @@ impl Poller for FakePoller {
 
     fn read(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         let call = Call::Read { fd: fd.as_raw_fd(), room: buffer.len() };
-        let real = |limit: usize| {
-            let room = buffer.len().min(limit);
-            self.inner.read(fd, &mut buffer[..room])
-        };
-        self.control.perform(call, real, |&bytes| bytes)
+        self.control.move_in(call, buffer, |buffer| self.inner.read(fd, buffer))
     }
 
     fn write(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        let lengths = chunks.iter().map(|chunk| chunk.len()).collect();
-        let call = Call::Write { fd: fd.as_raw_fd(), chunks: lengths };
-        let real = |limit: usize| self.inner.write(fd, &first_bytes(chunks, limit));
-        self.control.perform(call, real, |&bytes| bytes)
+        let call = Call::Write { fd: fd.as_raw_fd(), chunks: lengths(chunks) };
+        self.control.move_out(call, chunks, |chunks| self.inner.write(fd, chunks))
     }
 
     fn prepare(&mut self) -> io::Result<()> {
@@ -315,6 +325,11 @@ impl Poller for FakePoller {
     fn name(&self) -> &'static str {
         "fake"
     }
+}
+
+/// What the log shows of `chunks`.
+fn lengths(chunks: &[IoSlice<'_>]) -> Vec<usize> {
+    chunks.iter().map(|chunk| chunk.len()).collect()
 }
 
 /// The first `limit` bytes of `chunks`.
