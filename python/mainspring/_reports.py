@@ -39,6 +39,11 @@ def slow_callback(handle: asyncio.Handle, seconds: float) -> None:
     logger.warning("Executing %s took %.3f seconds", _internals.format_handle(handle), seconds)
 
 
+def slow_io(source: Any, step: str, seconds: float) -> None:
+    """As asyncio speaks of its readers and writers, of which there are none here."""
+    logger.warning("Executing <Handle %s.%s()> took %.3f seconds", type(source).__qualname__, step, seconds)
+
+
 def transport_failed(loop: Loop, source: Any, exception: BaseException, message: str) -> None:
     context: dict[str, Any] = {"message": message, "exception": exception}
     if isinstance(source, SSLTransport):

@@ -11,7 +11,6 @@ use crate::names::names;
 use crate::obj::Obj;
 use crate::source::Source;
 use crate::tls::RoomCell;
-use crate::transport;
 use mainspring::engine::{Host, Readiness};
 use mainspring::transport::{Notice, TransportHost};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PySystemExit};
@@ -92,11 +91,80 @@ impl PyHost {
         };
         event_loop.setattr(&names._current_handle, py.None())?;
         result?;
-        let limit: f64 = event_loop.getattr(&names.slow_callback_duration)?.extract()?;
-        if seconds >= limit {
+        if self.is_slow(py, seconds)? {
             names.reports.bind(py).call_method1(&names.slow_callback, (handle.bind(py), seconds))?;
         }
         Ok(())
+    }
+
+    /// Whether debug mode has a word to say of what took so long.
+    fn is_slow(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let limit: f64 = self.event_loop(py)?.getattr(&names(py)?.slow_callback_duration)?.extract()?;
+        Ok(seconds >= limit)
+    }
+
+    fn serve(&self, py: Python<'_>, kind: &Source<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
+        match kind.io_ready(py, source, readiness) {
+            Ok(()) => Ok(()),
+            // As for any callback of asyncio's: one source's failure is no reason to stop serving the others.
+            Err(error) => self.report(source, error, "Exception while handling I/O"),
+        }
+    }
+
+    /// Each direction by itself: in asyncio they are two callbacks.
+    #[cold]
+    fn serve_in_debug_mode(
+        &self,
+        py: Python<'_>,
+        kind: &Source<'_>,
+        source: &Obj,
+        readiness: Readiness,
+    ) -> PyResult<()> {
+        let inbound = readiness.inbound.then_some((Readiness::INBOUND, kind.reading_step()));
+        let outbound = readiness.outbound.then_some((Readiness::OUTBOUND, "_write_ready"));
+        for (direction, step) in inbound.into_iter().chain(outbound) {
+            let started = Instant::now();
+            self.serve(py, kind, source, direction)?;
+            let seconds = started.elapsed().as_secs_f64();
+            if self.is_slow(py, seconds)? {
+                let names = names(py)?;
+                let arguments = (source.bind(py), step, seconds);
+                names.reports.bind(py).call_method1(&names.slow_io, arguments)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A call of a deferred step.
+    fn step(&self, source: &Obj, notice: Notice, argument: Option<Bound<'_, PyAny>>) -> PyResult<Obj> {
+        let py = attached();
+        // SAFETY: the loop object this host lives in is alive.
+        if let Some(native) = unsafe { NativeLoop::from_ptr(py, self.event_loop.get()) } {
+            // asyncio's call_soon() refuses: nobody would ever run it.
+            native.check_closed()?;
+        }
+        let kind = Source::of(py, source)?;
+        let callback = kind.step(py, source, notice)?;
+        let argument = argument.as_ref().map(Bound::as_ptr);
+        let traceback = self.source_traceback(py)?;
+        let call = CallParts {
+            event_loop: self.event_loop(py)?.as_ptr(),
+            callback: callback.as_ptr(),
+            args: argument.as_slice(),
+            context: kind.context_for_steps(),
+            source_traceback: traceback.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr),
+        };
+        // SAFETY: all are live objects, held by the bindings above.
+        unsafe { handle::new_handle(py, call) }
+    }
+
+    /// Where the program stands, in debug mode: what a handle remembers.
+    pub fn source_traceback<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if !self.debug.get() {
+            return Ok(None);
+        }
+        let names = names(py)?;
+        names.reports.bind(py).call_method0(&names.source_traceback).map(Some)
     }
 }
 
@@ -151,11 +219,11 @@ impl Host for PyHost {
 
     fn io_ready(&self, source: Obj, readiness: Readiness) -> PyResult<()> {
         let py = attached();
-        match Source::of(py, &source)?.io_ready(py, &source, readiness) {
-            Ok(()) => Ok(()),
-            // As for any callback of asyncio's: one source's failure is no reason to stop serving the others.
-            Err(error) => self.report(&source, error, "Exception while handling I/O"),
+        let kind = Source::of(py, &source)?;
+        if self.debug.get() {
+            return self.serve_in_debug_mode(py, &kind, &source, readiness);
         }
+        self.serve(py, &kind, &source, readiness)
     }
 
     fn receive(&self, inbound: Obj) -> Obj {
@@ -186,27 +254,15 @@ impl TransportHost for PyHost {
     type Chunk = PyChunk;
 
     fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Obj> {
+        let argument = (notice == Notice::ConnectionMade).then(|| source.bind(attached()));
+        self.step(source, notice, argument)
+    }
+
+    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Obj> {
         let py = attached();
-        // SAFETY: the loop object this host lives in is alive.
-        if let Some(native) = unsafe { NativeLoop::from_ptr(py, self.event_loop.get()) } {
-            // asyncio's call_soon() refuses: nobody would ever run it.
-            native.check_closed()?;
-        }
-        let kind = Source::of(py, source)?;
-        let connection_made = if notice == Notice::ConnectionMade { kind.connection_made(py)? } else { None };
-        let (callback, args) = match connection_made {
-            Some(callback) => (callback, source.bind(py)),
-            None => (source.bind(py).getattr(&names(py)?._notified)?, transport::notice_number(py, notice)?),
-        };
-        let call = CallParts {
-            event_loop: self.event_loop(py)?.as_ptr(),
-            callback: callback.as_ptr(),
-            args: &[args.as_ptr()],
-            context: kind.context_for_steps(),
-            source_traceback: std::ptr::null_mut(),
-        };
-        // SAFETY: all are live objects, held by the bindings above.
-        unsafe { handle::new_handle(py, call) }
+        let error =
+            error.map_or_else(|| py.None().into_bound(py), |error| error.value(py).clone().into_any());
+        self.step(source, Notice::ConnectionLost, Some(error))
     }
 
     fn report(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<()> {

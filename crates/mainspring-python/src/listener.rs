@@ -13,7 +13,7 @@ use crate::obj::Obj;
 use crate::transport;
 use crate::transport::accepted::{Accepted, name_of_connections};
 use mainspring::poller::PeerAddress;
-use mainspring::transport::{Acceptor, Cx, Listener};
+use mainspring::transport::{Acceptor, Cx, Listener, Notice};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::gc::PyVisit;
@@ -137,10 +137,9 @@ impl PyListener {
         })
     }
 
-    /// Runs a deferred step; scheduled by the engine.
-    fn _notified(slf: &Bound<'_, Self>, notice: &Bound<'_, PyAny>) -> PyResult<()> {
-        let notice = transport::notice_from_number(notice)?;
-        Self::with(slf, |listener, cx| listener.notified(cx, notice))
+    /// Accepts again, after a pause; scheduled by the engine.
+    fn _start_serving(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Self::with(slf, |listener, cx| listener.notified(cx, Notice::ResumeAccepting))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -8,7 +8,6 @@ use crate::fastcall::panic_as_exception;
 use crate::fd_owners::FdOwners;
 use crate::handle::{self, CallParts, HandleTypes};
 use crate::host::{PyHost, os_error};
-use crate::names::names;
 use crate::obj::Obj;
 use crate::overrides::{self, Overrides};
 use mainspring::engine::{Direction, Engine, Held};
@@ -103,12 +102,7 @@ impl NativeLoop {
     ) -> PyResult<Obj> {
         let py = slf.py();
         let args: Vec<_> = args.iter_borrowed().map(|argument| argument.as_ptr()).collect();
-        let traceback = if slf.get().is_debug() {
-            let names = names(py)?;
-            Some(names.reports.bind(py).call_method0(&names.source_traceback)?)
-        } else {
-            None
-        };
+        let traceback = slf.get().engine().host().source_traceback(py)?;
         let call = CallParts {
             event_loop: slf.as_ptr(),
             callback: callback.as_ptr(),

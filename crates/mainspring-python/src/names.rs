@@ -68,10 +68,11 @@ macro_rules! names {
 }
 
 names! {
-    _accept_secure, _attach, _check_callback, _check_thread, _current_handle, _detach, _loop, _notified,
-    _sock,
+    _accept_secure, _attach, _check_callback, _check_thread, _current_handle, _detach, _loop,
+    _add_reader, _call_connection_lost, _check_handshake_timeout, _check_shutdown_timeout, _close_lower, _do_read,
+    _sock, _start_serving,
     buffer_updated, callback_failed, connection_lost, connection_made, context, data_received, datagram_received,
-    eof_received, error_received, fatal_transport_error, get_buffer, pause_writing, recvfrom, resume_writing, sendto, slow_callback,
+    eof_received, error_received, fatal_transport_error, get_buffer, pause_writing, recvfrom, resume_writing, sendto, slow_callback, slow_io,
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed,
     _asyncio_future_blocking, _check_socket, _drained, create_future, done, fileno, recv, recv_into, result,
     set_exception, set_result, create_task, name, _task_factory,

@@ -2,6 +2,7 @@
 
 use crate::datagram::DatagramData;
 use crate::listener;
+use crate::names::names;
 use crate::native_object::native_data;
 use crate::obj::Obj;
 use crate::pipe::{ReadPipeData, WritePipeData};
@@ -9,8 +10,10 @@ use crate::tls::TlsTransportData;
 use crate::transport::TransportData;
 use crate::transport::kind;
 use mainspring::engine::Readiness;
+use mainspring::transport::Notice;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// A source, by its kind; the most frequent one is looked for first.
 pub enum Source<'a> {
@@ -53,16 +56,43 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The protocol's `connection_made`, bound: scheduled as asyncio schedules it, so that a failure is reported with
-    /// the protocol's own method. `None` for what has no protocol.
-    pub fn connection_made<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// What is called for a deferred step of `source`, which is this one: a method by asyncio's name of it, so that
+    /// reports read as they do there. What is a call of the protocol's there is one here.
+    pub fn step<'py>(&self, py: Python<'py>, source: &Obj, notice: Notice) -> PyResult<Bound<'py, PyAny>> {
+        let names = names(py)?;
+        let name = match notice {
+            Notice::ConnectionMade => return self.protocols_own(py, source, &names.connection_made),
+            Notice::EofReceived => return self.protocols_own(py, source, &names.eof_received),
+            Notice::StartReading => &names._add_reader,
+            Notice::ConnectionLost => &names._call_connection_lost,
+            Notice::ResumeAccepting => &names._start_serving,
+            Notice::ContinueReading => &names._do_read,
+            Notice::HandshakeTimeout => &names._check_handshake_timeout,
+            Notice::ShutdownTimeout => &names._check_shutdown_timeout,
+            Notice::CloseLower => &names._close_lower,
+        };
+        source.bind(py).getattr(name)
+    }
+
+    fn protocols_own<'py>(
+        &self,
+        py: Python<'py>,
+        source: &Obj,
+        name: &Py<PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Source::Stream(stream) => kind::connection_made_callback(py, *stream).map(Some),
-            Source::Datagram(datagram) => kind::connection_made_callback(py, *datagram).map(Some),
-            Source::ReadPipe(pipe) => kind::connection_made_callback(py, *pipe).map(Some),
-            Source::WritePipe(pipe) => kind::connection_made_callback(py, *pipe).map(Some),
-            Source::Tls | Source::Listener => Ok(None),
+            Source::Stream(stream) => kind::protocols_own(py, *stream, name),
+            Source::Datagram(datagram) => kind::protocols_own(py, *datagram, name),
+            Source::ReadPipe(pipe) => kind::protocols_own(py, *pipe, name),
+            Source::WritePipe(pipe) => kind::protocols_own(py, *pipe, name),
+            // They have no such steps.
+            Source::Tls | Source::Listener => source.bind(py).getattr(name),
         }
+    }
+
+    /// asyncio's name for what is done when something has arrived.
+    pub fn reading_step(&self) -> &'static str {
+        if matches!(self, Source::Listener) { "_accept_connection" } else { "_read_ready" }
     }
 
     /// The context that deferred steps are called in; null for a copy of the current one.

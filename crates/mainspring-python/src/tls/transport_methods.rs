@@ -8,8 +8,7 @@ use crate::native_object::native_data;
 use crate::obj::Obj;
 use crate::transport::common::{boolean, none};
 use crate::transport::marks::marks_from;
-use crate::transport::notice_from_number;
-use mainspring::transport::{Cx, WaterMarks};
+use mainspring::transport::{Cx, Notice, WaterMarks};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -66,7 +65,22 @@ pub fn table() -> Vec<ffi::PyMethodDef> {
         ),
         fastcall::method_one(c"set_protocol", set_protocol, c"Set a new protocol."),
         fastcall::method_noargs(c"get_protocol", get_protocol, c"The current protocol."),
-        fastcall::method_one(c"_notified", notified, c"Run a deferred step; scheduled by the engine."),
+        fastcall::method_noargs(c"_do_read", do_read, c"Go on delivering; scheduled by the engine."),
+        fastcall::method_noargs(
+            c"_check_handshake_timeout",
+            check_handshake_timeout,
+            c"Give the handshake up; scheduled by the engine.",
+        ),
+        fastcall::method_noargs(
+            c"_check_shutdown_timeout",
+            check_shutdown_timeout,
+            c"Give the goodbye up; scheduled by the engine.",
+        ),
+        fastcall::method_noargs(
+            c"_close_lower",
+            close_lower,
+            c"Close the transport below; scheduled by the engine.",
+        ),
         fastcall::method_noargs(c"_state", state, c"Whether it was closed, and whether writing is paused."),
         fastcall::method_noargs(c"_protocol_below", protocol_below, c"The protocol of the transport below."),
     ]
@@ -238,13 +252,28 @@ extern "C" fn get_protocol(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *
     })
 }
 
-extern "C" fn notified(this: *mut ffi::PyObject, notice: *mut ffi::PyObject) -> *mut ffi::PyObject {
+/// Runs a deferred step.
+fn notified(this: *mut ffi::PyObject, notice: Notice) -> *mut ffi::PyObject {
     method(this, |py, tls, cx| {
-        // SAFETY: an argument is alive for the call.
-        let notice = unsafe { Bound::from_borrowed_ptr(py, notice) };
-        tls.notified(cx, notice_from_number(&notice)?)?;
+        tls.notified(cx, notice)?;
         none(py)
     })
+}
+
+extern "C" fn do_read(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    notified(this, Notice::ContinueReading)
+}
+
+extern "C" fn check_handshake_timeout(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    notified(this, Notice::HandshakeTimeout)
+}
+
+extern "C" fn check_shutdown_timeout(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    notified(this, Notice::ShutdownTimeout)
+}
+
+extern "C" fn close_lower(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    notified(this, Notice::CloseLower)
 }
 
 extern "C" fn state(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {

@@ -3,7 +3,6 @@
 use super::kind::{Kind, method};
 use super::machine::{Machine, Reading, Writing};
 use super::marks::marks_from;
-use super::notice_from_number;
 use crate::fastcall::{self, Args};
 use crate::obj::Obj;
 use mainspring::transport::{Notice, WaterMarks};
@@ -21,7 +20,12 @@ pub fn table<K: Kind>() -> Vec<ffi::PyMethodDef> {
         ),
         fastcall::method_one(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
         fastcall::method_noargs(c"get_protocol", get_protocol::<K>, c"The current protocol."),
-        fastcall::method_one(c"_notified", notified::<K>, c"Run a deferred step; scheduled by the engine."),
+        fastcall::method_noargs(c"_add_reader", add_reader::<K>, c"Begin to read; scheduled by the engine."),
+        fastcall::method_one(
+            c"_call_connection_lost",
+            call_connection_lost::<K>,
+            c"Tell the protocol, and close the descriptor; scheduled by the engine, which knows what to tell.",
+        ),
         fastcall::method_one(
             c"_force_close",
             force_close::<K>,
@@ -191,15 +195,20 @@ extern "C" fn get_protocol<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObj
     })
 }
 
-extern "C" fn notified<K: Kind>(this: *mut ffi::PyObject, notice: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn add_reader<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, cx| {
-        // SAFETY: an argument is alive for the call.
-        let notice = unsafe { Bound::from_borrowed_ptr(py, notice) };
-        let notice = notice_from_number(&notice)?;
-        if notice == Notice::StartReading {
-            open.contexts.keep(py, &open.contexts.reading)?;
-        }
-        let result = open.machine.notified(cx, notice);
+        open.contexts.keep(py, &open.contexts.reading)?;
+        open.machine.notified(cx, Notice::StartReading)?;
+        none(py)
+    })
+}
+
+extern "C" fn call_connection_lost<K: Kind>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        let result = open.machine.notified(cx, Notice::ConnectionLost);
         open.forget_contexts_at_the_end();
         result?;
         none(py)

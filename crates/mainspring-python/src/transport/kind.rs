@@ -16,6 +16,7 @@ use mainspring::transport::Cx;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use std::cell::OnceCell;
 
 /// What an object has once a loop has opened it.
@@ -167,10 +168,14 @@ pub fn context_for_steps<K: Kind>(data: &K) -> *mut ffi::PyObject {
     data.opened().get().map_or(std::ptr::null_mut(), |open| open.contexts.for_steps())
 }
 
-/// The protocol's `connection_made`, bound.
-pub fn connection_made_callback<'py, K: Kind>(py: Python<'py>, data: &K) -> PyResult<Bound<'py, PyAny>> {
+/// A method of the protocol's, bound.
+pub fn protocols_own<'py, K: Kind>(
+    py: Python<'py>,
+    data: &K,
+    name: &Py<PyString>,
+) -> PyResult<Bound<'py, PyAny>> {
     with_open(py, data, |open, _| match K::protocol(&open.machine).protocol() {
-        Some(protocol) => protocol.bind(py).getattr(&names(py)?.connection_made),
+        Some(protocol) => protocol.bind(py).getattr(name),
         None => Err(PyRuntimeError::new_err("the transport has no protocol")),
     })
 }

@@ -19,8 +19,8 @@ use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use accepted::Accepted;
 use kind::{Kind, Open};
-use mainspring::transport::{Cx, Notice, Stream, Upper};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use mainspring::transport::{Cx, Stream, Upper};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -159,30 +159,6 @@ fn tell_server(
     } else {
         server.call_method0(method).map(drop)
     }
-}
-
-const NOTICES: [Notice; 9] = [
-    Notice::ConnectionMade,
-    Notice::StartReading,
-    Notice::EofReceived,
-    Notice::ConnectionLost,
-    Notice::ResumeAccepting,
-    Notice::ContinueReading,
-    Notice::HandshakeTimeout,
-    Notice::ShutdownTimeout,
-    Notice::CloseLower,
-];
-
-/// A notice as the argument of `_notified`.
-pub fn notice_number<'py>(py: Python<'py>, notice: Notice) -> PyResult<Bound<'py, PyAny>> {
-    let number = NOTICES.iter().position(|known| *known == notice).unwrap_or_default();
-    Ok(number.into_pyobject(py)?.into_any())
-}
-
-/// The notice of a `_notified` argument.
-pub fn notice_from_number(number: &Bound<'_, PyAny>) -> PyResult<Notice> {
-    let number: usize = number.extract()?;
-    NOTICES.get(number).copied().ok_or_else(|| PyValueError::new_err("unknown notice"))
 }
 
 /// `open_stream(transport, loop, sock, protocol, server, context)`: ties a new transport object to a connected socket.

@@ -3,7 +3,7 @@
 //! The descriptor has one owner, the channel. It is registered with the kernel exactly while something is wanted of it,
 //! and closed after the one `connection_lost` has run: until then its number cannot be given to somebody else.
 
-use super::{Cx, Notice, TransportHost, Upper};
+use super::{Cx, TransportHost, Upper};
 use crate::engine::Registration;
 use crate::poller::Interest;
 use std::cell::{Cell, RefCell};
@@ -113,9 +113,13 @@ impl<H: TransportHost> Endpoint<H> {
 
     /// Schedules the one `connection_lost`, which will be told `error`.
     pub fn lose(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
-        if self.mark_lost(error) {
-            cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionLost)?);
+        // Before the face is asked, which may come back here.
+        if self.lost.replace(true) {
+            return Ok(());
         }
+        let call = cx.host().lost_notice(cx.this, error.as_ref());
+        self.failure.set(error.map(Box::new));
+        cx.engine.call_soon(call?);
         Ok(())
     }
 

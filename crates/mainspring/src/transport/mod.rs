@@ -219,6 +219,16 @@ pub trait TransportHost: Host {
     /// A call that will [`Stream::notified`] (or [`Listener::notified`]) this source of `notice`.
     fn notice(&self, source: &Self::Source, notice: Notice) -> Result<Self::Call, Self::Error>;
 
+    /// The call for [`Notice::ConnectionLost`], for a face whose calls show what the connection was lost by. The
+    /// protocol is told the error itself, whatever becomes of this.
+    fn lost_notice(
+        &self,
+        source: &Self::Source,
+        _error: Option<&Self::Error>,
+    ) -> Result<Self::Call, Self::Error> {
+        self.notice(source, Notice::ConnectionLost)
+    }
+
     /// Something went wrong on a transport that goes on living: tells the exception handler. A failure that
     /// has to end the loop comes back.
     fn report(&self, source: &Self::Source, error: Self::Error, message: &str) -> Result<(), Self::Error>;

@@ -1,0 +1,210 @@
+"""What is said of a protocol whose callbacks are slow or fail: the names are those that asyncio gives its steps."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+
+import peers
+import pytest
+from endpoints import Datagrams, endpoint
+
+# More than any callback takes.
+LONG = 1000.0
+
+
+@pytest.fixture
+def warnings(caplog):
+    """The warnings of asyncio's logger."""
+    caplog.set_level(logging.WARNING, logger="asyncio")
+    yield lambda: [record.getMessage() for record in caplog.records if record.name == "asyncio"]
+    caplog.clear()
+
+
+@pytest.fixture
+def debugged(loop):
+    loop.set_debug(True)
+    loop.slow_callback_duration = LONG
+    return loop
+
+
+def slow_in(callback, base=peers.Recorder):
+    """A protocol factory: from when ``callback`` is called on, everything that ends counts as slow."""
+
+    class Slow(base):
+        def note(self, name, *rest):
+            if name == callback:
+                asyncio.get_running_loop().slow_callback_duration = 0.0
+            super().note(name, *rest)
+
+    return Slow
+
+
+def failing_in(callback, base=peers.Recorder):
+    """A protocol factory whose ``callback`` raises."""
+
+    class Fails(base):
+        def note(self, name, *rest):
+            super().note(name, *rest)
+            if name == callback:
+                raise LookupError(callback)
+
+    return Fails
+
+
+@pytest.mark.parametrize(
+    ("callback", "step"),
+    [
+        ("connection_made", "Recorder.connection_made(<"),
+        ("data_received", "Transport._read_ready()"),
+        ("eof_received", "Transport._read_ready()"),
+        ("resume_writing", "Transport._write_ready()"),
+        ("connection_lost", "Transport._call_connection_lost(None)"),
+    ],
+)
+def test_a_slow_callback_of_a_stream_is_named_as_the_step_it_was_called_in(
+    run, debugged, warnings, callback, step
+):
+    async def main():
+        async with peers.connected_to_socket(slow_in(callback)) as (protocol, peer):
+            peer.sendall(b"data")
+            await protocol.until_received(4)
+            written = peers.fill(protocol.transport)
+            await peers.in_thread(peers.read_exactly, peer, written)
+            await protocol.until(lambda: protocol.count("resume_writing") > 0)
+            peer.close()
+            await protocol.until_lost()
+
+    run(main())
+    first = warnings()[0]
+    assert first.startswith("Executing <Handle ") and step in first
+    assert " took 0." in first and first.endswith(" seconds")
+
+
+@pytest.mark.parametrize(
+    ("callback", "step"),
+    [
+        ("connection_made", "Recorder.connection_made(<"),
+        ("datagram_received", "Transport._read_ready()"),
+        ("connection_lost", "Transport._call_connection_lost(None)"),
+    ],
+)
+def test_a_slow_callback_of_an_endpoint_is_named(run, debugged, warnings, callback, step):
+    async def main():
+        factory = slow_in(callback, Datagrams)
+        async with endpoint(factory, local_addr=("127.0.0.1", 0)) as protocol:
+            protocol.transport.sendto(b"to myself", protocol.address)
+            await protocol.until_datagrams(1)
+
+    run(main())
+    assert step in warnings()[0]
+
+
+@pytest.mark.parametrize(
+    ("callback", "step"),
+    [
+        ("connection_made", "Recorder.connection_made(<"),
+        ("data_received", "Transport._read_ready()"),
+        ("eof_received", "Recorder.eof_received()"),
+        ("connection_lost", "Transport._call_connection_lost(None)"),
+    ],
+)
+def test_a_slow_callback_of_a_pipe_is_named(run, debugged, warnings, callback, step):
+    async def main():
+        read_end, write_end = os.pipe()
+        pipe = os.fdopen(read_end, "rb", 0)
+        _, protocol = await debugged.connect_read_pipe(slow_in(callback), pipe)
+        os.write(write_end, b"data")
+        await protocol.until_received(4)
+        os.close(write_end)
+        await protocol.until_lost()
+
+    run(main())
+    assert step in warnings()[0]
+
+
+def test_a_slow_protocol_factory_of_a_server_is_named(run, debugged, warnings):
+    def slow_factory():
+        debugged.slow_callback_duration = 0.0
+        return peers.Recorder()
+
+    async def main():
+        async with peers.connected(server_factory=slow_factory):
+            pass
+
+    run(main())
+    # A task in asyncio.
+    assert "_accept_connection" in warnings()[0]
+
+
+def test_nothing_is_said_of_slow_io_outside_of_debug_mode(loop, run, warnings):
+    loop.set_debug(False)
+    loop.slow_callback_duration = 0.0
+
+    async def main():
+        async with peers.connected() as (client, server):
+            client.transport.write(b"data")
+            await server.until_received(4)
+
+    run(main())
+    assert warnings() == []
+
+
+@pytest.mark.parametrize("error", [None, OSError("torn")], ids=["close", "error"])
+def test_a_connection_lost_that_fails_is_reported_with_what_it_was_told(run, debugged, error):
+    async def main():
+        async with peers.connected_to_socket(failing_in("connection_lost")) as (protocol, _):
+            protocol.transport._force_close(error)
+            assert await protocol.until_lost() is error
+            await asyncio.sleep(0)
+
+    run(main())
+    report = debugged.reports.pop()
+    assert report["message"].startswith("Exception in callback ")
+    assert report["message"].endswith(f"Transport._call_connection_lost({error!r})")
+    assert f"Transport._call_connection_lost({error!r})" in repr(report["handle"])
+    assert str(report["exception"]) == str(LookupError("connection_lost"))
+
+
+def test_an_end_of_a_pipe_that_fails_is_reported_by_the_protocols_name(run, loop):
+    async def main():
+        read_end, write_end = os.pipe()
+        _, protocol = await loop.connect_read_pipe(failing_in("eof_received"), os.fdopen(read_end, "rb", 0))
+        os.close(write_end)
+        await protocol.until_lost()
+
+    run(main())
+    assert loop.reports.pop()["message"].endswith("Recorder.eof_received()")
+
+
+def test_the_end_of_a_pipe_is_told_to_the_protocol_that_it_had_then(run, loop):
+    async def main():
+        read_end, write_end = os.pipe()
+        _, protocol = await loop.connect_read_pipe(peers.Recorder, os.fdopen(read_end, "rb", 0))
+        successor = peers.Recorder()
+        loop.call_soon(os.close, write_end)
+        while not protocol.transport.is_closing():
+            await asyncio.sleep(0)
+        if not protocol.count("eof_received"):
+            protocol.transport.set_protocol(successor)
+        await successor.until_lost()
+        assert protocol.names == ["connection_made", "eof_received"]
+
+    run(main())
+
+
+def test_in_debug_mode_a_connection_lost_that_fails_says_who_closed_the_transport(run, debugged):
+    async def main():
+        async with peers.connected_to_socket(failing_in("connection_lost")) as (protocol, _):
+            line = sys._getframe().f_lineno + 1
+            protocol.transport.close()
+            await protocol.until_lost()
+            await asyncio.sleep(0)
+            return line
+
+    line = run(main())
+    report = debugged.reports.pop()
+    assert (__file__, line) in [(frame.filename, frame.lineno) for frame in report["source_traceback"]]
+    assert " created at " in repr(report["handle"])
