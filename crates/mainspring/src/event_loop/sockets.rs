@@ -7,8 +7,10 @@
 use super::{Core, EventLoop};
 use crate::engine::{Direction, READ_SIZE};
 use crate::host::Watch;
+use crate::net::connect_socket;
 use crate::poller::{Key, PeerAddress};
 use crate::socket_ops::{Pending, Ready};
+use socket2::SockRef;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
@@ -120,6 +122,33 @@ impl EventLoop {
             }
         }
         Ok(())
+    }
+
+    /// Connects `socket`, for those who have options to set before that. It has to be non-blocking: else this blocks the
+    /// loop. [`TcpStream::from_std`](crate::net::TcpStream::from_std) makes a stream of it.
+    ///
+    /// Cancel safety: given up, the socket goes on connecting; to close it ends that.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpListener, TcpStream};
+    /// use socket2::{Domain, Socket, Type};
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    /// socket.set_nonblocking(true)?;
+    /// socket.set_recv_buffer_size(1 << 20)?;
+    /// mainspring::EventLoop::current().sock_connect(&socket, listener.local_addr()).await?;
+    /// let stream = TcpStream::from_std(socket.into())?;
+    /// assert_eq!(stream.peer_addr(), Some(listener.local_addr()));
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "TcpSocket")]
+    pub async fn sock_connect(&self, socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
+        self.core().check_open()?;
+        connect_socket(self.core(), &SockRef::from(socket), address).await
     }
 
     /// Accepts a connection, which is non-blocking. The listener has to be as well: else this blocks the loop when

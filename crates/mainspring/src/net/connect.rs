@@ -222,13 +222,17 @@ async fn connect_to(
     if let Some(from) = from {
         bind(&socket, family, from)?;
     }
-    match socket.connect(&address.into()) {
-        Ok(()) => return Ok(socket.into()),
-        Err(error) if is_under_way(&error) => {}
-        Err(error) => return Err(error),
-    }
-    connected(core, &socket).await?;
+    connect_socket(core, &socket, address).await?;
     Ok(socket.into())
+}
+
+/// Connects a socket, which does not block.
+pub(crate) async fn connect_socket(core: &Rc<Core>, socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    match socket.connect(&address.into()) {
+        Ok(()) => Ok(()),
+        Err(error) if is_under_way(&error) => connected(core, socket).await,
+        Err(error) => Err(error),
+    }
 }
 
 /// Waits until a connection that is under way stands.

@@ -57,7 +57,7 @@ mod unix_datagram;
 mod unix_listener;
 mod unix_stream;
 
-pub(crate) use connect::connect;
+pub(crate) use connect::{connect, connect_socket};
 
 pub use address::{Address, ToAddress};
 pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};

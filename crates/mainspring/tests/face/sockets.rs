@@ -1,7 +1,8 @@
 //! `sock_recv` and its kin, on sockets that the program owns.
 
 use crate::support::{new_loop, on_every_backend, run_on, run_one_pass};
-use mainspring::{EventLoop, sleep, spawn, timeout};
+use mainspring::{EventLoop, net, sleep, spawn, timeout};
+use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -130,4 +131,28 @@ fn what_cannot_be_watched_is_refused_and_so_is_a_second_one_who_waits() {
     let (reader, _writer) = io::pipe().unwrap();
     let closed = new_loop().run_until_complete(event_loop.readable(&reader)).unwrap().unwrap_err();
     assert_eq!(closed.to_string(), "the event loop is closed");
+}
+
+#[test]
+fn a_socket_of_the_programs_own_is_connected_and_becomes_a_stream() {
+    on_every_backend(async |event_loop: EventLoop| {
+        let listener = net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr();
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        event_loop.sock_connect(&socket, address).await.unwrap();
+        let stream = net::TcpStream::from_std(socket.into()).unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        stream.write_all(b"hello").await.unwrap();
+        assert_eq!(accepted.read_exactly(5).await.unwrap(), b"hello");
+
+        // Nobody listens there any more.
+        drop(listener);
+        let watched = event_loop.metrics().descriptors;
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let refused = event_loop.sock_connect(&socket, address).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(event_loop.metrics().descriptors, watched, "what was refused is not watched");
+    });
 }
