@@ -6,7 +6,8 @@
 use mainspring::process::{Child, Command, ExitStatus, Stdio};
 use mainspring::signal::{SignalKind, signal};
 use mainspring::sync::Event;
-use mainspring::{Either, EventLoop, select, sleep, spawn, timeout};
+use mainspring::time::now;
+use mainspring::{Either, select, sleep, spawn, timeout};
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -46,12 +47,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn keep_running(script: String, stop: Rc<Event>) {
     let mut pause = FIRST_PAUSE;
     while !stop.is_set() {
-        let started = EventLoop::current().time();
+        let started = now();
         match run_once(&script, &stop).await {
             Ok(status) => println!("`{script}` has ended: {status}"),
             Err(error) => println!("`{script}` cannot be run: {error}"),
         }
-        if EventLoop::current().time().saturating_duration_since(started) >= LONG_ENOUGH {
+        if now() - started >= LONG_ENOUGH {
             pause = FIRST_PAUSE;
         }
         select(sleep(pause), stop.wait()).await;

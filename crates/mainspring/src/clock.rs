@@ -3,6 +3,7 @@
 //! Every deadline in the engine is a `Time`, and only the loop's own clock may be compared with it: a timer
 //! is never early *by that clock*. The monotonic clock is the default; `testing::VirtualClock` jumps.
 
+use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
 /// A point in time on the loop's clock: nanoseconds since that clock's origin.
@@ -17,6 +18,10 @@ use std::time::Duration;
 /// assert_eq!(later.saturating_duration_since(start), Duration::from_micros(2));
 /// assert_eq!(start.saturating_duration_since(later), Duration::ZERO);
 /// assert_eq!(start.saturating_add(Duration::MAX), Time::NEVER);
+///
+/// // The same in signs.
+/// assert_eq!(start + Duration::from_micros(2), later);
+/// assert_eq!(later - start, Duration::from_micros(2));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
@@ -46,6 +51,31 @@ impl Time {
     /// How long after `earlier` this is; zero if it is not after it.
     pub const fn saturating_duration_since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// As [`saturating_add`](Time::saturating_add).
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, delay: Duration) -> Time {
+        self.saturating_add(delay)
+    }
+}
+
+/// As [`saturating_add`](Time::saturating_add).
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, delay: Duration) {
+        *self = *self + delay;
+    }
+}
+
+/// As [`saturating_duration_since`](Time::saturating_duration_since).
+impl Sub for Time {
+    type Output = Duration;
+
+    fn sub(self, earlier: Time) -> Duration {
+        self.saturating_duration_since(earlier)
     }
 }
 
