@@ -6,7 +6,7 @@
 use crate::fastcall::{self, Args, enter};
 use crate::names::{Names, names};
 use crate::obj::Obj;
-use crate::scheduling::native;
+use crate::request::{Request, loop_method};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -18,11 +18,7 @@ pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
         class,
         vec![
             fastcall::method_noargs(c"create_future", create_future, c"A Future that belongs to the loop."),
-            fastcall::method(
-                c"create_task",
-                create_task,
-                c"Schedule the execution of a coroutine; the Task it becomes.",
-            ),
+            loop_method!(create_task, c"Schedule the execution of a coroutine; the Task it becomes."),
         ],
     )
 }
@@ -41,45 +37,34 @@ extern "C" fn create_future(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> 
     })
 }
 
-extern "C" fn create_task(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        let names = names(py)?;
-        // SAFETY: called by the interpreter as a method of the class.
-        let (native, args) = unsafe { (native(py, this), Args::new("create_task", args, count, kwnames)) };
-        let asyncios_own = names.base_event_loop.bind(py).getattr(&names.create_task)?;
-        // SAFETY: a live object.
-        let factory = || unsafe { Borrowed::from_ptr(py, this) }.getattr(&names._task_factory);
-        let would_only_call_task =
-            asyncios_own.is(&names.base_create_task) && !native.is_debug() && factory()?.is_none();
-        let keywords = if would_only_call_task { plain_keywords(names, &args) } else { None };
-        let task = if let Some(keywords) = keywords {
-            native.check_closed()?;
-            let task_class = names.tasks.bind(py).getattr(intern!(py, "Task"))?;
-            // The coroutine, up to two values, the loop.
-            let mut arguments = [this; 4];
-            arguments.iter_mut().zip(args.all()).for_each(|(place, given)| *place = given);
-            // SAFETY: one positional argument, and one for each name in `keywords`, the last of which is `loop`.
-            unsafe { ffi::PyObject_Vectorcall(task_class.as_ptr(), arguments.as_ptr(), 1, keywords.as_ptr()) }
-        } else {
-            let arguments: Vec<_> = std::iter::once(this).chain(args.all()).collect();
-            // SAFETY: `self` before what the interpreter passed.
-            unsafe {
-                ffi::PyObject_Vectorcall(
-                    asyncios_own.as_ptr(),
-                    arguments.as_ptr(),
-                    count as usize + 1,
-                    kwnames,
-                )
-            }
-        };
-        // SAFETY: a new reference, or null and an exception.
-        unsafe { Obj::from_call(py, task) }.map(Obj::into_ptr)
-    })
+#[inline(always)]
+fn create_task(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
+    let names = names(py)?;
+    let Request { native, this, args } = request;
+    let asyncios_own = names.base_event_loop.bind(py).getattr(&names.create_task)?;
+    // SAFETY: a live object.
+    let factory = || unsafe { Borrowed::from_ptr(py, *this) }.getattr(&names._task_factory);
+    let would_only_call_task =
+        asyncios_own.is(&names.base_create_task) && !native.is_debug() && factory()?.is_none();
+    let keywords = if would_only_call_task { plain_keywords(names, args) } else { None };
+    let task = if let Some(keywords) = keywords {
+        native.check_closed()?;
+        let task_class = names.tasks.bind(py).getattr(intern!(py, "Task"))?;
+        // The coroutine, up to two values, the loop.
+        let mut arguments = [*this; 4];
+        arguments.iter_mut().zip(args.all()).for_each(|(place, given)| *place = given);
+        // SAFETY: one positional argument, and one for each name in `keywords`, the last of which is `loop`.
+        unsafe { ffi::PyObject_Vectorcall(task_class.as_ptr(), arguments.as_ptr(), 1, keywords.as_ptr()) }
+    } else {
+        let arguments: Vec<_> = std::iter::once(*this).chain(args.all()).collect();
+        let count = args.positional_count() + 1;
+        // SAFETY: `self` before what the interpreter passed.
+        unsafe {
+            ffi::PyObject_Vectorcall(asyncios_own.as_ptr(), arguments.as_ptr(), count, args.keyword_names())
+        }
+    };
+    // SAFETY: a new reference, or null and an exception.
+    unsafe { Obj::from_call(py, task) }
 }
 
 /// The names of the keywords and of `loop`, if there are one positional argument and no keywords but those that `Task`

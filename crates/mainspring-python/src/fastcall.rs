@@ -89,6 +89,16 @@ impl<'a> Args<'a> {
         self.positional.len()
     }
 
+    /// The method that was called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The names of those that were given by name, as the interpreter passed them: a tuple, or null.
+    pub fn keyword_names(&self) -> *mut ffi::PyObject {
+        self.kwnames
+    }
+
     /// The name of one that was given by name.
     pub fn keyword_name(&self, index: usize) -> Option<*mut ffi::PyObject> {
         // SAFETY: there are as many names as values.

@@ -14,6 +14,7 @@
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
 //! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
 //! | `creating.rs` | `create_task`, `create_future` |
+//! | `request.rs` | what the entry points of both begin with |
 //! | `socket_ops/` | the `sock_*` coroutines |
 //! | `channel.rs`, `protocol.rs`, `transport/`, `listener.rs` | streams and servers, and what all transport objects share |
 //! | `pipe/`, `child.rs` | pipes, and the end of child processes |
@@ -43,6 +44,7 @@ mod obj;
 mod overrides;
 mod pipe;
 mod protocol;
+mod request;
 mod scheduling;
 mod socket_ops;
 mod source;

@@ -1,11 +1,11 @@
 //! `call_soon`, `call_later`, `call_at`, `call_soon_threadsafe`, `time`, `get_debug`: what every asyncio program
 //! calls all the time, without anything between the interpreter and the engine.
 
-use crate::fastcall::{self, Args, enter};
+use crate::fastcall::{self, enter};
 use crate::handle::{self, CallParts};
-use crate::loop_object::NativeLoop;
 use crate::names::names;
 use crate::obj::Obj;
+use crate::request::{Request, loop_method, native};
 use mainspring::clock::Time;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -17,25 +17,15 @@ pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
     fastcall::add_methods(
         class,
         vec![
-            fastcall::method(
-                c"call_soon",
-                call_soon,
-                c"Arrange for a callback to be called as soon as possible.",
-            ),
-            fastcall::method(
-                c"call_soon_threadsafe",
+            loop_method!(call_soon, c"Arrange for a callback to be called as soon as possible."),
+            loop_method!(
                 call_soon_threadsafe,
-                c"Like call_soon(), but thread-safe: wakes the loop if it sleeps.",
+                c"Like call_soon(), but thread-safe: wakes the loop if it sleeps."
             ),
-            fastcall::method(
-                c"call_later",
-                call_later,
-                c"Arrange for a callback to be called after a delay, in seconds.",
-            ),
-            fastcall::method(
-                c"call_at",
+            loop_method!(call_later, c"Arrange for a callback to be called after a delay, in seconds."),
+            loop_method!(
                 call_at,
-                c"Like call_later(), but with an absolute time, as the loop's time() tells it.",
+                c"Like call_later(), but with an absolute time, as the loop's time() tells it."
             ),
             fastcall::method_noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
             fastcall::method_noargs(c"get_debug", get_debug, c"Whether debug mode is on."),
@@ -44,43 +34,7 @@ pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
     )
 }
 
-/// The native part of the `self` that the interpreter passes to a method of the class.
-///
-/// # Safety
-/// `this` is such a `self`: the method descriptor has checked its type.
-pub unsafe fn native<'a>(py: Python<'a>, this: *mut ffi::PyObject) -> &'a NativeLoop {
-    // SAFETY: the caller's promise; the class is frozen, and the caller of the method keeps `this` alive.
-    unsafe {
-        let object = Borrowed::from_ptr(py, this);
-        &*std::ptr::from_ref(object.cast_unchecked::<NativeLoop>().get())
-    }
-}
-
-/// One call of a method below, as the interpreter made it.
-struct Request<'a> {
-    method: &'static str,
-    native: &'a NativeLoop,
-    this: *mut ffi::PyObject,
-    args: Args<'a>,
-}
-
-impl<'a> Request<'a> {
-    /// # Safety
-    /// The arguments are those that the interpreter called a method of the class with, and live until it returns.
-    unsafe fn new(
-        py: Python<'a>,
-        method: &'static str,
-        this: *mut ffi::PyObject,
-        args: *const *mut ffi::PyObject,
-        count: ffi::Py_ssize_t,
-        kwnames: *mut ffi::PyObject,
-    ) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Request { method, native: native(py, this), this, args: Args::new(method, args, count, kwnames) }
-        }
-    }
-
+impl Request<'_> {
     /// The handle of the call that is asked for, made by `make`; in debug mode, after asyncio's checks.
     fn handle(
         &self,
@@ -108,7 +62,7 @@ impl<'a> Request<'a> {
         if is_from_the_loop {
             event_loop.call_method0(&names._check_thread)?;
         }
-        event_loop.call_method1(&names._check_callback, (callback, self.method))?;
+        event_loop.call_method1(&names._check_callback, (callback, self.args.name()))?;
         Ok(names.reports.bind(py).call_method0(&names.source_traceback)?.into())
     }
 
@@ -119,7 +73,7 @@ impl<'a> Request<'a> {
         delay: *mut ffi::PyObject,
         callback: *mut ffi::PyObject,
         args: &[*mut ffi::PyObject],
-    ) -> PyResult<*mut ffi::PyObject> {
+    ) -> PyResult<Obj> {
         let context = self.args.keyword(py, names(py)?.context.as_ptr())?;
         // SAFETY: live objects: the `self` and arguments of the method that was called.
         let bound = |object: *mut ffi::PyObject| unsafe { Bound::from_borrowed_ptr(py, object) };
@@ -134,7 +88,7 @@ impl<'a> Request<'a> {
         if !context.is_null() {
             keywords.set_item(&names(py)?.context, bound(context))?;
         }
-        Ok(event_loop.call_method("call_at", args, Some(&keywords))?.into_ptr())
+        Ok(event_loop.call_method("call_at", args, Some(&keywords))?.into())
     }
 
     /// Schedules a call for `when`, which has to be a number.
@@ -144,7 +98,7 @@ impl<'a> Request<'a> {
         when: &Obj,
         callback: *mut ffi::PyObject,
         args: &[*mut ffi::PyObject],
-    ) -> PyResult<*mut ffi::PyObject> {
+    ) -> PyResult<Obj> {
         // SAFETY: a live object.
         let deadline = unsafe { ffi::PyFloat_AsDouble(when.as_ptr()) };
         if deadline == -1.0
@@ -158,99 +112,66 @@ impl<'a> Request<'a> {
         let key = self.native.engine().call_at(point_in_time(deadline), timer.clone());
         // SAFETY: the timer was made above.
         unsafe { handle::set_timer_key(py, &timer, key)? };
-        Ok(timer.into_ptr())
+        Ok(timer)
     }
 }
 
-extern "C" fn call_soon(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: called by the interpreter as a method of the class.
-        let request = unsafe { Request::new(py, "call_soon", this, args, count, kwnames) };
-        let ([callback], rest) = request.args.split(["callback"])?;
-        // SAFETY: the pointers are arguments of this call, alive until it returns.
-        let handle =
-            request.handle(py, callback, rest, true, |call| unsafe { handle::new_handle(py, call) })?;
-        request.native.engine().call_soon(handle.clone());
-        Ok(handle.into_ptr())
-    })
+#[inline(always)]
+fn call_soon(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
+    let ([callback], rest) = request.args.split(["callback"])?;
+    // SAFETY: the pointers are arguments of this call, alive until it returns.
+    let handle = request.handle(py, callback, rest, true, |call| unsafe { handle::new_handle(py, call) })?;
+    request.native.engine().call_soon(handle.clone());
+    Ok(handle)
 }
 
-extern "C" fn call_soon_threadsafe(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: called by the interpreter as a method of the class.
-        let request = unsafe { Request::new(py, "call_soon_threadsafe", this, args, count, kwnames) };
-        let ([callback], rest) = request.args.split(["callback"])?;
-        // SAFETY: the pointers are arguments of this call, alive until it returns.
-        let handle = request
-            .handle(py, callback, rest, false, |call| unsafe { handle::new_shared_handle(py, call) })?;
-        let native = request.native;
-        if native.runs_elsewhere() {
-            let pushed = native.engine().inbox().push(handle.clone());
-            pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
-        } else {
-            // The loop's own thread, or nobody runs it: its order is call_soon()'s.
-            native.engine().call_soon(handle.clone());
+#[inline(always)]
+fn call_soon_threadsafe(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
+    let ([callback], rest) = request.args.split(["callback"])?;
+    // SAFETY: the pointers are arguments of this call, alive until it returns.
+    let handle =
+        request.handle(py, callback, rest, false, |call| unsafe { handle::new_shared_handle(py, call) })?;
+    let native = request.native;
+    if native.runs_elsewhere() {
+        let pushed = native.engine().inbox().push(handle.clone());
+        pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
+    } else {
+        // The loop's own thread, or nobody runs it: its order is call_soon()'s.
+        native.engine().call_soon(handle.clone());
+    }
+    Ok(handle)
+}
+
+#[inline(always)]
+fn call_later(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
+    let ([delay, callback], rest) = request.args.split(["delay", "callback"])?;
+    if request.native.overrides().concern_call_later() {
+        return request.call_later_by_python(py, delay, callback, rest);
+    }
+    // SAFETY: `delay` is a live argument; the results are new references.
+    let when = unsafe {
+        if delay == ffi::Py_None() {
+            return Err(PyTypeError::new_err("delay must not be None"));
         }
-        Ok(handle.into_ptr())
-    })
+        let now = seconds(request.native.engine().now());
+        let now = Obj::from_call(py, ffi::PyFloat_FromDouble(now))?;
+        // Whatever may be added to a float is a delay, as in asyncio.
+        Obj::from_call(py, ffi::PyNumber_Add(now.as_ptr(), delay))?
+    };
+    request.schedule(py, &when, callback, rest)
 }
 
-extern "C" fn call_later(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: called by the interpreter as a method of the class.
-        let request = unsafe { Request::new(py, "call_later", this, args, count, kwnames) };
-        let ([delay, callback], rest) = request.args.split(["delay", "callback"])?;
-        if request.native.overrides().concern_call_later() {
-            return request.call_later_by_python(py, delay, callback, rest);
+#[inline(always)]
+fn call_at(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
+    let ([when, callback], rest) = request.args.split(["when", "callback"])?;
+    // SAFETY: `when` is a live argument.
+    let when = unsafe {
+        if when == ffi::Py_None() {
+            return Err(PyTypeError::new_err("when cannot be None"));
         }
-        // SAFETY: `delay` is a live argument; the results are new references.
-        let when = unsafe {
-            if delay == ffi::Py_None() {
-                return Err(PyTypeError::new_err("delay must not be None"));
-            }
-            let now = seconds(request.native.engine().now());
-            let now = Obj::from_call(py, ffi::PyFloat_FromDouble(now))?;
-            // Whatever may be added to a float is a delay, as in asyncio.
-            Obj::from_call(py, ffi::PyNumber_Add(now.as_ptr(), delay))?
-        };
-        request.schedule(py, &when, callback, rest)
-    })
-}
-
-extern "C" fn call_at(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: called by the interpreter as a method of the class.
-        let request = unsafe { Request::new(py, "call_at", this, args, count, kwnames) };
-        let ([when, callback], rest) = request.args.split(["when", "callback"])?;
-        // SAFETY: `when` is a live argument.
-        let when = unsafe {
-            if when == ffi::Py_None() {
-                return Err(PyTypeError::new_err("when cannot be None"));
-            }
-            Obj::from_borrowed(when)
-        };
-        request.schedule(py, &when, callback, rest)
-    })
+        Obj::from_borrowed(when)
+    };
+    request.schedule(py, &when, callback, rest)
 }
 
 extern "C" fn time(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
