@@ -14,6 +14,7 @@ import contextlib
 import gc
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import textwrap
@@ -132,6 +133,16 @@ def run_pass(loop):
         loop.run_forever()
 
     return one_pass
+
+
+@pytest.fixture
+def pair():
+    """Two sockets, connected with each other, that do not block."""
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setblocking(False)
+    with ours, theirs:
+        yield ours, theirs
 
 
 @pytest.fixture

@@ -1,0 +1,317 @@
+"""Which descriptors add_reader and add_writer watch: of what kind, closed, used again under the same number, refused."""
+
+import asyncio
+import os
+import socket
+import tempfile
+
+import pytest
+
+
+@pytest.fixture
+def pipe():
+    ends = list(os.pipe())
+    yield ends
+    for fd in ends:
+        try:
+            os.close(fd)
+        except OSError:
+            pass  # closed by the test
+
+
+@pytest.mark.parametrize("kind", ["number", "socket", "fileno"])
+def test_descriptors_and_objects_with_a_fileno_are_the_same(loop, run_forever, pair, kind):
+    ours, theirs = pair
+
+    class File:
+        def fileno(self):
+            return ours.fileno()
+
+    file = {"number": ours.fileno(), "socket": ours, "fileno": File()}[kind]
+    loop.add_reader(file, loop.stop)
+    theirs.send(b"x")
+    run_forever()
+    assert loop.remove_reader(ours.fileno()) is True
+    assert loop.remove_reader(file) is False
+
+
+def test_a_number_that_is_reused_belongs_to_the_new_owner(loop, run_forever):
+    called = []
+    ours, theirs = socket.socketpair()
+    number = ours.fileno()
+    loop.add_reader(number, called.append, "old")
+    assert loop.remove_reader(number) is True
+    ours.close(), theirs.close()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        if ours.fileno() != number:
+            os.dup2(ours.fileno(), number)
+            ours.close()
+            ours = socket.socket(fileno=number)
+        with ours:
+            loop.add_reader(number, lambda: (called.append("new"), loop.stop()))
+            theirs.send(b"x")
+            run_forever()
+            assert called == ["new"]
+            assert loop.remove_reader(number) is True
+
+
+@pytest.mark.mainspring_only
+def test_a_descriptor_closed_without_a_word_can_be_watched_again_under_the_same_number(loop, run_forever):
+    # asyncio believes that it still watches the number, and never calls the new reader.
+    called = []
+    ours, theirs = socket.socketpair()
+    number = ours.fileno()
+    loop.add_reader(number, called.append, "old")
+    ours.close(), theirs.close()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        if ours.fileno() != number:
+            os.dup2(ours.fileno(), number)
+            ours.close()
+            ours = socket.socket(fileno=number)
+        with ours:
+            loop.add_reader(number, lambda: (called.append("new"), loop.stop()))
+            theirs.send(b"x")
+            run_forever()
+            assert called == ["new"]
+            assert loop.remove_reader(number) is True
+
+
+def test_removing_a_reader_after_its_socket_closed(loop, run_pass):
+    ours, theirs = socket.socketpair()
+    number = ours.fileno()
+    loop.add_reader(number, print)
+    ours.close(), theirs.close()
+    assert loop.remove_reader(number) is True
+    assert loop.remove_reader(number) is False
+    run_pass()
+
+
+@pytest.mark.parametrize("method", ["add_reader", "add_writer"])
+@pytest.mark.parametrize(
+    "wrong",
+    [-1, -(2**31), 2**31, 2**63, 2**70, None, "0", 1.5, object(), b"", [], (1,)],
+    ids=lambda value: type(value).__name__ + (repr(value)[:8] if isinstance(value, int) else ""),
+)
+def test_what_is_no_descriptor_is_refused_as_asyncio_refuses_it(loop_factory, method, wrong):
+    theirs = asyncio.SelectorEventLoop()
+    try:
+        with pytest.raises(Exception) as expected:  # noqa: B017
+            getattr(theirs, method)(wrong, print)
+    finally:
+        theirs.close()
+    with pytest.raises(expected.type):
+        getattr(loop_factory(), method)(wrong, print)
+
+
+@pytest.mark.parametrize("method", ["remove_reader", "remove_writer"])
+@pytest.mark.parametrize("wrong", [-1, None, "0", 1.5, object()], ids=lambda value: type(value).__name__)
+def test_removing_what_is_no_descriptor_is_a_value_error(loop, method, wrong):
+    with pytest.raises(ValueError):
+        getattr(loop, method)(wrong)
+
+
+def test_removing_a_number_that_was_never_watched_is_no_error(loop):
+    assert loop.remove_reader(12345) is False
+    assert loop.remove_writer(12345) is False
+
+
+def test_a_closed_descriptor_is_refused(loop):
+    fd = os.dup(0)
+    os.close(fd)
+    with pytest.raises(OSError) as caught:
+        loop.add_reader(fd, print)
+    assert caught.value.errno == 9
+    assert loop.remove_reader(fd) is False
+
+
+def test_a_closed_file_object_is_refused(loop):
+    ours, theirs = socket.socketpair()
+    ours.close(), theirs.close()
+    with pytest.raises(ValueError):
+        loop.add_reader(ours, print)
+    with tempfile.TemporaryFile() as file:
+        pass
+    with pytest.raises(ValueError):
+        loop.add_reader(file, print)
+
+
+def test_a_regular_file_is_refused(loop):
+    with tempfile.TemporaryFile() as file:
+        for add in (loop.add_reader, loop.add_writer):
+            with pytest.raises(PermissionError):
+                add(file, print)
+        assert loop.remove_reader(file) is False
+        assert loop.remove_writer(file) is False
+
+
+def test_an_exception_of_fileno_comes_through(loop):
+    class File:
+        def fileno(self):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        loop.add_reader(File(), print)
+
+
+def test_after_close_nothing_is_watched(loop, pair):
+    ours, _ = pair
+    loop.add_reader(ours, print)
+    loop.add_writer(ours, print)
+    loop.close()
+    for add in (loop.add_reader, loop.add_writer):
+        with pytest.raises(RuntimeError, match="Event loop is closed"):
+            add(ours, print)
+
+
+def test_pipes(loop, run_forever, pipe):
+    read_end, write_end = pipe
+    os.set_blocking(read_end, False)
+    got = []
+    loop.add_reader(read_end, lambda: (got.append(os.read(read_end, 10)), loop.stop()))
+    loop.add_writer(write_end, lambda: (os.write(write_end, b"data"), loop.remove_writer(write_end)))
+    run_forever()
+    assert got == [b"data"]
+    os.close(write_end)
+    run_forever()
+    assert got == [b"data", b""], "the end of the pipe is announced"
+    loop.remove_reader(read_end)
+
+
+def test_a_writer_hears_that_the_reading_end_is_gone(loop, run_forever, pipe):
+    read_end, write_end = pipe
+    os.set_blocking(write_end, False)
+    try:
+        while True:
+            os.write(write_end, bytes(65536))
+    except BlockingIOError:
+        pass
+    loop.add_writer(write_end, loop.stop)
+    os.close(read_end)
+    run_forever()
+    with pytest.raises(BrokenPipeError):
+        os.write(write_end, b"x")
+    loop.remove_writer(write_end)
+
+
+def test_event_descriptors(loop, run_forever, run_pass):
+    if not hasattr(os, "eventfd"):
+        pytest.skip("os.eventfd is not there")
+    fd = os.eventfd(0, os.EFD_NONBLOCK)
+    try:
+        got = []
+        loop.add_reader(fd, lambda: (got.append(os.eventfd_read(fd)), loop.stop()))
+        run_pass()
+        assert got == []
+        os.eventfd_write(fd, 3)
+        run_forever()
+        assert got == [3]
+        loop.remove_reader(fd)
+    finally:
+        os.close(fd)
+
+
+def test_a_reader_may_close_its_socket(loop, run_forever):
+    ours, theirs = socket.socketpair()
+    with theirs:
+
+        def close():
+            assert loop.remove_reader(ours) is True
+            ours.close()
+            loop.stop()
+
+        loop.add_reader(ours, close)
+        theirs.send(b"x")
+        run_forever()
+        # The loop goes on without it.
+        loop.call_soon(loop.stop)
+        run_forever()
+
+
+def test_a_reader_may_close_the_other_socket_of_the_pass_and_open_a_new_one(loop, run_forever):
+    called = []
+    first, first_peer = socket.socketpair()
+    second, second_peer = socket.socketpair()
+    made = []
+    with first_peer, second_peer:
+
+        def swap(this, other):
+            called.append("swapped")
+            loop.remove_reader(this)
+            loop.remove_reader(other)
+            other.close()
+            # Most likely with the number of the one that was closed; nothing waits to be read here.
+            made.extend(socket.socketpair())
+            for end in made:
+                loop.add_reader(end, called.append, "new")
+            loop.stop()
+
+        loop.add_reader(first, swap, first, second)
+        loop.add_reader(second, swap, second, first)
+        first_peer.send(b"x")
+        second_peer.send(b"x")
+        run_forever()
+        loop.call_soon(loop.stop)
+        run_forever()
+        assert called == ["swapped"]
+        for end in made:
+            assert loop.remove_reader(end) is True
+            end.close()
+    first.close(), second.close()
+
+
+def test_every_one_of_many_descriptors_is_announced(loop, run_forever):
+    pairs = [socket.socketpair() for _ in range(200)]
+    called = set()
+
+    def call(index):
+        called.add(index)
+        loop.remove_reader(pairs[index][0])
+        if len(called) == len(pairs):
+            loop.stop()
+
+    try:
+        for index, (ours, theirs) in enumerate(pairs):
+            loop.add_reader(ours, call, index)
+            theirs.send(b"x")
+        run_forever()
+        assert called == set(range(len(pairs)))
+    finally:
+        for ours, theirs in pairs:
+            ours.close(), theirs.close()
+
+
+def test_two_loops_may_watch_one_socket(loop_factory, pair):
+    ours, theirs = pair
+    theirs.send(b"x")
+    called = []
+    for name in ("one", "two"):
+        loop = loop_factory()
+        loop.add_reader(ours, lambda name=name, loop=loop: (called.append(name), loop.stop()))
+        loop.call_later(30, loop.stop)
+        loop.run_forever()
+        loop.remove_reader(ours)
+    assert called == ["one", "two"]
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_descriptor_of_a_transport_cannot_be_watched(loop, run, pair, paused):
+    ours, _ = pair
+
+    async def main():
+        transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
+        fd = transport.get_extra_info("socket").fileno()
+        if paused:
+            transport.pause_reading()
+        for method in (loop.add_reader, loop.add_writer):
+            with pytest.raises(RuntimeError, match="is used by transport"):
+                method(fd, print)
+        for method in (loop.remove_reader, loop.remove_writer):
+            with pytest.raises(RuntimeError, match="is used by transport"):
+                method(fd)
+        transport.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    run(main())
