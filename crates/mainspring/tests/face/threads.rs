@@ -82,7 +82,7 @@ fn halves_of_a_channel_between_threads_go_to_them() {
 fn files_and_plain_values_go_anywhere() {
     check! { send: true, sync: true;
         fs::File, fs::OpenOptions, fs::ReadDir, fs::DirEntry,
-        net::Address, net::AddrInfo, net::AddrInfoHints, net::NameInfoFlags, net::Family, net::SocketKind, net::Lookup,
+        net::Address, net::AddrInfo, net::AddrInfoHints, net::NameInfoFlags, net::Family, net::SocketKind, net::Lookup, net::UCred,
         net::ConnectOptions, net::ServerOptions, net::DatagramOptions, net::KeepAlive, net::ReadError,
         process::Command, signal::SignalKind,
         sync::AcquireError, sync::TryAcquireError, sync::ReleasedTooOften, sync::BrokenBarrierError,
@@ -115,12 +115,12 @@ fn what_hyper_is_given_goes_as_far_as_hyper_asks() {
 fn a_loop_and_what_lives_on_it_stay_on_its_thread() {
     use mainspring::context::{Context, Token};
     use mainspring::{
-        Builder, EventLoop, ExceptionContext, Future, FutureError, Handle, Runner, Sleep, Task, TaskBuilder,
-        TaskFuture, TaskGroup, TaskHandle, TimerHandle, time,
+        Builder, EventLoop, ExceptionContext, Future, FutureError, Handle, JoinSet, Runner, Sleep, Task,
+        TaskBuilder, TaskFuture, TaskGroup, TaskHandle, TimerHandle, time,
     };
     check! { send: false, sync: false;
         EventLoop, Builder, Runner, ExceptionContext, Handle, TimerHandle, Future<u8>, FutureError,
-        Task<u8>, TaskHandle, TaskBuilder, TaskFuture, TaskGroup<u8>, Context, Token<u8>,
+        Task<u8>, TaskHandle, TaskBuilder, TaskFuture, TaskGroup<u8>, JoinSet<u8>, Context, Token<u8>,
         Sleep, time::After, time::Interval, mainspring::poller::Backend,
     }
 }
