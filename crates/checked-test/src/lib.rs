@@ -1,5 +1,5 @@
 //! The attribute `#[test]` of mainspring's test programs: as the usual one, but what the test does is handed to the
-//! program's `leak_check::checked`.
+//! program's `leak_check::checked`, with what it gives back.
 //!
 //! A program says `#[macro_use] extern crate checked_test;` at its top, and every `#[test]` in it is this one.
 
@@ -11,20 +11,30 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 #[proc_macro_attribute]
 pub fn test(_: TokenStream, item: TokenStream) -> TokenStream {
     let mut item: Vec<TokenTree> = item.into_iter().collect();
-    // The body of a function is its last token.
-    if let Some(TokenTree::Group(body)) = item.last()
-        && body.delimiter() == Delimiter::Brace
+    // The body of a function is its last token. Before it is what it gives back, behind the first parentheses outside of
+    // its attributes, which are in brackets.
+    let parameters = item.iter().position(|token| is_group(token, Delimiter::Parenthesis));
+    if let Some(parameters) = parameters
+        && item.last().is_some_and(|token| is_group(token, Delimiter::Brace))
     {
-        let closure: TokenStream =
-            [tokens("move ||"), TokenTree::Group(body.clone()).into()].into_iter().collect();
-        let arguments = TokenTree::Group(Group::new(Delimiter::Parenthesis, closure)).into();
-        let call: TokenStream = [tokens("crate::leak_check::checked"), arguments].into_iter().collect();
-        item.pop();
+        let mut closure = tokens("move ||");
+        let output_and_body: Vec<TokenTree> = item.drain(parameters + 1..).collect();
+        if output_and_body.len() == 1 {
+            closure.extend(tokens("-> ()"));
+        }
+        closure.extend(output_and_body);
+        let arguments = TokenTree::Group(Group::new(Delimiter::Parenthesis, closure));
+        let mut call = tokens("crate::leak_check::checked");
+        call.extend([arguments]);
         item.push(TokenTree::Group(Group::new(Delimiter::Brace, call)));
     }
     let mut test = tokens("#[::core::prelude::v1::test]");
     test.extend(item);
     test
+}
+
+fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
+    matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
 }
 
 fn tokens(text: &str) -> TokenStream {

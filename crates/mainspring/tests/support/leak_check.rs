@@ -2,23 +2,32 @@
 //!
 //! Every test of a program that has this module and `#[macro_use] extern crate checked_test` runs in [`checked`].
 //!
-//! - **Memory.** A test has a thread of its own, and every allocation that this thread makes is marked with the test.
-//!   Whoever frees it, on whatever thread, takes it off the test's account; when the thread is gone, with its
-//!   thread-locals, the account must come to nothing. So tests run side by side and cannot disturb each other. What a test
-//!   has other threads allocate is not looked at.
+//! - **Memory.** A test has a thread of its own, and every allocation that this thread makes is marked with the test; so
+//!   is every one of the threads it starts, and of those that they start. Whoever frees it, on whatever thread, takes it off
+//!   the test's account; when the test's thread is gone, with its thread-locals, the account must come to nothing. So tests
+//!   run side by side and cannot disturb each other.
 //! - **Tasks, timers, connections** that a loop forgot are memory of the loop's thread.
 //! - **Descriptors** belong to the whole process: when the program ends, none may be open that was not when its first
 //!   test began. Tests that run alone say more: see `support::guarded`.
 //!
 //! Another thread may be about to free or close what it was given: so a test, and a program, has [`PATIENCE`] to come to
 //! nothing. A leak never does.
+//!
+//! # Whose thread is it?
+//!
+//! Threads are started in many places, and none of them asks us. But the kernel gives a new thread the timer slack of the
+//! one that makes it (see prctl(2)), and lets every thread set its own: so the number of an account is kept there, and a
+//! thread looks when it first allocates. A few microseconds more of slack than usual is nothing to a test.
 
 use mainspring::signals::{SignalPipe, install};
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::panic;
+use std::process::{ExitCode, Termination};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 use std::thread;
@@ -56,10 +65,48 @@ impl Account {
     }
 }
 
+/// Of a thread that has not allocated yet.
+const UNKNOWN: usize = usize::MAX;
+
+/// The timer slack, in nanoseconds, of a thread that allocates on nobody's account; for the others their number is added.
+const NOBODYS_SLACK: NonZeroU64 = NonZeroU64::new(60_000).unwrap();
+
 thread_local! {
     /// On whose account this thread allocates.
-    static CURRENT: Cell<usize> = const { Cell::new(NOBODY) };
+    static CURRENT: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
+
+/// The account of this thread, and of those it starts.
+fn current() -> usize {
+    let known = CURRENT.get();
+    if known != UNKNOWN {
+        return known;
+    }
+    let slack = current_timer_slack().unwrap_or(0);
+    let number = slack.checked_sub(NOBODYS_SLACK.get()).map_or(NOBODY, |number| number as usize);
+    let inherited = if number < MAX_TESTS { number } else { NOBODY };
+    CURRENT.set(inherited);
+    inherited
+}
+
+/// From here on this thread, and those it starts, allocate on this account. Gives the one before.
+fn allocate_on(account: usize) -> usize {
+    let former = current();
+    CURRENT.set(account);
+    // The kernel refuses no slack that is not zero.
+    let _ = set_current_timer_slack(Some(NOBODYS_SLACK.saturating_add(account as u64)));
+    former
+}
+
+/// A process has the slack of the thread that started it, which may have been that of a test.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn begin_process() {
+        allocate_on(NOBODY);
+    }
+    begin_process
+};
 
 #[global_allocator]
 static MARKING: Marking = Marking;
@@ -88,7 +135,7 @@ unsafe impl GlobalAlloc for Marking {
         if block.is_null() {
             return block;
         }
-        let account = CURRENT.try_with(Cell::get).unwrap_or(NOBODY);
+        let account = current();
         ACCOUNTS[account].add(1, layout.size() as isize);
         // SAFETY: the block begins with `offset` bytes for the mark, which are aligned for it.
         unsafe {
@@ -126,7 +173,12 @@ unsafe impl GlobalAlloc for Marking {
 }
 
 /// Runs a test, and checks that it leaves nothing behind.
-pub fn checked<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+pub fn checked<R: Termination>(test: impl FnOnce() -> R + Send + 'static) {
+    checked_within(PATIENCE, test);
+}
+
+/// Runs a test, and checks that it has left nothing behind when so much time has passed.
+pub fn checked_within<R: Termination>(patience: Duration, test: impl FnOnce() -> R + Send + 'static) {
     static TESTS: AtomicUsize = AtomicUsize::new(1);
     begin_program();
     let number = TESTS.fetch_add(1, Ordering::Relaxed);
@@ -137,16 +189,14 @@ pub fn checked<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> 
     }
     let name = thread::current().name().unwrap_or("a test").to_owned();
     let run = thread::Builder::new().name(name).spawn(move || {
-        CURRENT.set(number);
-        test()
+        allocate_on(number);
+        // What a test gives back is dropped here, with a word about the error if it is one.
+        test().report()
     });
     match run.unwrap().join() {
-        Ok(output) => {
-            // What the test gives lives on: only of one that gives nothing is it known what is to be freed.
-            if size_of::<R>() == 0 {
-                assert_even(number);
-            }
-            output
+        Ok(code) => {
+            assert!(code == ExitCode::SUCCESS, "the test gave back a failure");
+            assert_even(number, patience);
         }
         Err(payload) => panic::resume_unwind(payload),
     }
@@ -164,24 +214,24 @@ pub fn for_good<R>(make: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
         fn drop(&mut self) {
-            CURRENT.set(self.0);
+            allocate_on(self.0);
         }
     }
-    let _restore = Restore(CURRENT.replace(NOBODY));
+    let _restore = Restore(allocate_on(NOBODY));
     make()
 }
 
 /// From here on this test is not checked: something is leaked on purpose.
 #[allow(dead_code, reason = "each program uses its share")]
 pub fn meant_from_here() {
-    CURRENT.set(NOBODY);
+    allocate_on(NOBODY);
 }
 
 #[track_caller]
-fn assert_even(number: usize) {
+fn assert_even(number: usize, patience: Duration) {
     let account = &ACCOUNTS[number];
     let begun = Instant::now();
-    while !account.is_even() && begun.elapsed() < PATIENCE {
+    while !account.is_even() && begun.elapsed() < patience {
         thread::sleep(Duration::from_millis(1));
     }
     assert!(
