@@ -341,50 +341,34 @@ pub struct OwnedSemaphorePermit {
     permits: usize,
 }
 
-impl SemaphorePermit<'_> {
-    /// How many permits these are.
-    pub fn count(&self) -> usize {
-        self.permits
-    }
+/// What both kinds of permits can do.
+macro_rules! permits {
+    ($permit:ty) => {
+        impl $permit {
+            /// How many permits these are.
+            pub fn count(&self) -> usize {
+                self.permits
+            }
 
-    /// Keeps the permits from going back, for good.
-    pub fn forget(mut self) {
-        self.permits = 0;
-    }
+            /// Keeps the permits from going back, for good.
+            pub fn forget(mut self) {
+                self.permits = 0;
+            }
 
-    /// Makes a permit of its own of some; `None` if these are fewer.
-    pub fn split(&mut self, permits: usize) -> Option<Self> {
-        self.permits = self.permits.checked_sub(permits)?;
-        Some(SemaphorePermit { semaphore: self.semaphore, permits })
-    }
+            /// Makes a permit of its own of some; `None` if these are fewer.
+            pub fn split(&mut self, permits: usize) -> Option<Self> {
+                self.permits = self.permits.checked_sub(permits)?;
+                Some(Self { semaphore: Clone::clone(&self.semaphore), permits })
+            }
+        }
+
+        impl Drop for $permit {
+            fn drop(&mut self) {
+                self.semaphore.permits.give_back(self.permits);
+            }
+        }
+    };
 }
 
-impl OwnedSemaphorePermit {
-    /// How many permits these are.
-    pub fn count(&self) -> usize {
-        self.permits
-    }
-
-    /// Keeps the permits from going back, for good.
-    pub fn forget(mut self) {
-        self.permits = 0;
-    }
-
-    /// Makes a permit of its own of some; `None` if these are fewer.
-    pub fn split(&mut self, permits: usize) -> Option<Self> {
-        self.permits = self.permits.checked_sub(permits)?;
-        Some(OwnedSemaphorePermit { semaphore: Rc::clone(&self.semaphore), permits })
-    }
-}
-
-impl Drop for SemaphorePermit<'_> {
-    fn drop(&mut self) {
-        self.semaphore.permits.give_back(self.permits);
-    }
-}
-
-impl Drop for OwnedSemaphorePermit {
-    fn drop(&mut self) {
-        self.semaphore.permits.give_back(self.permits);
-    }
-}
+permits!(SemaphorePermit<'_>);
+permits!(OwnedSemaphorePermit);
