@@ -237,7 +237,6 @@ class Tls(_internals.LoopParts):
         options: dict[str, Any] = dict(zip(names, timeouts, strict=False))
 
         def accept(conn: socket.socket, peername: Any) -> None:
-            conn.setblocking(False)
             own = options
             if context is not None:
                 # From Python 3.15 on; the current context is the connection's own already.

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 
+import peers
 import pytest
 from peers import TIMEOUT, Recorder, end_of, fill, in_thread, pattern, read_exactly, read_to_end
 from socks import pair, waiting, watched
@@ -71,6 +72,29 @@ def test_a_part_of_a_file_over_a_socket(run, loop, file, offset, count, begin, e
             assert await reading == CONTENT[begin:end]
             assert file.tell() == end
             assert watched(loop) == 0
+
+    run(main())
+
+
+def test_a_file_over_an_accepted_connection_is_sent_by_the_kernel_and_leaves_it_as_it_was(run, loop, file):
+    async def main():
+        async with peers.connected() as (client, server):
+            # The kernel reads from the offset, wherever the file stands; the fallback would find nothing here.
+            file.seek(0, os.SEEK_END)
+            assert await loop.sendfile(server.transport, file, fallback=False) == len(CONTENT)
+            assert await client.until_received(len(CONTENT)) == CONTENT
+            assert not os.get_blocking(server.transport.get_extra_info("socket").fileno())
+
+    run(main())
+
+
+def test_the_socket_of_an_accepted_connection_knows_that_it_does_not_block(run):
+    async def main():
+        async with peers.connected() as (_, server):
+            sock = server.transport._sock
+            assert sock.gettimeout() == 0
+            with sock.dup() as another:
+                assert not os.get_blocking(another.fileno())
 
     run(main())
 

@@ -138,6 +138,8 @@ pub fn socket_object(py: Python<'_>, fd: OwnedFd) -> PyResult<Bound<'_, PyAny>> 
     let socket = py.import("socket")?.getattr("socket")?.call((), Some(&arguments))?;
     // The object closes it from here on.
     let _ = fd.into_raw_fd();
+    // It takes a descriptor for a blocking one, whatever that is, and its `dup()` would make it so.
+    socket.call_method1("setblocking", (false,))?;
     Ok(socket)
 }
 
