@@ -66,7 +66,9 @@ class _PipeTransport:
         elif self.is_closing():
             info.append("closing")
         info.append(f"fd={fd}")
-        if not finished:
+        if finished:
+            info.append("closed")
+        else:
             info.append("open" if self._loop.is_closed() else self._describe())
         return f"<{' '.join(info)}>"
 

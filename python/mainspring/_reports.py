@@ -44,6 +44,19 @@ def slow_io(source: Any, step: str, seconds: float) -> None:
     logger.warning("Executing <Handle %s.%s()> took %.3f seconds", type(source).__qualname__, step, seconds)
 
 
+def note(source: Any, what: str) -> None:
+    """What a transport does or has met with, in debug mode."""
+    if what == "was closed by peer":
+        logger.info("%r was closed by peer", source)
+    elif not isinstance(source, SSLTransport):
+        # TLS has words of its own for the end.
+        logger.debug("%r %s", source, what)
+
+
+def accepted(server: Any, peer: Any, connection: Any) -> None:
+    logger.debug("%r got a new connection from %r: %r", server, peer, connection)
+
+
 def transport_failed(loop: Loop, source: Any, exception: BaseException, message: str) -> None:
     context: dict[str, Any] = {"message": message, "exception": exception}
     if isinstance(source, SSLTransport):

@@ -26,6 +26,7 @@ class SocketTransport(Native):
     """What the transports of all kinds of sockets have in common."""
 
     _extra: dict[str, Any]
+    _loop: asyncio.AbstractEventLoop
 
     @property
     def _sock(self) -> socket.socket | None:
@@ -84,7 +85,7 @@ class SocketTransport(Native):
         elif self.is_closing():
             info.append("closing")
         info.append(f"fd={fd}")
-        if not finished:
+        if not finished and not self._loop.is_closed():
             info.append(f"read={'polling' if reads else 'idle'}")
             state = "polling" if writes else "idle"
             info.append(f"write=<{state}, bufsize={self.get_write_buffer_size()}>")

@@ -139,6 +139,52 @@ def test_a_slow_protocol_factory_of_a_server_is_named(run, debugged, warnings):
     assert "_accept_connection" in warnings()[0]
 
 
+def test_debug_mode_tells_the_log_of_a_connections_life(run, debugged, caplog):
+    caplog.set_level(logging.DEBUG, logger="asyncio")
+
+    async def main():
+        async with peers.connected() as (client, server):
+            await client.until(lambda: client.count("connection_made") > 0)
+            client.transport.pause_reading()
+            client.transport.pause_reading()
+            client.transport.resume_reading()
+            client.transport.resume_reading()
+            client.transport.write_eof()
+            await server.until_lost()
+
+    run(main())
+    told = [record.getMessage() for record in caplog.records if record.name == "asyncio"]
+    caplog.clear()
+    for words in (" pauses reading", " resumes reading"):
+        assert [text.endswith(words) for text in told].count(True) == 1
+    assert any(text.endswith(" received EOF") for text in told)
+    assert any(" got a new connection from ('127.0.0.1', " in text for text in told)
+
+
+@pytest.mark.parametrize("end", ["reader", "writer"])
+def test_debug_mode_tells_the_log_which_end_of_a_pipe_was_left(run, debugged, caplog, end):
+    caplog.set_level(logging.INFO, logger="asyncio")
+
+    async def main():
+        read_end, write_end = os.pipe()
+        _, reader = await debugged.connect_read_pipe(peers.Recorder, os.fdopen(read_end, "rb", 0))
+        _, writer = await debugged.connect_write_pipe(peers.Recorder, os.fdopen(write_end, "wb", 0))
+        # The writer begins to look for the reader's end a pass after connection_made().
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        leaves, stays = (reader, writer) if end == "reader" else (writer, reader)
+        leaves.transport.close()
+        await stays.until_lost()
+        await leaves.until_lost()
+        return type(stays.transport).__name__
+
+    name = run(main())
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    caplog.clear()
+    (text,) = [text for text in told if text.endswith(" was closed by peer")]
+    assert text.startswith(f"<{name} ")
+
+
 def test_nothing_is_said_of_slow_io_outside_of_debug_mode(loop, run, warnings):
     loop.set_debug(False)
     loop.slow_callback_duration = 0.0

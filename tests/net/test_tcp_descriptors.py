@@ -158,3 +158,32 @@ def test_peers_that_flood_each_other_lose_nothing(run, protocol_type):
                 assert end.count("pause_writing") - end.count("resume_writing") in (0, 1)
 
     run(main())
+
+
+def test_the_socket_of_a_server_that_nobody_closed_warns(loop):
+    server = loop.run_until_complete(loop.create_server(Recorder, "127.0.0.1", 0))
+    loop.close()
+    assert server.sockets[0].fileno() >= 0
+    with pytest.warns(ResourceWarning, match=r"unclosed <socket\.socket fd="):
+        del server
+        gc.collect()
+
+
+def test_a_transport_whose_loop_is_closed_says_nothing_of_what_is_watched(loop):
+    ours, theirs = socket.socketpair()
+    transport, _ = loop.run_until_complete(loop.create_connection(Recorder, sock=ours))
+    loop.close()
+    assert repr(transport).endswith(f"Transport fd={ours.fileno()}>")
+    theirs.close()
+    with pytest.warns(ResourceWarning, match="unclosed transport"):
+        del transport, _
+        gc.collect()
+    ours.close()
+
+
+def test_a_negative_backlog_is_no_error(run, loop):
+    async def main():
+        server = await loop.create_server(Recorder, "127.0.0.1", 0, backlog=-1)
+        server.close()
+
+    run(main())

@@ -29,10 +29,21 @@ pub struct SocketHold {
     socket: Obj,
     fd: RawFd,
     is_counted: bool,
+    /// Whether the socket is closed at the end.
+    closes: bool,
 }
 
 impl SocketHold {
     pub fn new(socket: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::hold(socket, true)
+    }
+
+    /// A socket that stays its owner's to close, and that warns if it never is.
+    pub fn lent(socket: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::hold(socket, false)
+    }
+
+    fn hold(socket: &Bound<'_, PyAny>, closes: bool) -> PyResult<Self> {
         let fd: RawFd = socket.call_method0("fileno")?.extract()?;
         if fd < 0 {
             return Err(os_error(socket.py(), io::Error::from_raw_os_error(libc::EBADF)));
@@ -41,7 +52,7 @@ impl SocketHold {
             Ok(count) => socket.setattr("_io_refs", count + 1).is_ok(),
             Err(_) => false,
         };
-        Ok(SocketHold { socket: socket.clone().into(), fd, is_counted })
+        Ok(SocketHold { socket: socket.clone().into(), fd, is_counted, closes })
     }
 
     pub fn socket(&self) -> &Obj {
@@ -54,9 +65,9 @@ impl Drop for SocketHold {
         // SAFETY: an `Obj` is dropped only by an attached thread, and so is what holds it.
         let py = unsafe { Python::assume_attached() };
         let socket = self.socket.bind(py);
-        let mut result = socket.call_method0("close");
+        let mut result = if self.closes { socket.call_method0("close").map(drop) } else { Ok(()) };
         if self.is_counted {
-            result = result.and(socket.call_method0("_decref_socketios"));
+            result = result.and(socket.call_method0("_decref_socketios").map(drop));
         }
         if let Err(error) = result {
             // Nobody is left to raise it to; the interpreter shows it.

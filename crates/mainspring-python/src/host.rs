@@ -123,6 +123,9 @@ impl PyHost {
         let inbound = readiness.inbound.then_some((Readiness::INBOUND, kind.reading_step()));
         let outbound = readiness.outbound.then_some((Readiness::OUTBOUND, "_write_ready"));
         for (direction, step) in inbound.into_iter().chain(outbound) {
+            if direction.inbound && kind.waits_for_its_readers_end() {
+                self.note(source, CLOSED_BY_PEER)?;
+            }
             let started = Instant::now();
             self.serve(py, kind, source, direction)?;
             let seconds = started.elapsed().as_secs_f64();
@@ -133,6 +136,16 @@ impl PyHost {
             }
         }
         Ok(())
+    }
+
+    /// In debug mode, tells the log what a transport does or has met with.
+    pub fn note(&self, source: &Obj, what: &str) -> PyResult<()> {
+        if !self.debug.get() {
+            return Ok(());
+        }
+        let py = attached();
+        let names = names(py)?;
+        names.reports.bind(py).call_method1(&names.note, (source.bind(py), what)).map(drop)
     }
 
     /// A call of a deferred step.
@@ -167,6 +180,9 @@ impl PyHost {
         names.reports.bind(py).call_method0(&names.source_traceback).map(Some)
     }
 }
+
+/// What is said of a pipe whose other end is gone.
+const CLOSED_BY_PEER: &str = "was closed by peer";
 
 fn unbound() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("the event loop's __init__() was not called")
@@ -254,6 +270,9 @@ impl TransportHost for PyHost {
     type Chunk = PyChunk;
 
     fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Obj> {
+        if notice == Notice::EofReceived {
+            self.note(source, CLOSED_BY_PEER)?;
+        }
         let argument = (notice == Notice::ConnectionMade).then(|| source.bind(attached()));
         self.step(source, notice, argument)
     }

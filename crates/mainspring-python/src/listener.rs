@@ -91,7 +91,7 @@ impl PyListener {
         protocol_factory: &Bound<'_, PyAny>,
         transport_class: &Bound<'_, PyAny>,
         server: Option<&Bound<'_, PyAny>>,
-        backlog: usize,
+        backlog: isize,
         accept_secure: Option<&Bound<'_, PyAny>>,
         context: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
@@ -112,8 +112,9 @@ impl PyListener {
             },
             is_tcp: matches!(family, libc::AF_INET | libc::AF_INET6),
         };
-        let channel = PyChannel::Socket(SocketHold::new(sock)?);
-        let listener = std::rc::Rc::new(Listener::new(channel, acceptor, backlog));
+        let channel = PyChannel::Socket(SocketHold::lent(sock)?);
+        let listener =
+            std::rc::Rc::new(Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0)));
         Ok(PyListener { state: ListenerState(RefCell::new(Some(listener))) })
     }
 
@@ -128,7 +129,7 @@ impl PyListener {
         Self::with(slf, |listener, cx| listener.start(cx).map_err(|error| os_error(slf.py(), error)))
     }
 
-    /// Accepts no more, and closes the socket.
+    /// Accepts no more, and lets go of the socket, which is its owner's to close.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
         Self::with(slf, |listener, cx| {
             let channel = listener.close(cx);
@@ -179,6 +180,7 @@ impl PyAcceptor {
         if let Some(accept_secure) = &self.accept_secure {
             let peername = peer_name(py, &peer)?;
             let socket = socket_object(py, connection)?;
+            self.note_connection(&peername, &socket)?;
             return accept_secure.bind(py).call1((socket, peername)).map(drop);
         }
         if self.is_tcp {
@@ -191,7 +193,25 @@ impl PyAcceptor {
         let event_loop = self.event_loop.bind(py);
         let channel = PyChannel::Owned(connection);
         let context = self.gives_context.then(|| context.clone());
-        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)
+        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)?;
+        let peername = || transport.call_method1("get_extra_info", ("peername",));
+        if self.is_debug(py) { self.note_connection(&peername()?, &transport) } else { Ok(()) }
+    }
+
+    fn is_debug(&self, py: Python<'_>) -> bool {
+        // SAFETY: the listener holds its loop.
+        unsafe { NativeLoop::from_ptr(py, self.event_loop.as_ptr()) }.is_some_and(NativeLoop::is_debug)
+    }
+
+    /// In debug mode, tells the log of a connection.
+    fn note_connection(&self, peer: &Bound<'_, PyAny>, connection: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = peer.py();
+        if !self.is_debug(py) {
+            return Ok(());
+        }
+        let names = names(py)?;
+        let server = self.server.as_ref().map(|server| server.bind(py));
+        names.reports.bind(py).call_method1(&names.accepted, (server, peer, connection)).map(drop)
     }
 }
 

@@ -167,7 +167,8 @@ impl Upper<PyHost> for PyUpper {
         self.call(&self.names.buffer_updated, [filled.as_ptr()]).map(drop)
     }
 
-    fn eof_received(&self, _: Cx<'_, PyHost>) -> PyResult<bool> {
+    fn eof_received(&self, cx: Cx<'_, PyHost>) -> PyResult<bool> {
+        cx.engine.host().note(cx.this, "received EOF")?;
         if let Some(tls) = self.tls() {
             return tls::eof_received(attached(), &tls);
         }

@@ -95,6 +95,11 @@ impl<'a> Source<'a> {
         if matches!(self, Source::Listener) { "_accept_connection" } else { "_read_ready" }
     }
 
+    /// Whether what arrives can only be the end: so for a pipe that is written.
+    pub fn waits_for_its_readers_end(&self) -> bool {
+        matches!(self, Source::WritePipe(pipe) if kind::reads(*pipe))
+    }
+
     /// The context that deferred steps are called in; null for a copy of the current one.
     pub fn context_for_steps(&self) -> *mut ffi::PyObject {
         match self {

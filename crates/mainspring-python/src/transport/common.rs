@@ -127,7 +127,9 @@ extern "C" fn pause_reading<K: Kind<Machine: Reading>>(
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, cx| {
-        open.machine.pause_reading(cx)?;
+        if open.machine.pause_reading(cx)? {
+            cx.engine.host().note(cx.this, "pauses reading")?;
+        }
         none(py)
     })
 }
@@ -139,6 +141,7 @@ extern "C" fn resume_reading<K: Kind<Machine: Reading>>(
     method::<K>(this, |py, open, cx| {
         if open.machine.resume_reading(cx)? {
             open.contexts.keep(py, &open.contexts.reading)?;
+            cx.engine.host().note(cx.this, "resumes reading")?;
         }
         none(py)
     })

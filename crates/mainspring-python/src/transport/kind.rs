@@ -163,6 +163,11 @@ pub fn io_ready<K: Kind>(py: Python<'_>, data: &K, source: &Obj, readiness: Read
     })
 }
 
+/// Whether the kernel is asked for what arrives.
+pub fn reads<K: Kind>(data: &K) -> bool {
+    data.opened().get().is_some_and(|open| open.machine.interest().is_inbound())
+}
+
 /// The context that a transport's deferred steps are called in; null for a copy of the current one.
 pub fn context_for_steps<K: Kind>(data: &K) -> *mut ffi::PyObject {
     data.opened().get().map_or(std::ptr::null_mut(), |open| open.contexts.for_steps())
