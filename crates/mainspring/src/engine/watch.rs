@@ -91,7 +91,7 @@ impl<H: Host> Engine<H> {
         match key.and_then(|key| table.get_mut(key).map(|entry| (key, entry))) {
             Some((key, entry)) => {
                 let Occupant::Watch(watches) = &mut entry.occupant else {
-                    return Err(io::ErrorKind::ResourceBusy.into());
+                    return Err(is_a_transports(fd));
                 };
                 let wanted = entry.interest.with(direction.interest());
                 // A call that replaces another changes nothing the kernel was told. But the descriptor may have
@@ -145,7 +145,7 @@ impl<H: Host> Engine<H> {
         let Some(key) = table.key_of(fd) else { return Ok(None) };
         let Some(entry) = table.get_mut(key) else { return Ok(None) };
         let Occupant::Watch(watches) = &mut entry.occupant else {
-            return Err(io::ErrorKind::ResourceBusy.into());
+            return Err(is_a_transports(fd));
         };
         let place = direction.of(watches);
         let Some(watched) = place.take_if(|watched| is_it(watched)) else { return Ok(None) };
@@ -201,6 +201,11 @@ impl Direction {
             Direction::Outbound => &mut watches.writer,
         }
     }
+}
+
+fn is_a_transports(fd: RawFd) -> io::Error {
+    let text = format!("descriptor {fd} belongs to a transport of this loop: read and write through that");
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
 fn borrow<'fd>(fd: RawFd) -> io::Result<BorrowedFd<'fd>> {

@@ -205,7 +205,10 @@ async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Direction) ->
     poll_fn(|cx| {
         match announced.what.get() {
             Some(true) => return Poll::Ready(Ok(())),
-            Some(false) => return Poll::Ready(Err(io::ErrorKind::ResourceBusy.into())),
+            Some(false) => {
+                let text = "another operation waits for this descriptor in its place: one at a time can";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::ResourceBusy, text)));
+            }
             None => {}
         }
         let former = announced.waker.replace(Some(cx.waker().clone()));

@@ -24,6 +24,7 @@ impl Waiters {
     pub(super) const NOBODY: Self = Waiters::One(Only::new(Turn(false)));
 
     /// Takes the last place.
+    #[inline]
     pub(super) fn join(&mut self) -> Key {
         match self {
             Waiters::One(only) if only.is_away() => only.join(Turn::default(), None),
@@ -32,6 +33,8 @@ impl Waiters {
     }
 
     /// All of them as a line.
+    #[cold]
+    #[inline(never)]
     fn line(&mut self) -> &mut Line<Turn> {
         if let Waiters::One(only) = self {
             let mut line = Box::<Line<Turn>>::default();
@@ -51,6 +54,7 @@ impl Waiters {
         }
     }
 
+    #[inline]
     pub(super) fn leave(&mut self, key: Key) -> Left<Turn> {
         match self {
             Waiters::One(only) => only.leave(key),
@@ -88,6 +92,7 @@ impl Waiters {
     }
 
     /// Sets the waker of a place, and gives the one that was there.
+    #[inline]
     pub(super) fn replace_waker(&mut self, key: &Key, waker: Waker) -> Option<Waker> {
         match self {
             Waiters::One(only) => only.replace_waker(key, waker),
@@ -97,6 +102,7 @@ impl Waiters {
 
     /// Chooses the first `count`, or all if they are fewer, each with a turn of its own to hand on if `turn` says so. How
     /// many were chosen; and the waker of one who was alone. A line is woken with [`Waiters::next_to_wake`].
+    #[inline]
     pub(super) fn choose(&mut self, count: usize, turn: Turn) -> (usize, Option<Waker>) {
         match self {
             Waiters::One(only) if count > 0 && only.waiting() > 0 => {
