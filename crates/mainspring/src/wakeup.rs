@@ -320,6 +320,17 @@ impl<T: Send, W: Waker> Inbox<T, W> {
 
     /// [`expect`](Inbox::expect), of a job that a thread has been given. Each is ended by one
     /// [`end_work`](Inbox::end_work).
+    ///
+    /// ```
+    /// # use mainspring::wakeup::{EventFd, Inbox};
+    /// let inbox = Inbox::new(EventFd::new()?);
+    /// inbox.begin_work();
+    /// assert!(inbox.waits_for_work() && !inbox.is_quiet());
+    /// inbox.push("what came of it").unwrap();
+    /// inbox.end_work();
+    /// assert!(!inbox.waits_for_work() && inbox.has_pending());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn begin_work(&self) {
         let mut state = self.lock();
         state.expected += 1;

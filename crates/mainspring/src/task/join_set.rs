@@ -252,6 +252,18 @@ impl<T> JoinSet<T> {
     }
 
     /// How many tasks are in the set: those that run, and those whose results were not taken.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let mut tasks = mainspring::JoinSet::new();
+    /// tasks.spawn(async {});
+    /// mainspring::yield_now().await;
+    /// assert_eq!(tasks.len(), 1, "it is done, and its result still there");
+    /// tasks.join_next().await;
+    /// assert!(tasks.is_empty());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.tasks.len()
     }

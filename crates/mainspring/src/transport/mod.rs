@@ -200,7 +200,7 @@ pub use flow::{FlowControl, WaterMarks};
 pub use listener::{Acceptor, Listener};
 pub use pipe::{PipeKind, prepare_pipe};
 pub use read_pipe::ReadPipe;
-pub use stream::{Stream, WriteRefused};
+pub use stream::Stream;
 pub use write_pipe::WritePipe;
 pub use write_queue::WriteQueue;
 
@@ -284,6 +284,21 @@ pub enum Notice {
     ShutdownTimeout,
     /// TLS: all is said; close the transport below.
     CloseLower,
+}
+
+/// Why a call on a transport was refused.
+///
+/// ```
+/// use mainspring::transport::WriteRefused;
+///
+/// assert_ne!(WriteRefused::AfterEof, WriteRefused::Reserved);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteRefused {
+    /// `write_eof` was called before.
+    AfterEof,
+    /// Somebody has reserved the sending end.
+    Reserved,
 }
 
 /// From so many writes on a lost connection on, each one is worth a warning (asyncio's number).

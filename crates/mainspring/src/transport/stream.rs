@@ -19,28 +19,14 @@ use super::endpoint::Endpoint;
 use super::gathering::Gathering;
 use super::outbox::{Outbox, Written};
 use super::{
-    Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, is_to_be_repeated,
+    Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteRefused,
+    is_to_be_repeated,
 };
 use crate::engine::Readiness;
 use crate::poller::Interest;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
-
-/// Why a call on a transport was refused.
-///
-/// ```
-/// use mainspring::transport::WriteRefused;
-///
-/// assert_ne!(WriteRefused::AfterEof, WriteRefused::Reserved);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteRefused {
-    /// `write_eof` was called before.
-    AfterEof,
-    /// Somebody has reserved the sending end.
-    Reserved,
-}
 
 /// A connection: a TCP or Unix stream socket, and the protocol above it ([`Upper`]).
 ///
