@@ -25,13 +25,18 @@ impl<Q: QueueCell, S, W: wait_list::Cell + Default> Channel<Q, S, W> {
 
     /// Nobody is left to send: takes no more values.
     pub(super) fn end(&self) {
+        self.queue.open().forget_reserved();
+        self.shut_down();
+    }
+
+    fn shut_down(&self) {
         let (nothing, _) = self.queue.shut_down(false);
         drop(nothing);
     }
 
     /// The receiver wants no more values.
     pub(super) fn close(&self) {
-        self.end();
+        self.shut_down();
         self.closing.wake_all();
     }
 
@@ -62,7 +67,7 @@ impl<Q: QueueCell, S, W: wait_list::Cell + Default> Channel<Q, S, W> {
     }
 
     pub(super) fn max_room(&self) -> usize {
-        self.queue.open().maxsize
+        self.queue.open().maxsize()
     }
 
     pub(super) fn len(&self) -> usize {

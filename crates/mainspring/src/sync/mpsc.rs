@@ -25,11 +25,16 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 
+mod permit;
+mod weak;
+
 pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
+pub use permit::Permit;
+pub use weak::{WeakSender, WeakUnboundedSender};
 
 use super::channel::{self, ChannelState};
 use super::line::Key;
-use super::queue::{Get, Put, QueueCell, State};
+use super::queue::{Get, GetMany, Put, QueueCell, State};
 use super::wait_list;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -211,7 +216,7 @@ impl<T> Sender<T> {
         self.channel.closed().await;
     }
 
-    /// How many values there is room for.
+    /// How many values there is room for. What a [`Permit`] holds is taken.
     pub fn capacity(&self) -> usize {
         self.channel.room()
     }
@@ -280,6 +285,33 @@ impl<T> Receiver<T> {
         Receiving(Get::new(&self.channel.queue))
     }
 
+    /// Appends the next values to `buffer`, `limit` at most, and says how many: it waits for one, and takes those that are
+    /// there with it. Zero when nobody is left to send and all that was sent is received; also if `limit` is zero.
+    ///
+    /// Cancel safety: no value is lost. `buffer` is as it was if this is not finished.
+    ///
+    /// ```
+    /// use mainspring::sync::mpsc;
+    ///
+    /// # mainspring::run(async {
+    /// let (sender, mut receiver) = mpsc::channel(8);
+    /// for number in 1..=5 {
+    ///     sender.send(number).await.unwrap();
+    /// }
+    /// drop(sender);
+    /// let mut batch = Vec::new();
+    /// assert_eq!(receiver.recv_many(&mut batch, 3).await, 3);
+    /// assert_eq!(receiver.recv_many(&mut batch, 3).await, 2);
+    /// assert_eq!(batch, [1, 2, 3, 4, 5]);
+    /// assert_eq!(receiver.recv_many(&mut batch, 3).await, 0);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        self.leave();
+        GetMany::new(&self.channel.queue, buffer, limit).await
+    }
+
     /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value.
     ///
     /// ```
@@ -311,7 +343,8 @@ impl<T> Receiver<T> {
         self.channel.queue.get_nowait().map_err(TryRecvError::from)
     }
 
-    /// Takes no more values. Those that were sent can still be received.
+    /// Takes no more values. Those that were sent can still be received, and those that a [`Permit`] is held for: until it is
+    /// used or dropped, the channel is not at its end.
     ///
     /// ```
     /// use mainspring::sync::mpsc::{TrySendError, channel};

@@ -11,6 +11,7 @@ mod giving_up;
 mod leak_check;
 mod locks;
 mod models;
+mod permits;
 mod queues;
 mod reentrancy;
 mod support;

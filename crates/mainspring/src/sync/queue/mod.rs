@@ -4,15 +4,17 @@ mod errors;
 mod order;
 mod polling;
 mod state;
+mod waits;
 
 pub use errors::{DoneTooOften, GetError, PutError, QueueShutDown};
 pub use order::{Fifo, LeastFirst, Lifo, Order};
 
 use super::wait_list::WaitList;
-pub(in crate::sync) use polling::{Get, Put, QueueCell};
+pub(in crate::sync) use polling::QueueCell;
 pub(in crate::sync) use state::State;
 use std::cell::RefCell;
 use std::fmt;
+pub(in crate::sync) use waits::{Get, GetMany, Put, Reserve};
 
 /// A queue that hands out first what was put first, as `asyncio.Queue`. All it does is with [`OrderedQueue`].
 ///
@@ -197,7 +199,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
 
     /// For how many items the queue is; zero is for any number.
     pub fn maxsize(&self) -> usize {
-        self.state.borrow().maxsize
+        self.state.borrow().maxsize()
     }
 
     /// Says that an item which was got is done with. [`DoneTooOften`] if there was none.

@@ -5,7 +5,6 @@ use super::state::{State, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
 use crate::sync::line::{self, Key, Left, LineLike};
 use crate::sync::state_cell::StateCell;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 /// The state of a queue, wherever it is.
@@ -36,7 +35,7 @@ pub(in crate::sync) trait QueueCell:
     fn get_nowait(&self) -> Result<Self::Item, GetError> {
         let mut state = self.open();
         let Some(item) = state.store.get() else {
-            return Err(if state.is_shut_down { GetError::ShutDown } else { GetError::Empty });
+            return Err(if state.is_ending() { GetError::ShutDown } else { GetError::Empty });
         };
         let to_wake = state.settle();
         drop(state);
@@ -50,7 +49,7 @@ pub(in crate::sync) trait QueueCell:
     fn shut_down(&self, immediate: bool) -> (Self::Order, bool) {
         let mut dropped = Self::Order::default();
         let mut state = self.open();
-        let to_wake = state.shut_down();
+        let to_wake = state.shut_down(immediate);
         if immediate {
             std::mem::swap(&mut state.store, &mut dropped);
             state.unfinished = state.unfinished.saturating_sub(dropped.len());
@@ -64,16 +63,49 @@ pub(in crate::sync) trait QueueCell:
     /// Takes an item, or takes or keeps the place that `key` stands for.
     #[inline]
     fn poll_get(&self, key: &mut Option<Key>, cx: &Context<'_>) -> Poll<Result<Self::Item, QueueShutDown>> {
+        self.poll_take(key, cx, |_, item| item.ok_or(QueueShutDown(())))
+    }
+
+    /// Takes up to `limit` items, one at least, and says how many: none if there will be none any more. Or takes or keeps
+    /// the place that `key` stands for.
+    fn poll_get_many(
+        &self,
+        items: &mut Vec<Self::Item>,
+        limit: usize,
+        key: &mut Option<Key>,
+        cx: &Context<'_>,
+    ) -> Poll<usize> {
+        self.poll_take(key, cx, |state, mut next| {
+            let mut count = 0;
+            while let Some(item) = next {
+                items.push(item);
+                count += 1;
+                next = if count < limit && state.has_free_item() { state.store.get() } else { None };
+            }
+            count
+        })
+    }
+
+    /// Does `work` with the next item, or with the knowledge that there will be none; or takes or keeps the place that `key`
+    /// stands for.
+    #[inline(always)]
+    fn poll_take<R>(
+        &self,
+        key: &mut Option<Key>,
+        cx: &Context<'_>,
+        work: impl FnOnce(&mut Self::State, Option<Self::Item>) -> R,
+    ) -> Poll<R> {
         let mut waker = None;
         loop {
             let mut state = self.open();
             if let Some(item) = state.take(key.as_ref()) {
                 let left = key.take().map(|key| state.getters.leave(key));
+                let result = work(&mut state, item);
                 let to_wake = state.settle();
                 drop(state);
                 self.wake(to_wake);
                 drop((left, waker));
-                return Poll::Ready(item.ok_or(QueueShutDown(())));
+                return Poll::Ready(result);
             }
             if wait(&mut state.getters, key, &mut waker, cx) {
                 drop(state);
@@ -92,19 +124,44 @@ pub(in crate::sync) trait QueueCell:
         key: &mut Option<Key>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), QueueShutDown<Self::Item>>> {
+        self.poll_room(key, cx, |state| {
+            let item = item.take()?;
+            Some(if state.is_shut_down {
+                Err(QueueShutDown(item))
+            } else {
+                state.put(item);
+                Ok(())
+            })
+        })
+    }
+
+    /// Sets room aside, or takes or keeps the place that `key` stands for.
+    fn poll_reserve(&self, key: &mut Option<Key>, cx: &Context<'_>) -> Poll<Result<(), QueueShutDown>> {
+        self.poll_room(key, cx, |state| {
+            Some(if state.is_shut_down {
+                Err(QueueShutDown(()))
+            } else {
+                state.reserve();
+                Ok(())
+            })
+        })
+    }
+
+    /// Does `work` when there is room, or the queue is shut down; or takes or keeps the place that `key` stands for. Work that
+    /// gives nothing was done before: polled again after it was ready, which no `await` does.
+    #[inline(always)]
+    fn poll_room<R>(
+        &self,
+        key: &mut Option<Key>,
+        cx: &Context<'_>,
+        mut work: impl FnMut(&mut Self::State) -> Option<R>,
+    ) -> Poll<R> {
         let mut waker = None;
         loop {
             let mut state = self.open();
             if state.may_put(key.as_ref()) || state.is_shut_down {
-                // Polled again after it was ready, which no `await` does.
-                let Some(item) = item.take() else { return Poll::Pending };
+                let Some(result) = work(&mut state) else { return Poll::Pending };
                 let left = key.take().map(|key| state.putters.leave(key));
-                let result = if state.is_shut_down {
-                    Err(QueueShutDown(item))
-                } else {
-                    state.put(item);
-                    Ok(())
-                };
                 let to_wake = state.settle();
                 drop(state);
                 self.wake(to_wake);
@@ -118,6 +175,38 @@ pub(in crate::sync) trait QueueCell:
             drop(state);
             waker = Some(cx.waker().clone());
         }
+    }
+
+    /// Sets room aside if there is some.
+    fn reserve_nowait(&self) -> Result<(), PutError<()>> {
+        let mut state = self.open();
+        if state.is_shut_down {
+            return Err(PutError::ShutDown(()));
+        }
+        if state.room() == 0 {
+            return Err(PutError::Full(()));
+        }
+        state.reserve();
+        Ok(())
+    }
+
+    /// Puts an item where room was set aside. It comes back if nobody will take it.
+    fn put_reserved(&self, item: Self::Item) -> Option<Self::Item> {
+        let mut state = self.open();
+        let refused = state.put_reserved(item);
+        let to_wake = state.settle();
+        drop(state);
+        self.wake(to_wake);
+        refused
+    }
+
+    /// Gives room back that was set aside: it is for the next.
+    fn unreserve(&self) {
+        let mut state = self.open();
+        state.unreserve();
+        let to_wake = state.settle();
+        drop(state);
+        self.wake(to_wake);
     }
 
     /// Gives up the place of a getter: what it was promised is for the next.
@@ -202,68 +291,5 @@ fn wait<W: LineLike>(
             *waker = line.replace_waker(key, new);
             true
         }
-    }
-}
-
-/// The wait of [`OrderedQueue::get`](super::OrderedQueue::get).
-pub(in crate::sync) struct Get<'a, C: QueueCell> {
-    queue: &'a C,
-    key: Option<Key>,
-}
-
-impl<'a, C: QueueCell> Get<'a, C> {
-    pub(in crate::sync) fn new(queue: &'a C) -> Self {
-        Get { queue, key: None }
-    }
-}
-
-/// The place is moved, and never pinned.
-impl<C: QueueCell> Unpin for Get<'_, C> {}
-
-impl<C: QueueCell> Future for Get<'_, C> {
-    type Output = Result<C::Item, QueueShutDown>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let queue = self.queue;
-        queue.poll_get(&mut self.key, cx)
-    }
-}
-
-impl<C: QueueCell> Drop for Get<'_, C> {
-    fn drop(&mut self) {
-        self.queue.leave_getters(&mut self.key);
-    }
-}
-
-/// The wait of [`OrderedQueue::put`](super::OrderedQueue::put).
-pub(in crate::sync) struct Put<'a, C: QueueCell> {
-    queue: &'a C,
-    item: Option<C::Item>,
-    key: Option<Key>,
-}
-
-impl<'a, C: QueueCell> Put<'a, C> {
-    pub(in crate::sync) fn new(queue: &'a C, item: C::Item) -> Self {
-        Put { queue, item: Some(item), key: None }
-    }
-}
-
-/// The item is moved, and never pinned.
-impl<C: QueueCell> Unpin for Put<'_, C> {}
-
-impl<C: QueueCell> Future for Put<'_, C> {
-    type Output = Result<(), QueueShutDown<C::Item>>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Put { queue, item, key } = &mut *self;
-        queue.poll_put(item, key, cx)
-    }
-}
-
-impl<C: QueueCell> Drop for Put<'_, C> {
-    fn drop(&mut self) {
-        self.queue.leave_putters(&mut self.key);
     }
 }

@@ -9,6 +9,8 @@
 //!   asyncio: what `qsize` counts they take. A chosen one that finds it gone waits on in its old place.
 //! - An item is in the store until a future that is being polled takes it. So dropping a future loses none; it only
 //!   frees a promise, and `settle` gives it to the next.
+//! - Room that is reserved is no room: `limit` is less by it. So whoever puts or gets need not ask what is reserved. A
+//!   queue that is shut down is at its end when nothing is reserved any more.
 
 use super::Order;
 use crate::sync::line::{Key, Line, LineLike};
@@ -19,8 +21,13 @@ use std::task::Waker;
 /// The state of a queue whose items are for many, or for the one receiver of a channel.
 pub(in crate::sync) struct State<T, O, G = Line> {
     pub(in crate::sync) store: O,
-    pub(in crate::sync) maxsize: usize,
+    /// How many items there may be, beside those that room is reserved for: `usize::MAX` if there is no limit.
+    limit: usize,
+    /// How many items room is reserved for. Always zero where there is no limit.
+    reserved: usize,
     pub(in crate::sync) is_shut_down: bool,
+    /// Nobody will take what is put any more.
+    is_abandoned: bool,
     /// Items put and not yet done.
     pub(super) unfinished: usize,
     pub(super) getters: G,
@@ -32,8 +39,10 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     pub(in crate::sync) fn new(maxsize: usize) -> Self {
         State {
             store: O::default(),
-            maxsize,
+            limit: if maxsize == 0 { usize::MAX } else { maxsize },
+            reserved: 0,
             is_shut_down: false,
+            is_abandoned: false,
             unfinished: 0,
             getters: G::default(),
             putters: Line::new(),
@@ -41,9 +50,19 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
         }
     }
 
+    /// How many items there may be; zero if there is no limit.
+    pub(in crate::sync) fn maxsize(&self) -> usize {
+        if self.limit == usize::MAX { 0 } else { self.limit + self.reserved }
+    }
+
     /// How many more items there is room for.
     pub(in crate::sync) fn room(&self) -> usize {
-        if self.maxsize == 0 { usize::MAX } else { self.maxsize.saturating_sub(self.store.len()) }
+        self.limit.saturating_sub(self.store.len())
+    }
+
+    /// Whether there will be no more items than are there.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_shut_down && self.reserved == 0
     }
 
     pub(in crate::sync) fn has_item(&self) -> bool {
@@ -72,7 +91,7 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
             Some(is_chosen) => is_chosen && self.has_item(),
         };
         let item = if may_take { self.store.get() } else { None };
-        (item.is_some() || (self.is_shut_down && is_chosen != Some(false))).then_some(item)
+        (item.is_some() || (self.is_ending() && is_chosen != Some(false))).then_some(item)
     }
 
     /// Whether there is room for who has this place, or has none and stands behind all who wait.
@@ -88,6 +107,36 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     pub(super) fn put(&mut self, item: T) {
         self.unfinished += 1;
         self.store.put(item);
+    }
+
+    /// Sets room aside for one item. There is some.
+    pub(super) fn reserve(&mut self) {
+        self.limit -= 1;
+        self.reserved += 1;
+    }
+
+    /// Gives room back that was set aside. Who waits for an item that is not to come is told so.
+    pub(super) fn unreserve(&mut self) {
+        self.limit += 1;
+        self.reserved -= 1;
+        if self.is_ending() {
+            self.getters.choose_all();
+        }
+    }
+
+    /// Puts an item where room was set aside. It comes back if nobody will take it.
+    pub(super) fn put_reserved(&mut self, item: T) -> Option<T> {
+        self.unreserve();
+        if self.is_abandoned {
+            return Some(item);
+        }
+        self.put(item);
+        None
+    }
+
+    /// Nobody is left who could have room set aside: what is, was forgotten.
+    pub(in crate::sync) fn forget_reserved(&mut self) {
+        self.limit += std::mem::take(&mut self.reserved);
     }
 
     /// Promises to those in front what is there and promised to nobody.
@@ -114,8 +163,9 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     }
 
     /// Takes no more items; everybody who waits for one, or for room, is told so.
-    pub(super) fn shut_down(&mut self) -> ToWake {
+    pub(super) fn shut_down(&mut self, immediate: bool) -> ToWake {
         self.is_shut_down = true;
+        self.is_abandoned |= immediate;
         self.getters.choose_all();
         self.putters.choose_all();
         ToWake { first: None, are_more: true }
@@ -146,7 +196,7 @@ pub(in crate::sync) struct ToWake {
 impl<T, O: Order<T>, G: LineLike> fmt::Debug for State<T, O, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
-            .field("maxsize", &self.maxsize)
+            .field("maxsize", &self.maxsize())
             .field("items", &self.store.len())
             .field("getting", &self.getters.waiting())
             .field("putting", &self.putters.waiting())

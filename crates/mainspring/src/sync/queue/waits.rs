@@ -1,0 +1,129 @@
+//! The waits for an item and for room, as futures: each has a place in line, and leaves it when it is dropped.
+
+use super::{QueueCell, QueueShutDown};
+use crate::sync::line::Key;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The wait of [`OrderedQueue::get`](super::OrderedQueue::get).
+pub(in crate::sync) struct Get<'a, C: QueueCell> {
+    queue: &'a C,
+    key: Option<Key>,
+}
+
+impl<'a, C: QueueCell> Get<'a, C> {
+    pub(in crate::sync) fn new(queue: &'a C) -> Self {
+        Get { queue, key: None }
+    }
+}
+
+/// The place is moved, and never pinned.
+impl<C: QueueCell> Unpin for Get<'_, C> {}
+
+impl<C: QueueCell> Future for Get<'_, C> {
+    type Output = Result<C::Item, QueueShutDown>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let queue = self.queue;
+        queue.poll_get(&mut self.key, cx)
+    }
+}
+
+impl<C: QueueCell> Drop for Get<'_, C> {
+    fn drop(&mut self) {
+        self.queue.leave_getters(&mut self.key);
+    }
+}
+
+/// The wait of [`OrderedQueue::put`](super::OrderedQueue::put).
+pub(in crate::sync) struct Put<'a, C: QueueCell> {
+    queue: &'a C,
+    item: Option<C::Item>,
+    key: Option<Key>,
+}
+
+impl<'a, C: QueueCell> Put<'a, C> {
+    pub(in crate::sync) fn new(queue: &'a C, item: C::Item) -> Self {
+        Put { queue, item: Some(item), key: None }
+    }
+}
+
+/// The item is moved, and never pinned.
+impl<C: QueueCell> Unpin for Put<'_, C> {}
+
+impl<C: QueueCell> Future for Put<'_, C> {
+    type Output = Result<(), QueueShutDown<C::Item>>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Put { queue, item, key } = &mut *self;
+        queue.poll_put(item, key, cx)
+    }
+}
+
+impl<C: QueueCell> Drop for Put<'_, C> {
+    fn drop(&mut self) {
+        self.queue.leave_putters(&mut self.key);
+    }
+}
+
+/// The wait of [`Receiver::recv_many`](crate::sync::mpsc::Receiver::recv_many).
+pub(in crate::sync) struct GetMany<'a, C: QueueCell> {
+    queue: &'a C,
+    items: &'a mut Vec<C::Item>,
+    limit: usize,
+    key: Option<Key>,
+}
+
+impl<'a, C: QueueCell> GetMany<'a, C> {
+    pub(in crate::sync) fn new(queue: &'a C, items: &'a mut Vec<C::Item>, limit: usize) -> Self {
+        GetMany { queue, items, limit, key: None }
+    }
+}
+
+/// The place is moved, and never pinned.
+impl<C: QueueCell> Unpin for GetMany<'_, C> {}
+
+impl<C: QueueCell> Future for GetMany<'_, C> {
+    type Output = usize;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<usize> {
+        let GetMany { queue, items, limit, key } = &mut *self;
+        if *limit == 0 { Poll::Ready(0) } else { queue.poll_get_many(items, *limit, key, cx) }
+    }
+}
+
+impl<C: QueueCell> Drop for GetMany<'_, C> {
+    fn drop(&mut self) {
+        self.queue.leave_getters(&mut self.key);
+    }
+}
+
+/// The wait of [`Sender::reserve`](crate::sync::mpsc::Sender::reserve). Once it is ready, the room is its caller's to give
+/// back.
+pub(in crate::sync) struct Reserve<'a, C: QueueCell> {
+    queue: &'a C,
+    key: Option<Key>,
+}
+
+impl<'a, C: QueueCell> Reserve<'a, C> {
+    pub(in crate::sync) fn new(queue: &'a C) -> Self {
+        Reserve { queue, key: None }
+    }
+}
+
+impl<C: QueueCell> Future for Reserve<'_, C> {
+    type Output = Result<(), QueueShutDown>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let queue = self.queue;
+        queue.poll_reserve(&mut self.key, cx)
+    }
+}
+
+impl<C: QueueCell> Drop for Reserve<'_, C> {
+    fn drop(&mut self) {
+        self.queue.leave_putters(&mut self.key);
+    }
+}
