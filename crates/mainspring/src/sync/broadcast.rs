@@ -43,6 +43,7 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         senders: Cell::new(1),
         receivers: Cell::new(1),
         receiving: WaitList::new(),
+        closing: WaitList::new(),
     });
     (Sender { channel: Rc::clone(&channel) }, Receiver { channel, next: 0 })
 }
@@ -53,6 +54,8 @@ struct Channel<T> {
     senders: Cell<usize>,
     receivers: Cell<usize>,
     receiving: WaitList,
+    /// Who waits until there is no receiver.
+    closing: WaitList,
 }
 
 struct Kept<T> {
@@ -206,6 +209,23 @@ impl<T: Clone> Sender<T> {
     pub fn receiver_count(&self) -> usize {
         self.channel.receivers.get()
     }
+
+    /// Waits until there is no receiver. There may be one again, by [`subscribe`](Sender::subscribe).
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (sender, receiver) = mainspring::sync::broadcast::channel::<u8>(4);
+    /// mainspring::spawn(async move { drop(receiver) });
+    /// sender.closed().await;
+    /// assert_eq!(sender.receiver_count(), 0);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn closed(&self) {
+        self.channel.closing.until(|| (self.receiver_count() == 0).then_some(())).await;
+    }
 }
 
 impl<T: Clone> Receiver<T> {
@@ -335,7 +355,8 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.channel.receivers.set(self.channel.receivers.get() - 1);
+        let left = self.channel.receivers.get() - 1;
+        self.channel.receivers.set(left);
         let mut unwanted = Vec::new();
         let mut kept = self.channel.kept.borrow_mut();
         let mut number = self.next.max(kept.first);
@@ -344,6 +365,10 @@ impl<T> Drop for Receiver<T> {
             number += 1;
         }
         drop(kept);
+        // Senders learn of it before the values are dropped, whose destructors are not ours.
+        if left == 0 {
+            self.channel.closing.wake_all();
+        }
         drop(unwanted);
     }
 }

@@ -121,6 +121,34 @@ impl<T> Sender<T> {
         self.send(value);
     }
 
+    /// Changes a copy of the value, and sets that if `change` says that it is to be: else nobody is told of anything. Gives
+    /// what `change` says.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::watch::channel(10);
+    /// let highest = |seen: i32| {
+    ///     sender.send_if_modified(|value| {
+    ///         let is_higher = seen > *value;
+    ///         *value = seen.max(*value);
+    ///         is_higher
+    ///     })
+    /// };
+    /// assert!(!highest(7) && !receiver.has_changed());
+    /// assert!(highest(12) && receiver.has_changed());
+    /// assert_eq!(*receiver.get_and_update(), 12);
+    /// ```
+    pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) -> bool
+    where
+        T: Clone,
+    {
+        let mut value = T::clone(&*self.get());
+        let is_modified = change(&mut value);
+        if is_modified {
+            self.send(value);
+        }
+        is_modified
+    }
+
     /// The value as it is now.
     pub fn get(&self) -> Rc<T> {
         self.channel.get()

@@ -3,9 +3,11 @@
 use crate::support::{Actor, passes, pending, run};
 use mainspring::spawn;
 use mainspring::sync::{broadcast, mpsc, oneshot, watch};
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 #[test]
 fn a_channel_ends_when_the_last_sender_is_gone() {
@@ -196,4 +198,85 @@ fn a_value_that_all_have_got_is_not_kept() {
     assert_eq!(Rc::strong_count(&value), 3);
     drop(other);
     assert_eq!(Rc::strong_count(&value), 1);
+}
+
+#[test]
+fn a_change_that_is_none_is_told_to_nobody() {
+    let (sender, receiver) = watch::channel(vec![1]);
+    let former = receiver.get();
+    let mut other = receiver.clone();
+    let mut changing = pending(async move { other.changed().await });
+    let is_told = sender.send_if_modified(|numbers| {
+        numbers.clear();
+        false
+    });
+    assert!(!is_told && !changing.is_woken() && !receiver.has_changed());
+    assert!(Rc::ptr_eq(&former, &receiver.get()));
+    assert!(sender.send_if_modified(|numbers| {
+        // What is changed is a copy: the value can be looked at meanwhile.
+        numbers.push(receiver.get().len());
+        true
+    }));
+    assert_eq!((changing.poll(), receiver.get().as_slice()), (Poll::Ready(Ok(())), &[1, 1][..]));
+}
+
+#[test]
+fn a_change_that_panics_changes_nothing() {
+    let (sender, receiver) = watch::channel(1);
+    let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        sender.send_if_modified(|value| {
+            *value = 2;
+            panic!("in a change")
+        })
+    }));
+    assert!(changed.is_err() && !receiver.has_changed());
+    assert_eq!(*sender.get(), 1);
+}
+
+#[test]
+fn who_broadcasts_learns_that_nobody_is_left_to_receive() {
+    let (sender, receiver) = broadcast::channel(2);
+    sender.send(1).unwrap();
+    let sender = Rc::new(sender);
+    let watching = sender.clone();
+    let mut closed = pending(async move { watching.closed().await });
+    let other = receiver.resubscribe();
+    drop(receiver);
+    assert!(!closed.is_woken());
+    drop(other);
+    assert!(closed.is_woken());
+    // One more came before it looked: it waits on.
+    let late = sender.subscribe();
+    assert!(closed.poll().is_pending());
+    drop(late);
+    assert!(closed.is_woken() && closed.poll().is_ready());
+    let watching = sender.clone();
+    assert!(Actor::new(async move { watching.closed().await }).poll().is_ready());
+}
+
+#[test]
+fn who_is_told_that_nobody_receives_may_subscribe_and_send_at_once() {
+    struct Sends(broadcast::Sender<u8>, Cell<Option<broadcast::Receiver<u8>>>);
+    thread_local! {
+        static SENDS: RefCell<Option<Rc<Sends>>> = const { RefCell::new(None) };
+    }
+    struct Told;
+    impl Wake for Told {
+        fn wake(self: Arc<Self>) {
+            let sends = SENDS.take().unwrap();
+            let receiver = sends.0.subscribe();
+            sends.0.send(2).unwrap();
+            sends.1.set(Some(receiver));
+        }
+    }
+    let (sender, receiver) = broadcast::channel(1);
+    sender.send(1).unwrap();
+    let sends = Rc::new(Sends(sender, Cell::new(None)));
+    SENDS.set(Some(sends.clone()));
+    let mut closed = Box::pin(sends.0.closed());
+    let waker = Waker::from(Arc::new(Told));
+    assert!(closed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(receiver);
+    let received = sends.1.take().map(|mut receiver| receiver.try_recv());
+    assert_eq!(received, Some(Ok(2)));
 }

@@ -124,6 +124,14 @@ fn who_waits_for_an_end_may_give_up_and_others_are_told() {
     };
     assert_told(wait, || drop(receiver));
 
+    let (sender, receiver) = broadcast::channel::<()>(1);
+    let sender = Rc::new(sender);
+    let wait = || {
+        let sender = Rc::clone(&sender);
+        async move { sender.closed().await }
+    };
+    assert_told(wait, || drop(receiver));
+
     let (sender, receiver) = oneshot::channel::<()>();
     let sender = Rc::new(sender);
     let wait = || {
