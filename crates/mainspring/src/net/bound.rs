@@ -1,6 +1,7 @@
 //! Sockets that are bound, to listen: at Internet addresses, and at Unix paths with asyncio's rules for their files.
 
 use super::address::{ToAddress, resolve};
+use super::at_address::at_address;
 use super::server_options::ServerOptions;
 use super::socket_options::{KeepAlive, set_keep_alive};
 use super::unix_address::to_socket_address;
@@ -36,7 +37,7 @@ pub(super) async fn bind(
             Err(error) => {
                 let is_absent = is_of_a_family_this_host_lacks(&error);
                 let text = format!("cannot listen at {address}: {error}");
-                let error = io::Error::new(error.kind(), text);
+                let error = at_address(text, error);
                 if !is_absent {
                     return Err(error);
                 }
@@ -96,9 +97,9 @@ pub(super) fn bind_unix(core: &Rc<Core>, path: &Path, options: &ServerOptions) -
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    socket.bind(&address).map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot listen at {}: {error}", show(&address, path)))
-    })?;
+    socket
+        .bind(&address)
+        .map_err(|error| at_address(format!("cannot listen at {}: {error}", show(&address, path)), error))?;
     let file = (is_file && options.cleanup_socket).then(|| SocketFile::at(core, path)).flatten();
     Ok(bound(socket.into(), file))
 }

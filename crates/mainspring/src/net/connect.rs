@@ -1,6 +1,7 @@
 //! Connecting: every address in turn, without blocking, and without a trace when it is given up.
 
 use super::address::{ToAddress, resolve};
+use super::at_address::at_address;
 use super::connect_options::ConnectOptions;
 use super::happy_eyeballs::{interleave, race};
 use super::protocol::Protocol;
@@ -175,7 +176,7 @@ pub(crate) async fn connect(
         // The common case needs no race.
         return match connect_to(core, *address, None).await {
             Ok(socket) => Ok((socket, *address)),
-            Err(error) => Err(all_failed(&[(*address, error)])),
+            Err(error) => Err(all_failed(vec![(*address, error)])),
         };
     }
     let attempt = async |address| match connect_to(core, address, from.as_deref()).await {
@@ -183,14 +184,17 @@ pub(crate) async fn connect(
         Err(error) => Err((address, error)),
     };
     let attempts = addresses.into_iter().map(attempt).collect();
-    race(attempts, delay).await.map_err(|failures| all_failed(&failures))
+    race(attempts, delay).await.map_err(all_failed)
 }
 
-fn all_failed(failures: &[(SocketAddr, io::Error)]) -> io::Error {
-    let kind = failures.last().map_or(io::ErrorKind::InvalidInput, |(_, error)| error.kind());
-    let texts: Vec<_> =
-        failures.iter().map(|(address, error)| format!("cannot connect to {address}: {error}")).collect();
-    io::Error::new(kind, texts.join("; "))
+/// The error of the last, whose text tells of all.
+fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
+    let tell = |(address, error): &_| format!("cannot connect to {address}: {error}");
+    let texts: Vec<_> = failures.iter().map(tell).collect();
+    match failures.pop() {
+        Some((_, error)) => at_address(texts.join("; "), error),
+        None => io::ErrorKind::InvalidInput.into(),
+    }
 }
 
 /// Binds to the first address of the right family that can be bound.
@@ -204,7 +208,7 @@ fn bind(socket: &Socket, family: Domain, from: &[SocketAddr]) -> io::Result<()> 
             Ok(()) => return Ok(()),
             Err(error) => {
                 let text = format!("cannot bind to {address}: {error}");
-                refusal = io::Error::new(error.kind(), text);
+                refusal = at_address(text, error);
             }
         }
     }

@@ -93,9 +93,27 @@ impl ConnectOptions {
         ConnectOptions { limit, ..self }
     }
 
-    /// Connects, on the loop that runs here. See [`TcpStream::connect`].
+    /// Connects, on the loop that runs here. See [`TcpStream::connect`], also for its error.
     ///
     /// Cancel safety: dropping this future gives every attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::ConnectOptions;
+    /// use std::error::Error;
+    /// use std::io;
+    ///
+    /// # mainspring::run(async {
+    /// // Somebody listens there, so that nobody can connect from there.
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let taken = listener.local_addr()?;
+    /// let refused = ConnectOptions::new().local_addr(taken).connect("127.0.0.1:1").await.unwrap_err();
+    /// assert!(refused.to_string().contains(&format!("cannot bind to {taken}: ")));
+    /// let system = refused.source().and_then(|source| source.downcast_ref::<io::Error>());
+    /// assert_eq!(system.map(io::Error::kind), Some(io::ErrorKind::AddrInUse));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn connect(&self, address: impl ToAddress) -> io::Result<TcpStream> {
         let core = current_core()?;
         let (socket, peer) = connect(&core, address, self).await?;

@@ -1,6 +1,7 @@
 //! Making datagram endpoints: what they may be told, and how their sockets are made.
 
 use super::address::{Address, ToAddress};
+use super::at_address::at_address;
 use super::connect::after_what_is_ready;
 use super::datagram::DatagramAddress;
 use super::datagram_protocol::DatagramProtocol;
@@ -202,7 +203,7 @@ fn open_socket(
         socket.set_broadcast(true)?;
     }
     let naming = |what: &str, address: SocketAddr, error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot {what} {address}: {error}"))
+        at_address(format!("cannot {what} {address}: {error}"), error)
     };
     if let Some(local) = local {
         socket.bind(&local.into()).map_err(|error| naming("bind to", local, error))?;

@@ -24,6 +24,7 @@
 mod accept_queue;
 mod address;
 mod addrinfo;
+mod at_address;
 pub(crate) mod below;
 mod bound;
 mod connect;

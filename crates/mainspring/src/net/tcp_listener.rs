@@ -44,7 +44,8 @@ impl TcpListener {
     }
 
     /// Listens on every address of `address`, on the loop that runs here. Port 0: one that is free.
-    /// [`ServerOptions`] has more ways to do it.
+    /// [`ServerOptions`] has more ways to do it. An error names the address, and has the system's own error as its
+    /// [`source`](std::error::Error::source).
     ///
     /// Cancel safety: dropping this future closes what was bound.
     pub async fn bind(address: impl ToAddress) -> io::Result<Self> {

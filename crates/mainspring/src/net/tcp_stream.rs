@@ -47,7 +47,28 @@ impl TcpStream {
     /// Connects to `address`, trying every address of a name in turn, on the loop that runs here.
     /// [`ConnectOptions`] has more ways to do it.
     ///
+    /// If none answers, the error is that of the last, and its text tells of all, each with its address. The system's own error
+    /// is its [`source`](std::error::Error::source), for who wants its number.
+    ///
     /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::TcpStream;
+    /// use std::error::Error;
+    /// use std::io;
+    ///
+    /// # mainspring::run(async {
+    /// // Nobody listens at a port that is no longer bound.
+    /// let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    /// let refused = TcpStream::connect(free).await.unwrap_err();
+    /// assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    /// assert!(refused.to_string().starts_with(&format!("cannot connect to {free}: ")));
+    /// let system = refused.source().and_then(|source| source.downcast_ref::<io::Error>());
+    /// assert_eq!(system.and_then(io::Error::raw_os_error), Some(libc::ECONNREFUSED));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub async fn connect(address: impl ToAddress) -> io::Result<Self> {
         ConnectOptions::default().connect(address).await
     }

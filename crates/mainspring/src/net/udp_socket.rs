@@ -1,6 +1,7 @@
 //! `UdpSocket`: UDP with `await`.
 
 use super::address::ToAddress;
+use super::at_address::at_address;
 use super::current_core;
 use super::datagram::Words;
 use super::datagram_endpoint::DatagramOptions;
@@ -163,7 +164,7 @@ impl UdpSocket {
         }
         Err(failure.map_or_else(
             || io::ErrorKind::InvalidInput.into(),
-            |(address, error)| io::Error::new(error.kind(), format!("cannot connect to {address}: {error}")),
+            |(address, error)| at_address(format!("cannot connect to {address}: {error}"), error),
         ))
     }
 

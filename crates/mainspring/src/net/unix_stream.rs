@@ -1,5 +1,6 @@
 //! `UnixStream`: a stream that is a connection between processes of this host.
 
+use super::at_address::at_address;
 use super::connect::{adopt, put_on};
 use super::current_core;
 use super::peer_cred::{UCred, peer_cred};
@@ -184,7 +185,7 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let text = format!("cannot connect to {}: {error}", path.display());
-                return Err(io::Error::new(error.kind(), text));
+                return Err(at_address(text, error));
             }
         }
     }

@@ -4,6 +4,7 @@
 #[macro_use]
 extern crate checked_test;
 
+mod address_errors;
 mod adversity;
 mod as_streams;
 mod cancel_concurrent;
