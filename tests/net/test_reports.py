@@ -60,7 +60,8 @@ def failing_in(callback, base=peers.Recorder):
         ("connection_made", "Recorder.connection_made(<"),
         ("data_received", "Transport._read_ready()"),
         ("eof_received", "Transport._read_ready()"),
-        ("resume_writing", "Transport._write_ready()"),
+        # `_write_sendmsg` where a transport has several ways to write (asyncio's, from Python 3.12 on).
+        ("resume_writing", "Transport._write_"),
         ("connection_lost", "Transport._call_connection_lost(None)"),
     ],
 )
