@@ -1,6 +1,5 @@
 //! The director: who is measured when, and what comes of it.
 
-use crate::echo;
 use crate::load::Load;
 use crate::process;
 use crate::rows::{Row, Runtime};
@@ -10,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How long an echo row is watched, and how long it may get warm before.
+const WATCHED: Duration = Duration::from_millis(400);
+const WARM_UP: Duration = Duration::from_millis(100);
 /// How many connections are idle in the row of the memory.
 const IDLE: usize = 2_000;
 /// A run that was not asked for rounds begins none that would end after this.
@@ -20,6 +22,7 @@ const ROUNDS: usize = 15;
 pub struct Options {
     rounds: Option<usize>,
     only: Option<String>,
+    beside: Option<Runtime>,
 }
 
 impl From<&[&str]> for Options {
@@ -30,7 +33,10 @@ impl From<&[&str]> for Options {
             match (*argument, arguments.next()) {
                 ("--rounds", Some(rounds)) => options.rounds = rounds.parse().ok(),
                 ("--only", Some(only)) => options.only = Some((*only).to_owned()),
-                _ => process::fail("usage: [--rounds N] [--only PART-OF-A-ROW'S-NAME]"),
+                ("--beside", Some(name)) if Runtime::named(name).is_some() => {
+                    options.beside = Runtime::named(name);
+                }
+                _ => process::fail("usage: [--rounds N] [--only PART-OF-A-ROW'S-NAME] [--beside RUNTIME]"),
             }
         }
         options
@@ -38,21 +44,32 @@ impl From<&[&str]> for Options {
 }
 
 pub fn run(options: &Options) {
-    let wanted = |row: &Row| options.only.as_ref().is_none_or(|only| row.name().contains(only.as_str()));
+    let wanted = |row: &Row| match &options.only {
+        Some(name) if Row::named(name).is_some() => row.name() == name,
+        Some(part) => row.name().contains(part.as_str()),
+        None => true,
+    };
+    let is_measured = |runtime: Runtime| match options.beside {
+        Some(peer) => runtime == Runtime::Mainspring || runtime == peer,
+        None => true,
+    };
     let rows: Vec<Row> = Row::ALL.into_iter().filter(wanted).collect();
     let mut table = Table::new(&rows);
     process::prepare_director();
     let begun = Instant::now();
     let rounds = options.rounds.unwrap_or(ROUNDS);
     for round in 0..rounds {
-        let mut runtimes = Runtime::ALL;
-        runtimes.rotate_left(round % Runtime::ALL.len());
         for &row in &rows {
-            match figures(&runtimes, row) {
-                Ok(figures) => {
-                    figures.into_iter().for_each(|(runtime, figure)| table.add(row, runtime, figure))
+            for turn in 0..Runtime::ALL.len() {
+                let runtime = Runtime::ALL[(turn + round) % Runtime::ALL.len()];
+                if !is_measured(runtime) {
+                    continue;
                 }
-                Err(error) => process::fail(&format!("{}: {error}", row.title())),
+                match figure(runtime, row) {
+                    Ok(Some(figure)) => table.add(row, runtime, figure),
+                    Ok(None) => {}
+                    Err(error) => process::fail(&format!("{} on {}: {error}", row.title(), runtime.name())),
+                }
             }
         }
         eprint!("\rround {} of {rounds}, {} s ", round + 1, begun.elapsed().as_secs());
@@ -72,31 +89,23 @@ pub struct Figure {
     pub cpu: Option<f64>,
 }
 
-/// What each of them measured, or what was measured of it; none of a runtime that has nothing of the kind.
-fn figures(runtimes: &[Runtime], row: Row) -> io::Result<Vec<(Runtime, Figure)>> {
-    let each = |measure: &dyn Fn(Runtime) -> io::Result<Option<Figure>>| {
-        let figure = |&runtime| match measure(runtime) {
-            Ok(figure) => figure.map(|figure| Ok((runtime, figure))),
-            Err(error) => Some(Err(io::Error::other(format!("on {}: {error}", runtime.name())))),
+/// `None` if the runtime has nothing of the kind.
+fn figure(runtime: Runtime, row: Row) -> io::Result<Option<Figure>> {
+    // The client has a thread of its own for the sake of its processor, which the servers must not inherit.
+    let beside = |measure: &(dyn Fn(&Server) -> io::Result<Figure> + Sync)| {
+        let server = Server::start(runtime)?;
+        let client = || {
+            process::pin(1);
+            measure(&server).map(Some)
         };
-        runtimes.iter().filter_map(figure).collect()
+        let panicked = |_| Err(io::Error::other("the client panicked"));
+        thread::scope(|scope| scope.spawn(client).join()).unwrap_or_else(panicked)
     };
     match row {
-        Row::Echo(connections) => echo::measure(runtimes, connections),
-        Row::Memory => each(&|runtime| memory(runtime).map(Some)),
-        row => each(&|runtime| measured(runtime, row)),
+        Row::Echo(connections) => beside(&|server| echo(server, connections)),
+        Row::Memory => beside(&memory),
+        row => measured(runtime, row),
     }
-}
-
-/// Runs the client of servers that stand. It has a thread of its own for the sake of its processor, which neither the
-/// director nor what that starts is to be kept on.
-pub fn beside<T: Send>(client: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    let client = || {
-        process::pin(1);
-        client()
-    };
-    let panicked = |_| Err(io::Error::other("the client panicked"));
-    thread::scope(|scope| scope.spawn(client).join()).unwrap_or_else(panicked)
 }
 
 fn measured(runtime: Runtime, row: Row) -> io::Result<Option<Figure>> {
@@ -110,17 +119,26 @@ fn measured(runtime: Runtime, row: Row) -> io::Result<Option<Figure>> {
     }
 }
 
-fn memory(runtime: Runtime) -> io::Result<Figure> {
-    let server = Server::start(runtime)?;
-    beside(|| {
-        let mut load = Load::new()?;
-        // The first ones bring in what is there once.
-        load.connect(server.port, 8)?;
-        let before = server.memory();
-        load.connect(server.port, IDLE)?;
-        let value = server.memory().saturating_sub(before) as f64 / IDLE as f64;
-        Ok(Figure { value, cpu: None })
-    })
+fn echo(server: &Server, connections: usize) -> io::Result<Figure> {
+    let mut load = Load::new()?;
+    load.connect(server.port, connections)?;
+    load.start()?;
+    load.run(WARM_UP)?;
+    let cpu = server.cpu_time();
+    let echoed = load.run(WATCHED)?;
+    let cpu = server.cpu_time() - cpu;
+    let value = echoed.count as f64 / echoed.time.as_secs_f64();
+    Ok(Figure { value, cpu: Some(cpu.as_nanos() as f64 / echoed.count as f64) })
+}
+
+fn memory(server: &Server) -> io::Result<Figure> {
+    let mut load = Load::new()?;
+    // The first ones bring in what is there once.
+    load.connect(server.port, 8)?;
+    let before = server.memory();
+    load.connect(server.port, IDLE)?;
+    let value = server.memory().saturating_sub(before) as f64 / IDLE as f64;
+    Ok(Figure { value, cpu: None })
 }
 
 fn myself(arguments: &[&str]) -> io::Result<Command> {
@@ -130,13 +148,13 @@ fn myself(arguments: &[&str]) -> io::Result<Command> {
 }
 
 /// An echo server in a process of its own, which ends with this.
-pub struct Server {
+struct Server {
     process: Child,
-    pub port: u16,
+    port: u16,
 }
 
 impl Server {
-    pub fn start(runtime: Runtime) -> io::Result<Self> {
+    fn start(runtime: Runtime) -> io::Result<Self> {
         let mut process = myself(&["--serve", runtime.name()])?.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {
@@ -148,7 +166,7 @@ impl Server {
         }
     }
 
-    pub fn cpu_time(&self) -> Duration {
+    fn cpu_time(&self) -> Duration {
         process::cpu_time(self.process.id())
     }
 

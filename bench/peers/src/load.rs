@@ -50,7 +50,8 @@ impl Load {
             assert_eq!(reply, MESSAGE, "an echo is what was sent");
             socket.set_nonblocking(true)?;
             let data = EventData::new_u64(self.connections.len() as u64);
-            epoll::add(&self.epoll, &socket, data, EventFlags::IN)?;
+            // A message is read as a whole: there is never more to be told of again, which would be the client's time.
+            epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::ET)?;
             self.connections.push(Connection { socket, received: 0 });
         }
         Ok(())

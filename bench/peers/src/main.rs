@@ -4,12 +4,11 @@
 //! What is measured, and how, is told in `docs/peers.md`.
 //!
 //! This program is both sides. Without a word it is the director: round by round it starts itself once for
-//! every runtime and row, in an order that rotates, and reads the figure from what it started, or watches it as a
-//! server. Every figure is therefore a fresh process's, and none finds the heap that another has left.
+//! every runtime and row, in an order that rotates, and reads the figure from what it started. Every figure is
+//! therefore a fresh process's, and none finds the heap that another has left.
 
 mod bell;
 mod director;
-mod echo;
 mod load;
 mod on_mainspring;
 mod on_monoio;
