@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
 
+import pytest
 from peers import TIMEOUT, connected_to_socket, read_exactly, read_to_end
 
 
@@ -29,6 +31,26 @@ def test_a_single_piece_arrives_though_two_were_expected(run):
             assert read_exactly(peer, 4) == b"head"
 
     run(main())
+
+
+def unsent(transport):
+    """The bytes that the kernel keeps for more to come: `tcpi_notsent_bytes`."""
+    info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 148)
+    return struct.unpack_from("=I", info, 144)[0]
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_the_end_of_the_turn_lets_go_what_the_kernel_keeps(loop, debug):
+    async def main():
+        async with connected_to_socket() as (protocol, peer):
+            await write_in_pieces(protocol, peer)
+            protocol.transport.write(b"head")
+            await asyncio.sleep(0)
+            assert unsent(protocol.transport) == 0
+            assert read_exactly(peer, 4) == b"head"
+
+    loop.set_debug(debug)
+    loop.run_until_complete(main())
 
 
 def test_a_piece_arrives_while_the_callback_that_wrote_it_blocks(run):

@@ -236,7 +236,8 @@ impl Host for PyHost {
     fn io_ready(&self, source: Obj, readiness: Readiness) -> PyResult<()> {
         let py = attached();
         let kind = Source::of(py, &source)?;
-        if self.debug.get() {
+        // The end of a turn is no callback of anybody's.
+        if self.debug.get() && readiness != Readiness::default() {
             return self.serve_in_debug_mode(py, &kind, &source, readiness);
         }
         self.serve(py, &kind, &source, readiness)
