@@ -54,7 +54,15 @@ impl<T> Sender<T> {
 }
 
 impl<T> UnboundedSender<T> {
-    /// A sender that does not keep the channel open. See [`Sender::downgrade`].
+    /// A sender that does not keep the channel open.
+    ///
+    /// ```
+    /// let (sender, _receiver) = mainspring::sync::mpsc::unbounded_channel::<()>();
+    /// let weak = sender.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(sender);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     pub fn downgrade(&self) -> WeakUnboundedSender<T> {
         WeakUnboundedSender { sender: self.sender.downgrade() }
     }
