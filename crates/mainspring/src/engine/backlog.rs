@@ -67,10 +67,8 @@ impl<H: Host> Engine<H> {
         let waiting = self.backlog.waiting.borrow().len();
         let share = if all { waiting } else { self.io_share(waiting) };
         for _ in 0..share {
-            let Some(Event { key, readiness }) = self.backlog.waiting.borrow_mut().pop_front() else {
-                return;
-            };
-            self.ready_source(Event { key, readiness });
+            let Some(event) = self.backlog.waiting.borrow_mut().pop_front() else { return };
+            self.ready_source(event);
         }
     }
 

@@ -53,6 +53,17 @@ fn send(stage: &Stage, from: &UnixStream, data: &[u8]) {
     stage.pass();
 }
 
+/// A read that was asked for and waits.
+fn waiting<'a>(
+    calls: &Arc<Calls>,
+    stream: &'a UnixStream,
+    buffer: &'a mut [u8],
+) -> Pin<Box<impl Future<Output = io::Result<usize>> + 'a>> {
+    let mut read = Box::pin(stream.read(buffer));
+    assert!(calls.poll(read.as_mut()).is_pending());
+    read
+}
+
 fn kept(stream: &UnixStream) -> usize {
     stream.split().0.buffered()
 }
@@ -63,8 +74,7 @@ fn who_waits_is_called_and_fetches() {
         let (near, far) = pair(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
-        let mut read = Box::pin(near.read(&mut buffer));
-        assert!(calls.poll(read.as_mut()).is_pending());
+        let read = waiting(&calls, &near, &mut buffer);
         send(stage, &far, b"abc");
         assert_eq!((calls.take(), kept(&near)), (1, 0), "nothing is received for it");
         assert!(matches!(calls.finish(read), Poll::Ready(Ok(3))));
@@ -79,8 +89,7 @@ fn what_was_announced_to_who_gave_up_is_kept_for_the_next() {
         let calls = Arc::new(Calls::default());
         for gives_up_before_it_is_called in [true, false] {
             let mut buffer = [0; 8];
-            let mut read = Box::pin(near.read(&mut buffer));
-            assert!(calls.poll(read.as_mut()).is_pending());
+            let read = waiting(&calls, &near, &mut buffer);
             if gives_up_before_it_is_called {
                 drop(read);
                 send(stage, &far, b"abc");
@@ -101,8 +110,7 @@ fn who_comes_late_finds_it_kept_and_is_not_called_twice() {
         let (near, far) = pair(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
-        let mut read = Box::pin(near.read(&mut buffer));
-        assert!(calls.poll(read.as_mut()).is_pending());
+        let read = waiting(&calls, &near, &mut buffer);
         send(stage, &far, b"abc");
         stage.until("it is kept", || kept(&near) == 3);
         send(stage, &far, b"de");
@@ -119,10 +127,8 @@ fn of_two_who_wait_one_fetches_and_the_other_waits_on() {
         let (near, far) = pair(stage);
         let (first_calls, second_calls) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
         let (mut first, mut second) = ([0; 8], [0; 8]);
-        let mut first_read = Box::pin(near.read(&mut first));
-        let mut second_read = Box::pin(near.read(&mut second));
-        assert!(first_calls.poll(first_read.as_mut()).is_pending());
-        assert!(second_calls.poll(second_read.as_mut()).is_pending());
+        let first_read = waiting(&first_calls, &near, &mut first);
+        let mut second_read = waiting(&second_calls, &near, &mut second);
         send(stage, &far, b"abc");
         assert_eq!((first_calls.take(), second_calls.take()), (1, 1));
         assert!(matches!(first_calls.finish(first_read), Poll::Ready(Ok(3))));
@@ -187,8 +193,7 @@ fn who_is_paused_between_call_and_fetch_gets_it_when_resumed() {
         let (near, far) = pair(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
-        let mut read = Box::pin(near.read(&mut buffer));
-        assert!(calls.poll(read.as_mut()).is_pending());
+        let mut read = waiting(&calls, &near, &mut buffer);
         send(stage, &far, b"abc");
         near.transport().pause_reading();
         assert!(calls.poll(read.as_mut()).is_pending());
@@ -216,11 +221,9 @@ fn a_protocol_that_takes_over_between_call_and_fetch_gets_it() {
         let (near, far) = pair(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
-        {
-            let mut read = Box::pin(near.read(&mut buffer));
-            assert!(calls.poll(read.as_mut()).is_pending());
-            send(stage, &far, b"abc");
-        }
+        let read = waiting(&calls, &near, &mut buffer);
+        send(stage, &far, b"abc");
+        drop(read);
         let keeper = Rc::new(Keeper::default());
         near.transport().set_protocol(Rc::<Keeper>::clone(&keeper));
         stage.until("it has got it", || *keeper.0.borrow() == b"abc");
@@ -234,8 +237,7 @@ fn the_end_is_fetched_as_bytes_are() {
         let (near, far) = pair(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
-        let mut read = Box::pin(near.read(&mut buffer));
-        assert!(calls.poll(read.as_mut()).is_pending());
+        let read = waiting(&calls, &near, &mut buffer);
         far.shutdown();
         stage.pass();
         assert_eq!(calls.take(), 1);
@@ -252,8 +254,7 @@ fn a_fetch_that_fails_is_told_or_repeated() {
             let (near, far) = pair(&stage);
             let calls = Arc::new(Calls::default());
             let mut buffer = [0; 8];
-            let mut read = Box::pin(near.read(&mut buffer));
-            assert!(calls.poll(read.as_mut()).is_pending());
+            let mut read = waiting(&calls, &near, &mut buffer);
             send(&stage, &far, b"abc");
             stage.control.plan(FaultPlan::fail(Op::Recv, errno));
             assert!(calls.poll(read.as_mut()).is_pending());
