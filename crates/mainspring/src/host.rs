@@ -3,13 +3,13 @@
 //! What user code panics with is caught here, or below where a transport has to know of it, and given to the
 //! loop's exception handler: nothing a program does on the loop ends the loop.
 
-use crate::engine::{Host, Readiness};
+use crate::engine::{Engine, Host, Readiness};
 use crate::event_loop::{Core, Debugging, ExceptionContext, Slow};
 use crate::handle::Callback;
 use crate::net::Below;
 use crate::panics::catch;
 use crate::ready::Lane;
-use crate::transport::{Notice, TransportHost};
+use crate::transport::{Cx, Notice, TransportHost};
 use crate::wakeup::Inbox;
 use std::cell::OnceCell;
 use std::io;
@@ -95,9 +95,9 @@ impl From<Rc<dyn Watch>> for Call {
 /// A transport or listener, as the engine holds it.
 pub(crate) trait Source {
     /// Something is about to be told with [`Source::io_ready`]. `true` if somebody was called who does what there is to do.
-    fn announced(&self, readiness: Readiness) -> bool {
-        let _ = readiness;
-        false
+    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
+        let _ = (cx, readiness);
+        Ok(false)
     }
 
     /// Something happened on the descriptor.
@@ -108,6 +108,11 @@ pub(crate) trait Source {
 
     /// The connection, if it is one that programs hold as a [`Transport`](crate::Transport).
     fn below(&self) -> Option<&dyn Below> {
+        None
+    }
+
+    /// The same, with the loop it lives on, while that is open.
+    fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn Below)> {
         None
     }
 }
@@ -251,14 +256,14 @@ impl Host for RustHost {
         Ok(())
     }
 
-    fn announce(&self, source: Rc<dyn Source>, readiness: Readiness) -> bool {
-        match catch(|| source.announced(readiness)) {
-            Ok(is_served) => is_served,
-            Err(text) => {
-                self.tell(ExceptionContext::of_panic("A waker panicked", text));
-                false
-            }
-        }
+    fn announce(&self, engine: &Engine<Self>, source: Rc<dyn Source>, readiness: Readiness) -> bool {
+        let context = match catch(|| source.announced(Cx { engine, this: &source }, readiness)) {
+            Ok(Ok(is_served)) => return is_served,
+            Ok(Err(failure)) => ExceptionContext::of_failure("Serving a transport failed", failure),
+            Err(text) => ExceptionContext::of_panic("A waker panicked", text),
+        };
+        self.tell(context);
+        false
     }
 
     fn lane(&self, call: &Call) -> Lane {

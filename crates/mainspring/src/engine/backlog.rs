@@ -10,7 +10,7 @@
 use super::sources::Entry;
 use super::{Engine, Host, Occupant, Readiness, Ready};
 use crate::clock::Time;
-use crate::poller::Event;
+use crate::poller::{Event, Interest};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -68,23 +68,29 @@ impl<H: Host> Engine<H> {
         let share = if all { waiting } else { self.io_share(waiting) };
         for _ in 0..share {
             let Some(event) = self.backlog.waiting.borrow_mut().pop_front() else { return };
-            self.ready_source(event);
+            let (interest, source) = match self.table.borrow().get(event.key) {
+                Some(Entry { interest, occupant: Occupant::Source(source), .. }) => {
+                    (*interest, H::ANNOUNCES.then(|| source.clone()))
+                }
+                _ => continue,
+            };
+            self.ready_source(event, interest, source);
         }
     }
 
     /// Makes the call for a transport ready, for as much as it still wants to know; or who serves it in its place.
-    pub(super) fn ready_source(&self, Event { key, readiness }: Event) {
-        let (interest, source) = match self.table.borrow().get(key) {
-            Some(Entry { interest, occupant: Occupant::Source(source), .. }) => {
-                (*interest, H::ANNOUNCES.then(|| source.clone()))
-            }
-            _ => return,
-        };
+    #[inline]
+    pub(super) fn ready_source(
+        &self,
+        Event { key, readiness }: Event,
+        interest: Interest,
+        source: Option<H::Source>,
+    ) {
         let inbound = readiness.inbound && interest.is_inbound();
         let outbound = readiness.outbound && interest.is_outbound();
         let readiness = Readiness { inbound, outbound };
         self.backlog.readied.set(self.backlog.readied.get() + 1);
-        if !source.is_some_and(|source| self.host.announce(source, readiness)) {
+        if !source.is_some_and(|source| self.host.announce(self, source, readiness)) {
             self.lanes.borrow_mut().push(self.io_lane.get(), Ready::Io(key, readiness));
         }
     }

@@ -4,7 +4,7 @@
 //! handle objects and runs them inside a `contextvars.Context`; Rust's stores closures and tasks. Nothing is
 //! boxed on the way from one to the other.
 
-use super::Readiness;
+use super::{Engine, Readiness};
 use crate::ready::Lane;
 use std::io;
 
@@ -48,8 +48,8 @@ pub trait Host: Sized + 'static {
     /// just this who is now ready to run, and does what there is to do. What is left undone is announced again.
     ///
     /// Asked only if [`Host::ANNOUNCES`].
-    fn announce(&self, source: Self::Source, readiness: Readiness) -> bool {
-        let _ = (source, readiness);
+    fn announce(&self, engine: &Engine<Self>, source: Self::Source, readiness: Readiness) -> bool {
+        let _ = (engine, source, readiness);
         false
     }
 

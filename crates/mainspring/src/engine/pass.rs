@@ -243,7 +243,8 @@ impl<H: Host> Engine<H> {
     }
 
     fn park(&self, parking: &mut Parking, timeout: Option<Duration>) -> io::Result<()> {
-        self.poller.borrow_mut().prepare()?;
+        let is_some_known = self.poller.borrow_mut().prepare()?;
+        let timeout = if is_some_known { Some(Duration::ZERO) } else { timeout };
         let Parking { parker, events } = parking;
         if timeout == Some(Duration::ZERO) {
             parker.park(timeout, events)?;
@@ -284,16 +285,15 @@ impl<H: Host> Engine<H> {
             let table = self.table.borrow();
             let Some(entry) = table.get(key) else { continue };
             match &entry.occupant {
-                Occupant::Source(_) => {
-                    drop(table);
-                    match share.checked_sub(1) {
-                        Some(left) => {
-                            share = left;
-                            self.ready_source(Event { key, readiness });
-                        }
-                        None => self.postpone(Event { key, readiness }),
+                Occupant::Source(source) => match share.checked_sub(1) {
+                    Some(left) => {
+                        share = left;
+                        let (interest, source) = (entry.interest, H::ANNOUNCES.then(|| source.clone()));
+                        drop(table);
+                        self.ready_source(Event { key, readiness }, interest, source);
                     }
-                }
+                    None => self.postpone(Event { key, readiness }),
+                },
                 Occupant::Watch(watches) => {
                     let Watches { reader, writer } = &**watches;
                     // asyncio: the reader's call before the writer's.

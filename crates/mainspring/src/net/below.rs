@@ -26,6 +26,17 @@ use std::rc::{Rc, Weak};
 /// What is done with a descriptor that is lent for one call.
 pub(crate) type WithFd<'a> = &'a mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>;
 
+/// What became of bytes that were offered to a connection ([`Below::offer`]).
+pub(crate) enum Offered {
+    /// They are sent or queued.
+    Taken,
+    /// The connection was lost over them, and tells so soon.
+    Lost,
+    /// It is closed, or about to be.
+    TooLate,
+    Refused(WriteRefused),
+}
+
 /// See the module's text. The defaults are those of a kind that does not have the thing at all.
 #[allow(dead_code, reason = "not every kind of connection, nor every use of one, is in every build")]
 pub(crate) trait Below {
@@ -41,14 +52,14 @@ pub(crate) trait Below {
         Ok(())
     }
 
-    /// Something is about to be told with [`Below::io_ready`]. `true` if somebody was called who does what there is to do.
-    fn announced(&self, readiness: Readiness) -> bool {
-        let _ = readiness;
-        false
+    /// Something is about to be told with [`Below::io_ready`]. `true` if all was done about it.
+    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
+        let _ = (cx, readiness);
+        Ok(false)
     }
 
-    /// Receives what was left for who reads ([`Above::will_fetch`](crate::transport::Upper::will_fetch)); `None` if that
-    /// is nothing, or the end, which is told by itself.
+    /// Receives what was left for who reads ([`Early::Fetches`](crate::transport::Early)); `None` if that is nothing, or
+    /// the end, which is told by itself.
     fn fetch(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         let _ = (cx, buffer);
         Ok(None)
@@ -68,6 +79,18 @@ pub(crate) trait Below {
     /// Whether a write would be refused. A write to a connection that is gone is not: it is dropped.
     fn check_write(&self) -> Result<(), WriteRefused> {
         Ok(())
+    }
+
+    /// Sends `pieces` as one write for who awaits that, and tells what a write does not.
+    fn offer(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<Offered, Failure> {
+        if let Err(refusal) = self.check_write() {
+            return Ok(Offered::Refused(refusal));
+        }
+        if self.is_closing() {
+            return Ok(Offered::TooLate);
+        }
+        self.write_vectored(cx, pieces)?;
+        Ok(if self.is_lost() { Offered::Lost } else { Offered::Taken })
     }
 
     /// Whether it can end its sending side alone.
@@ -183,8 +206,8 @@ impl<B: Below + 'static> Source for B {
         Below::io_ready(&*self, Cx { engine: &core.engine, this: &this }, readiness)
     }
 
-    fn announced(&self, readiness: Readiness) -> bool {
-        Below::announced(self, readiness)
+    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
+        Below::announced(self, cx, readiness)
     }
 
     fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
@@ -194,6 +217,13 @@ impl<B: Below + 'static> Source for B {
 
     fn below(&self) -> Option<&dyn Below> {
         Some(self)
+    }
+
+    #[inline]
+    fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn Below)> {
+        let core = Below::core(self).upgrade()?;
+        core.check_open().ok()?;
+        Some((core, self))
     }
 }
 

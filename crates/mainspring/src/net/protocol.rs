@@ -6,7 +6,7 @@ use super::transport::Transport;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
-use crate::transport::{Claim, Cx, Upper};
+use crate::transport::{Claim, Cx, Early, Upper};
 use std::cell::{Cell, OnceCell};
 use std::io;
 use std::rc::{Rc, Weak};
@@ -204,11 +204,12 @@ impl Upper<RustHost> for Above {
         false
     }
 
-    fn will_fetch(&self) -> bool {
+    #[inline]
+    fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
         let told = self.told.take();
         let stream = if let Some(Told::Stream(ends)) = &told { ends.upgrade() } else { None };
         self.told.set(told);
-        stream.is_some_and(|ends| ends.protocol().call_to_fetch())
+        stream.map_or(Early::No, |ends| ends.protocol().receive_early(receive))
     }
 
     fn data_received(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {

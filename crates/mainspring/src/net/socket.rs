@@ -85,8 +85,8 @@ impl Below for SocketConnection {
         self.stream.io_ready(cx, readiness)
     }
 
-    fn announced(&self, readiness: Readiness) -> bool {
-        self.stream.announced(readiness)
+    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
+        self.stream.announced(cx, readiness)
     }
 
     fn fetch(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {

@@ -89,9 +89,7 @@ impl Transport {
         &self,
         work: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Option<R> {
-        let below = self.source.below()?;
-        let core = below.core().upgrade()?;
-        core.check_open().ok()?;
+        let (core, below) = self.source.on_open_loop()?;
         match work(below, Cx { engine: &core.engine, this: &self.source }) {
             Ok(result) => Some(result),
             Err(failure) => {
@@ -109,7 +107,7 @@ impl Transport {
 
     /// The loop it lives on, if that is there.
     pub(super) fn core(&self) -> Option<Rc<Core>> {
-        self.source.below()?.core().upgrade().filter(|core| core.check_open().is_ok())
+        self.source.on_open_loop().map(|(core, _)| core)
     }
 
     /// Who waits until nothing is queued, having reserved the sending end.
@@ -124,8 +122,7 @@ impl Transport {
 
     /// Looks at the connection, if there is a loop to tell of it.
     pub(super) fn look_alive<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
-        let below = self.source.below()?;
-        below.core().upgrade()?.check_open().ok()?;
+        let (_core, below) = self.source.on_open_loop()?;
         Some(look(below))
     }
 

@@ -1,4 +1,8 @@
-//! epoll, level-triggered: the back end every Linux has.
+//! epoll: the back end every Linux has.
+//!
+//! Asked to announce things until they are done (level-triggered), epoll looks at every descriptor it has announced
+//! once more, in the next wait, and mostly in vain. That is as much work as the rest of the announcement. A stream that
+//! only receives is therefore announced once (edge-triggered), and [`Unclaimed`] remembers what is left to claim.
 //!
 //! # Facts this file rests on
 //!
@@ -7,7 +11,8 @@
 //!   end every wait at once.
 //! - A peer that only shuts down its sending side shows as `EPOLLIN`, and `recv` then returns 0. `EPOLLRDHUP`
 //!   would tell no more than that, and would end every wait of a transport that has read the end and now only
-//!   sends, so it is not asked for. (asyncio's selector asks for `EPOLLIN` and `EPOLLOUT` and nothing else, too.)
+//!   sends, so it is asked for only where it is announced once. There it is needed: after the last bytes nothing else
+//!   tells that the end came with them.
 //! - A registration belongs to the open file, not to the number. Closing the last number of a file takes the
 //!   registration out, and the next file under that number is unknown: hence `MOD` may find `ENOENT`, and `DEL`
 //!   may find `ENOENT` or `EBADF`. If a *duplicate* keeps the file open, the registration lives on under its old
@@ -28,11 +33,12 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::sys::EventBuffer;
+use super::unclaimed::Unclaimed;
 use super::{Backend, Event, Interest, Key, Parker, PeerAddress, Poller, Readiness, socket};
 
 /// How many events a wait brings at most. How many of them are served before the next timer is looked at is the engine's
 /// affair.
-const EVENTS_PER_WAIT: usize = 128;
+const EVENTS_PER_WAIT: usize = 32;
 /// The longest single wait asked of the kernel, some 24 days; longer timeouts are waited out in pieces.
 const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
@@ -73,13 +79,14 @@ fn create() -> io::Result<OwnedFd> {
 fn backend(epoll: OwnedFd, fine: bool) -> Backend {
     let epoll = Arc::new(epoll);
     Backend {
-        poller: Box::new(EpollPoller { epoll: Arc::clone(&epoll) }),
+        poller: Box::new(EpollPoller { epoll: Arc::clone(&epoll), unclaimed: Unclaimed::default() }),
         parker: Box::new(EpollParker { epoll, fine, buffer: EventBuffer::with_capacity(EVENTS_PER_WAIT) }),
     }
 }
 
 struct EpollPoller {
     epoll: Arc<OwnedFd>,
+    unclaimed: Unclaimed,
 }
 
 /// What epoll is asked to watch for. Interests of one direction differ only in how the outcome is claimed.
@@ -88,7 +95,16 @@ fn flags_of(interest: Interest) -> EventFlags {
     flags.set(EventFlags::IN, interest.is_inbound());
     flags.set(EventFlags::OUT, interest.is_outbound());
     flags.set(EventFlags::ET, interest.intersects(Interest::WAKE));
+    if is_announced_once(interest) {
+        flags.insert(EventFlags::ET | EventFlags::RDHUP);
+    }
     flags
+}
+
+/// Whether the kernel is asked to announce it once, and [`Unclaimed`] does the rest.
+fn is_announced_once(interest: Interest) -> bool {
+    // While it sends, too, it is one registration for both.
+    interest == Interest::RECV
 }
 
 /// What reported flags announce: anything but plain writability may concern a reader, anything but plain
@@ -102,6 +118,7 @@ fn readiness_of(flags: EventFlags) -> Readiness {
 
 impl Poller for EpollPoller {
     fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()> {
+        self.unclaimed.expect(key, is_announced_once(new));
         let (old, new) = (flags_of(old), flags_of(new));
         if old == new {
             return Ok(());
@@ -126,8 +143,10 @@ impl Poller for EpollPoller {
         Ok(done?)
     }
 
-    fn recv(&mut self, fd: BorrowedFd<'_>, _key: Key, buffer: &mut [u8]) -> io::Result<usize> {
-        socket::recv(fd, buffer)
+    fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
+        let received = socket::recv(fd, buffer);
+        self.unclaimed.claimed(key, buffer.len(), &received);
+        received
     }
 
     fn send(&mut self, fd: BorrowedFd<'_>, _key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -144,6 +163,15 @@ impl Poller for EpollPoller {
 
     fn accept(&mut self, fd: BorrowedFd<'_>, _key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
         socket::accept(fd)
+    }
+
+    fn prepare(&mut self) -> io::Result<bool> {
+        Ok(self.unclaimed.is_any())
+    }
+
+    fn collect(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        self.unclaimed.announce(events);
+        Ok(())
     }
 
     fn name(&self) -> &'static str {
@@ -216,13 +244,13 @@ mod tests {
     #[test]
     fn moving_between_interests_of_one_direction_makes_no_system_call() {
         let epoll = Arc::new(create().unwrap());
-        let mut poller = EpollPoller { epoll: Arc::clone(&epoll) };
+        let mut poller = EpollPoller { epoll: Arc::clone(&epoll), unclaimed: Unclaimed::default() };
         let readable = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         poller.update(readable.as_fd(), KEY, Interest::NONE, Interest::READ).unwrap();
 
         // A call would find the registration missing and renew it.
         epoll::delete(&epoll, &readable).unwrap();
-        for (old, new) in [(Interest::READ, Interest::RECV), (Interest::RECV, Interest::ACCEPT)] {
+        for (old, new) in [(Interest::READ, Interest::ACCEPT), (Interest::ACCEPT, Interest::READ)] {
             poller.update(readable.as_fd(), KEY, old, new).unwrap();
             assert_eq!(epoll::delete(&epoll, &readable), Err(Errno::NOENT));
         }

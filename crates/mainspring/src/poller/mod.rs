@@ -58,6 +58,7 @@ pub(crate) mod epoll;
 mod file;
 mod socket;
 mod sys;
+mod unclaimed;
 
 pub(crate) use closed::ClosedPoller;
 pub use epoll::open as open_epoll;
@@ -353,9 +354,10 @@ pub trait Poller {
         file::write(fd, chunks)
     }
 
-    /// Called before the loop parks; a back end that batches hands its work to the kernel here.
-    fn prepare(&mut self) -> io::Result<()> {
-        Ok(())
+    /// Called before the loop parks; a back end that batches hands its work to the kernel here. `true` if there is something
+    /// to [collect](Poller::collect) already: then the loop does not sleep.
+    fn prepare(&mut self) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// Called after the loop parked; a back end whose parker does not see the events adds them here.

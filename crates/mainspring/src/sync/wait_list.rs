@@ -101,6 +101,22 @@ impl<C: Cell> WaitList<C> {
         polled
     }
 
+    /// Stands in the list, as a newcomer or where it stood, to be woken. `true` if it was chosen meanwhile.
+    #[inline(never)]
+    fn stand(&self, seat: &mut Seat, cx: &Context<'_>) -> bool {
+        let seat = &mut seat.0;
+        let (key, has_waker) = self.with(|waiters| {
+            let is_new = seat.is_none();
+            let key = seat.get_or_insert_with(|| waiters.join());
+            if is_new {
+                return (&*key, false);
+            }
+            waiters.wait_on(key);
+            (&*key, waiters.has_waker(key, cx.waker()))
+        });
+        !has_waker && self.keep_waker(key, cx)
+    }
+
     fn poll_chosen(&self, key: &Key, cx: &Context<'_>) -> Poll<()> {
         let (has_waker, is_chosen) =
             self.with(|waiters| (waiters.has_waker(key, cx.waker()), waiters.is_chosen(key)));
@@ -178,13 +194,7 @@ impl<R, F: FnMut() -> Option<R>, C: Cell> Future for Until<'_, F, C> {
                 list.take_turn(&mut wait.seat);
                 return Poll::Ready(result);
             }
-            let seat = &mut wait.seat.0;
-            let (key, has_waker) = list.with(|waiters| {
-                let key = seat.get_or_insert_with(|| waiters.join());
-                waiters.wait_on(key);
-                (&*key, waiters.has_waker(key, cx.waker()))
-            });
-            if has_waker || !list.keep_waker(key, cx) {
+            if !list.stand(&mut wait.seat, cx) {
                 return Poll::Pending;
             }
         }

@@ -314,7 +314,7 @@ impl Poller for FakePoller {
         self.control.move_out(call, chunks, |chunks| self.inner.write(fd, chunks))
     }
 
-    fn prepare(&mut self) -> io::Result<()> {
+    fn prepare(&mut self) -> io::Result<bool> {
         self.inner.prepare()
     }
 

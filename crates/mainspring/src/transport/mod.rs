@@ -332,6 +332,18 @@ fn is_to_be_repeated(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// What a protocol has done about bytes that have arrived, before its turn ([`Upper::receive_early`]).
+#[derive(Debug)]
+pub enum Early {
+    /// Nothing.
+    No,
+    /// It comes for them by itself, in this pass, with [`Stream::fetch`]: they are left where they are, and asked about
+    /// again as long as they stay there.
+    Fetches,
+    /// It has received them, with this result.
+    Received(io::Result<usize>),
+}
+
 /// A claim into a buffer that the protocol provides: gives how much was received.
 pub type Claim<'a> = &'a mut dyn FnMut(&mut [u8]) -> io::Result<usize>;
 
@@ -344,10 +356,11 @@ pub trait Upper<H: Host> {
     /// [`Upper::data_received`].
     fn is_buffered(&self) -> bool;
 
-    /// Something has arrived. `true` if the protocol comes for it by itself, in this pass, with [`Stream::fetch`]: then it
-    /// is left where it is, and asked about again as long as it stays there.
-    fn will_fetch(&self) -> bool {
-        false
+    /// Something has arrived, of which the protocol would be told in its turn. It may take it now, with `receive` and
+    /// without a word to anybody but wakers.
+    fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
+        let _ = receive;
+        Early::No
     }
 
     /// Bytes arrived; never none.

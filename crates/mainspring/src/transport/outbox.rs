@@ -21,6 +21,11 @@ pub(super) enum Written {
 /// See the module's text. There is a queue while something waits: most connections have none most of the time.
 pub(super) struct Outbox<C>(RefCell<Option<Box<WriteQueue<C>>>>);
 
+/// How many bytes that is in all.
+pub(super) fn length_of(pieces: &[IoSlice<'_>]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
+}
+
 impl<C> Default for Outbox<C> {
     fn default() -> Self {
         Outbox(RefCell::default())
@@ -41,18 +46,31 @@ impl<C: AsRef<[u8]>> Outbox<C> {
     pub fn write(
         &self,
         pieces: &[IoSlice<'_>],
-        mut keep: impl FnMut(usize) -> Option<C>,
+        keep: impl FnMut(usize) -> Option<C>,
         send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> io::Result<Written> {
         let was_empty = self.is_empty();
         let mut sent = 0;
         if was_empty {
             match send(pieces) {
+                Ok(count) if count == length_of(pieces) => return Ok(Written::All),
                 Ok(count) => sent = count,
                 Err(error) if is_to_be_repeated(&error) => {}
                 Err(error) => return Err(error),
             }
         }
+        self.queue(pieces, sent, keep);
+        Ok(match (self.is_empty(), was_empty) {
+            (true, _) => Written::All,
+            (false, true) => Written::Begun,
+            (false, false) => Written::Behind,
+        })
+    }
+
+    /// Queues what is left of `pieces` when so many bytes of them are sent.
+    #[cold]
+    #[inline(never)]
+    fn queue(&self, pieces: &[IoSlice<'_>], mut sent: usize, mut keep: impl FnMut(usize) -> Option<C>) {
         for (index, piece) in pieces.iter().enumerate() {
             let skip = sent.min(piece.len());
             sent -= skip;
@@ -61,11 +79,6 @@ impl<C: AsRef<[u8]>> Outbox<C> {
                 self.0.borrow_mut().get_or_insert_default().push(chunk, skip);
             }
         }
-        Ok(match (self.is_empty(), was_empty) {
-            (true, _) => Written::All,
-            (false, true) => Written::Begun,
-            (false, false) => Written::Behind,
-        })
     }
 
     /// Sends with `send` what one call takes of the queue; `false` if the kernel took nothing.

@@ -17,9 +17,9 @@
 
 use super::endpoint::Endpoint;
 use super::gathering::Gathering;
-use super::outbox::{Outbox, Written};
+use super::outbox::{Outbox, Written, length_of};
 use super::{
-    Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteRefused,
+    Cx, Early, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteRefused,
     is_to_be_repeated,
 };
 use crate::engine::Readiness;
@@ -165,8 +165,17 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Something is about to be told with [`Stream::io_ready`]. `true` if the protocol does what there is to do by itself:
     /// see [`Upper::will_fetch`].
-    pub fn announced(&self, readiness: Readiness) -> bool {
-        readiness == Readiness::INBOUND && self.upper.will_fetch()
+    #[inline]
+    pub fn announced(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<bool, H::Error> {
+        if readiness != Readiness::INBOUND || !self.end.interest().is_inbound() {
+            return Ok(false);
+        }
+        match self.upper.receive_early(|buffer| self.recv(cx, buffer)) {
+            // The end is announced again as long as nobody has taken note of it, which the protocol does in its turn.
+            Early::No | Early::Received(Ok(0)) => Ok(false),
+            Early::Fetches | Early::Received(Ok(_)) => Ok(true),
+            Early::Received(Err(error)) => self.receive_failed(cx, error).map(|()| true),
+        }
     }
 
     /// Something happened on the descriptor.
@@ -470,8 +479,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     /// Sends a new write: into a packet with what this turn is expected to write after it, if it is.
     #[inline]
     fn send_or_gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let length = pieces.iter().map(|piece| piece.len()).sum();
-        if !self.gathering.is_more_expected(cx.engine.turn(), length) {
+        if !self.gathering.is_more_expected(cx.engine.turn(), length_of(pieces)) {
             return self.send(cx, pieces);
         }
         if !self.gathering.set_kept(true) {

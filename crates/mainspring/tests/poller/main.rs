@@ -25,6 +25,8 @@ macro_rules! contract {
         contract!($open, registration:
             an_event_names_the_key_of_the_registration,
             what_is_not_claimed_is_announced_again,
+            an_end_that_comes_with_the_last_bytes_is_announced_after_them,
+            what_is_left_when_the_interest_changes_is_announced_after_it,
             only_wanted_directions_are_announced,
             a_descriptor_taken_out_is_silent_even_when_its_peer_hangs_up,
             a_descriptor_that_was_closed_can_be_taken_out,

@@ -1,6 +1,7 @@
 //! Putting descriptors in, changing what is wanted of them, taking them out: also when they are gone.
 
 use std::io::{self, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 
 use mainspring::poller::{Interest, Readiness};
@@ -26,7 +27,54 @@ pub fn what_is_not_claimed_is_announced_again(open: Open) {
         assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
         assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap(), 1);
     }
+    // Who had no room for more may be told once more, and finds nothing.
+    rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap_err();
     assert_eq!(rig.events_now(), []);
+    theirs.write_all(b"c").unwrap();
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
+    assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 2]).unwrap(), 1);
+    assert_eq!(rig.events_now(), [], "it had room for more");
+}
+
+pub fn an_end_that_comes_with_the_last_bytes_is_announced_after_them(open: Open) {
+    for is_claimed_late in [false, true] {
+        let mut rig = Rig::new(open());
+        let (ours, mut theirs) = pair();
+        rig.register(&ours, Interest::RECV);
+        theirs.write_all(b"ab").unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        let inbound = [event(KEY, Readiness::INBOUND)];
+        assert_eq!(rig.events(), inbound);
+        if is_claimed_late {
+            assert_eq!(rig.events(), inbound);
+        }
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 10]).unwrap(), 2);
+        assert_eq!(rig.events(), inbound);
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 10]).unwrap(), 0);
+        rig.change(&ours, Interest::RECV, Interest::NONE);
+        assert_eq!(rig.events_now(), []);
+    }
+}
+
+pub fn what_is_left_when_the_interest_changes_is_announced_after_it(open: Open) {
+    let (recv, send) = (Interest::RECV, Interest::SEND);
+    let both = recv.with(send);
+    for way in [&[recv, both, recv][..], &[recv, Interest::NONE, recv], &[both, recv], &[recv, send, recv]] {
+        let mut rig = Rig::new(open());
+        let (ours, mut theirs) = pair();
+        rig.register(&ours, way[0]);
+        theirs.write_all(b"ab").unwrap();
+        rig.events();
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0]).unwrap(), 1);
+        for step in way.windows(2) {
+            rig.change(&ours, step[0], step[1]);
+        }
+        for _ in 0..2 {
+            assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)], "{way:?}");
+        }
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 2]).unwrap(), 1);
+        assert_eq!(rig.events_now(), []);
+    }
 }
 
 pub fn only_wanted_directions_are_announced(open: Open) {

@@ -46,7 +46,8 @@ impl Rig {
 
     fn events_within(&mut self, timeout: Option<Duration>) -> Vec<Event> {
         let mut events = Vec::new();
-        self.poller.prepare().unwrap();
+        let is_some_known = self.poller.prepare().unwrap();
+        let timeout = if is_some_known { Some(Duration::ZERO) } else { timeout };
         self.parker.park(timeout, &mut events).unwrap();
         self.poller.collect(&mut events).unwrap();
         events

@@ -1,4 +1,5 @@
-//! Bytes that a reader is called to fetch: who comes, who comes late, who does not come.
+//! Bytes that somebody waits for: received before the turn of anybody, or, where much comes at a time, fetched by who waits.
+//! Who comes, who comes late, who does not come.
 
 use crate::support::probe::pattern;
 use crate::support::{DELIBERATE, On, Stage, guarded};
@@ -47,6 +48,22 @@ fn pair(stage: &Stage) -> (UnixStream, UnixStream) {
     pair
 }
 
+/// As much as that arrived at a time: who waits next is called to fetch.
+const MUCH: usize = 16 * 1024;
+
+/// The same, and much has been received on the first.
+fn pair_for_much(stage: &Stage) -> (UnixStream, UnixStream) {
+    let (near, far) = pair(stage);
+    send(stage, &far, &[7; MUCH]);
+    assert_eq!(stage.run(near.read_exactly(MUCH)).unwrap().len(), MUCH);
+    (near, far)
+}
+
+/// One of each kind.
+fn pairs(stage: &Stage) -> [(UnixStream, UnixStream); 2] {
+    [pair(stage), pair_for_much(stage)]
+}
+
 /// Sends, and lets the loop see it once.
 fn send(stage: &Stage, from: &UnixStream, data: &[u8]) {
     stage.run(from.write_all(data)).unwrap();
@@ -69,9 +86,48 @@ fn kept(stream: &UnixStream) -> usize {
 }
 
 #[test]
-fn who_waits_is_called_and_fetches() {
-    on_both("fetching", |stage| {
+fn what_somebody_waits_for_is_received_before_it_is_called() {
+    on_both("receiving early", |stage| {
         let (near, far) = pair(stage);
+        let calls = Arc::new(Calls::default());
+        let mut buffer = [0; 8];
+        let read = waiting(&calls, &near, &mut buffer);
+        send(stage, &far, b"abc");
+        assert_eq!(calls.take(), 1);
+        near.transport().pause_reading();
+        assert!(matches!(calls.finish(read), Poll::Ready(Ok(3))), "it needs the kernel no more");
+        assert_eq!(&buffer[..3], b"abc");
+        assert_eq!(kept(&near), 0);
+    });
+}
+
+#[test]
+fn whatever_the_sizes_all_arrives_and_in_order() {
+    on_pairs("sizes", async |near, far| {
+        for length in [1, 2, 7, 8, 9, 1019, 1020, 1021, 2040, 5000, MUCH - 1, MUCH, 70_000, 3] {
+            for room in [1, 7, 1019, 1020, 1021, 2 * MUCH] {
+                let mut buffer = vec![0; room];
+                let mut received = Vec::new();
+                let sent = pattern(length);
+                // It waits when the first byte comes.
+                let (reading, writing) = (near.read(&mut buffer), far.write_all(sent));
+                let (count, written) = mainspring::join((reading, writing)).await;
+                written.unwrap();
+                let count = count.unwrap();
+                received.extend_from_slice(&buffer[..count]);
+                if received.len() < length {
+                    received.extend(near.read_exactly(length - received.len()).await.unwrap());
+                }
+                assert_eq!(received, sent, "{length} bytes, {room} at a time");
+            }
+        }
+    });
+}
+
+#[test]
+fn who_waits_for_much_is_called_and_fetches() {
+    on_both("fetching", |stage| {
+        let (near, far) = pair_for_much(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
         let read = waiting(&calls, &near, &mut buffer);
@@ -85,21 +141,22 @@ fn who_waits_is_called_and_fetches() {
 #[test]
 fn what_was_announced_to_who_gave_up_is_kept_for_the_next() {
     on_both("giving up", |stage| {
-        let (near, far) = pair(stage);
         let calls = Arc::new(Calls::default());
         for gives_up_before_it_is_called in [true, false] {
-            let mut buffer = [0; 8];
-            let read = waiting(&calls, &near, &mut buffer);
-            if gives_up_before_it_is_called {
-                drop(read);
-                send(stage, &far, b"abc");
-            } else {
-                send(stage, &far, b"abc");
-                drop(read);
+            for (near, far) in pairs(stage) {
+                let mut buffer = [0; 8];
+                let read = waiting(&calls, &near, &mut buffer);
+                if gives_up_before_it_is_called {
+                    drop(read);
+                    send(stage, &far, b"abc");
+                } else {
+                    send(stage, &far, b"abc");
+                    drop(read);
+                }
+                assert_eq!(calls.take(), usize::from(!gives_up_before_it_is_called));
+                stage.until("it is kept", || kept(&near) == 3);
+                assert_eq!(stage.run(near.read_exactly(3)).unwrap(), b"abc");
             }
-            assert_eq!(calls.take(), usize::from(!gives_up_before_it_is_called));
-            stage.until("it is kept", || kept(&near) == 3);
-            assert_eq!(stage.run(near.read_exactly(3)).unwrap(), b"abc");
         }
     });
 }
@@ -107,36 +164,38 @@ fn what_was_announced_to_who_gave_up_is_kept_for_the_next() {
 #[test]
 fn who_comes_late_finds_it_kept_and_is_not_called_twice() {
     on_both("coming late", |stage| {
-        let (near, far) = pair(stage);
-        let calls = Arc::new(Calls::default());
-        let mut buffer = [0; 8];
-        let read = waiting(&calls, &near, &mut buffer);
-        send(stage, &far, b"abc");
-        stage.until("it is kept", || kept(&near) == 3);
-        send(stage, &far, b"de");
-        stage.until("more is kept", || kept(&near) == 5);
-        assert_eq!(calls.take(), 1);
-        assert!(matches!(calls.finish(read), Poll::Ready(Ok(5))));
-        assert_eq!(&buffer[..5], b"abcde");
+        for (near, far) in pairs(stage) {
+            let calls = Arc::new(Calls::default());
+            let mut buffer = [0; 8];
+            let read = waiting(&calls, &near, &mut buffer);
+            send(stage, &far, b"abc");
+            stage.until("it is kept", || kept(&near) == 3);
+            send(stage, &far, b"de");
+            stage.until("more is kept", || kept(&near) == 5);
+            assert_eq!(calls.take(), 1);
+            assert!(matches!(calls.finish(read), Poll::Ready(Ok(5))));
+            assert_eq!(&buffer[..5], b"abcde");
+        }
     });
 }
 
 #[test]
-fn of_two_who_wait_one_fetches_and_the_other_waits_on() {
+fn of_two_who_wait_one_gets_it_and_the_other_waits_on() {
     on_both("two readers", |stage| {
-        let (near, far) = pair(stage);
-        let (first_calls, second_calls) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
-        let (mut first, mut second) = ([0; 8], [0; 8]);
-        let first_read = waiting(&first_calls, &near, &mut first);
-        let mut second_read = waiting(&second_calls, &near, &mut second);
-        send(stage, &far, b"abc");
-        assert_eq!((first_calls.take(), second_calls.take()), (1, 1));
-        assert!(matches!(first_calls.finish(first_read), Poll::Ready(Ok(3))));
-        assert!(second_calls.poll(second_read.as_mut()).is_pending());
-        send(stage, &far, b"de");
-        assert_eq!(second_calls.take(), 1);
-        assert!(matches!(second_calls.finish(second_read), Poll::Ready(Ok(2))));
-        assert_eq!((&first[..3], &second[..2]), (&b"abc"[..], &b"de"[..]));
+        for (near, far) in pairs(stage) {
+            let (first_calls, second_calls) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
+            let (mut first, mut second) = ([0; 8], [0; 8]);
+            let first_read = waiting(&first_calls, &near, &mut first);
+            let mut second_read = waiting(&second_calls, &near, &mut second);
+            send(stage, &far, b"abc");
+            assert_eq!((first_calls.take(), second_calls.take()), (1, 1));
+            assert!(matches!(first_calls.finish(first_read), Poll::Ready(Ok(3))));
+            assert!(second_calls.poll(second_read.as_mut()).is_pending());
+            send(stage, &far, b"de");
+            assert_eq!(second_calls.take(), 1);
+            assert!(matches!(second_calls.finish(second_read), Poll::Ready(Ok(2))));
+            assert_eq!((&first[..3], &second[..2]), (&b"abc"[..], &b"de"[..]));
+        }
     });
 }
 
@@ -190,7 +249,7 @@ fn small_buffers_get_everything_in_order_and_in_few_calls() {
 #[test]
 fn who_is_paused_between_call_and_fetch_gets_it_when_resumed() {
     on_both("pausing", |stage| {
-        let (near, far) = pair(stage);
+        let (near, far) = pair_for_much(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
         let mut read = waiting(&calls, &near, &mut buffer);
@@ -218,7 +277,7 @@ impl Protocol for Keeper {
 #[test]
 fn a_protocol_that_takes_over_between_call_and_fetch_gets_it() {
     on_both("taking over", |stage| {
-        let (near, far) = pair(stage);
+        let (near, far) = pair_for_much(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
         let read = waiting(&calls, &near, &mut buffer);
@@ -232,35 +291,54 @@ fn a_protocol_that_takes_over_between_call_and_fetch_gets_it() {
 }
 
 #[test]
-fn the_end_is_fetched_as_bytes_are() {
+fn the_end_is_told_as_bytes_are() {
     on_both("the end", |stage| {
-        let (near, far) = pair(stage);
-        let calls = Arc::new(Calls::default());
-        let mut buffer = [0; 8];
-        let read = waiting(&calls, &near, &mut buffer);
-        far.shutdown();
-        stage.pass();
-        assert_eq!(calls.take(), 1);
-        assert!(matches!(calls.finish(read), Poll::Ready(Ok(0))));
-        assert!(near.split().0.at_eof());
+        for (near, far) in pairs(stage) {
+            let calls = Arc::new(Calls::default());
+            let mut buffer = [0; 8];
+            let read = waiting(&calls, &near, &mut buffer);
+            far.shutdown();
+            stage.pass();
+            assert_eq!(calls.take(), 1);
+            assert!(matches!(calls.finish(read), Poll::Ready(Ok(0))));
+            assert!(near.split().0.at_eof());
+        }
+        for (near, far) in pairs(stage) {
+            let calls = Arc::new(Calls::default());
+            let mut buffer = [0; 8];
+            let read = waiting(&calls, &near, &mut buffer);
+            stage.run(far.write_all(b"abc")).unwrap();
+            far.shutdown();
+            stage.until("it is called", || calls.0.load(SeqCst) == 1);
+            assert!(matches!(calls.finish(read), Poll::Ready(Ok(3))));
+            assert_eq!(stage.run(near.read(&mut buffer)).unwrap(), 0, "it came with the last bytes");
+        }
     });
 }
 
 #[test]
-fn a_fetch_that_fails_is_told_or_repeated() {
+fn receiving_that_fails_is_told_or_repeated() {
     guarded(|| {
-        for errno in [libc::EAGAIN, libc::EINTR, libc::ECONNRESET] {
-            let stage = Stage::new(On::Fake, format!("errno {errno}"));
-            let (near, far) = pair(&stage);
+        for (errno, is_fetched) in [libc::EAGAIN, libc::EINTR, libc::ECONNRESET]
+            .into_iter()
+            .flat_map(|errno| [(errno, false), (errno, true)])
+        {
+            let stage = Stage::new(On::Fake, format!("errno {errno}, fetched: {is_fetched}"));
+            let (near, far) = if is_fetched { pair_for_much(&stage) } else { pair(&stage) };
             let calls = Arc::new(Calls::default());
             let mut buffer = [0; 8];
             let mut read = waiting(&calls, &near, &mut buffer);
-            send(&stage, &far, b"abc");
-            stage.control.plan(FaultPlan::fail(Op::Recv, errno));
-            assert!(calls.poll(read.as_mut()).is_pending());
+            if is_fetched {
+                send(&stage, &far, b"abc");
+                stage.control.plan(FaultPlan::fail(Op::Recv, errno));
+                assert!(calls.poll(read.as_mut()).is_pending());
+                calls.take();
+            } else {
+                stage.control.plan(FaultPlan::fail(Op::Recv, errno));
+                stage.run(far.write_all(b"abc")).unwrap();
+            }
+            stage.until("it is called", || calls.0.load(SeqCst) == 1);
             assert_eq!(stage.control.pending_faults(), 0, "it has struck");
-            calls.take();
-            stage.until("it is called again", || calls.0.load(SeqCst) == 1);
             match calls.finish(read) {
                 Poll::Ready(Ok(count)) => assert_eq!((count, errno != libc::ECONNRESET), (3, true)),
                 Poll::Ready(Err(error)) => assert_eq!(error.raw_os_error(), Some(errno)),
@@ -285,18 +363,17 @@ fn a_waker_that_panics_is_reported_and_loses_nothing() {
     guarded(|| {
         for on in On::ALL {
             let stage = Stage::new(on, format!("a waker that panics, on {on:?}"));
-            let (near, far) = pair(&stage);
-            let mut buffer = [0; 8];
-            let mut read = Box::pin(near.read(&mut buffer));
-            assert!(
-                read.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics)))).is_pending()
-            );
-            send(&stage, &far, b"abc");
-            stage.until("it is kept", || kept(&near) == 3);
-            stage.assert_reports(&["A waker panicked: panic: deliberate"]);
-            drop(read);
-            assert_eq!(stage.run(near.read_exactly(3)).unwrap(), b"abc");
-            drop((near, far));
+            for (near, far) in pairs(&stage) {
+                let mut buffer = [0; 8];
+                let mut read = Box::pin(near.read(&mut buffer));
+                let waker = Waker::from(Arc::new(Panics));
+                assert!(read.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                send(&stage, &far, b"abc");
+                stage.until("it is kept", || kept(&near) == 3);
+                stage.assert_reports(&["A waker panicked: panic: deliberate"]);
+                drop(read);
+                assert_eq!(stage.run(near.read_exactly(3)).unwrap(), b"abc");
+            }
             stage.assert_idle();
         }
     });

@@ -7,6 +7,7 @@
 //! ones that were read empty are kept for the next who receives anything, on whatever connection of the thread, until a
 //! loop is closed there.
 
+use super::morsel;
 use std::cell::RefCell;
 
 /// A buffer that was read empty keeps no more memory than this.
@@ -38,6 +39,7 @@ pub(crate) fn forget_spares() {
     // A thread that is ending has none.
     let spares = SPARE.try_with(RefCell::take);
     drop(spares);
+    morsel::forget_spares();
 }
 
 impl ByteBuffer {

@@ -11,23 +11,30 @@ use super::super::again;
 use super::super::protocol::Protocol;
 use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
+use super::morsel::Morsel;
 use crate::engine::Readiness;
 use crate::error::Error;
 use crate::sync::wait_list::WaitList;
+use crate::transport::Early;
 use std::cell::{Cell, OnceCell};
 use std::io;
 
 /// asyncio's limit for a reader's buffer.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
+/// From here on it is worth more to spare a copy than to receive early.
+const MUCH: usize = 16 * 1024;
+
 /// See the module's text.
 pub(crate) struct Buffered {
-    /// There while something waits to be read. Not here while it is worked on, for which nothing foreign runs.
-    received: Cell<Option<Box<ByteBuffer>>>,
+    /// What waits to be read. Not here while it is worked on, for which nothing foreign runs.
+    kept: Cell<Kept>,
     /// How many bytes were read before those that wait.
     position: Cell<u64>,
     pub(super) limit: Cell<usize>,
     arrival: Cell<Arrival>,
+    /// Whether what arrived last was [`MUCH`].
+    is_much_at_once: Cell<bool>,
     is_reading_paused: Cell<bool>,
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
@@ -36,6 +43,14 @@ pub(crate) struct Buffered {
     pub(super) readers: WaitList,
     /// Those who wait to write on, and for the connection's end.
     pub(super) writers: WaitList,
+}
+
+#[derive(Default)]
+enum Kept {
+    #[default]
+    Nothing,
+    Morsel(Box<Morsel>),
+    Buffer(Box<ByteBuffer>),
 }
 
 /// What is known of bytes that the kernel has and nobody has received.
@@ -54,10 +69,11 @@ enum Arrival {
 impl Buffered {
     pub(crate) fn new(limit: usize) -> Self {
         Buffered {
-            received: Cell::default(),
+            kept: Cell::default(),
             position: Cell::new(0),
             limit: Cell::new(limit),
             arrival: Cell::new(Arrival::Unknown),
+            is_much_at_once: Cell::new(false),
             is_reading_paused: Cell::new(false),
             is_at_eof: Cell::new(false),
             is_writing_paused: Cell::new(false),
@@ -70,7 +86,7 @@ impl Buffered {
 
     /// Works on what has arrived, for which nothing foreign may run.
     pub(super) fn with_received<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
-        let mut kept = self.received.take();
+        let mut kept = self.take_kept();
         let mut fresh = ByteBuffer::at(self.position.get());
         let received = kept.as_deref_mut().unwrap_or(&mut fresh);
         let result = work(received);
@@ -78,7 +94,7 @@ impl Buffered {
         match kept {
             Some(kept) if is_empty => kept.give_back(),
             None if is_empty => {}
-            kept => self.received.set(Some(kept.unwrap_or_else(|| Box::new(fresh)))),
+            kept => self.kept.set(Kept::Buffer(kept.unwrap_or_else(|| Box::new(fresh)))),
         }
         self.position.set(position);
         result
@@ -97,22 +113,97 @@ impl Buffered {
         self.is_writing_paused.get()
     }
 
-    /// Whether nothing of what has arrived waits here.
-    pub(super) fn is_empty(&self) -> bool {
-        let received = self.received.take();
-        let is_empty = received.is_none();
-        self.received.set(received);
-        is_empty
+    /// Something has arrived. If somebody waits for it, it is received at once; or who waits is called to fetch it, where
+    /// that is worth it.
+    #[inline]
+    pub(crate) fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
+        if self.arrival.replace(Arrival::Unknown) != Arrival::Awaited {
+            return Early::No;
+        }
+        if self.is_much_at_once.get() {
+            return self.call_to_fetch();
+        }
+        let mut morsel = Morsel::spare();
+        let received = morsel.fill(receive);
+        match received {
+            Ok(1..) if morsel.is_full() => return self.receive_the_rest(morsel),
+            Ok(1..) => {
+                self.kept.set(Kept::Morsel(morsel));
+                self.readers.wake_all();
+            }
+            _ => morsel.give_back(),
+        }
+        Early::Received(received)
     }
 
-    /// Something has arrived: calls who waits to fetch it. `false` if nobody does, or who was called did not come.
-    pub(crate) fn call_to_fetch(&self) -> bool {
-        let is_awaited = self.arrival.replace(Arrival::Announced) == Arrival::Awaited;
-        if is_awaited && self.readers.wake_all() > 0 {
-            return true;
+    /// There may be more than one morsel, which is received in its turn.
+    #[cold]
+    fn receive_the_rest(&self, first: Box<Morsel>) -> Early {
+        self.keep(first.bytes());
+        first.give_back();
+        self.readers.wake_all();
+        Early::No
+    }
+
+    fn call_to_fetch(&self) -> Early {
+        self.arrival.set(Arrival::Announced);
+        if self.readers.wake_all() > 0 {
+            return Early::Fetches;
         }
         self.arrival.set(Arrival::Unknown);
-        false
+        Early::No
+    }
+
+    /// Keeps what was received, and says how much it is with what was kept before.
+    fn keep(&self, data: &[u8]) -> usize {
+        let mut received = self.take_kept().unwrap_or_else(|| ByteBuffer::spare(self.position.get()));
+        received.push(data);
+        self.arrival.set(Arrival::Unknown);
+        self.is_much_at_once.set(data.len() >= MUCH);
+        let waiting = received.len();
+        self.kept.set(Kept::Buffer(received));
+        waiting
+    }
+
+    /// What is kept, in a buffer.
+    fn take_kept(&self) -> Option<Box<ByteBuffer>> {
+        match self.kept.take() {
+            Kept::Nothing => None,
+            Kept::Buffer(received) => Some(received),
+            Kept::Morsel(morsel) => {
+                let mut received = ByteBuffer::spare(self.position.get());
+                received.push(morsel.bytes());
+                morsel.give_back();
+                Some(received)
+            }
+        }
+    }
+
+    /// Reads what is kept, as much as there is and fits.
+    #[inline]
+    pub(super) fn read(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
+        match self.kept.take() {
+            Kept::Nothing => 0,
+            Kept::Morsel(morsel) if morsel.bytes().len() <= buffer.len() => {
+                let count = morsel.bytes().len();
+                if let Some(place) = buffer.get_mut(..count) {
+                    place.copy_from_slice(morsel.bytes());
+                }
+                self.position.set(self.position.get() + count as u64);
+                morsel.give_back();
+                count
+            }
+            kept => {
+                self.kept.set(kept);
+                self.read_some_of_it(transport, buffer)
+            }
+        }
+    }
+
+    fn read_some_of_it(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
+        let (count, left) = self.with_received(|received| (received.read(buffer), received.len()));
+        self.shrunk(transport, left);
+        count
     }
 
     /// For somebody who reads and finds nothing here: fetches into `buffer` what the kernel is known to have, once for
@@ -125,15 +216,14 @@ impl Buffered {
                 if fetched == buffer.len() {
                     self.arrival.set(Arrival::MaybeMore);
                 }
+                self.is_much_at_once.set(fetched >= MUCH);
                 self.position.set(self.position.get() + fetched as u64);
                 Some(fetched)
             }
             // The rest is taken in pieces of a good size, whatever that of the reader's are.
             Arrival::MaybeMore => {
                 transport.with(|below, cx| below.io_ready(cx, Readiness::INBOUND))?;
-                let (count, left) = self.with_received(|received| (received.read(buffer), received.len()));
-                self.shrunk(transport, left);
-                Some(count).filter(|&count| count > 0)
+                Some(self.read(transport, buffer)).filter(|&count| count > 0)
             }
         }
     }
@@ -146,11 +236,8 @@ impl Buffered {
     /// Whether nothing more can come, or why; asked when what has come is not enough.
     pub(super) fn end(&self, transport: &Transport) -> Option<io::Result<()>> {
         self.arrival.set(Arrival::Unknown);
-        if let Some(error) = self.error() {
-            return Some(Err(error));
-        }
         if self.is_at_eof.get() || self.is_lost.get() {
-            return Some(Ok(()));
+            return Some(self.error().map_or(Ok(()), Err));
         }
         // A transport that is just being lost will tell why: until then its end is not the stream's.
         match transport.look_alive(|below| below.is_closing() && !below.is_lost()) {
@@ -176,12 +263,7 @@ impl Buffered {
 
 impl Protocol for Buffered {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
-        let mut received = self.received.take().unwrap_or_else(|| ByteBuffer::spare(self.position.get()));
-        received.push(data);
-        self.arrival.set(Arrival::Unknown);
-        let waiting = received.len();
-        self.received.set(Some(received));
-        let is_too_much = waiting / 2 > self.limit.get();
+        let is_too_much = self.keep(data) / 2 > self.limit.get();
         if is_too_much && !self.is_reading_paused.replace(true) {
             transport.pause_reading();
         }

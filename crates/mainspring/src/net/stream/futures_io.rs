@@ -65,7 +65,7 @@ impl AsyncWrite for StreamWriter {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.as_mut().poll_flush(cx))?;
         let piece = data.get(..PIECE).unwrap_or(data);
-        self.write_by(|below, cx| below.write(cx, piece))?;
+        self.offer(&[IoSlice::new(piece)])?;
         Poll::Ready(Ok(piece.len()))
     }
 
@@ -80,7 +80,7 @@ impl AsyncWrite for StreamWriter {
             return self.poll_write(cx, first.map_or(&[], |piece| piece));
         }
         ready!(self.as_mut().poll_flush(cx))?;
-        self.write_by(|below, cx| below.write_vectored(cx, pieces))?;
+        self.offer(pieces)?;
         Poll::Ready(Ok(length))
     }
 

@@ -9,6 +9,7 @@ mod buffered;
 mod ends;
 mod errors;
 mod futures_io;
+mod morsel;
 mod reader;
 mod writer;
 

@@ -169,10 +169,13 @@ impl StreamReader {
 
     /// Reads what was received before.
     fn read_kept(&self, buffer: &mut [u8]) -> usize {
-        let lent = self.lent.take();
-        let is_any = lent.is_some() || !self.ends.buffered.is_empty();
-        self.lent.set(lent);
-        if is_any { self.with(|received| received.read(buffer)) } else { 0 }
+        match self.lent.take() {
+            None => self.ends.buffered.read(self.ends.transport(), buffer),
+            lent => {
+                self.lent.set(lent);
+                self.with(|received| received.read(buffer))
+            }
+        }
     }
 
     /// Reads up to `count` bytes: what is there, but waits for one. Nothing is the end of the stream.

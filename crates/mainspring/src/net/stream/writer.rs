@@ -1,13 +1,11 @@
 //! `StreamWriter`: the sending side of a connection.
 
-use super::super::below::{Below, refused};
+use super::super::below::{Offered, refused};
 use super::super::transport::Transport;
 use super::ends::Ends;
 use crate::error::Error;
-use crate::host::{Failure, RustHost};
-use crate::transport::Cx;
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -163,31 +161,22 @@ impl StreamWriter {
                 return Ok(Some(()));
             }
             let (piece, later) = rest.split_at(rest.len().min(PIECE));
-            let is_through = self.write_by(|below, cx| below.write(cx, piece))?;
+            let is_through = self.offer(&[IoSlice::new(piece)])?;
             (*rest, *is_draining) = (later, !is_through);
         }
     }
 
-    /// Has `write` write, if the connection takes it. Whether it need not be waited for: `false` if that is to be found
-    /// out.
-    pub(super) fn write_by(
-        &self,
-        write: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<(), Failure>,
-    ) -> io::Result<bool> {
+    /// Writes, if the connection takes it. Whether that need not be waited for: `false` if it is to be found out.
+    #[inline(never)]
+    pub(super) fn offer(&self, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
         let buffered = &self.ends.buffered;
         let transport = self.ends.transport();
-        let written = transport.with(|below, cx| {
-            if let Err(refusal) = below.check_write() {
-                return Ok(Err(refused(refusal).into()));
-            }
-            if below.is_closing() || buffered.is_lost() {
-                return Ok(Err(self.lost()));
-            }
-            write(below, cx)?;
-            Ok(Ok(!below.is_lost() && !buffered.is_writing_paused()))
-        });
-        match written {
-            Some(written) => written,
+        match transport.with(|below, cx| below.offer(cx, pieces)) {
+            Some(_) if buffered.is_lost() => Err(self.lost()),
+            Some(Offered::Taken) => Ok(!buffered.is_writing_paused()),
+            Some(Offered::Lost) => Ok(false),
+            Some(Offered::TooLate) => Err(self.lost()),
+            Some(Offered::Refused(refusal)) => Err(refused(refusal).into()),
             None if transport.is_loop_closed() => Err(Error::Closed.into()),
             None => Ok(false),
         }
