@@ -3,6 +3,7 @@
 use super::bound::{Bound, SocketFile};
 use super::server::{start_listening, with_listener};
 use super::server_options::ServerOptions;
+use super::stream::busy;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::poller::PeerAddress;
@@ -22,7 +23,8 @@ pub(super) struct AcceptQueue {
     core: Weak<Core>,
     listeners: Vec<Rc<Listener<RustHost, Queue>>>,
     accepted: Rc<Accepted>,
-    _files: Vec<SocketFile>,
+    /// Removed with it.
+    files: Vec<SocketFile>,
 }
 
 /// What was accepted, and who waits for it.
@@ -56,7 +58,7 @@ impl AcceptQueue {
             listeners.push(Rc::new(Listener::new(socket, queue, options.backlog as usize)));
             files.extend(file);
         }
-        let queue = AcceptQueue { core: Rc::downgrade(core), listeners, accepted, _files: files };
+        let queue = AcceptQueue { core: Rc::downgrade(core), listeners, accepted, files };
         for listener in &queue.listeners {
             start_listening(core, listener, options.backlog)?;
         }
@@ -87,6 +89,25 @@ impl AcceptQueue {
             Some(listener) => listener.with_fd(use_it),
             None => Err(io::ErrorKind::NotConnected.into()),
         }
+    }
+
+    /// Stops listening and gives the socket up, whose file stays where it is. On an error nothing has changed: connections
+    /// that were accepted already would be lost, and one socket is not several.
+    pub(super) fn take_socket(&mut self) -> io::Result<OwnedFd> {
+        let Some(core) = self.core.upgrade().filter(|core| core.check_open().is_ok()) else {
+            return Err(crate::Error::Closed.into());
+        };
+        let waiting = self.accepted.connections.borrow().len();
+        if waiting > 0 {
+            return Err(busy(format!("connections that nobody has accepted: {waiting}")));
+        }
+        let [listener] = self.listeners.as_slice() else {
+            let text = format!("it listens on {} sockets", self.listeners.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        let socket = with_listener(&core, listener, |listener, cx| listener.close(cx));
+        self.files.drain(..).for_each(SocketFile::leave);
+        socket.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 

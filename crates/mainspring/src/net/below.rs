@@ -20,7 +20,7 @@ use crate::poller::PeerAddress;
 use crate::transport::{Cx, Notice, WaterMarks, WriteRefused};
 use std::any::Any;
 use std::io::{self, IoSlice};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 
 /// What is done with a descriptor that is lent for one call.
@@ -188,6 +188,13 @@ pub(crate) trait Below {
 
     /// Takes writes again.
     fn release_writing(&self) {}
+
+    /// Takes the descriptor off the loop, without a word to the protocol; the connection goes on. `None` where it is over, where
+    /// the descriptor is reserved or lent at this moment, or where it is not the whole connection.
+    fn dismantle(&self, cx: Cx<'_, RustHost>) -> Option<OwnedFd> {
+        let _ = cx;
+        None
+    }
 
     /// What has to be kept for this connection to go on, if it lives on another: the lowest transport under it.
     fn carrier(&self) -> Option<Rc<dyn Source>> {

@@ -134,13 +134,19 @@ pub(super) struct SocketFile {
     core: Weak<Core>,
     path: PathBuf,
     identity: (u64, u64),
+    is_left: bool,
 }
 
 impl SocketFile {
+    /// Leaves the file where it is.
+    pub(super) fn leave(mut self) {
+        self.is_left = true;
+    }
+
     fn at(core: &Rc<Core>, path: &Path) -> Option<Self> {
         let path = std::path::absolute(path).ok()?;
         let identity = identity(&path).ok()?;
-        Some(SocketFile { core: Rc::downgrade(core), path, identity })
+        Some(SocketFile { core: Rc::downgrade(core), path, identity, is_left: false })
     }
 }
 
@@ -150,6 +156,9 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         let removed = match identity(&self.path) {
             Ok(identity) if identity == self.identity => std::fs::remove_file(&self.path),
             Ok(_) => return,

@@ -13,7 +13,7 @@
 //! | `open_unix_connection`, `start_unix_server` | [`open_unix_connection`], [`start_unix_server`] |
 //! | `loop.create_connection`, `loop.create_server` | the methods of [`EventLoop`](crate::EventLoop) |
 //! | their keyword arguments | [`ConnectOptions`], [`ServerOptions`] |
-//! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its kin, and the method of the loop |
+//! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its kin, and the method of the loop; back: [`TcpStream::into_std`] |
 //! | `transport.get_extra_info('socket')` | the options of [`Transport`] and [`Stream`]; [`Transport::with_fd`] |
 //! | `loop.sendfile` | [`Stream::sendfile`], [`Transport::sendfile`] |
 //!
@@ -76,7 +76,7 @@ pub use server::Server;
 pub use server_options::ServerOptions;
 pub use socket_options::KeepAlive;
 pub use start_server::{Outcome, open_connection, open_unix_connection, start_server, start_unix_server};
-pub use stream::{ReadError, Stream, StreamReader, StreamWriter};
+pub use stream::{IntoStdError, ReadError, Stream, StreamReader, StreamWriter};
 pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;
 pub use transport::Transport;

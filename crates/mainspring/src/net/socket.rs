@@ -193,4 +193,9 @@ impl Below for SocketConnection {
     fn release_writing(&self) {
         self.stream.release_writing();
     }
+
+    fn dismantle(&self, cx: Cx<'_, RustHost>) -> Option<OwnedFd> {
+        self.about_to_go();
+        self.stream.dismantle(cx)
+    }
 }

@@ -4,6 +4,7 @@ use super::accept_queue::AcceptQueue;
 use super::bound::{Bound, adopt_bound};
 use super::server::socket_address;
 use super::server_options::ServerOptions;
+use super::stream::IntoStdError;
 use super::tcp_stream::TcpStream;
 use super::{ToAddress, current_core};
 use crate::event_loop::Core;
@@ -67,6 +68,37 @@ impl TcpListener {
     pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
         let core = current_core()?;
         Self::new(&core, vec![adopt_bound(listener.into())?], &ServerOptions::default())
+    }
+
+    /// Takes the listener off the loop. It goes on listening, and is non-blocking.
+    ///
+    /// It is refused, and the listener given back as it was, while connections wait that the loop has taken from the kernel
+    /// and nobody has accepted (up to sixteen), and for one that listens at several addresses.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpListener, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// let mut listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let _client = TcpStream::connect(listener.local_addr()).await?;
+    /// let plain: std::net::TcpListener = loop {
+    ///     match listener.into_std() {
+    ///         Ok(plain) => break plain,
+    ///         // Somebody has come: is served first.
+    ///         Err(refused) => listener = refused.into_inner(),
+    ///     }
+    ///     let _served = listener.accept().await?;
+    /// };
+    /// assert!(plain.local_addr()?.port() > 0);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn into_std(mut self) -> Result<std::net::TcpListener, IntoStdError<Self>> {
+        match self.queue.take_socket() {
+            Ok(socket) => Ok(socket.into()),
+            Err(error) => Err(IntoStdError::new(error, self)),
+        }
     }
 
     /// The next connection, and where it comes from. An error if the loop is closed. What keeps the system from

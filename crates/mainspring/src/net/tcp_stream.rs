@@ -3,7 +3,7 @@
 use super::connect::adopt;
 use super::connect_options::ConnectOptions;
 use super::socket::SocketConnection;
-use super::stream::{LIMIT, Stream, stream_on};
+use super::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use super::{ToAddress, current_core};
 use crate::event_loop::Core;
 use crate::poller::PeerAddress;
@@ -90,6 +90,54 @@ impl TcpStream {
         let peer = stream.peer_addr()?;
         let (socket, _) = adopt(stream.into())?;
         Ok(Self::new(&core, socket, peer, LIMIT))
+    }
+
+    /// Takes the connection off the loop: the socket comes back as it is, connected, with its options, and non-blocking
+    /// ([`set_nonblocking`](std::net::TcpStream::set_nonblocking) changes that). Bytes that the kernel has are read from it.
+    ///
+    /// It is refused, and the stream given back as it was, when something would be lost by it:
+    ///
+    /// - bytes have arrived and wait in the stream's own buffer: read them first
+    ///   ([`buffered`](super::StreamReader::buffered) says how many, [`read_some`](Stream::read_some) takes them);
+    /// - bytes wait to be sent: wait until they are, as below;
+    /// - the connection or its loop is closed, or a file is being sent.
+    ///
+    /// A clone of its [`transport`](Stream::transport) is closed from here on; a protocol that was put on that is let go
+    /// and told nothing.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpListener, TcpStream};
+    /// use std::io::{Read, Write};
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let near = TcpStream::connect(listener.local_addr()).await?;
+    /// let (far, _) = listener.accept().await?;
+    /// near.write_all(&[7; 1_000_000]).await?;
+    /// // No more is queued than nothing: all of it is sent. The peer has to read some of it for that.
+    /// near.transport().set_write_buffer_limits(Some(0), None).unwrap();
+    /// let (_, drained) = mainspring::join((far.read_exactly(1_000_000), near.drain())).await;
+    /// drained?;
+    ///
+    /// let mut plain = near.into_std()?;
+    /// plain.set_nonblocking(false)?;
+    /// far.write_all(b"hello").await?;
+    /// let answer = std::thread::spawn(move || {
+    ///     let mut hello = [0; 5];
+    ///     plain.read_exact(&mut hello)?;
+    ///     plain.write_all(&hello)
+    /// });
+    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// answer.join().unwrap()?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn into_std(self) -> Result<std::net::TcpStream, IntoStdError<Self>> {
+        match self.stream.take_socket() {
+            Ok(socket) => Ok(socket.into()),
+            Err(error) => Err(IntoStdError::new(error, self)),
+        }
     }
 
     /// The peer's address.

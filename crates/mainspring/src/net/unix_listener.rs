@@ -4,6 +4,7 @@ use super::accept_queue::AcceptQueue;
 use super::bound::{Bound, adopt_bound};
 use super::current_core;
 use super::server_options::ServerOptions;
+use super::stream::IntoStdError;
 use super::unix_address;
 use super::unix_stream::UnixStream;
 use crate::event_loop::Core;
@@ -79,6 +80,28 @@ impl UnixListener {
     /// ```
     pub fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
         Self::new(&current_core()?, adopt_bound(listener.into())?, &ServerOptions::default())
+    }
+
+    /// Takes the listener off the loop. It goes on listening, and is non-blocking; its file stays, and is the program's. It
+    /// is refused, and the listener given back, as with [`TcpListener::into_std`](super::TcpListener::into_std).
+    ///
+    /// ```
+    /// use mainspring::net::{UnixListener, UnixStream};
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("\0mainspring-doc-unlisten-{}", std::process::id());
+    /// let plain: std::os::unix::net::UnixListener = UnixListener::bind(&name)?.into_std()?;
+    /// let _near = UnixStream::connect(&name).await?;
+    /// let (_far, _) = plain.accept()?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn into_std(mut self) -> Result<std::os::unix::net::UnixListener, IntoStdError<Self>> {
+        match self.queue.take_socket() {
+            Ok(socket) => Ok(socket.into()),
+            Err(error) => Err(IntoStdError::new(error, self)),
+        }
     }
 
     /// The next connection. Errors are those of [`TcpListener::accept`](super::TcpListener::accept).

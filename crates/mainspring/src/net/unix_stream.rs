@@ -6,7 +6,7 @@ use super::current_core;
 use super::peer_cred::{UCred, peer_cred};
 use super::protocol::Protocol;
 use super::socket::SocketConnection;
-use super::stream::{LIMIT, Stream, stream_on};
+use super::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use super::transport::Transport;
 use super::unix_address::to_socket_address;
 use crate::event_loop::{Core, EventLoop};
@@ -100,6 +100,29 @@ impl UnixStream {
         let core = current_core()?;
         let (socket, peer) = adopt(stream.into())?;
         Ok(Self::new(&core, socket, peer, LIMIT))
+    }
+
+    /// Takes the connection off the loop: the socket comes back as it is, connected and non-blocking. It is refused, and the
+    /// stream given back, as with [`TcpStream::into_std`](super::TcpStream::into_std).
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use std::io::Write;
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let mut plain: std::os::unix::net::UnixStream = near.into_std()?;
+    /// plain.write_all(b"hello")?;
+    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn into_std(self) -> Result<std::os::unix::net::UnixStream, IntoStdError<Self>> {
+        match self.stream.take_socket() {
+            Ok(socket) => Ok(socket.into()),
+            Err(error) => Err(IntoStdError::new(error, self)),
+        }
     }
 
     /// The peer's address; unnamed for one that only connects.

@@ -78,6 +78,11 @@ impl<H: TransportHost> Endpoint<H> {
         drop(former);
     }
 
+    /// Whether the descriptor is lent at this moment, so that it cannot be taken away.
+    pub fn is_lent(&self) -> bool {
+        self.channel.try_borrow_mut().is_err()
+    }
+
     /// Lends the descriptor for one system call.
     #[inline]
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {

@@ -15,6 +15,8 @@
 //! | `reserved` | between `reserve_writing` and `release_writing` | writing is an error: somebody sends past the queue |
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
 
+mod parting;
+
 use super::endpoint::Endpoint;
 use super::gathering::Gathering;
 use super::outbox::{Outbox, Written, length_of};
@@ -157,7 +159,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
         match notice {
             Notice::ConnectionMade => self.upper.connection_made(cx),
-            Notice::StartReading => self.want_inbound(cx, self.is_reading()),
+            Notice::StartReading if self.is_reading() => self.want_inbound(cx, true),
             Notice::ConnectionLost => self.finish(cx),
             _ => Ok(()),
         }

@@ -9,7 +9,7 @@ use mainspring::poller::{Backend, Interest, Key, PeerAddress, Poller, open_epoll
 use mainspring::testing::{FaultPlan, Op, VirtualClock};
 use mainspring::{Builder, spawn, yield_now};
 use std::cell::RefCell;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -158,6 +158,23 @@ fn what_was_announced_to_who_gave_up_is_kept_for_the_next() {
                 assert_eq!(stage.run(near.read_exactly(3)).unwrap(), b"abc");
             }
         }
+    });
+}
+
+#[test]
+fn what_was_announced_to_who_gave_up_leaves_the_loop_with_the_socket() {
+    on_both("leaving", |stage| {
+        let (near, far) = pair(stage);
+        let calls = Arc::new(Calls::default());
+        let mut buffer = [0; 8];
+        let read = waiting(&calls, &near, &mut buffer);
+        send(stage, &far, b"abc");
+        drop(read);
+        assert_eq!((calls.take(), kept(&near)), (1, 0));
+        let mut plain = near.into_std().unwrap();
+        stage.passes(3);
+        assert_eq!(plain.read(&mut buffer).unwrap(), 3);
+        assert_eq!(&buffer[..3], b"abc");
     });
 }
 

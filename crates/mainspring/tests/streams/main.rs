@@ -17,6 +17,7 @@ mod fetching;
 mod files;
 mod futures_io;
 mod giving_up;
+mod leaving;
 mod reading;
 mod servers;
 mod settings;

@@ -9,11 +9,13 @@ mod buffered;
 mod ends;
 mod errors;
 mod futures_io;
+mod into_std;
 mod morsel;
 mod reader;
 mod writer;
 
 pub use errors::ReadError;
+pub use into_std::IntoStdError;
 pub use reader::StreamReader;
 pub use writer::StreamWriter;
 
@@ -21,6 +23,7 @@ pub(crate) use buffer::forget_spares;
 pub(crate) use buffered::LIMIT;
 pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
+pub(super) use into_std::busy;
 
 use super::protocol::Told;
 #[cfg(feature = "rustls")]

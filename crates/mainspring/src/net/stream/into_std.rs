@@ -1,0 +1,117 @@
+//! Streams that leave the loop, and become std's: only when nothing of them would stay behind.
+
+use super::Stream;
+use crate::error::Error;
+use crate::transport::Upper;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Why a stream or a listener could not be taken off its loop, and the thing itself, as it was. See
+/// [`TcpStream::into_std`](crate::net::TcpStream::into_std) and its kin.
+///
+/// By `?` it becomes an [`io::Error`]; the stream is dropped then, and closed in order.
+///
+/// ```
+/// use mainspring::net::UnixStream;
+///
+/// # mainspring::run(async {
+/// let (near, far) = UnixStream::pair()?;
+/// far.write_all(b"hello world").await?;
+/// assert_eq!(near.read_exactly(6).await?, b"hello ");
+///
+/// let refused = near.into_std().unwrap_err();
+/// assert_eq!(refused.error().kind(), std::io::ErrorKind::ResourceBusy);
+/// assert_eq!(refused.to_string(), "bytes that have arrived and nobody has read: 5");
+/// // What has arrived is read first, and then it goes.
+/// let near = refused.into_inner();
+/// assert_eq!(near.read_some(100).await?, b"world");
+/// let plain: std::os::unix::net::UnixStream = near.into_std()?;
+/// # drop(plain);
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct IntoStdError<S> {
+    error: io::Error,
+    inner: S,
+}
+
+impl<S> IntoStdError<S> {
+    pub(in crate::net) fn new(error: io::Error, inner: S) -> Self {
+        IntoStdError { error, inner }
+    }
+
+    /// Why: [`ResourceBusy`](io::ErrorKind::ResourceBusy) where something of it would have been lost.
+    pub fn error(&self) -> &io::Error {
+        &self.error
+    }
+
+    /// The stream or listener, which is still on its loop.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+
+    /// Both.
+    pub fn into_parts(self) -> (io::Error, S) {
+        (self.error, self.inner)
+    }
+}
+
+impl<S> fmt::Display for IntoStdError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<S> fmt::Debug for IntoStdError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoStdError").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<S> std::error::Error for IntoStdError<S> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl<S> From<IntoStdError<S>> for io::Error {
+    fn from(refused: IntoStdError<S>) -> Self {
+        refused.error
+    }
+}
+
+/// Something would stay behind.
+pub(in crate::net) fn busy(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
+}
+
+impl Stream {
+    /// Takes the socket off the loop; the stream is of no use afterwards. On an error nothing has changed.
+    pub(in crate::net) fn take_socket(&self) -> io::Result<OwnedFd> {
+        let transport = self.transport();
+        if let Some(error) = self.reader.ends.buffered.error() {
+            return Err(error);
+        }
+        if transport.is_loop_closed() {
+            return Err(Error::Closed.into());
+        }
+        if transport.is_closing() {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "the connection is closed"));
+        }
+        match (self.reader.buffered(), transport.get_write_buffer_size()) {
+            (0, 0) => {}
+            (0, unsent) => return Err(busy(format!("bytes that wait to be sent: {unsent}"))),
+            (unread, _) => {
+                return Err(busy(format!("bytes that have arrived and nobody has read: {unread}")));
+            }
+        }
+        let socket = transport.with(|below, cx| Ok(below.dismantle(cx))).flatten();
+        let in_use = || busy("a file is being sent, or the descriptor is lent".to_owned());
+        let socket = socket.ok_or_else(in_use)?;
+        // The protocol's destructor is the program's, if it has put its own there.
+        transport.with(|below, cx| below.above().detach(cx));
+        Ok(socket)
+    }
+}

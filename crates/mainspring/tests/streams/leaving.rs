@@ -1,0 +1,288 @@
+//! Streams and listeners that leave the loop: nothing of them stays behind, and nothing is lost.
+
+use crate::support::{DELIBERATE, On, Stage, guarded};
+use crate::{on_both, on_pairs, settle};
+use mainspring::net::{Protocol, TcpListener, TcpStream, UnixListener, UnixStream};
+use mainspring::testing::Call;
+use mainspring::{EventLoop, yield_now};
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+
+/// A connection over TCP, and its listener.
+async fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr()).await.unwrap();
+    let (far, _) = listener.accept().await.unwrap();
+    (near, far)
+}
+
+#[test]
+fn what_comes_back_is_the_connected_socket_off_the_loop() {
+    on_both("the socket", |stage| {
+        stage.run(async {
+            let (near, far) = tcp_pair().await;
+            let (local, transport) = (near.local_addr(), near.transport().clone());
+            settle().await;
+            let before = EventLoop::current().metrics();
+            let fd = transport.with_fd(|fd| Ok(fd.as_raw_fd())).unwrap();
+            let mut plain = near.into_std().unwrap();
+            assert_eq!(plain.as_raw_fd(), fd, "it is the same descriptor, and its only owner");
+            let after = EventLoop::current().metrics();
+            assert_eq!(after.descriptors, before.descriptors - 1);
+
+            assert_eq!(plain.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            plain.write_all(b"hello").unwrap();
+            assert_eq!(far.read_exactly(5).await.unwrap(), b"hello");
+            far.write_all(b"there").await.unwrap();
+            plain.set_nonblocking(false).unwrap();
+            let mut there = [0; 5];
+            plain.read_exact(&mut there).unwrap();
+            assert_eq!(&there, b"there");
+
+            // Who has kept the transport finds it closed, and can do no harm to the socket.
+            assert!(transport.is_closing() && transport.get_protocol().is_none());
+            assert_eq!((transport.local_addr(), plain.local_addr().ok()), (local, local));
+            transport.write(b"lost");
+            transport.write_eof();
+            transport.resume_reading();
+            transport.abort();
+            transport.close();
+            assert!(transport.with_fd(|_| Ok(())).is_err());
+            settle().await;
+            plain.write_all(b"!").unwrap();
+            assert_eq!(far.read_exactly(1).await.unwrap(), b"!");
+            // And it can be put on a loop again.
+            let near = TcpStream::from_std(plain).unwrap();
+            far.write_all(b"again").await.unwrap();
+            assert_eq!(near.read_exactly(5).await.unwrap(), b"again");
+        });
+    });
+}
+
+#[test]
+fn a_stream_leaves_before_the_loop_has_heard_of_it() {
+    on_both("at once", |stage| {
+        stage.run(async {
+            let (near, far) = UnixStream::pair().unwrap();
+            far.write_all(b"hello").await.unwrap();
+            let mut plain = near.into_std().unwrap();
+            settle().await;
+            let mut hello = [0; 5];
+            plain.read_exact(&mut hello).unwrap();
+            assert_eq!(&hello, b"hello");
+        });
+    });
+}
+
+#[test]
+fn bytes_that_wait_for_a_reader_are_read_before_the_stream_leaves() {
+    on_pairs("unread", async |near, far| {
+        far.write_all(b"hello world").await.unwrap();
+        assert_eq!(near.read_exactly(6).await.unwrap(), b"hello ");
+        let refused = near.into_std().unwrap_err();
+        assert_eq!(refused.error().kind(), ErrorKind::ResourceBusy);
+        assert_eq!(refused.to_string(), "bytes that have arrived and nobody has read: 5");
+        let near = refused.into_inner();
+        assert_eq!(near.read_some(100).await.unwrap(), b"world");
+        far.write_all(b"more").await.unwrap();
+        let mut plain = near.into_std().unwrap();
+        let mut more = [0; 4];
+        plain.read_exact(&mut more).unwrap();
+        assert_eq!(&more, b"more");
+    });
+}
+
+#[test]
+fn bytes_that_wait_to_be_sent_are_sent_before_the_stream_leaves() {
+    on_pairs("unsent", async |near, far| {
+        const MUCH: usize = 4 << 20;
+        near.transport().write(&vec![7; MUCH]);
+        let unsent = near.transport().get_write_buffer_size();
+        let (error, near) = near.into_std().unwrap_err().into_parts();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        assert_eq!(error.to_string(), format!("bytes that wait to be sent: {unsent}"));
+        near.transport().set_write_buffer_limits(Some(0), None).unwrap();
+        let (received, drained) = mainspring::join((far.read_exactly(MUCH), near.drain())).await;
+        drained.unwrap();
+        assert_eq!(received.unwrap(), vec![7; MUCH]);
+        near.into_std().unwrap();
+        assert_eq!(far.read_to_end().await.unwrap(), b"");
+    });
+}
+
+#[test]
+fn a_piece_that_was_to_share_a_packet_leaves_without_the_others() {
+    guarded(|| {
+        let stage = Stage::new(On::Fake, "a piece alone");
+        let (near, far) = stage.run(tcp_pair());
+        for _ in 0..3 {
+            let transport = near.transport().clone();
+            stage.event_loop.call_soon(move || (0..2).for_each(|_| transport.write(&[7; 100]))).unwrap();
+            stage.pass();
+        }
+        stage.control.take_log();
+        let plain = Rc::new(RefCell::new(None));
+        let kept = Rc::clone(&plain);
+        let leave = move || {
+            near.transport().write(&[7; 100]);
+            *kept.borrow_mut() = near.into_std().ok();
+        };
+        stage.event_loop.call_soon(leave).unwrap();
+        stage.pass();
+        let sent: Vec<_> = stage.control.take_log().iter().filter_map(|entry| sending(&entry.call)).collect();
+        assert_eq!(sent, ["more", "push"]);
+        assert!(plain.take().is_some());
+        assert_eq!(stage.run(far.read_to_end()).unwrap().len(), 700);
+        drop(far);
+        stage.assert_idle();
+    });
+}
+
+fn sending(call: &Call) -> Option<&'static str> {
+    match call {
+        Call::Send { .. } => Some("send"),
+        Call::SendMore { .. } => Some("more"),
+        Call::Push { .. } => Some("push"),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_connection_that_is_over_does_not_leave_but_tells_why() {
+    on_both("over", |stage| {
+        stage.run(async {
+            let (near, _far) = UnixStream::pair().unwrap();
+            near.transport().close();
+            assert_eq!(near.into_std().unwrap_err().error().kind(), ErrorKind::NotConnected);
+
+            let (near, far) = tcp_pair().await;
+            far.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            far.transport().abort();
+            let reset = near.read_to_end().await.unwrap_err();
+            assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+            assert_eq!(near.into_std().unwrap_err().error().kind(), ErrorKind::ConnectionReset);
+        });
+    });
+}
+
+#[test]
+fn a_stream_whose_peer_has_ended_leaves_with_its_sending_side() {
+    on_pairs("half closed", async |near, far| {
+        far.shutdown();
+        assert_eq!(near.read_to_end().await.unwrap(), b"");
+        let mut plain = near.into_std().unwrap();
+        assert_eq!(plain.read(&mut [0]).unwrap(), 0);
+        plain.write_all(b"still here").unwrap();
+        assert_eq!(far.read_exactly(10).await.unwrap(), b"still here");
+    });
+}
+
+#[test]
+fn a_stream_of_a_closed_loop_does_not_leave() {
+    guarded(|| {
+        let stage = Stage::new(On::Epoll, "closed");
+        let (near, _far) = stage.run(async { UnixStream::pair().unwrap() });
+        let listener = stage.run(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
+        stage.event_loop.close().unwrap();
+        assert!(near.into_std().unwrap_err().to_string().contains("closed"));
+        assert!(listener.into_std().unwrap_err().to_string().contains("closed"));
+    });
+}
+
+#[test]
+fn a_descriptor_that_is_lent_is_not_taken_away() {
+    on_pairs("lent", async |near, far| {
+        let transport = near.transport().clone();
+        let refused = transport.with_fd(|_| Ok(near.into_std().unwrap_err())).unwrap();
+        assert_eq!(refused.error().kind(), ErrorKind::ResourceBusy);
+        let mut plain = refused.into_inner().into_std().unwrap();
+        plain.write_all(b"x").unwrap();
+        assert_eq!(far.read_exactly(1).await.unwrap(), b"x");
+    });
+}
+
+#[test]
+fn a_stream_that_sends_a_file_stays_until_that_is_through() {
+    on_pairs("sendfile", async |near, far| {
+        let path = std::env::temp_dir().join(format!("mainspring-leaving-{}", std::process::id()));
+        fs::write(&path, vec![7; 4 << 20]).unwrap();
+        let file = File::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let transport = near.transport().clone();
+        let sending = mainspring::spawn(async move { transport.sendfile(&file, 0, None).await });
+        yield_now().await;
+        let refused = near.into_std().unwrap_err();
+        assert_eq!(refused.error().kind(), ErrorKind::ResourceBusy);
+        assert_eq!(far.read_exactly(4 << 20).await.unwrap(), vec![7; 4 << 20]);
+        assert_eq!(sending.await.unwrap().unwrap(), 4 << 20);
+        refused.into_inner().into_std().unwrap();
+    });
+}
+
+#[test]
+fn a_protocol_that_was_put_on_it_is_let_go_and_its_panic_is_reported() {
+    struct Bad;
+    impl Protocol for Bad {}
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            std::panic::panic_any(DELIBERATE);
+        }
+    }
+    guarded(|| {
+        let stage = Stage::new(On::Epoll, "a protocol");
+        let (mut plain, far) = stage.run(async {
+            let (near, far) = UnixStream::pair().unwrap();
+            near.transport().set_protocol(Rc::new(Bad));
+            (near.into_std().unwrap(), far)
+        });
+        assert_eq!(stage.reports.take().len(), 1);
+        plain.write_all(b"x").unwrap();
+        assert_eq!(stage.run(far.read_exactly(1)).unwrap(), b"x");
+        drop(far);
+        stage.assert_idle();
+    });
+}
+
+#[test]
+fn a_listener_leaves_with_its_file_once_all_who_came_are_accepted() {
+    on_both("a listener", |stage| {
+        let path = std::env::temp_dir().join(format!("mainspring-leaving-socket-{}", std::process::id()));
+        stage.run(async {
+            let listener = UnixListener::bind(&path).unwrap();
+            let near = UnixStream::connect(&path).await.unwrap();
+            settle().await;
+            let refused = listener.into_std().unwrap_err();
+            assert_eq!(refused.error().kind(), ErrorKind::ResourceBusy);
+            assert_eq!(refused.to_string(), "connections that nobody has accepted: 1");
+            let listener = refused.into_inner();
+            let far = listener.accept().await.unwrap();
+            near.write_all(b"x").await.unwrap();
+            assert_eq!(far.read_exactly(1).await.unwrap(), b"x");
+
+            let plain = listener.into_std().unwrap();
+            assert!(path.exists(), "its file is the program's");
+            assert_eq!(plain.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+            let _next = UnixStream::connect(&path).await.unwrap();
+            plain.accept().unwrap();
+        });
+        fs::remove_file(&path).unwrap();
+    });
+}
+
+#[test]
+fn a_listener_at_several_addresses_is_not_one_socket() {
+    on_both("several", |stage| {
+        stage.run(async {
+            let both: Vec<std::net::SocketAddr> =
+                vec![([127, 0, 0, 1], 0).into(), ([127, 0, 0, 2], 0).into()];
+            let refused = TcpListener::bind(both).await.unwrap().into_std().unwrap_err();
+            assert_eq!(refused.error().kind(), ErrorKind::InvalidInput);
+            let listener = refused.into_inner();
+            let client = TcpStream::connect(listener.local_addr()).await.unwrap();
+            assert_eq!(listener.accept().await.unwrap().0.peer_addr(), client.local_addr());
+        });
+    });
+}
