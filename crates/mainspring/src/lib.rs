@@ -72,6 +72,7 @@
 
 #![deny(missing_docs)]
 
+mod block_on;
 pub mod child;
 pub mod clock;
 mod concurrent;

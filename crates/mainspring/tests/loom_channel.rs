@@ -75,3 +75,36 @@ fn a_sender_that_waits_is_told_when_the_receiver_is_dropped() {
         assert_eq!(sending.join().unwrap(), Err(SendError(2)));
     });
 }
+
+#[test]
+fn a_weak_sender_sends_before_the_end_or_finds_none_to_send_by() {
+    loom::model(|| {
+        let (sender, mut receiver) = threadsafe::unbounded_channel();
+        let weak = sender.downgrade();
+        let sending = thread::spawn(move || weak.upgrade().map(|sender| sender.send(1)));
+        drop(sender);
+        let received = receiver.blocking_recv();
+        assert_eq!(sending.join().unwrap(), received.map(|_| Ok(())));
+        assert_eq!(receiver.blocking_recv(), None);
+    });
+}
+
+#[test]
+fn a_receiver_that_has_closed_waits_for_who_holds_room() {
+    loom::model(|| {
+        let (sender, mut receiver) = threadsafe::channel(2);
+        let sending = thread::spawn(move || {
+            let permits = (sender.try_reserve(), sender.try_reserve());
+            if let (Ok(used), Ok(dropped)) = permits {
+                used.send(1);
+                drop(dropped);
+            }
+        });
+        receiver.close();
+        let mut received = Vec::new();
+        while receiver.blocking_recv_many(&mut received, 2) > 0 {}
+        assert!(received.len() <= 1);
+        assert_eq!(receiver.blocking_recv(), None);
+        sending.join().unwrap();
+    });
+}

@@ -1,10 +1,12 @@
 //! `Channel`: what both kinds of channel share, wherever their state is: a queue that one side puts into and one takes
-//! out of, and who waits for its end.
+//! out of, the number of those who send, room that one of them holds, and who waits for the end.
 
 use super::only::Only;
 use super::queue::{Fifo, Order, QueueCell, State};
 use super::state_cell::StateCell;
 use super::wait_list::{self, WaitList};
+use crate::loom_shim::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 use std::fmt;
 
 /// The state of a channel's queue: one receives.
@@ -18,15 +20,106 @@ pub(super) struct Channel<Q, S, W: wait_list::Cell> {
     closing: WaitList<W>,
 }
 
-impl<Q: QueueCell, S, W: wait_list::Cell + Default> Channel<Q, S, W> {
-    pub(super) fn new(queue: Q, senders: S) -> Self {
-        Channel { queue, senders, closing: WaitList::default() }
+/// How many can send. It only says who is the last: what each of them sent is in the queue, whose cell sees to the order.
+pub(super) trait Senders {
+    /// One.
+    fn one() -> Self;
+
+    /// One more, made by one who is there.
+    fn add(&self);
+
+    /// One more, if there is any. Once there is none the channel has ended, for good.
+    fn add_to_some(&self) -> bool;
+
+    /// One less; whether it was the last.
+    fn remove(&self) -> bool;
+}
+
+impl Senders for Cell<usize> {
+    fn one() -> Self {
+        Cell::new(1)
     }
 
-    /// Nobody is left to send: takes no more values.
-    pub(super) fn end(&self) {
-        self.queue.open().forget_reserved();
-        self.shut_down();
+    fn add(&self) {
+        self.set(self.get() + 1);
+    }
+
+    fn add_to_some(&self) -> bool {
+        let is_any = self.get() > 0;
+        if is_any {
+            self.add();
+        }
+        is_any
+    }
+
+    fn remove(&self) -> bool {
+        self.set(self.get() - 1);
+        self.get() == 0
+    }
+}
+
+impl Senders for AtomicUsize {
+    fn one() -> Self {
+        AtomicUsize::new(1)
+    }
+
+    fn add(&self) {
+        self.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add_to_some(&self) -> bool {
+        let one_more = |senders: usize| (senders > 0).then_some(senders + 1);
+        self.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+    }
+
+    fn remove(&self) -> bool {
+        self.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// Room for one value, held. Dropped, it gives the room to the next in line.
+pub(super) struct Held<'a, Q: QueueCell>(&'a Q);
+
+impl<Q: QueueCell> Held<'_, Q> {
+    /// Sends a value. If the receiver is gone it is dropped.
+    pub(super) fn send(self, value: Q::Item) {
+        let queue = self.0;
+        // The room is the value's now, and not to be given back.
+        std::mem::forget(self);
+        let refused = queue.put_reserved(value);
+        drop(refused);
+    }
+}
+
+impl<Q: QueueCell> Drop for Held<'_, Q> {
+    fn drop(&mut self) {
+        self.0.unreserve();
+    }
+}
+
+impl<T, Q: StateCell<State = ChannelState<T>>> fmt::Debug for Held<'_, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.open().fmt(f)
+    }
+}
+
+impl<Q: QueueCell, S: Senders, W: wait_list::Cell + Default> Channel<Q, S, W> {
+    /// A channel with one sender.
+    pub(super) fn new(queue: Q) -> Self {
+        Channel { queue, senders: S::one(), closing: WaitList::default() }
+    }
+
+    /// A sender goes. With the last the channel takes no more values.
+    pub(super) fn leave(&self) {
+        if self.senders.remove() {
+            self.queue.open().forget_reserved();
+            self.shut_down();
+        }
+    }
+
+    /// The room that [`QueueCell::poll_reserve`] or [`QueueCell::reserve_nowait`] has just set aside.
+    pub(super) fn held(&self) -> Held<'_, Q> {
+        Held(&self.queue)
     }
 
     fn shut_down(&self) {

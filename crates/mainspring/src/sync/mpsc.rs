@@ -32,7 +32,7 @@ pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
 pub use permit::Permit;
 pub use weak::{WeakSender, WeakUnboundedSender};
 
-use super::channel::{self, ChannelState};
+use super::channel::{self, ChannelState, Senders};
 use super::line::Key;
 use super::queue::{Get, GetMany, Put, QueueCell, State};
 use super::wait_list;
@@ -92,7 +92,7 @@ type Channel<T> = channel::Channel<QueueState<T>, Cell<usize>, Cell<wait_list::S
 
 /// A channel with one sender.
 fn share<T>(maxsize: usize) -> Rc<Channel<T>> {
-    Rc::new(Channel::new(RefCell::new(State::new(maxsize)), Cell::new(1)))
+    Rc::new(Channel::new(RefCell::new(State::new(maxsize))))
 }
 
 /// The sending half of [`channel`]. A clone sends to the same receiver; when the last is dropped the channel ends. For the
@@ -403,7 +403,7 @@ impl<T> Future for Receiving<'_, T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.channel.senders.set(self.channel.senders.get() + 1);
+        self.channel.senders.add();
         Sender { channel: Rc::clone(&self.channel) }
     }
 }
@@ -416,11 +416,7 @@ impl<T> Clone for UnboundedSender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let left = self.channel.senders.get() - 1;
-        self.channel.senders.set(left);
-        if left == 0 {
-            self.channel.end();
-        }
+        self.channel.leave();
     }
 }
 

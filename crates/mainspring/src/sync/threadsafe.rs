@@ -34,13 +34,17 @@
 //!   thread. So [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) and
 //!   [`Runtime::shutdown`](crate::Runtime::shutdown) go on until the senders are dropped, or the channel is closed.
 
+mod permit;
 mod receiver;
 mod sender;
 mod waiting;
+mod weak;
 
 pub use super::channel_errors::{SendError, TryRecvError, TrySendError};
+pub use permit::Permit;
 pub use receiver::Receiver;
 pub use sender::{Sender, UnboundedSender};
+pub use weak::{WeakSender, WeakUnboundedSender};
 
 use super::channel::{self, ChannelState};
 use super::queue::State;
@@ -94,5 +98,5 @@ type Channel<T> = channel::Channel<QueueMutex<T>, AtomicUsize, Mutex<wait_list::
 
 /// A channel with one sender.
 fn share<T>(maxsize: usize) -> Arc<Channel<T>> {
-    Arc::new(Channel::new(Mutex::new(State::new(maxsize)), AtomicUsize::new(1)))
+    Arc::new(Channel::new(Mutex::new(State::new(maxsize))))
 }

@@ -16,3 +16,4 @@ mod queues;
 mod reentrancy;
 mod support;
 mod threadsafe;
+mod threadsafe_permits;

@@ -1,6 +1,7 @@
 //! Room in a channel that is held before there is a value for it.
 
-use super::{Channel, SendError, Sender, TrySendError};
+use super::{QueueState, SendError, Sender, TrySendError};
+use crate::sync::channel::Held;
 use crate::sync::queue::{QueueCell, Reserve};
 use std::fmt;
 
@@ -23,7 +24,7 @@ use std::fmt;
 /// ```
 #[must_use = "the room is given back when this is dropped"]
 pub struct Permit<'a, T> {
-    channel: &'a Channel<T>,
+    held: Held<'a, QueueState<T>>,
 }
 
 impl<T> Sender<T> {
@@ -48,7 +49,7 @@ impl<T> Sender<T> {
     /// ```
     pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
         Reserve::new(&self.channel.queue).await.map_err(|_| SendError(()))?;
-        Ok(Permit { channel: &self.channel })
+        Ok(Permit { held: self.channel.held() })
     }
 
     /// Holds room for a value if there is some; [`TrySendError`] says why not.
@@ -66,7 +67,7 @@ impl<T> Sender<T> {
     /// ```
     pub fn try_reserve(&self) -> Result<Permit<'_, T>, TrySendError<()>> {
         self.channel.queue.reserve_nowait()?;
-        Ok(Permit { channel: &self.channel })
+        Ok(Permit { held: self.channel.held() })
     }
 }
 
@@ -82,22 +83,12 @@ impl<T> Permit<'_, T> {
     /// assert_eq!(receiver.try_recv(), Ok("promised"));
     /// ```
     pub fn send(self, value: T) {
-        let channel = self.channel;
-        // The room is the value's now, and not to be given back.
-        std::mem::forget(self);
-        let refused = channel.queue.put_reserved(value);
-        drop(refused);
-    }
-}
-
-impl<T> Drop for Permit<'_, T> {
-    fn drop(&mut self) {
-        self.channel.queue.unreserve();
+        self.held.send(value);
     }
 }
 
 impl<T> fmt::Debug for Permit<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("channel", &self.channel).finish_non_exhaustive()
+        f.debug_struct("Permit").field("channel", &self.held).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! Senders that do not keep their channel open.
 
 use super::{Channel, Sender, UnboundedSender};
+use crate::sync::channel::Senders;
 use std::fmt;
 use std::rc::{Rc, Weak};
 
@@ -82,12 +83,7 @@ impl<T> WeakSender<T> {
     /// ```
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let channel = self.channel.upgrade()?;
-        let senders = channel.senders.get();
-        if senders == 0 {
-            return None;
-        }
-        channel.senders.set(senders + 1);
-        Some(Sender { channel })
+        channel.senders.add_to_some().then(|| Sender { channel })
     }
 }
 

@@ -1,9 +1,10 @@
 //! The receiving half.
 
-use super::waiting::{Receiving, Stay, block_on};
+use super::waiting::{Stay, Staying};
 use super::{Channel, TryRecvError};
+use crate::block_on::block_on;
 use crate::sync::line::Key;
-use crate::sync::queue::{Get, QueueCell};
+use crate::sync::queue::{Get, GetMany, QueueCell};
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -55,13 +56,49 @@ impl<T> Receiver<T> {
     /// ```
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
         self.leave();
-        Receiving { get: Get::new(&self.channel.queue), stay: Stay::default() }
+        Staying::new(Get::new(&self.channel.queue), Result::ok)
     }
 
     /// [`recv`](Receiver::recv), for threads without a loop: blocks until there is a value. On a thread whose loop is to
     /// send it, that would be for ever.
     pub fn blocking_recv(&mut self) -> Option<T> {
         block_on(self.recv())
+    }
+
+    /// Appends the next values to `buffer`, `limit` at most, and says how many: it waits for one, and takes those that are
+    /// there with it. Zero when nobody is left to send and all that was sent is received; also if `limit` is zero.
+    ///
+    /// Cancel safety: no value is lost. `buffer` is as it was if this is not finished.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(8);
+    /// std::thread::spawn(move || (1..=5).try_for_each(|n| sender.blocking_send(n))).join().unwrap()?;
+    /// mainspring::run(async move {
+    ///     let mut batch = Vec::new();
+    ///     assert_eq!(receiver.recv_many(&mut batch, 3).await, 3);
+    ///     assert_eq!(receiver.recv_many(&mut batch, 3).await, 2);
+    ///     assert_eq!(batch, [1, 2, 3, 4, 5]);
+    ///     assert_eq!(receiver.recv_many(&mut batch, 3).await, 0);
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        self.leave();
+        Staying::new(GetMany::new(&self.channel.queue, buffer, limit), |count| count).await
+    }
+
+    /// [`recv_many`](Receiver::recv_many), for threads without a loop: blocks until there is a value.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::unbounded_channel();
+    /// let other = std::thread::spawn(move || (1..=5).try_for_each(|n| sender.send(n)));
+    /// let mut received = Vec::new();
+    /// while receiver.blocking_recv_many(&mut received, 16) > 0 {}
+    /// assert_eq!(received, [1, 2, 3, 4, 5]);
+    /// # other.join().unwrap().unwrap();
+    /// ```
+    pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        block_on(self.recv_many(buffer, limit))
     }
 
     /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value, and its loop
@@ -97,7 +134,8 @@ impl<T> Receiver<T> {
         self.channel.queue.get_nowait().map_err(TryRecvError::from)
     }
 
-    /// Takes no more values: who sends one gets it back. Those that were accepted can still be received.
+    /// Takes no more values: who sends one gets it back. Those that were accepted can still be received, and those that a
+    /// [`Permit`](super::Permit) is held for: until it is used or dropped, the channel is not at its end.
     ///
     /// ```
     /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(2);

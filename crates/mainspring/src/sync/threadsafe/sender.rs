@@ -1,8 +1,9 @@
 //! The sending halves.
 
-use super::waiting::{Sending, Stay, block_on};
+use super::waiting::Staying;
 use super::{Channel, SendError, TrySendError};
-use crate::loom_shim::atomic::Ordering;
+use crate::block_on::block_on;
+use crate::sync::channel::Senders;
 use crate::sync::queue::{Put, QueueCell};
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Sender<T> {
-    channel: Arc<Channel<T>>,
+    pub(super) channel: Arc<Channel<T>>,
 }
 
 /// The sending half of [`unbounded_channel`](super::unbounded_channel). A clone sends to the same receiver. It is `Send`
@@ -48,7 +49,7 @@ pub struct Sender<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct UnboundedSender<T> {
-    sender: Sender<T>,
+    pub(super) sender: Sender<T>,
 }
 
 impl<T> Sender<T> {
@@ -78,7 +79,9 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
-        Sending { put: Put::new(&self.channel.queue, value), stay: Stay::default() }
+        Staying::new(Put::new(&self.channel.queue, value), |sent| {
+            sent.map_err(|refused| SendError(refused.0))
+        })
     }
 
     /// [`send`](Sender::send), for threads without a loop: blocks until there is room. On a thread whose loop is to receive
@@ -140,7 +143,7 @@ impl<T> Sender<T> {
         self.channel.closed().await;
     }
 
-    /// How many values there is room for, at this moment.
+    /// How many values there is room for, at this moment. What a [`Permit`](super::Permit) holds is taken.
     ///
     /// ```
     /// let (sender, _receiver) = mainspring::sync::threadsafe::channel(3);
@@ -190,7 +193,7 @@ impl<T> UnboundedSender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.channel.senders.fetch_add(1, Ordering::Relaxed);
+        self.channel.senders.add();
         Sender { channel: Arc::clone(&self.channel) }
     }
 }
@@ -203,11 +206,7 @@ impl<T> Clone for UnboundedSender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // What any of them sent is in the queue before the channel ends: the queue's lock sees to that, and the counter
-        // only says who is the last.
-        if self.channel.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.channel.end();
-        }
+        self.channel.leave();
     }
 }
 

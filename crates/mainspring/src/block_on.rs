@@ -1,0 +1,49 @@
+//! A thread that waits for a future without a loop: it sleeps until the future's waker is called.
+
+use crate::loom_shim::{Condvar, Mutex};
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A thread that sleeps until it is woken.
+#[derive(Default)]
+struct Sleeper {
+    is_woken: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Sleeper {
+    fn sleep(&self) {
+        let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_woken {
+            is_woken = self.woken.wait(is_woken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *is_woken = false;
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.woken.notify_one();
+    }
+}
+
+/// Blocks this thread until `future` is done.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    // Mostly there is nothing to wait for, and no waker is needed.
+    let mut cx = Context::from_waker(Waker::noop());
+    if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+        return output;
+    }
+    let sleeper = Arc::new(Sleeper::default());
+    let waker = Waker::from(Arc::clone(&sleeper));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        sleeper.sleep();
+    }
+}
