@@ -12,6 +12,7 @@
 mod cancel;
 mod compose;
 mod relay;
+mod waiting;
 
 pub use cancel::CancelHandle;
 
@@ -89,6 +90,8 @@ struct State<T, E> {
     upstream: Option<cancel::Upstream>,
     /// Who keeps the promise, and wants to know that the future is cancelled.
     keeper: Option<Waker>,
+    /// A thread that waits for what is composed of it, and wants to know that it has another upstream.
+    watcher: Option<Waker>,
     is_cancelled: bool,
 }
 
@@ -296,6 +299,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
             next: None,
             upstream: None,
             keeper: None,
+            watcher: None,
             is_cancelled: false,
         };
         ConcurrentFuture(Arc::new(Shared { state: Mutex::new(state), is_settled: Condvar::new(), home }))
@@ -305,8 +309,8 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     ///
     /// # Panics
     ///
-    /// If the loop that is to produce the result runs on this thread, and has not done so: that would be for ever. Await
-    /// it there.
+    /// If the loop that is to produce the result, or something that this one is composed of, runs on this thread, and has not
+    /// done so: that would be for ever. Await it there.
     ///
     /// ```
     /// use mainspring::Runtime;
@@ -320,17 +324,19 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     #[track_caller]
-    pub fn wait(self) -> Result<T, E> {
+    pub fn wait(mut self) -> Result<T, E> {
+        if running_core().is_some() {
+            return match waiting::block_beside_a_loop(&mut self) {
+                Some(result) => result,
+                None => panic!(
+                    "this thread runs the loop that is to produce the result: await it in place of wait()"
+                ),
+            };
+        }
         let mut state = self.0.lock();
         loop {
             if let Some(result) = state.take() {
                 return result;
-            }
-            if self.0.home.as_ref().is_some_and(runs_here) {
-                drop(state);
-                panic!(
-                    "this thread runs the loop that is to produce the result: await it in place of wait()"
-                );
             }
             if matches!(state.stage, Stage::Taken) {
                 return Err(cancelled().into());

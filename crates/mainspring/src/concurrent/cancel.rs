@@ -1,4 +1,5 @@
-//! Cancelling: how a future is given up, and how that reaches what was to settle it.
+//! Cancelling: how a future is given up, and how that reaches what was to settle it. By the same way a thread finds out
+//! what it waits for ([`Link::look`]).
 //!
 //! # Rules
 //!
@@ -10,20 +11,20 @@
 //! - What keeps the promise finds out by [`Promise::is_cancelled`], or is woken if it asked
 //!   ([`Promise::poll_cancelled`]). It lets go of what it has on its own thread.
 
-use super::{ConcurrentFuture, Promise, Shared, Stage, cancelled};
+use super::{ConcurrentFuture, Promise, Shared, Stage, cancelled, runs_here};
 use crate::event_loop::{ExceptionContext, report_here};
 use crate::panics::catch;
 use crate::task::JoinError;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// What a future is composed of.
-pub(super) type Upstream = Weak<dyn Cancel + Send + Sync>;
+pub(super) type Upstream = Weak<dyn Link + Send + Sync>;
 
-/// A future of any result, to be cancelled.
-pub(super) trait Cancel {
+/// A future of any result, as those see it that are composed of it.
+pub(super) trait Link {
     /// Cancels this one and those upstream. `false` if it is settled.
     fn cancel(&self) -> bool;
 
@@ -33,9 +34,22 @@ pub(super) trait Cancel {
     fn is_finished(&self) -> bool;
 
     fn is_cancelled(&self) -> bool;
+
+    /// Where its result is to come from. `watcher` is called when that changes.
+    fn look(&self, watcher: &Waker) -> Origin;
 }
 
-impl<T: 'static, E: From<JoinError> + 'static> Cancel for Shared<T, E> {
+/// Where a result is to come from.
+pub(super) enum Origin {
+    /// From the loop of this thread.
+    Here,
+    /// From something else, of which it is composed.
+    Upstream(Upstream),
+    /// From somebody else, or it is there.
+    Elsewhere,
+}
+
+impl<T: 'static, E: From<JoinError> + 'static> Link for Shared<T, E> {
     fn cancel(&self) -> bool {
         let Some(mut upstream) = self.settle_cancelled(false) else { return false };
         while let Some(link) = upstream.and_then(|link| link.upgrade()) {
@@ -54,6 +68,26 @@ impl<T: 'static, E: From<JoinError> + 'static> Cancel for Shared<T, E> {
 
     fn is_cancelled(&self) -> bool {
         self.lock().is_cancelled
+    }
+
+    fn look(&self, watcher: &Waker) -> Origin {
+        let is_here = self.home.as_ref().is_some_and(runs_here);
+        // Cloning and dropping a waker is foreign code: both outside of the lock.
+        let watcher = watcher.clone();
+        let mut state = self.lock();
+        if state.stage.is_finished() {
+            drop(state);
+            return Origin::Elsewhere;
+        }
+        let former = state.watcher.replace(watcher);
+        let upstream = state.upstream.clone();
+        drop(state);
+        drop(former);
+        match upstream {
+            _ if is_here => Origin::Here,
+            Some(upstream) => Origin::Upstream(upstream),
+            None => Origin::Elsewhere,
+        }
     }
 }
 
@@ -108,14 +142,14 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// ```
     #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
-        Cancel::cancel(&*self.0)
+        Link::cancel(&*self.0)
     }
 
     /// Whether it was cancelled, by [`cancel`](ConcurrentFuture::cancel) or because nobody kept the promise any more. Of
     /// a composed future, whether this one was; what it is composed of may have been, and says so in the error.
     #[doc(alias = "cancelled")]
     pub fn is_cancelled(&self) -> bool {
-        Cancel::is_cancelled(&*self.0)
+        Link::is_cancelled(&*self.0)
     }
 
     /// What cancels it while somebody else waits for it.
@@ -202,7 +236,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
     /// assert!(promise.is_cancelled());
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| Cancel::is_cancelled(&**shared))
+        self.0.as_ref().is_some_and(|shared| Link::is_cancelled(&**shared))
     }
 
     /// Waits until the future is cancelled. That it is dropped does not count.
@@ -256,6 +290,11 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
             return false;
         }
         state.upstream = Some(source);
+        let watcher = state.watcher.take();
+        drop(state);
+        if let Some(watcher) = watcher {
+            watcher.wake();
+        }
         true
     }
 }

@@ -48,4 +48,5 @@ mod udp_faults;
 mod udp_protocols;
 mod unix_datagrams;
 mod waiting;
+mod waiting_here;
 mod watching;
