@@ -4,10 +4,10 @@ use super::address::{ToAddress, resolve};
 use super::at_address::at_address;
 use super::server_options::ServerOptions;
 use super::socket_options::{KeepAlive, set_keep_alive};
-use super::unix_address::to_socket_address;
+use super::unix_address::{show, to_socket_address};
 use crate::event_loop::{Core, ExceptionContext};
 use crate::poller::{PeerAddress, local_address};
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -102,13 +102,6 @@ pub(super) fn bind_unix(core: &Rc<Core>, path: &Path, options: &ServerOptions) -
         .map_err(|error| at_address(format!("cannot listen at {}: {error}", show(&address, path)), error))?;
     let file = (is_file && options.cleanup_socket).then(|| SocketFile::at(core, path)).flatten();
     Ok(bound(socket.into(), file))
-}
-
-fn show(address: &SockAddr, path: &Path) -> String {
-    match address.as_abstract_namespace() {
-        Some(name) => format!("@{}", name.escape_ascii()),
-        None => path.display().to_string(),
-    }
 }
 
 fn remove_stale(core: &Core, path: &Path) {

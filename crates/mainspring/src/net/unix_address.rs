@@ -20,6 +20,28 @@ pub(super) fn to_socket_address(path: &Path) -> io::Result<SockAddr> {
     })
 }
 
+/// For messages: the address of `path`.
+pub(super) fn show(address: &SockAddr, path: &Path) -> String {
+    match address.as_abstract_namespace() {
+        Some(name) => show_abstract(name),
+        None => path.display().to_string(),
+    }
+}
+
+/// For messages: an address of std's.
+pub(super) fn show_std(address: &UnixAddress) -> String {
+    match (address.as_pathname(), address.as_abstract_name()) {
+        (Some(path), _) => path.display().to_string(),
+        (None, Some(name)) => show_abstract(name),
+        (None, None) => "an unnamed address".to_owned(),
+    }
+}
+
+/// As `ss` and `/proc/net/unix` show it.
+fn show_abstract(name: &[u8]) -> String {
+    format!("@{}", name.escape_ascii())
+}
+
 /// In std's words; `None` for what is no Unix address.
 pub(super) fn to_std(address: &PeerAddress) -> Option<UnixAddress> {
     let PeerAddress::Unix(name) = address else { return None };

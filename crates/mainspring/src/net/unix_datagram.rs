@@ -1,11 +1,13 @@
 //! `UnixDatagram`: Unix datagram sockets with `await`.
 
+use super::at_address::at_address;
 use super::datagram_socket::{DatagramSocket, datagram_socket_on};
-use super::unix_address::to_socket_address;
+use super::unix_address::{show, show_std, to_socket_address};
 use crate::poller::PeerAddress;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::Shutdown;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram as StdUnixDatagram};
 use std::path::Path;
@@ -66,7 +68,8 @@ pub struct UnixDatagram {
 datagram_socket_on!(UnixDatagram, SocketAddr);
 
 impl UnixDatagram {
-    /// A socket bound to a path, which must not exist, on the loop that runs here.
+    /// A socket bound to a path, which must not exist, on the loop that runs here. An error names the path, and has the
+    /// system's own error as its [`source`](std::error::Error::source).
     ///
     /// ```
     /// # mainspring::run(async {
@@ -81,14 +84,16 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        let address = to_socket_address(path.as_ref())?;
         let socket = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
-        socket.bind(&to_socket_address(path.as_ref())?)?;
+        socket.bind(&address).map_err(|error| refused("bind", &show(&address, path.as_ref()), error))?;
         Self::from_std(socket.into())
     }
 
     /// A socket bound to an address of std: a path or an abstract name.
     pub fn bind_addr(address: &SocketAddr) -> io::Result<Self> {
-        Self::from_std(StdUnixDatagram::bind_addr(address)?)
+        let socket = StdUnixDatagram::bind_addr(address);
+        Self::from_std(socket.map_err(|error| refused("bind", &show_std(address), error))?)
     }
 
     /// A socket without a name: it can send, and receive once it is connected and the other side knows it.
@@ -141,6 +146,7 @@ impl UnixDatagram {
     }
 
     /// Connects to the socket bound to a path: receives from no other from now on, and [`send`](DatagramSocket::send) sends to it.
+    /// Errors are as those of [`UnixDatagram::bind`].
     ///
     /// ```
     /// # mainspring::run(async {
@@ -160,6 +166,7 @@ impl UnixDatagram {
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let address = to_socket_address(path.as_ref())?;
         self.with_socket(|socket| socket.connect(&address))
+            .map_err(|error| refused("connect", &show(&address, path.as_ref()), error))
     }
 
     /// Connects to the socket of this name; else as [`UnixDatagram::connect`].
@@ -179,13 +186,13 @@ impl UnixDatagram {
     /// ```
     pub fn connect_addr(&self, address: &SocketAddr) -> io::Result<()> {
         use rustix::net::{SocketAddrUnix, connect};
-        use std::os::linux::net::SocketAddrExt;
-        let address = match (address.as_pathname(), address.as_abstract_name()) {
+        let to = match (address.as_pathname(), address.as_abstract_name()) {
             (Some(path), _) => SocketAddrUnix::new(path)?,
             (None, Some(name)) => SocketAddrUnix::new_abstract_name(name)?,
             (None, None) => SocketAddrUnix::new_unnamed(),
         };
-        self.with_fd(|fd| Ok(connect(fd, &address)?))
+        self.with_fd(|fd| Ok(connect(fd, &to)?))
+            .map_err(|error| refused("connect", &show_std(address), error))
     }
 
     /// Ends one or both directions, for both sockets.
@@ -255,4 +262,9 @@ impl UnixDatagram {
 /// A path, or an abstract name where it begins with a zero byte.
 fn in_words(path: &Path) -> PeerAddress {
     PeerAddress::Unix(path.as_os_str().as_bytes().to_vec())
+}
+
+/// The error of an operation with an address, which it names.
+fn refused(what: &str, address: &str, error: io::Error) -> io::Error {
+    at_address(format!("cannot {what} to {address}: {error}"), error)
 }

@@ -54,7 +54,8 @@ impl UnixListener {
 
     /// Listens at `path`, or at an abstract name (which begins with a zero byte), on the loop that runs here. See
     /// [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server) for what becomes of the socket's file,
-    /// and [`ServerOptions`] for more ways to do it.
+    /// and [`ServerOptions`] for more ways to do it. An error names the address, and has the system's own error as its
+    /// [`source`](std::error::Error::source).
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         ServerOptions::default().bind_unix(path)
     }

@@ -8,7 +8,7 @@ use super::protocol::Protocol;
 use super::socket::SocketConnection;
 use super::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use super::transport::Transport;
-use super::unix_address::to_socket_address;
+use super::unix_address::{show, to_socket_address};
 use crate::event_loop::{Core, EventLoop};
 use crate::poller::{PeerAddress, peer_address};
 use crate::time::sleep;
@@ -207,7 +207,7 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                let text = format!("cannot connect to {}: {error}", path.display());
+                let text = format!("cannot connect to {}: {error}", show(&address, path));
                 return Err(at_address(text, error));
             }
         }

@@ -1,7 +1,9 @@
 //! Errors of connecting and binding: they name the address, and the system's own error is below.
 
 use crate::support::on_every_backend;
-use mainspring::net::{ConnectOptions, TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
+use mainspring::net::{
+    ConnectOptions, TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
+};
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -87,5 +89,31 @@ fn an_address_that_is_taken_has_the_systems_error_below() {
         let taken = socket.local_addr().unwrap();
         let refused = UdpSocket::bind(taken).await.map(drop).unwrap_err();
         assert_names(&refused, libc::EADDRINUSE, &[&format!("cannot bind to {taken}: ")]);
+    });
+}
+
+#[test]
+fn a_unix_address_of_datagrams_is_named_with_the_systems_error_below() {
+    on_every_backend(async |_| {
+        let name = format!("mainspring-letters-{}", std::process::id());
+        let taken = UnixDatagram::bind(format!("\0{name}")).unwrap().into_std().unwrap();
+        let address = taken.local_addr().unwrap();
+        let bind_text = format!("cannot bind to @{name}: ");
+        let refused = UnixDatagram::bind(format!("\0{name}")).unwrap_err();
+        assert_names(&refused, libc::EADDRINUSE, &[&bind_text]);
+        assert_names(&UnixDatagram::bind_addr(&address).unwrap_err(), libc::EADDRINUSE, &[&bind_text]);
+
+        let path = std::env::temp_dir().join("mainspring-no-such-directory").join("socket");
+        let refused = UnixDatagram::bind(&path).unwrap_err();
+        assert_names(&refused, libc::ENOENT, &[&format!("cannot bind to {}: ", path.display())]);
+
+        let socket = UnixDatagram::unbound().unwrap();
+        let connect_text = format!("cannot connect to {}: ", path.display());
+        assert_names(&socket.connect(&path).unwrap_err(), libc::ENOENT, &[&connect_text]);
+        let nobody = std::os::unix::net::SocketAddr::from_pathname(&path).unwrap();
+        assert_names(&socket.connect_addr(&nobody).unwrap_err(), libc::ENOENT, &[&connect_text]);
+        drop(taken);
+        let refused = socket.connect_addr(&address).unwrap_err();
+        assert_names(&refused, libc::ECONNREFUSED, &[&format!("cannot connect to @{name}: ")]);
     });
 }
