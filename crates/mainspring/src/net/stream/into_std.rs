@@ -53,6 +53,18 @@ impl<S> IntoStdError<S> {
     }
 
     /// Both.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
+    /// near.transport().close();
+    /// let (error, near) = near.into_std().unwrap_err().into_parts();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::NotConnected);
+    /// near.close().await?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
     pub fn into_parts(self) -> (io::Error, S) {
         (self.error, self.inner)
     }
