@@ -48,7 +48,8 @@ pub type Job = Box<dyn FnOnce() + Send>;
 pub struct ExecutorConfig {
     /// The most threads at a time. asyncio's default: the number of CPUs and four more, 32 at most.
     pub max_threads: NonZeroUsize,
-    /// Threads are called `{name_prefix}_{n}`, counted from 0 in the order they are started.
+    /// Threads are called `{name_prefix}_{n}`, counted from 0 in the order they are started. Usually
+    /// `mainspring-executor`; a program that knows asyncio's threads by `asyncio_0` says so here.
     pub name_prefix: String,
     /// A thread that had nothing to do for so long ends.
     pub idle_timeout: Duration,
@@ -59,7 +60,7 @@ impl Default for ExecutorConfig {
         let cpus = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         ExecutorConfig {
             max_threads: cpus.saturating_add(4).min(NonZeroUsize::MIN.saturating_add(31)),
-            name_prefix: "asyncio".to_owned(),
+            name_prefix: "mainspring-executor".to_owned(),
             idle_timeout: Duration::from_secs(60),
         }
     }

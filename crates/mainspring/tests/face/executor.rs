@@ -20,6 +20,14 @@ fn a_blocking_call_runs_elsewhere_and_gives_its_result() {
 }
 
 #[test]
+fn its_threads_bear_this_librarys_name_unless_they_are_given_another() {
+    let event_loop = new_loop();
+    let name = || std::thread::current().name().map(str::to_owned);
+    let named = run_on(&event_loop, event_loop.run_in_executor(name).unwrap()).unwrap();
+    assert_eq!(named.as_deref(), Some("mainspring-executor_0"));
+}
+
+#[test]
 fn the_loop_goes_on_while_a_call_blocks() {
     let event_loop = new_loop();
     let (release, blocked) = mpsc::channel::<()>();
