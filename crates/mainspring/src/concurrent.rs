@@ -325,6 +325,9 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// ```
     #[track_caller]
     pub fn wait(mut self) -> Result<T, E> {
+        if !self.is_finished() {
+            relay::run_waiting();
+        }
         if running_core().is_some() {
             return match waiting::block_beside_a_loop(&mut self) {
                 Some(result) => result,
@@ -358,6 +361,9 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<T, E>, Self> {
         // A limit that is beyond the clock is none.
         let Some(deadline) = Instant::now().checked_add(limit) else { return Ok(self.wait()) };
+        if !self.is_finished() {
+            relay::run_waiting();
+        }
         let mut state = self.0.lock();
         loop {
             if let Some(result) = state.take() {

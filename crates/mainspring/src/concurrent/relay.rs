@@ -36,6 +36,15 @@ pub(super) fn run(link: impl FnOnce() + 'static) {
     }
 }
 
+/// Runs the links that wait on this thread. For a link that is about to block for what one of them gives: they would wait
+/// for it, and it for them.
+pub(super) fn run_waiting() {
+    let take = |queue: &RefCell<Option<VecDeque<Link>>>| queue.borrow_mut().as_mut()?.pop_front();
+    while let Some(link) = QUEUE.try_with(take).ok().flatten() {
+        run_one(link);
+    }
+}
+
 /// The next that waits; there is no more queue after the last.
 fn next() -> Option<Link> {
     let take = |queue: &RefCell<Option<VecDeque<Link>>>| {

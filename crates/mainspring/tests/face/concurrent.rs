@@ -246,3 +246,15 @@ fn who_waited_before_the_future_was_composed_is_forgotten() {
     });
     log.assert([4]);
 }
+
+#[test]
+fn a_closure_may_wait_for_what_it_composes() {
+    fn nested(depth: u32) -> ConcurrentFuture<u32> {
+        ready(depth).and_then(|depth| {
+            let below = if depth == 0 { 0 } else { nested(depth - 1).map(|below| below + 1).wait().unwrap() };
+            let again = ready(1).map(|one| one).wait_timeout(Duration::MAX).unwrap().unwrap();
+            ready(below + again).map(|sum| sum)
+        })
+    }
+    assert_eq!(nested(3).wait(), Ok(7));
+}
