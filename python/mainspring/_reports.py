@@ -46,11 +46,14 @@ def slow_io(source: Any, step: str, seconds: float) -> None:
 
 def note(source: Any, what: str) -> None:
     """What a transport does or has met with, in debug mode."""
-    if what == "was closed by peer":
-        logger.info("%r was closed by peer", source)
-    elif not isinstance(source, SSLTransport):
+    if not isinstance(source, SSLTransport):
         # TLS has words of its own for the end.
         logger.debug("%r %s", source, what)
+
+
+def closed_by_peer(pipe: Any) -> None:
+    """The other end of a pipe is gone; in debug mode."""
+    logger.info("%r was closed by peer", pipe)
 
 
 def accepted(server: Any, peer: Any, connection: Any) -> None:

@@ -124,7 +124,7 @@ impl PyHost {
         let outbound = readiness.outbound.then_some((Readiness::OUTBOUND, "_write_ready"));
         for (direction, step) in inbound.into_iter().chain(outbound) {
             if direction.inbound && kind.waits_for_its_readers_end() {
-                self.note(source, CLOSED_BY_PEER)?;
+                self.note_closed_by_peer(source)?;
             }
             let started = Instant::now();
             self.serve(py, kind, source, direction)?;
@@ -146,6 +146,16 @@ impl PyHost {
         let py = attached();
         let names = names(py)?;
         names.reports.bind(py).call_method1(&names.note, (source.bind(py), what)).map(drop)
+    }
+
+    /// In debug mode, tells the log of a pipe whose other end is gone.
+    fn note_closed_by_peer(&self, source: &Obj) -> PyResult<()> {
+        if !self.debug.get() {
+            return Ok(());
+        }
+        let py = attached();
+        let names = names(py)?;
+        names.reports.bind(py).call_method1(&names.closed_by_peer, (source.bind(py),)).map(drop)
     }
 
     /// A call of a deferred step.
@@ -180,9 +190,6 @@ impl PyHost {
         names.reports.bind(py).call_method0(&names.source_traceback).map(Some)
     }
 }
-
-/// What is said of a pipe whose other end is gone.
-const CLOSED_BY_PEER: &str = "was closed by peer";
 
 fn unbound() -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err("the event loop's __init__() was not called")
@@ -272,7 +279,7 @@ impl TransportHost for PyHost {
 
     fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Obj> {
         if notice == Notice::EofReceived {
-            self.note(source, CLOSED_BY_PEER)?;
+            self.note_closed_by_peer(source)?;
         }
         let argument = (notice == Notice::ConnectionMade).then(|| source.bind(attached()));
         self.step(source, notice, argument)
