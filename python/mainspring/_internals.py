@@ -101,6 +101,9 @@ def explicit_child_watcher() -> Any:
 # Until Python 3.11 it is what the watcher's __enter__() gives that is asked.
 ASKS_ENTERED_WATCHER = sys.version_info < (3, 12)
 
+# Until Python 3.11 asyncio's default child watcher waits in a thread, and tells the log what it has waited for.
+WATCHER_TELLS_RETURN_CODE = sys.version_info < (3, 12)
+
 # From Python 3.13 on a callback's source is formatted with or without its arguments' values.
 FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varnames
 # From Python 3.13 on a datagram that waits to be sent counts as more than its bytes, and may be empty.

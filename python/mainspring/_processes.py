@@ -92,6 +92,10 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
     def _connected(self, waiter: asyncio.Future[None]) -> None:
         """Tells the protocol; what happened meanwhile follows."""
         loop = self._loop
+        if loop.get_debug():
+            for fd, protocol in self._pipes.items():
+                direction, pipe = "Write" if fd == 0 else "Read", protocol.pipe
+                logger.debug("%s pipe %r connected: (%r, %r)", direction, pipe._fileno, pipe, protocol)
         loop.call_soon(self._protocol.connection_made, self)
         pending, self._pending_calls = self._pending_calls, None
         for callback, data in pending:
@@ -220,6 +224,8 @@ class Processes(Pipes):
         if returncode is None:
             logger.warning("Unknown child process pid %d, will report returncode 255", pid)
             returncode = 255
+        elif _internals.WATCHER_TELLS_RETURN_CODE and self._debug:
+            logger.debug("process %s exited with returncode %s", pid, returncode)
         # At once: between the reaping and this, its number would be nobody's.
         transport._process_exited(returncode)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from asyncio import trsock
 from asyncio.log import logger
@@ -56,8 +57,14 @@ def closed_by_peer(pipe: Any) -> None:
     logger.info("%r was closed by peer", pipe)
 
 
-def accepted(server: Any, peer: Any, connection: Any) -> None:
-    logger.debug("%r got a new connection from %r: %r", server, peer, connection)
+def accepted(server: Any, peer: Any, fd: int) -> None:
+    # asyncio shows the socket. There is none yet; this one is made for its looks, and closes nothing.
+    looks = socket.socket(fileno=fd)
+    try:
+        connection = repr(looks)
+    finally:
+        looks.detach()
+    logger.debug("%r got a new connection from %r: %s", server, peer, connection)
 
 
 def transport_failed(loop: Loop, source: Any, exception: BaseException, message: str) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
+import socket
 import sys
 
+import children
 import peers
 import pytest
 from endpoints import Datagrams, endpoint
@@ -184,6 +187,69 @@ def test_debug_mode_tells_the_log_which_end_of_a_pipe_was_left(run, debugged, ca
     caplog.clear()
     (text,) = [text for text in told if text.endswith(" was closed by peer")]
     assert text.startswith(f"<{name} ")
+
+
+# asyncio leaves its socket to the garbage collector.
+@pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
+def test_debug_mode_tells_the_log_of_a_connection_that_no_protocol_takes(run, debugged, caplog):
+    caplog.set_level(logging.DEBUG, logger="asyncio")
+
+    def factory():
+        raise LookupError("factory")
+
+    async def main():
+        server = await debugged.create_server(factory, "127.0.0.1", 0)
+        with socket.create_connection(server.sockets[0].getsockname()) as peer:
+            name = peer.getsockname()
+            while not debugged.reports:
+                await asyncio.sleep(0)
+        server.close()
+        return name
+
+    name = run(main())
+    told = [record.getMessage() for record in caplog.records]
+    caplog.clear()
+    (text,) = [text for text in told if " got a new connection from " in text]
+    assert text.startswith("<Server ")
+    assert f" from {name!r}: <socket.socket fd=" in text and text.endswith(f", raddr={name!r}>")
+    assert isinstance(debugged.reports.pop()["exception"], LookupError)
+
+
+@pytest.mark.usefixtures("no_zombies")
+@pytest.mark.parametrize("way", ["exec", "shell"])
+def test_debug_mode_tells_the_log_of_a_child_and_its_pipes(run, debugged, caplog, way):
+    caplog.set_level(logging.DEBUG, logger="asyncio")
+
+    async def main():
+        start = debugged.subprocess_exec if way == "exec" else debugged.subprocess_shell
+        transport, protocol = await start(children.Recorder, "cat", stderr=None)
+        transport.get_pipe_transport(0).close()
+        await protocol.ended
+        transport.close()
+        return transport.get_pid()
+
+    pid = run(main())
+    # As it was put into words then: the transports look otherwise by now.
+    told = [(record.levelname, record.message) for record in caplog.records]
+    caplog.clear()
+    begun = "execute program 'cat'" if way == "exec" else "run shell command 'cat'"
+    for (level, text), (expected, words) in zip(
+        told[told.index(("DEBUG", f"{begun} stdin=<pipe> stdout=<pipe>")) + 1 :],
+        [
+            ("DEBUG", f"process 'cat' created: pid {pid}"),
+            (
+                "DEBUG",
+                r"Write pipe (\d+) connected: \(<\w+ fd=\1 idle bufsize=0>, <WriteSubprocessPipeProto fd=0 ",
+            ),
+            ("DEBUG", r"Read pipe (\d+) connected: \(<\w+ fd=\1 polling>, <ReadSubprocessPipeProto fd=1 "),
+            ("INFO", rf"{begun}: <\w+ pid={pid} running stdin=<\w+ fd=\d+ idle bufsize=0> stdout="),
+        ],
+        strict=False,
+    ):
+        assert level == expected and re.match(words, text), text
+    assert any(text.endswith(" exited with return code 0") for level, text in told if level == "INFO")
+    waited_in_a_thread = sys.version_info < (3, 12)
+    assert (("DEBUG", f"process {pid} exited with returncode 0") in told) is waited_in_a_thread
 
 
 def test_nothing_is_said_of_slow_io_outside_of_debug_mode(loop, run, warnings):

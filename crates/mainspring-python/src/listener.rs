@@ -19,7 +19,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyType
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use std::cell::RefCell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// What becomes of an accepted connection.
 struct PyAcceptor {
@@ -177,10 +177,12 @@ pub fn io_ready(py: Python<'_>, source: &Obj) -> PyResult<()> {
 
 impl PyAcceptor {
     fn accept(&self, py: Python<'_>, context: &Obj, connection: OwnedFd, peer: PeerAddress) -> PyResult<()> {
+        if self.is_debug(py) {
+            self.note_connection(py, &connection, &peer)?;
+        }
         if let Some(accept_secure) = &self.accept_secure {
             let peername = peer_name(py, &peer)?;
             let socket = socket_object(py, connection)?;
-            self.note_connection(&peername, &socket)?;
             return accept_secure.bind(py).call1((socket, peername)).map(drop);
         }
         if self.is_tcp {
@@ -193,9 +195,7 @@ impl PyAcceptor {
         let event_loop = self.event_loop.bind(py);
         let channel = PyChannel::Owned(connection);
         let context = self.gives_context.then(|| context.clone());
-        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)?;
-        let peername = || transport.call_method1("get_extra_info", ("peername",));
-        if self.is_debug(py) { self.note_connection(&peername()?, &transport) } else { Ok(()) }
+        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)
     }
 
     fn is_debug(&self, py: Python<'_>) -> bool {
@@ -203,15 +203,12 @@ impl PyAcceptor {
         unsafe { NativeLoop::from_ptr(py, self.event_loop.as_ptr()) }.is_some_and(NativeLoop::is_debug)
     }
 
-    /// In debug mode, tells the log of a connection.
-    fn note_connection(&self, peer: &Bound<'_, PyAny>, connection: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = peer.py();
-        if !self.is_debug(py) {
-            return Ok(());
-        }
+    /// Tells the log of a connection; before anything else that may fail, as asyncio does.
+    fn note_connection(&self, py: Python<'_>, connection: &OwnedFd, peer: &PeerAddress) -> PyResult<()> {
         let names = names(py)?;
         let server = self.server.as_ref().map(|server| server.bind(py));
-        names.reports.bind(py).call_method1(&names.accepted, (server, peer, connection)).map(drop)
+        let arguments = (server, peer_name(py, peer)?, connection.as_raw_fd());
+        names.reports.bind(py).call_method1(&names.accepted, arguments).map(drop)
     }
 }
 
