@@ -72,6 +72,7 @@ class Network(_internals.LoopParts):
         accept_secure = None
         if sslcontext is not None:
             accept_secure = self._secure_acceptor(protocol_factory, sslcontext, server, timeouts, context)
+        self._check_closed()
         listener = _mainspring.Listener(
             self, sock, protocol_factory, StreamTransport, server, backlog, accept_secure, context
         )

@@ -84,3 +84,11 @@ def test_arguments_that_make_no_sense(run, loop):
             assert await loop.sock_recv(ours, 100) == b"ata"
 
     run(main())
+
+
+def test_a_loop_that_is_closed_says_so(loop):
+    loop.close()
+    with pair() as (ours, _):
+        for coroutine in (loop.sock_recv(ours, 10), loop.sock_recv_into(ours, bytearray(10))):
+            with pytest.raises(RuntimeError, match="Event loop is closed"):
+                coroutine.send(None)

@@ -327,3 +327,11 @@ def test_a_file_that_cannot_be_removed_is_told_to_the_log(run, loop, path, caplo
     with caplog.at_level(logging.ERROR, "asyncio"):
         run(main())
     assert f"Unable to clean up listening UNIX socket {path!r}" in caplog.text
+
+
+def test_a_loop_that_is_closed_serves_nobody(loop):
+    loop.close()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("")
+        with pytest.raises(RuntimeError, match="Event loop is closed"):
+            loop.create_unix_server(Recorder, sock=listening).send(None)

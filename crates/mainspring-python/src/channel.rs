@@ -216,13 +216,29 @@ impl Data {
         unsafe { Self::accept(py, object, |_| BYTES_LIKE) }
     }
 
+    /// Looks at one of several pieces that a user wants to send: there asyncio takes everything that has a buffer.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub unsafe fn for_lines(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<Self> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let exact = ffi::PyBytes_CheckExact(object) != 0;
+            if !exact && ffi::PyObject_CheckBuffer(object) != 0 {
+                Self::view(py, object)
+            } else {
+                Self::new(py, object)
+            }
+        }
+    }
+
     /// `expected` is the error's word for what would do.
     unsafe fn accept(
         py: Python<'_>,
         object: *mut ffi::PyObject,
         expected: fn(Python<'_>) -> &'static str,
     ) -> PyResult<Self> {
-        // SAFETY: the buffer is filled by the interpreter, or an exception is set. It is released when dropped.
+        // SAFETY: a live object, as the caller promised.
         unsafe {
             if ffi::PyBytes_CheckExact(object) != 0 {
                 return Ok(Data { object, buffer: None });
@@ -237,12 +253,18 @@ impl Data {
                     expected(py)
                 )));
             }
-            let mut buffer = Box::new(ffi::Py_buffer::new());
-            if ffi::PyObject_GetBuffer(object, &mut *buffer, ffi::PyBUF_SIMPLE) != 0 {
-                return Err(PyErr::fetch(py));
-            }
-            Ok(Data { object, buffer: Some(buffer) })
+            Self::view(py, object)
         }
+    }
+
+    /// The view of an object that is not exactly `bytes`.
+    unsafe fn view(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<Self> {
+        let mut buffer = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the buffer is filled by the interpreter, or an exception is set. It is released when dropped.
+        if unsafe { ffi::PyObject_GetBuffer(object, &mut *buffer, ffi::PyBUF_SIMPLE) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(Data { object, buffer: Some(buffer) })
     }
 
     pub fn as_slice(&self) -> &[u8] {

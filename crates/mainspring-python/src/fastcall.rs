@@ -151,6 +151,26 @@ impl<'a> Args<'a> {
         Ok(found)
     }
 
+    /// The one argument that this function takes, by place or by name.
+    pub fn only(&self, name: &str) -> PyResult<*mut ffi::PyObject> {
+        match (self.positional, self.keywords) {
+            ([argument], []) => Ok(*argument),
+            _ => self.only_by_name(name),
+        }
+    }
+
+    #[cold]
+    fn only_by_name(&self, name: &str) -> PyResult<*mut ffi::PyObject> {
+        let given = self.all().count();
+        if given != 1 {
+            let function = self.name;
+            return Err(PyTypeError::new_err(format!(
+                "{function}() takes exactly one argument ({given} given)"
+            )));
+        }
+        self.by_name([name]).map(|[argument]| argument)
+    }
+
     /// Arguments that may be given by place or by name, or not at all.
     pub fn optional<'py, const N: usize>(
         &self,

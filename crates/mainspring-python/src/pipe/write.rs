@@ -2,7 +2,7 @@
 
 use super::{Pipe, WriteMachine, WritePipeData};
 use crate::channel::{Data, PyChannel, PyChunk};
-use crate::fastcall::{self, enter};
+use crate::fastcall::{self, Args, enter};
 use crate::host::PyHost;
 use crate::native_object::NativeClass;
 use crate::protocol::PyUpper;
@@ -29,7 +29,7 @@ impl Pipe for WriteMachine {
     fn methods() -> Vec<ffi::PyMethodDef> {
         let mut methods = common::writing_table::<WritePipeData>();
         methods.extend([
-            fastcall::method_one(c"write", write, c"Write some data bytes to the transport."),
+            fastcall::method(c"write", write, c"Write some data bytes to the transport."),
             fastcall::method_noargs(
                 c"write_eof",
                 common::close::<WritePipeData>,
@@ -61,10 +61,18 @@ impl Pipe for WriteMachine {
     }
 }
 
-extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn write(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method::<WritePipeData>(this, |py, open, cx| {
-        // SAFETY: an argument is alive for the call.
-        let data = unsafe { Data::new(py, argument)? };
+        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
+        let data = unsafe {
+            let args = Args::new("write", args, count, kwnames);
+            Data::new(py, args.only("data")?)?
+        };
         writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
         none(py)
     })

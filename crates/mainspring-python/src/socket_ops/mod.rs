@@ -106,12 +106,13 @@ impl<'py, const N: usize> Request<'py, N> {
         Ok(self.socket.get_type().as_ptr() == names(self.py)?.socket_class.as_ptr())
     }
 
-    /// asyncio's checks of the socket. Without debug mode there is nothing to find fault with in a plain one.
+    /// asyncio's checks of the socket, and of the loop. Without debug mode there is nothing to find fault with in a plain one.
     fn check(&self) -> PyResult<()> {
-        if self.is_plain()? && !self.event_loop.get().is_debug() {
-            return Ok(());
+        let native = self.event_loop.get();
+        if !self.is_plain()? || native.is_debug() {
+            self.event_loop.call_method1(&names(self.py)?._check_socket, (&self.socket,))?;
         }
-        self.event_loop.call_method1(&names(self.py)?._check_socket, (&self.socket,)).map(drop)
+        native.check_closed()
     }
 
     /// The descriptor of a plain, open socket.

@@ -15,8 +15,8 @@ use pyo3::prelude::*;
 
 pub fn table() -> Vec<ffi::PyMethodDef> {
     vec![
-        fastcall::method_one(c"write", write, c"Write some data bytes to the transport."),
-        fastcall::method_one(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
+        fastcall::method(c"write", write, c"Write some data bytes to the transport."),
+        fastcall::method(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
         fastcall::method_noargs(
             c"can_write_eof",
             can_write_eof,
@@ -63,7 +63,7 @@ pub fn table() -> Vec<ffi::PyMethodDef> {
             set_read_buffer_limits,
             c"Set the high and low water limits for read flow control.",
         ),
-        fastcall::method_one(c"set_protocol", set_protocol, c"Set a new protocol."),
+        fastcall::method(c"set_protocol", set_protocol, c"Set a new protocol."),
         fastcall::method_noargs(c"get_protocol", get_protocol, c"The current protocol."),
         fastcall::method_noargs(c"_do_read", do_read, c"Go on delivering; scheduled by the engine."),
         fastcall::method_noargs(
@@ -110,14 +110,24 @@ fn limits(py: Python<'_>, marks: WaterMarks) -> PyResult<*mut ffi::PyObject> {
     Ok((marks.low, marks.high).into_pyobject(py)?.into_ptr())
 }
 
-extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn write(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method(this, |py, tls, cx| {
+        // SAFETY: called by the interpreter with these arguments.
+        let argument = unsafe { Args::new("write", args, count, kwnames) }.only("data")?;
         // SAFETY: an argument is alive for the call.
-        let Ok(data) = (unsafe { Data::new(py, argument) }) else {
+        let data = unsafe { Data::new(py, argument) }.or_else(|error| {
+            if !error.is_instance_of::<PyTypeError>(py) {
+                return Err(error);
+            }
             // SAFETY: as above.
             let name = unsafe { Bound::from_borrowed_ptr(py, argument) }.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("data: expecting a bytes-like instance, got {name}")));
-        };
+            Err(PyTypeError::new_err(format!("data: expecting a bytes-like instance, got {name}")))
+        })?;
         if !data.as_slice().is_empty() {
             tls.write(cx, [data.to_chunk()])?;
         }
@@ -125,15 +135,23 @@ extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *
     })
 }
 
-extern "C" fn writelines(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn writelines(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method(this, |py, tls, cx| {
-        // SAFETY: an argument is alive for the call.
-        let lines = unsafe { Bound::from_borrowed_ptr(py, argument) };
+        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
+        let lines = unsafe {
+            let args = Args::new("writelines", args, count, kwnames);
+            Bound::from_borrowed_ptr(py, args.only("list_of_data")?)
+        };
         let mut chunks = Vec::new();
         for line in lines.try_iter()? {
             let line = line?;
             // SAFETY: the object is held by `line`.
-            chunks.push(unsafe { Data::new(py, line.as_ptr())? }.to_chunk());
+            chunks.push(unsafe { Data::for_lines(py, line.as_ptr())? }.to_chunk());
         }
         tls.write(cx, chunks)?;
         none(py)
@@ -236,10 +254,18 @@ extern "C" fn set_read_buffer_limits(
     })
 }
 
-extern "C" fn set_protocol(this: *mut ffi::PyObject, protocol: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn set_protocol(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method(this, |py, tls, _| {
-        // SAFETY: an argument is alive for the call.
-        let protocol = unsafe { Bound::from_borrowed_ptr(py, protocol) };
+        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
+        let protocol = unsafe {
+            let args = Args::new("set_protocol", args, count, kwnames);
+            Bound::from_borrowed_ptr(py, args.only("protocol")?)
+        };
         tls.upper().set_protocol(&protocol)?;
         none(py)
     })

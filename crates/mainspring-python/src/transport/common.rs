@@ -18,7 +18,7 @@ pub fn table<K: Kind>() -> Vec<ffi::PyMethodDef> {
             is_closing::<K>,
             c"Whether the transport is closing or closed.",
         ),
-        fastcall::method_one(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
+        fastcall::method(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
         fastcall::method_noargs(c"get_protocol", get_protocol::<K>, c"The current protocol."),
         fastcall::method_noargs(c"_add_reader", add_reader::<K>, c"Begin to read; scheduled by the engine."),
         fastcall::method_one(
@@ -181,11 +181,16 @@ extern "C" fn set_write_buffer_limits<K: Kind<Machine: Writing>>(
 
 extern "C" fn set_protocol<K: Kind>(
     this: *mut ffi::PyObject,
-    protocol: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, _| {
-        // SAFETY: an argument is alive for the call.
-        let protocol = unsafe { Bound::from_borrowed_ptr(py, protocol) };
+        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
+        let protocol = unsafe {
+            let args = Args::new("set_protocol", args, count, kwnames);
+            Bound::from_borrowed_ptr(py, args.only("protocol")?)
+        };
         K::protocol(&open.machine).set_protocol(&protocol)?;
         none(py)
     })

@@ -2,22 +2,35 @@
 
 use crate::fastcall::Args;
 use mainspring::transport::WaterMarks;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyFloat;
 
 /// The marks that the arguments stand for; `default` is the high one where neither is given.
+///
+/// The arithmetic is Python's: any numbers will do, as in asyncio.
 pub fn marks_from(py: Python<'_>, args: &Args<'_>, default: usize) -> PyResult<WaterMarks> {
-    let [high, low] = args.optional(py, ["high", "low"])?;
-    let mark = |value: Option<Bound<'_, PyAny>>| -> PyResult<Option<i64>> {
-        value.filter(|value| !value.is_none()).map(|value| value.extract()).transpose()
+    let [high, low] = args.optional(py, ["high", "low"])?.map(|mark| mark.filter(|mark| !mark.is_none()));
+    let high = match (high, &low) {
+        (Some(high), _) => high,
+        (None, Some(low)) => 4_i32.into_pyobject(py)?.mul(low)?,
+        (None, None) => default.into_pyobject(py)?.into_any(),
     };
-    let (high, low) = (mark(high)?, mark(low)?);
-    let positive = |mark: Option<i64>| mark.map(usize::try_from).transpose().ok();
-    let marks =
-        positive(high).zip(positive(low)).and_then(|(high, low)| WaterMarks::derive(default, high, low));
-    marks.ok_or_else(|| {
-        let high = high.or(low.map(|low| low.saturating_mul(4))).unwrap_or(default as i64);
-        let low = low.unwrap_or(high.div_euclid(4));
-        PyValueError::new_err(format!("high ({high}) must be >= low ({low}) must be >= 0"))
-    })
+    let low = low.map_or_else(|| high.floor_div(4), Ok)?;
+    if !(high.ge(&low)? && low.ge(0)?) {
+        let (high, low) = (high.repr()?, low.repr()?);
+        return Err(PyValueError::new_err(format!("high ({high}) must be >= low ({low}) must be >= 0")));
+    }
+    Ok(WaterMarks { high: whole(&high)?, low: whole(&low)? })
+}
+
+/// A number that is not negative, in whole bytes: a buffer is above both or above neither.
+fn whole(mark: &Bound<'_, PyAny>) -> PyResult<usize> {
+    if let Ok(mark) = mark.cast::<PyFloat>() {
+        return Ok(mark.value() as usize); // at most the largest, as for infinity
+    }
+    match mark.extract::<usize>() {
+        Err(error) if error.is_instance_of::<PyOverflowError>(mark.py()) => Ok(usize::MAX),
+        given => given,
+    }
 }

@@ -5,7 +5,7 @@ use super::common::{boolean, none};
 use super::contexts::writing;
 use super::kind::{Open, method};
 use crate::channel::{Data, PyChannel};
-use crate::fastcall::{self, enter};
+use crate::fastcall::{self, Args, enter};
 use crate::host::PyHost;
 use crate::native_object::NativeClass;
 use crate::protocol::PyUpper;
@@ -17,8 +17,8 @@ use pyo3::prelude::*;
 /// The methods beside those of every kind.
 pub fn table() -> Vec<ffi::PyMethodDef> {
     vec![
-        fastcall::method_one(c"write", write, c"Write some data bytes to the transport."),
-        fastcall::method_one(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
+        fastcall::method(c"write", write, c"Write some data bytes to the transport."),
+        fastcall::method(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
         fastcall::method_noargs(
             c"write_eof",
             write_eof,
@@ -55,24 +55,42 @@ fn check_write(open: &Open<Stream<PyHost, PyUpper>>, method: impl FnOnce() -> &'
     })
 }
 
-extern "C" fn write(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn write(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method::<TransportData>(this, |py, open, cx| {
-        // SAFETY: an argument is alive for the call.
-        let data = unsafe { Data::for_stream(py, argument)? };
+        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
+        let data = unsafe {
+            let args = Args::new("write", args, count, kwnames);
+            Data::for_stream(py, args.only("data")?)?
+        };
         check_write(open, || "write")?;
         writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
         none(py)
     })
 }
 
-extern "C" fn writelines(this: *mut ffi::PyObject, argument: *mut ffi::PyObject) -> *mut ffi::PyObject {
+extern "C" fn writelines(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
     method::<TransportData>(this, |py, open, cx| {
-        // SAFETY: an argument is alive for the call.
-        let lines = unsafe { Bound::from_borrowed_ptr(py, argument) };
+        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
+        let lines = unsafe {
+            let args = Args::new("writelines", args, count, kwnames);
+            Bound::from_borrowed_ptr(py, args.only("list_of_data")?)
+        };
         let lines: Vec<Bound<'_, PyAny>> = lines.try_iter()?.collect::<PyResult<_>>()?;
         // SAFETY: the objects are held by `lines`.
-        let pieces: Vec<Data> =
-            lines.iter().map(|line| unsafe { Data::new(py, line.as_ptr()) }).collect::<PyResult<_>>()?;
+        let pieces: Vec<Data> = lines
+            .iter()
+            .map(|line| unsafe { Data::for_lines(py, line.as_ptr()) })
+            .collect::<PyResult<_>>()?;
         // Before Python 3.12 it joined the lines and called write().
         check_write(open, || if py.version_info() >= (3, 12) { "writelines" } else { "write" })?;
         let slices: Vec<_> = pieces.iter().map(|piece| std::io::IoSlice::new(piece.as_slice())).collect();
