@@ -279,6 +279,44 @@ def test_a_transport_that_is_dropped_unclosed_warns_and_closes(run, loop):
     run(main())
 
 
+@pytest.mark.parametrize("kind", ["stream", "pipe"])
+def test_who_is_dropped_with_a_transport_may_close_it_in_its_last_words(run, loop, kind):
+    told = []
+
+    class Closes:
+        def __init__(self, transport):
+            self.transport = transport
+
+        def __del__(self):
+            if not self.transport.is_closing():
+                self.transport.close()
+
+    class Holds(asyncio.Protocol):
+        def connection_made(self, transport):
+            self.closes = Closes(transport)
+
+        def connection_lost(self, exc):
+            told.append(exc)
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        if kind == "stream":
+            transport, protocol = await loop.create_connection(Holds, sock=ours)
+        else:
+            transport, protocol = await loop.connect_read_pipe(Holds, ours)
+        transport.pause_reading()
+        with recorded_warnings() as caught:
+            del ours, transport, protocol
+            gc.collect()
+            while not told:
+                await asyncio.sleep(0)
+            caught.clear()
+        theirs.close()
+
+    run(main())
+    assert told == [None]
+
+
 def test_an_accepted_transport_that_is_dropped_unclosed_leaves_its_server(run, loop, loop_name):
     skip_where_asyncio_reads_while_paused(loop_name)
     if loop_name == "asyncio" and sys.version_info[:2] == (3, 12):

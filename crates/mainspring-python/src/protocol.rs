@@ -10,7 +10,7 @@ use crate::names::{Names, names};
 use crate::obj::Obj;
 use crate::tls;
 use mainspring::transport::{Claim, Cx, Upper};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -67,6 +67,12 @@ impl PyUpper {
                 show(object);
             }
         }
+    }
+
+    /// The server, if there is one, no longer waits for the end of `transport`.
+    pub fn leave_server(&self, py: Python<'_>, transport: &Obj) -> PyResult<()> {
+        let server = self.server.borrow_mut().take();
+        server.map_or(Ok(()), |server| crate::transport::leave_server(py, &server, transport))
     }
 
     /// Lets go of what the collector was shown.
@@ -145,7 +151,7 @@ impl Upper<PyHost> for PyUpper {
         // the slice is made. `claim` is the engine's recv: it runs no Python.
         unsafe {
             if ffi::PyObject_GetBuffer(target.as_ptr(), &mut view, ffi::PyBUF_WRITABLE) != 0 {
-                return Err(PyErr::fetch(py));
+                return Err(no_buffer(py, &target));
             }
             if view.len <= 0 {
                 ffi::PyBuffer_Release(&mut view);
@@ -206,11 +212,22 @@ impl Upper<PyHost> for PyUpper {
     fn detach(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
         let py = attached();
         let protocol = self.protocol.borrow_mut().take();
-        let server = self.server.borrow_mut().take();
         drop(protocol);
-        match server {
-            Some(server) => crate::transport::leave_server(py, &server, cx.this),
-            None => Ok(()),
-        }
+        self.leave_server(py, cx.this)
+    }
+}
+
+/// What asyncio says of something that cannot be received into; the interpreter has raised its own exception.
+#[cold]
+fn no_buffer(py: Python<'_>, target: &Obj) -> PyErr {
+    let error = PyErr::fetch(py);
+    if !error.is_instance_of::<PyBufferError>(py) {
+        return error;
+    }
+    match target.bind(py).get_type().name() {
+        Ok(name) => PyTypeError::new_err(format!(
+            "recv_into() argument 1 must be read-write bytes-like object, not {name}"
+        )),
+        Err(failure) => failure,
     }
 }

@@ -12,7 +12,7 @@ use crate::native_object::{NativeClass, NativeData};
 use crate::protocol::PyUpper;
 use crate::transport::common;
 use crate::transport::kind::{self, Kind, Open};
-use mainspring::transport::{Cx, Datagram, DatagramUpper, Destination};
+use mainspring::transport::{Datagram, Destination};
 use protocol::PyDatagramUpper;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -92,10 +92,6 @@ impl Kind for DatagramData {
                 show(address.as_ptr());
             }
         });
-    }
-
-    fn detach(machine: &Self::Machine, cx: Cx<'_, PyHost>) -> PyResult<()> {
-        machine.upper().detach(cx)
     }
 }
 

@@ -111,10 +111,6 @@ impl<P: Pipe> Kind for PipeData<P> {
             }
         });
     }
-
-    fn detach(machine: &P, cx: Cx<'_, PyHost>) -> PyResult<()> {
-        machine.upper().detach(cx)
-    }
 }
 
 extern "C" fn detach_pipe<P: Pipe>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {

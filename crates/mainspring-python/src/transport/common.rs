@@ -86,7 +86,12 @@ pub fn boolean(value: bool) -> PyResult<*mut ffi::PyObject> {
 
 pub extern "C" fn close<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     method::<K>(this, |py, open, cx| {
-        open.machine.close(cx)?;
+        if open.machine.is_finished() {
+            // Only one that was let go of in its last words (`release`) has not told its end yet.
+            open.machine.abort(cx, None)?;
+        } else {
+            open.machine.close(cx)?;
+        }
         none(py)
     })
 }
@@ -241,8 +246,8 @@ extern "C" fn release<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) 
     method::<K>(this, |py, open, cx| {
         let channel = open.machine.take_channel();
         drop(channel);
-        // Its server no longer waits for it.
-        K::detach(&open.machine, cx)?;
+        // The protocol stays: another of those who go with the transport may yet close it, in its own last words.
+        K::protocol(&open.machine).leave_server(py, cx.this)?;
         none(py)
     })
 }

@@ -49,9 +49,6 @@ pub trait Kind: NativeData {
 
     /// Shows what waits to be sent, and what else is the kind's own, to the garbage collector.
     fn for_each_own(machine: &Self::Machine, show: &mut dyn FnMut(*mut ffi::PyObject));
-
-    /// Drops everything the protocol side holds, without a word to the protocol.
-    fn detach(machine: &Self::Machine, cx: Cx<'_, PyHost>) -> PyResult<()>;
 }
 
 /// [`NativeData::for_each_held`] of every kind.

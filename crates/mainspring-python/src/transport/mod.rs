@@ -19,7 +19,7 @@ use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use accepted::Accepted;
 use kind::{Kind, Open};
-use mainspring::transport::{Cx, Stream, Upper};
+use mainspring::transport::{Cx, Stream};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -93,10 +93,6 @@ impl Kind for TransportData {
                 show(bytes.as_ptr());
             }
         });
-    }
-
-    fn detach(machine: &Self::Machine, cx: Cx<'_, PyHost>) -> PyResult<()> {
-        machine.upper().detach(cx)
     }
 }
 
