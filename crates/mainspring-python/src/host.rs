@@ -243,11 +243,14 @@ impl Host for PyHost {
     fn io_ready(&self, source: Obj, readiness: Readiness) -> PyResult<()> {
         let py = attached();
         let kind = Source::of(py, &source)?;
-        // The end of a turn is no callback of anybody's.
-        if self.debug.get() && readiness != Readiness::default() {
+        if self.debug.get() {
             return self.serve_in_debug_mode(py, &kind, &source, readiness);
         }
         self.serve(py, &kind, &source, readiness)
+    }
+
+    fn turn_ended(&self, source: Obj) -> PyResult<()> {
+        Source::of(attached(), &source)?.turn_ended(attached(), &source)
     }
 
     fn receive(&self, inbound: Obj) -> Obj {

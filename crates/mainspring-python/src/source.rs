@@ -10,7 +10,7 @@ use crate::tls::TlsTransportData;
 use crate::transport::TransportData;
 use crate::transport::kind;
 use mainspring::engine::Readiness;
-use mainspring::transport::Notice;
+use mainspring::transport::{Cx, Notice};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -53,6 +53,22 @@ impl<'a> Source<'a> {
             Source::WritePipe(pipe) => kind::io_ready(py, *pipe, source, readiness),
             Source::Tls => Ok(()),
             Source::Listener => listener::io_ready(py, source),
+        }
+    }
+
+    /// The turn is over whose end `source`, which is this one, has asked to be told of.
+    pub fn turn_ended(&self, py: Python<'_>, source: &Obj) -> PyResult<()> {
+        match self {
+            Source::Stream(stream) => kind::with_open(py, *stream, |open, native| {
+                open.machine.turn_ended(Cx { engine: native.engine(), this: source });
+                Ok(())
+            }),
+            // Nothing of theirs is ever kept for more to come.
+            Source::Datagram(_)
+            | Source::ReadPipe(_)
+            | Source::WritePipe(_)
+            | Source::Tls
+            | Source::Listener => Ok(()),
         }
     }
 

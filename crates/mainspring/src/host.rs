@@ -103,6 +103,12 @@ pub(crate) trait Source {
     /// Something happened on the descriptor.
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
 
+    /// The turn is over whose end this has asked to be told of.
+    fn turn_ended(self: Rc<Self>, core: &Core) -> Result<(), Failure> {
+        let _ = core;
+        Ok(())
+    }
+
     /// A deferred step is due.
     fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure>;
 
@@ -253,6 +259,11 @@ impl Host for RustHost {
         } else {
             serve();
         }
+        Ok(())
+    }
+
+    fn turn_ended(&self, source: Rc<dyn Source>) -> Result<(), Failure> {
+        self.step(|core| source.turn_ended(core), "Serving a transport failed");
         Ok(())
     }
 

@@ -41,6 +41,10 @@ impl Host for Plain {
         Ok(())
     }
 
+    fn turn_ended(&self, _: ()) -> io::Result<()> {
+        unreachable!("nobody asks for it")
+    }
+
     fn receive(&self, (): ()) -> Callback {
         Rc::new(|| ())
     }

@@ -156,10 +156,6 @@ pub fn io_ready<K: Kind>(py: Python<'_>, data: &K, source: &Obj, readiness: Read
             open.contexts.writing.run(py, || open.machine.io_ready(cx, Readiness::OUTBOUND))?;
             open.forget_contexts_at_the_end();
         }
-        if readiness == Readiness::default() {
-            // The end of a turn, which calls nobody's code.
-            open.machine.io_ready(cx, readiness)?;
-        }
         Ok(())
     })
 }

@@ -44,6 +44,9 @@ pub trait Host: Sized + 'static {
     /// Something happened on a source's descriptor. Failures as in [`Host::run_call`].
     fn io_ready(&self, source: Self::Source, readiness: Readiness) -> Result<(), Self::Error>;
 
+    /// The turn is over in which the source has asked for this, with [`Engine::at_end_of_turn`].
+    fn turn_ended(&self, source: Self::Source) -> Result<(), Self::Error>;
+
     /// Something is about to be told to a source with [`Host::io_ready`]. `true` if that need not be: somebody waits for
     /// just this who is now ready to run, and does what there is to do. What is left undone is announced again.
     ///

@@ -51,6 +51,10 @@
 //!         Ok(())
 //!     }
 //!
+//!     fn turn_ended(&self, (): ()) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//!
 //!     fn receive(&self, inbound: Self::Inbound) -> Callback {
 //!         Rc::new(inbound)
 //!     }

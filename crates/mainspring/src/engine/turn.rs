@@ -4,7 +4,7 @@
 //! does in a turn it may do in several pieces, and some of it is cheaper when the last piece is known; so it can ask to be
 //! called when the turn is over ([`Engine::at_end_of_turn`]), however it ends.
 
-use super::{Engine, Host, Readiness};
+use super::{Engine, Host};
 use std::cell::{Cell, RefCell};
 
 /// The number of a turn. They come round after some billions, so only a difference tells something for certain.
@@ -22,7 +22,7 @@ use std::cell::{Cell, RefCell};
 /// engine.call_soon(Rc::new(move || {
 ///     let engine = inside.upgrade().unwrap();
 ///     note.set(engine.turn());
-///     // The source of this host is `()`: its `io_ready` is called when this returns.
+///     // The source of this host is `()`, which is told when this returns.
 ///     engine.at_end_of_turn(());
 /// }));
 /// let inside = Rc::downgrade(&engine);
@@ -79,8 +79,7 @@ impl<H: Host> Engine<H> {
         self.turns.is_under_way.get().then(|| Turn(self.turns.number.get()))
     }
 
-    /// Has [`Host::io_ready`] called with a readiness of nothing when the turn that is under way is over; when the next
-    /// one is, if none is.
+    /// Has [`Host::turn_ended`] called when the turn that is under way is over; when the next one is, if none is.
     ///
     /// ```
     #[doc = include_str!("../doc/transport_face.txt")]
@@ -100,10 +99,14 @@ impl<H: Host> Engine<H> {
     ///         Ok(())
     ///     }
     ///
-    ///     fn io_ready(&self, _: Cx<'_, Face>, readiness: Readiness) -> io::Result<()> {
-    ///         assert_eq!((self.0.replace("the end"), readiness), ("a step", Readiness::default()));
+    ///     fn turn_ended(&self, _: Cx<'_, Face>) -> io::Result<()> {
+    ///         assert_eq!(self.0.replace("the end"), "a step");
     ///         Ok(())
     ///     }
+    /// #
+    /// #     fn io_ready(&self, _: Cx<'_, Face>, _: Readiness) -> io::Result<()> {
+    /// #         Ok(())
+    /// #     }
     /// }
     ///
     /// let engine = Face::start()?;
@@ -141,7 +144,7 @@ impl<H: Host> Engine<H> {
         let awaited = self.turns.awaited.take();
         let mut outcome = Ok(());
         for source in awaited {
-            let told = self.host.io_ready(source, Readiness::default());
+            let told = self.host.turn_ended(source);
             outcome = outcome.and(told);
         }
         outcome

@@ -52,6 +52,12 @@ pub(crate) trait Below {
         Ok(())
     }
 
+    /// The turn is over whose end this has asked to be told of.
+    fn turn_ended(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        let _ = cx;
+        Ok(())
+    }
+
     /// Something is about to be told with [`Below::io_ready`]. `true` if all was done about it.
     fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
         let _ = (cx, readiness);
@@ -211,6 +217,11 @@ impl<B: Below + 'static> Source for B {
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<B>::clone(&self);
         Below::io_ready(&*self, Cx { engine: &core.engine, this: &this }, readiness)
+    }
+
+    fn turn_ended(self: Rc<Self>, core: &Core) -> Result<(), Failure> {
+        let this: Rc<dyn Source> = Rc::<B>::clone(&self);
+        Below::turn_ended(&*self, Cx { engine: &core.engine, this: &this })
     }
 
     fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {

@@ -85,6 +85,11 @@ impl Below for SocketConnection {
         self.stream.io_ready(cx, readiness)
     }
 
+    fn turn_ended(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.stream.turn_ended(cx);
+        Ok(())
+    }
+
     fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
         self.stream.announced(cx, readiness)
     }

@@ -71,6 +71,11 @@
 //!     fn io_ready(&self, this: Connection, readiness: Readiness) -> io::Result<()> {
 //!         this.io_ready(Cx { engine: &self.engine(), this: &this }, readiness)
 //!     }
+//!
+//!     fn turn_ended(&self, this: Connection) -> io::Result<()> {
+//!         this.turn_ended(Cx { engine: &self.engine(), this: &this });
+//!         Ok(())
+//!     }
 //! #
 //! #     fn receive(&self, (): ()) -> Call {
 //! #         unreachable!("no other thread is there")

@@ -16,10 +16,11 @@
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
 
 mod parting;
+mod sending;
 
 use super::endpoint::Endpoint;
 use super::gathering::Gathering;
-use super::outbox::{Outbox, Written, length_of};
+use super::outbox::{Outbox, Written};
 use super::{
     Cx, Early, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteRefused,
     is_to_be_repeated,
@@ -190,9 +191,6 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         // The protocol may have closed, or written everything, while it took what arrived.
         if readiness.outbound && self.end.interest().is_outbound() {
             self.flush(cx)?;
-        }
-        if readiness == Readiness::default() {
-            self.end_turn(cx);
         }
         Ok(())
     }
@@ -470,32 +468,5 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     fn recv(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<usize> {
         self.end.with_fd(|fd| cx.engine.recv(fd, self.end.registration().key(), buffer))
-    }
-
-    #[inline]
-    fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.gathering.set_kept(false);
-        self.end.with_fd(|fd| cx.engine.send(fd, self.end.registration().key(), pieces))
-    }
-
-    /// Sends a new write: into a packet with what this turn is expected to write after it, if it is.
-    #[inline]
-    fn send_or_gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        if !self.gathering.is_more_expected(cx.engine.turn(), length_of(pieces)) {
-            return self.send(cx, pieces);
-        }
-        if !self.gathering.set_kept(true) {
-            cx.engine.at_end_of_turn(cx.this.clone());
-        }
-        self.end.with_fd(|fd| cx.engine.send_more(fd, self.end.registration().key(), pieces))
-    }
-
-    /// The pieces that were expected may not have come: what is kept for them goes without.
-    fn end_turn(&self, cx: Cx<'_, H>) {
-        if self.gathering.set_kept(false) {
-            // A connection that can no longer be told has nothing more to tell its peer; and a socket that knows no
-            // packets (a Unix one) kept nothing.
-            let _ = self.end.with_fd(|fd| cx.engine.push(fd, self.end.registration().key()));
-        }
     }
 }

@@ -99,6 +99,10 @@ impl Host for TestHost {
         self.with_engine(|engine| source.io_ready(Cx { engine, this: &source }, readiness))
     }
 
+    fn turn_ended(&self, _: Source) -> Result<(), Failure> {
+        unreachable!("nobody asks for it")
+    }
+
     fn receive(&self, (): ()) -> Call {
         Call::Never
     }

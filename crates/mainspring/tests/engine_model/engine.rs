@@ -83,6 +83,10 @@ impl Host for ScriptHost {
         Err("there is no source".into())
     }
 
+    fn turn_ended(&self, _: ()) -> Result<(), String> {
+        Err("there is no source".into())
+    }
+
     fn receive(&self, number: usize) -> Call {
         Call::Numbered(number)
     }

@@ -76,6 +76,10 @@ impl Host for Bare {
         self.note(source.io_ready(&self.engine(), readiness))
     }
 
+    fn turn_ended(&self, _: Rc<dyn Source>) -> Result<(), Failure> {
+        unreachable!("nobody asks for it")
+    }
+
     fn receive(&self, (): ()) -> Call {
         Call::Closure(Rc::new(|| {}))
     }

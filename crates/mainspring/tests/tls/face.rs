@@ -55,6 +55,10 @@ impl Host for Face {
         unreachable!("no descriptor is registered")
     }
 
+    fn turn_ended(&self, _: Rc<End>) -> Result<(), Failure> {
+        unreachable!("no descriptor is registered")
+    }
+
     fn receive(&self, (): ()) -> Call {
         unreachable!("no other thread is there")
     }

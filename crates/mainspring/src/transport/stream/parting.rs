@@ -31,7 +31,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         if self.end.is_lost() || self.reserved.get() || self.end.is_lent() {
             return None;
         }
-        self.end_turn(cx);
+        self.turn_ended(cx);
         self.end.begin_closing();
         self.end.mark_lost(None);
         self.end.want_nothing(cx);

@@ -1,0 +1,47 @@
+//! How a connection sends, and how several writes come to share a packet: see `gathering.rs`.
+
+use super::Stream;
+use crate::transport::outbox::length_of;
+use crate::transport::{Cx, TransportHost, Upper};
+use std::io::{self, IoSlice};
+
+impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
+    #[inline]
+    pub(super) fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.gathering.set_kept(false);
+        self.end.with_fd(|fd| cx.engine.send(fd, self.end.registration().key(), pieces))
+    }
+
+    /// Sends a new write: into a packet with what this turn is expected to write after it, if it is.
+    #[inline]
+    pub(super) fn send_or_gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        if !self.gathering.is_more_expected(cx.engine.turn(), length_of(pieces)) {
+            return self.send(cx, pieces);
+        }
+        if !self.gathering.set_kept(true) {
+            cx.engine.at_end_of_turn(cx.this.clone());
+        }
+        self.end.with_fd(|fd| cx.engine.send_more(fd, self.end.registration().key(), pieces))
+    }
+
+    /// The turn is over in which something was kept ([`Engine::at_end_of_turn`]). The pieces that were expected may not have
+    /// come: what is kept for them goes without.
+    ///
+    /// ```
+    #[doc = include_str!("../../doc/transport_face.txt")]
+    /// # use mainspring::transport::Cx;
+    /// # let (engine, stream, this, _there) = face::connected()?;
+    /// // For the face's own `Host::turn_ended`, which knows the source by its handle.
+    /// stream.turn_ended(Cx { engine: &engine, this: &this });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// [`Engine::at_end_of_turn`]: crate::engine::Engine::at_end_of_turn
+    pub fn turn_ended(&self, cx: Cx<'_, H>) {
+        if self.gathering.set_kept(false) {
+            // A connection that can no longer be told has nothing more to tell its peer; and a socket that knows no
+            // packets (a Unix one) kept nothing.
+            let _ = self.end.with_fd(|fd| cx.engine.push(fd, self.end.registration().key()));
+        }
+    }
+}
