@@ -1,7 +1,9 @@
-//! Which transport a descriptor belongs to, from its opening to its end, also while the kernel is asked nothing about
-//! it: asyncio refuses `add_reader()` on a transport's descriptor, and names the transport.
+//! Which transport a descriptor belongs to. That it belongs to one, from its opening to its end, the engine knows; but
+//! asyncio's refusal of `add_reader()` names the transport, and asks it whether it is closing.
 
+use crate::host::PyHost;
 use crate::obj::Obj;
+use mainspring::engine::Engine;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -28,11 +30,13 @@ impl FdOwners {
         FdClaim { owners: self.clone(), owner: owner.as_ptr(), fd }
     }
 
-    /// asyncio's refusal, if a transport that is not closing has this descriptor.
-    pub fn check_free(&self, py: Python<'_>, fd: RawFd) -> PyResult<()> {
+    /// asyncio's refusal, if a transport that is not closing has this descriptor. From one that is closing and asks nothing
+    /// of the kernel any more it can be had.
+    pub fn check_free(&self, py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd) -> PyResult<()> {
         let Some(owner) = self.owner(fd) else { return Ok(()) };
         let owner = owner.bind(py);
         if owner.call_method0("is_closing")?.is_truthy()? {
+            engine.forget_owner(fd);
             return Ok(());
         }
         Err(PyRuntimeError::new_err(format!("File descriptor {fd} is used by transport {}", owner.repr()?)))

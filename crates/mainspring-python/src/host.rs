@@ -253,6 +253,14 @@ impl Host for PyHost {
         Source::of(attached(), &source)?.turn_ended(attached(), &source)
     }
 
+    fn displaced(&self, watch: Obj) {
+        let handle = watch.bind(attached());
+        if let Err(error) = handle.call_method0("cancel") {
+            // Nobody has asked for this; the interpreter shows it.
+            error.write_unraisable(attached(), Some(&handle));
+        }
+    }
+
     fn receive(&self, inbound: Obj) -> Obj {
         inbound
     }

@@ -125,7 +125,7 @@ impl NativeLoop {
         let this = slf.get();
         this.check_closed()?;
         let fd = file_descriptor(fd)?;
-        this.owners().check_free(py, fd)?;
+        this.owners().check_free(py, this.engine(), fd)?;
         let handle = Self::new_call(slf, callback, args)?;
         let replaced = match this.engine().watch(fd, direction, handle.clone()) {
             Ok(replaced) => replaced,
@@ -147,7 +147,7 @@ impl NativeLoop {
             Err(error) if error.is_instance_of::<PyOverflowError>(slf.py()) => return Ok(false),
             fd => fd?,
         };
-        this.owners().check_free(slf.py(), fd)?;
+        this.owners().check_free(slf.py(), this.engine(), fd)?;
         match this.engine().unwatch(fd, direction) {
             Ok(Some(handle)) => handle.bind(slf.py()).call_method0("cancel").map(|_| true),
             Ok(None) => Ok(false),
@@ -315,10 +315,15 @@ impl NativeLoop {
 
 /// Why a descriptor cannot be watched: it is a transport's own, or what the system says.
 pub fn watch_error(py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd, error: io::Error) -> PyResult<PyErr> {
-    let owner = if error.kind() == io::ErrorKind::ResourceBusy { engine.source_of(fd) } else { None };
-    let Some(owner) = owner else { return Ok(os_error(py, error)) };
-    let owner = owner.bind(py).repr()?;
-    Ok(PyRuntimeError::new_err(format!("File descriptor {fd} is used by transport {owner}")))
+    if error.kind() != io::ErrorKind::ResourceBusy || error.raw_os_error().is_some() {
+        return Ok(os_error(py, error));
+    }
+    let owner = match engine.source_of(fd) {
+        Some(owner) => format!("transport {}", owner.bind(py).repr()?),
+        // Nobody has its name while it asks for nothing: a listener that rests.
+        None => "a server".to_owned(),
+    };
+    Ok(PyRuntimeError::new_err(format!("File descriptor {fd} is used by {owner}")))
 }
 
 /// Shows an `Obj` to the garbage collector.

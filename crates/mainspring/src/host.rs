@@ -277,6 +277,12 @@ impl Host for RustHost {
         false
     }
 
+    fn displaced(&self, watch: Rc<dyn Watch>) {
+        if let Err(text) = catch(|| watch.cancel()) {
+            self.tell(ExceptionContext::of_panic("A waker panicked", text));
+        }
+    }
+
     fn lane(&self, call: &Call) -> Lane {
         match call {
             Call::Task(step) => step.metadata().lane,

@@ -90,7 +90,7 @@ impl SocketWait {
         let py = event_loop.py();
         let native = event_loop.get();
         native.check_closed()?;
-        native.owners().check_free(py, fd.as_raw_fd())?;
+        native.owners().check_free(py, native.engine(), fd.as_raw_fd())?;
         let future = event_loop.call_method0(&names(py)?.create_future)?;
         let this = Self::new(event_loop, socket, fd, operation, Some(future.into()), None)?;
         let handle = NativeLoop::new_call(event_loop, this.as_any(), &PyTuple::empty(py))?;

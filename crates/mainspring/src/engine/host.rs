@@ -56,6 +56,11 @@ pub trait Host: Sized + 'static {
         false
     }
 
+    /// A transport has taken the descriptor that this watched: it is not called any more, and nobody has to remove it.
+    fn displaced(&self, watch: Self::Watch) {
+        drop(watch);
+    }
+
     /// Turns what another thread sent into a call of this one.
     fn receive(&self, inbound: Self::Inbound) -> Self::Call;
 

@@ -91,6 +91,7 @@ mod claims;
 mod fork;
 mod held;
 mod host;
+mod numbers;
 mod pass;
 mod registration;
 mod sources;

@@ -2,13 +2,15 @@
 //!
 //! A descriptor is here exactly while the kernel is asked something about it. It belongs either to a watch
 //! (`add_reader`/`add_writer`, found again by descriptor number, as asyncio's API demands) or to a source (a
-//! transport, found by its key only). Nothing here calls out: what is removed is handed to the caller, who drops
-//! it when no borrow is left.
+//! transport, found by its key only). What a source owns without asking for anything is known by its number
+//! (`numbers.rs`). Nothing here calls out: what is removed is handed to the caller, who drops it when no borrow is left.
 
 use super::host::Host;
+use super::numbers::{self, Numbers};
 use crate::poller::{Interest, Key};
 use slab::Slab;
 use std::os::fd::RawFd;
+use std::rc::Rc;
 
 /// Who gets the events of a descriptor.
 pub(crate) enum Occupant<H: Host> {
@@ -41,14 +43,13 @@ pub(crate) struct SourceTable<H: Host> {
     entries: Slab<Entry<H>>,
     /// Never goes back, so that no two registrations share a key until it wraps after four billion.
     next_generation: u32,
-    /// By descriptor number, with [`Key::UNREGISTERED`] where there is none: the kernel gives the lowest numbers out first.
-    by_fd: Vec<Key>,
+    numbers: Rc<Numbers>,
     next_serial: u64,
 }
 
 impl<H: Host> SourceTable<H> {
     pub fn new() -> Self {
-        SourceTable { entries: Slab::new(), next_generation: 1, by_fd: Vec::new(), next_serial: 0 }
+        SourceTable { entries: Slab::new(), next_generation: 1, numbers: Rc::default(), next_serial: 0 }
     }
 
     /// The key that the next [`SourceTable::insert`] will give.
@@ -72,27 +73,39 @@ impl<H: Host> SourceTable<H> {
         interest: Interest,
         occupant: Occupant<H>,
     ) -> (Key, Option<Entry<H>>) {
-        let generation = self.next_generation;
-        // Zero is left out: the keys of the loop's own descriptors have it.
-        self.next_generation = self.next_generation.checked_add(1).unwrap_or(1);
+        let generation = self.generation();
         let slot = self.entries.insert(Entry { fd, interest, occupant, generation });
         let key = Key { slot: slot as u32, generation };
-        let former = self.key_of(fd).filter(|&former| {
-            self.get(former).is_some_and(|entry| matches!(entry.occupant, Occupant::Watch(_)))
-        });
-        self.set_key_of(fd, key);
+        let former = self.watch_of(fd);
+        self.numbers.set(fd, key);
         (key, former.and_then(|former| self.remove(former)))
     }
 
-    fn set_key_of(&mut self, fd: RawFd, key: Key) {
-        // No descriptor has a negative number.
-        let Ok(number) = usize::try_from(fd) else { return };
-        if number >= self.by_fd.len() {
-            self.by_fd.resize(number + 1, Key::UNREGISTERED);
-        }
-        if let Some(place) = self.by_fd.get_mut(number) {
-            *place = key;
-        }
+    /// Enters the owner of a descriptor, whoever was there before: gives its mark. A watch under the number is over, and
+    /// comes back.
+    #[must_use = "dropping an entry may run user code: do it outside of the borrow"]
+    pub fn own(&mut self, fd: RawFd) -> (Key, Option<(Key, Entry<H>)>) {
+        let mark = numbers::mark(self.generation());
+        let former = self.watch_of(fd);
+        self.numbers.set(fd, mark);
+        (mark, former.and_then(|former| Some((former, self.remove(former)?))))
+    }
+
+    fn generation(&mut self) -> u32 {
+        let generation = self.next_generation;
+        // Zero is left out: the keys of the loop's own descriptors have it.
+        self.next_generation = self.next_generation.checked_add(1).unwrap_or(1);
+        generation
+    }
+
+    fn watch_of(&self, fd: RawFd) -> Option<Key> {
+        let key = self.key_of(fd)?;
+        self.get(key).filter(|entry| matches!(entry.occupant, Occupant::Watch(_))).map(|_| key)
+    }
+
+    /// For those who own a descriptor.
+    pub fn numbers(&self) -> &Rc<Numbers> {
+        &self.numbers
     }
 
     pub fn get(&self, key: Key) -> Option<&Entry<H>> {
@@ -104,18 +117,26 @@ impl<H: Host> SourceTable<H> {
     }
 
     pub fn remove(&mut self, key: Key) -> Option<Entry<H>> {
+        self.remove_for(key, Key::UNREGISTERED)
+    }
+
+    /// As [`SourceTable::remove`]; `next` stands for the number from here on, if this registration did.
+    pub fn remove_for(&mut self, key: Key, next: Key) -> Option<Entry<H>> {
         self.get(key)?;
         let entry = self.entries.remove(key.slot as usize);
-        if self.key_of(entry.fd) == Some(key) {
-            self.set_key_of(entry.fd, Key::UNREGISTERED);
-        }
+        self.numbers.exchange(entry.fd, key, next);
         Some(entry)
     }
 
     /// The registration that stands for this descriptor number now.
     pub fn key_of(&self, fd: RawFd) -> Option<Key> {
-        let key = self.by_fd.get(usize::try_from(fd).ok()?).copied();
-        key.filter(|&key| key != Key::UNREGISTERED)
+        Some(self.numbers.get(fd)).filter(|&key| numbers::is_registered(key))
+    }
+
+    /// Whether the descriptor has an owner that is not registered.
+    pub fn is_owned(&self, fd: RawFd) -> bool {
+        let key = self.numbers.get(fd);
+        key != Key::UNREGISTERED && !numbers::is_registered(key)
     }
 
     pub fn len(&self) -> usize {
@@ -128,7 +149,7 @@ impl<H: Host> SourceTable<H> {
     }
 
     pub fn take_all(&mut self) -> Vec<(Key, Entry<H>)> {
-        self.by_fd.clear();
+        self.numbers.clear();
         let entries = std::mem::take(&mut self.entries).into_iter();
         entries
             .map(|(slot, entry)| (Key { slot: slot as u32, generation: entry.generation }, entry))

@@ -2,7 +2,7 @@
 
 use super::sources::{Watched, Watches};
 use super::{Direction, Engine, Host, Occupant};
-use crate::poller::Interest;
+use crate::poller::{Interest, Key};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -103,6 +103,9 @@ impl<H: Host> Engine<H> {
                 Ok((ticket, replaced.map(|replaced| replaced.watch)))
             }
             None => {
+                if table.is_owned(fd) {
+                    return Err(is_a_transports(fd));
+                }
                 let Some(key) = table.next_key() else {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 };
@@ -142,7 +145,9 @@ impl<H: Host> Engine<H> {
         is_it: impl FnOnce(&Watched<H>) -> bool,
     ) -> io::Result<Option<H::Watch>> {
         let mut table = self.table.borrow_mut();
-        let Some(key) = table.key_of(fd) else { return Ok(None) };
+        let Some(key) = table.key_of(fd) else {
+            return if table.is_owned(fd) { Err(is_a_transports(fd)) } else { Ok(None) };
+        };
         let Some(entry) = table.get_mut(key) else { return Ok(None) };
         let Occupant::Watch(watches) = &mut entry.occupant else {
             return Err(is_a_transports(fd));
@@ -185,6 +190,32 @@ impl<H: Host> Engine<H> {
             Occupant::Watch(_) => None,
         }
     }
+
+    /// Lets others watch this descriptor although a source has it, while nothing is wanted of it: for a face that has found
+    /// its owner to be on the way out. See [`Registration::own`](super::Registration::own).
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::{Direction, Engine, Registration};
+    /// use std::os::fd::AsRawFd;
+    /// use std::os::unix::net::UnixStream;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let (here, _there) = UnixStream::pair()?;
+    /// let registration = Registration::default();
+    /// registration.own(&engine, here.as_raw_fd());
+    /// assert!(engine.watch(here.as_raw_fd(), Direction::Inbound, Rc::new(|| ())).is_err());
+    /// engine.forget_owner(here.as_raw_fd());
+    /// assert!(engine.watch(here.as_raw_fd(), Direction::Inbound, Rc::new(|| ()))?.is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn forget_owner(&self, fd: RawFd) {
+        let table = self.table.borrow();
+        if table.is_owned(fd) {
+            table.numbers().set(fd, Key::UNREGISTERED);
+        }
+    }
 }
 
 impl Direction {
@@ -208,7 +239,7 @@ fn is_a_transports(fd: RawFd) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
-fn borrow<'fd>(fd: RawFd) -> io::Result<BorrowedFd<'fd>> {
+pub(super) fn borrow<'fd>(fd: RawFd) -> io::Result<BorrowedFd<'fd>> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }

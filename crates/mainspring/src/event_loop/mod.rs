@@ -31,6 +31,7 @@ pub(crate) use debugging::{Debugging, Slow, timed};
 pub(crate) use exceptions::report_here;
 pub(crate) use executing::run_in_executor;
 pub(crate) use kept::Kept;
+pub(crate) use sockets::ready;
 
 use crate::clock::Time;
 use crate::error::Error;

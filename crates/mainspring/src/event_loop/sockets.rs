@@ -188,7 +188,7 @@ impl EventLoop {
 }
 
 /// Waits until the socket is ready. Whether done or given up, the loop no longer watches it afterwards.
-async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Direction) -> io::Result<()> {
+pub(crate) async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Direction) -> io::Result<()> {
     struct Leave<'a>(&'a Core, Pending<Ready>);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
@@ -206,7 +206,7 @@ async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Direction) ->
         match announced.what.get() {
             Some(true) => return Poll::Ready(Ok(())),
             Some(false) => {
-                let text = "another operation waits for this descriptor in its place: one at a time can";
+                let text = "somebody else has this descriptor now, or waits for it: one at a time can";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::ResourceBusy, text)));
             }
             None => {}

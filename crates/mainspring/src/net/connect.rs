@@ -8,7 +8,7 @@ use super::protocol::Protocol;
 use super::socket::SocketConnection;
 use super::transport::Transport;
 use crate::engine::Direction;
-use crate::event_loop::{Core, EventLoop};
+use crate::event_loop::{Core, EventLoop, ready};
 use crate::host::{Call, Watch};
 use crate::poller::{PeerAddress, peer_address};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -242,7 +242,8 @@ pub(crate) async fn connect_socket(core: &Rc<Core>, socket: &Socket, address: So
 /// Waits until a connection that is under way stands.
 async fn connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
     loop {
-        writable(core, socket).await?;
+        core.check_open()?;
+        ready(core, socket.as_fd(), Direction::Outbound).await?;
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }
@@ -259,24 +260,6 @@ async fn connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
 fn is_under_way(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::INPROGRESS | Errno::INTR))
-}
-
-/// Waits until the socket is writable. Whether done or dropped, the loop no longer watches it afterwards.
-async fn writable(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
-    struct Unwatch<'a>(&'a Core, RawFd);
-    impl Drop for Unwatch<'_> {
-        fn drop(&mut self) {
-            // What the kernel says to this no longer matters: the socket is closed or handed on.
-            let _ = self.0.engine.unwatch(self.1, Direction::Outbound);
-        }
-    }
-    let announced = Rc::new(Announced::default());
-    let fd = socket.as_raw_fd();
-    core.check_open()?;
-    core.engine.watch(fd, Direction::Outbound, Rc::<Announced>::clone(&announced))?;
-    let _unwatch = Unwatch(core, fd);
-    announced.wait().await;
-    Ok(())
 }
 
 /// Whether the loop has announced what a task waits for.

@@ -79,6 +79,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// On a non-blocking datagram socket.
     pub(super) fn new(core: &Rc<Core>, socket: OwnedFd) -> Self {
         let endpoint = Endpoint::new(core, socket, 0, false, Asked::new);
+        endpoint.with(|machine, cx| machine.own(cx));
         DatagramSocket { endpoint, address: PhantomData }
     }
 

@@ -160,6 +160,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?);
         cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
+        self.endpoint.own(cx);
         Ok(())
     }
 

@@ -12,9 +12,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// See the module's text.
 pub(super) struct Endpoint<H: TransportHost> {
+    /// Before the channel, which it is dropped before: a number that is free has no owner.
+    registration: Registration,
     channel: RefCell<Option<H::Channel>>,
     fd: RawFd,
-    registration: Registration,
     /// Boxed, because most connections never have one.
     failure: Cell<Option<Box<H::Error>>>,
     /// Set by `close`, `abort` or a failure: nothing is delivered any more.
@@ -34,6 +35,12 @@ impl<H: TransportHost> Endpoint<H> {
             closing: Cell::new(false),
             lost: Cell::new(false),
         }
+    }
+
+    /// Makes the descriptor the transport's own, in the end of its beginning: those who watched it are told, and may do
+    /// anything.
+    pub fn own(&self, cx: Cx<'_, H>) {
+        self.registration.own(cx.engine, self.fd);
     }
 
     /// The descriptor's number; still told after it is closed, for messages.
@@ -70,12 +77,14 @@ impl<H: TransportHost> Endpoint<H> {
     }
 
     pub fn take_channel(&self) -> Option<H::Channel> {
+        self.registration.give_up();
         self.channel.borrow_mut().take()
     }
 
     pub fn put_channel(&self, channel: H::Channel) {
         let former = self.channel.borrow_mut().replace(channel);
         drop(former);
+        self.registration.take_again();
     }
 
     /// Whether the descriptor is lent at this moment, so that it cannot be taken away.
@@ -137,7 +146,7 @@ impl<H: TransportHost> Endpoint<H> {
     ) -> Result<(), H::Error> {
         let result = connection_lost(self.failure.take().map(|failure| *failure));
         self.want_nothing(cx);
-        let channel = self.channel.borrow_mut().take();
+        let channel = self.take_channel();
         drop(channel);
         result.and(detach())
     }

@@ -109,9 +109,10 @@ pub trait Acceptor<H: TransportHost> {
 /// ```
 pub struct Listener<H: TransportHost, A> {
     acceptor: A,
+    /// Before the channel, which it is dropped before.
+    registration: Registration,
     channel: RefCell<Option<H::Channel>>,
     fd: RawFd,
-    registration: Registration,
     batch: usize,
     rest: Cell<Option<TimerKey>>,
 }
@@ -155,6 +156,9 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         if self.rest.get().is_some() {
             return Ok(());
         }
+        if self.channel.borrow().is_some() {
+            self.registration.own(cx.engine, self.fd);
+        }
         self.set_interest(cx, Interest::ACCEPT)
     }
 
@@ -174,6 +178,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         }
         // The descriptor leaves the kernel's set with its last owner in any case.
         let _ = self.set_interest(cx, Interest::NONE);
+        self.registration.give_up();
         self.channel.borrow_mut().take()
     }
 

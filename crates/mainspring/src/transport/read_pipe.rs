@@ -59,6 +59,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?);
         cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
+        self.end.own(cx);
         Ok(())
     }
 

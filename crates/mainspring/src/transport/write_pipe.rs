@@ -83,6 +83,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         if self.watches_reader {
             cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
         }
+        self.end.own(cx);
         Ok(())
     }
 

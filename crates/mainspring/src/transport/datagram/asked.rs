@@ -1,6 +1,6 @@
 //! A datagram transport without a protocol, for a face whose users *ask* for datagrams.
 //!
-//! Such a transport is never [opened](Datagram::open). Its upper takes [`DatagramUpper::receive_foreign`] as the word that
+//! Such a transport is never [opened](Datagram::open); it begins with [`Datagram::own`]. Its upper takes [`DatagramUpper::receive_foreign`] as the word that
 //! something is there. Whoever asks does it with [`Datagram::try_receive`] and [`Datagram::try_send`], which queue
 //! nothing; waits after [`Datagram::want_readable`], or for [`DatagramUpper::resume_writing`]; and ends with
 //! [`Datagram::dismantle`]. Datagrams that nobody has asked for are still the kernel's, so nothing is lost by giving up.
@@ -12,6 +12,11 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
+    /// Begins: the descriptor is the transport's own, and nobody else may watch it.
+    pub fn own(&self, cx: Cx<'_, H>) {
+        self.endpoint.own(cx);
+    }
+
     /// Receives one datagram into `buffer`, for whoever asks: `WouldBlock` if there is none.
     ///
     /// ```
@@ -124,6 +129,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     /// # let endpoint = Rc::new(Datagram::new(OwnedFd::from(here), Letters(Record::default()), 0, true));
     /// # let this: Rc<dyn Source> = endpoint.clone();
     /// # let cx = Cx { engine: &engine, this: &this };
+    /// endpoint.own(cx);
     /// endpoint.want_readable(cx, true)?;
     /// let channel = endpoint.dismantle(cx);
     /// assert!(channel.is_some() && engine.is_idle());
