@@ -84,6 +84,9 @@ impl Registration {
     /// assert_eq!(engine.registered_len(), 0, "the watch is over");
     /// assert_eq!(watch().unwrap_err().kind(), ErrorKind::ResourceBusy);
     /// registration.give_up();
+    /// registration.take_again();
+    /// assert!(watch().is_err());
+    /// registration.give_up();
     /// assert!(watch()?.is_none());
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -210,5 +213,116 @@ impl Registration {
         self.key.set(next);
         let entry = engine.table.borrow_mut().remove_for(key, next);
         drop(entry);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::clock::MonotonicClock;
+    use crate::engine::{Direction, Readiness};
+    use crate::event_loop::Core;
+    use crate::host::{Failure, RustHost, Source, Watch};
+    use crate::testing::{FakeControl, FakePoller};
+    use crate::transport::Notice;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    struct Nobody;
+
+    impl Source for Nobody {
+        fn io_ready(self: Rc<Self>, _: &Core, _: Readiness) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn notified(self: Rc<Self>, _: &Core, _: Notice) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    impl Watch for Nobody {
+        fn fire(&self) {}
+
+        fn cancel(&self) {}
+    }
+
+    fn engine() -> (Engine<RustHost>, FakeControl) {
+        let (backend, control) = FakePoller::open().unwrap();
+        (Engine::new(RustHost::default(), backend, Box::new(MonotonicClock)).unwrap(), control)
+    }
+
+    fn source() -> Rc<dyn Source> {
+        Rc::new(Nobody)
+    }
+
+    fn is_free(engine: &Engine<RustHost>, fd: RawFd) -> bool {
+        let is_free = engine.watch(fd, Direction::Inbound, Rc::new(Nobody)).is_ok();
+        is_free && engine.unwatch(fd, Direction::Inbound).unwrap().is_some()
+    }
+
+    #[test]
+    fn of_two_owners_of_a_number_the_later_one_has_it() {
+        let (engine, _) = engine();
+        let (here, _there) = UnixStream::pair().unwrap();
+        let fd = here.as_raw_fd();
+        for closes_first in [true, false] {
+            let (first, second) = (Registration::default(), Registration::default());
+            first.own(&engine, fd);
+            second.own(&engine, fd);
+            if closes_first {
+                first.give_up();
+                drop(first);
+                assert!(!is_free(&engine, fd), "it is the second's");
+                drop(second);
+            } else {
+                drop(second);
+                first.give_up();
+            }
+            assert!(is_free(&engine, fd));
+        }
+    }
+
+    #[test]
+    fn an_owner_that_was_registered_before_another_came_leaves_nothing_with_the_kernel() {
+        let (engine, control) = engine();
+        let (here, _there) = UnixStream::pair().unwrap();
+        let fd = here.as_raw_fd();
+        let (first, second) = (Registration::default(), Registration::default());
+        first.own(&engine, fd);
+        first.set(&engine, here.as_fd(), &source(), Interest::RECV).unwrap();
+        second.own(&engine, fd);
+        first.set(&engine, here.as_fd(), &source(), Interest::NONE).unwrap();
+        assert_eq!(control.key_of(fd), None);
+        drop(first);
+        assert!(!is_free(&engine, fd));
+
+        // The other way round: what the second has asked the kernel for stays.
+        let third = Registration::default();
+        second.set(&engine, here.as_fd(), &source(), Interest::RECV).unwrap();
+        third.own(&engine, fd);
+        third.set(&engine, here.as_fd(), &source(), Interest::RECV).unwrap();
+        second.set(&engine, here.as_fd(), &source(), Interest::NONE).unwrap();
+        assert_eq!(control.key_of(fd), Some(third.key()));
+        third.set(&engine, here.as_fd(), &source(), Interest::NONE).unwrap();
+        drop(second);
+        assert!(!is_free(&engine, fd));
+        drop(third);
+        assert!(is_free(&engine, fd));
+        assert_eq!(engine.registered_len(), 0);
+    }
+
+    #[test]
+    fn an_owner_outlives_its_loop() {
+        let (engine, _) = engine();
+        let (here, _there) = UnixStream::pair().unwrap();
+        let (resting, registered) = (Registration::default(), Registration::default());
+        resting.own(&engine, here.as_raw_fd());
+        registered.own(&engine, here.as_raw_fd());
+        registered.set(&engine, here.as_fd(), &source(), Interest::RECV).unwrap();
+        drop(engine.close());
+        registered.set(&engine, here.as_fd(), &source(), Interest::NONE).unwrap();
+        drop(engine);
+        resting.take_again();
+        drop((resting, registered));
     }
 }

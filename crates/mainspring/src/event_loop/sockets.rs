@@ -22,7 +22,7 @@ use std::task::{Poll, Waker};
 /// These are for sockets of the standard library and others that are no transports: borrowed while the operation
 /// waits, and never blocked on, whatever mode they are in (but see [`sock_accept`](EventLoop::sock_accept)). One
 /// operation at a time waits for a socket in each direction: a second one takes the place of the first, which fails with
-/// `ResourceBusy`.
+/// `ResourceBusy`; so does who waits for a socket that becomes a transport's, or is one's.
 impl EventLoop {
     /// Waits until `file` can be read without waiting, or has an end or an error to tell: for whatever is a descriptor and
     /// no stream of ours, a device or another library's socket. Whoever reads then must not block: somebody else may have

@@ -47,7 +47,8 @@ impl<F: FnMut()> Watch for Repeating<F> {
 
 impl EventLoop {
     /// Calls `callback` whenever `fd` is readable, in place of the reader it may have had. The descriptor stays
-    /// the caller's, who removes it here before it is closed.
+    /// the caller's, who removes it here before it is closed. If it becomes a transport's, its reader and its writer are
+    /// over.
     ///
     /// # Errors
     ///

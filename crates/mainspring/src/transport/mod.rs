@@ -17,8 +17,8 @@
 //!
 //! # Threads
 //!
-//! A transport belongs to its loop, and one thread at a time uses both. It is `Send` where the face's types are, never
-//! `Sync`.
+//! A transport belongs to its loop, and one thread at a time uses both. Neither is `Send`: a face that moves them between
+//! threads, as Python's does under the interpreter lock, answers for that itself.
 //!
 //! # A face and a protocol
 //!

@@ -1,0 +1,104 @@
+//! A descriptor is its transport's own from the beginning to the end, whether the kernel is asked about it or not: nobody
+//! else may watch it or wait for it, and whoever did before is told.
+#![cfg(not(loom))]
+
+#[macro_use]
+extern crate checked_test;
+
+#[path = "../support/leak_check.rs"]
+mod leak_check;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod displacing;
+mod keeping;
+
+use mainspring::net::{DatagramProtocol, DatagramTransport};
+use mainspring::{Error, EventLoop, Protocol, Transport};
+use std::cell::RefCell;
+use std::future::Future;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream as Plain;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// Opens sockets until one has `number`.
+fn pair_with(number: i32) -> (Plain, Plain) {
+    let mut others = Vec::new();
+    for _ in 0..16 {
+        let (a, b) = Plain::pair().unwrap();
+        if a.as_raw_fd() == number {
+            return (a, b);
+        }
+        if b.as_raw_fd() == number {
+            return (b, a);
+        }
+        others.push((a, b));
+    }
+    panic!("nobody got the number {number}");
+}
+
+/// Keeps what it hears; receives nothing if it is told so.
+#[derive(Default)]
+struct Hears {
+    is_paused: bool,
+    heard: RefCell<Vec<u8>>,
+}
+
+impl Hears {
+    fn paused() -> Self {
+        Hears { is_paused: true, ..Hears::default() }
+    }
+}
+
+impl Protocol for Hears {
+    fn connection_made(&self, transport: &Transport) {
+        if self.is_paused {
+            transport.pause_reading();
+        }
+    }
+
+    fn data_received(&self, _: &Transport, data: &[u8]) {
+        self.heard.borrow_mut().extend_from_slice(data);
+    }
+}
+
+impl DatagramProtocol<std::os::unix::net::SocketAddr> for Hears {
+    fn connection_made(&self, transport: &DatagramTransport<std::os::unix::net::SocketAddr>) {
+        transport.pause_reading();
+    }
+}
+
+#[track_caller]
+fn assert_busy<R: std::fmt::Debug>(what: Result<R, Error>, called: &str) {
+    match what {
+        Err(Error::Io(error)) if error.kind() == ErrorKind::ResourceBusy => {}
+        other => panic!("{called}: {other:?}"),
+    }
+}
+
+/// Nobody can watch this number, nor end a watch of it.
+#[track_caller]
+fn assert_owned(event_loop: &EventLoop, number: i32) {
+    let before = event_loop.metrics().descriptors;
+    assert_busy(event_loop.add_reader(&number, || panic!("a reader")), "add_reader");
+    assert_busy(event_loop.add_writer(&number, || panic!("a writer")), "add_writer");
+    assert_busy(event_loop.remove_reader(&number), "remove_reader");
+    assert_busy(event_loop.remove_writer(&number), "remove_writer");
+    assert_eq!(event_loop.metrics().descriptors, before);
+}
+
+/// Anybody can.
+#[track_caller]
+fn assert_free(event_loop: &EventLoop, number: i32) {
+    event_loop.add_reader(&number, || ()).unwrap();
+    event_loop.add_writer(&number, || ()).unwrap();
+    assert!(event_loop.remove_reader(&number).unwrap() && event_loop.remove_writer(&number).unwrap());
+    assert!(!event_loop.remove_reader(&number).unwrap() && !event_loop.remove_writer(&number).unwrap());
+}
+
+/// Polls once.
+fn poll<F: Future>(future: F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}

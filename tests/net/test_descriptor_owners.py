@@ -1,0 +1,259 @@
+"""A descriptor is its transport's own: who may watch it, and what becomes of those who watched it before."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import warnings
+
+import pytest
+from peers import Recorder, end_of, fill
+
+
+def calls(loop, fd):
+    """What can be asked about a descriptor, and what asyncio answers if nobody does anything with it."""
+    return [
+        (lambda: loop.add_reader(fd, print), None),
+        (lambda: loop.add_writer(fd, print), None),
+        (lambda: loop.remove_reader(fd), True),
+        (lambda: loop.remove_writer(fd), True),
+    ]
+
+
+def assert_owned(loop, fd):
+    for call, _ in calls(loop, fd):
+        with pytest.raises(RuntimeError, match=f"File descriptor {fd} is used by"):
+            call()
+
+
+def assert_free(loop, fd):
+    for call, answer in calls(loop, fd):
+        assert call() is answer
+    assert loop.remove_reader(fd) is False
+    assert loop.remove_writer(fd) is False
+
+
+def pair_with(number):
+    """Two sockets, one of which has this number."""
+    pairs = []
+    try:
+        for _ in range(16):
+            pairs.append(socket.socketpair())
+            if number in (pairs[-1][0].fileno(), pairs[-1][1].fileno()):
+                return pairs.pop()
+    finally:
+        for pair in pairs:
+            pair[0].close(), pair[1].close()
+    raise AssertionError(f"nobody got the number {number}")
+
+
+async def endpoint(loop, kind):
+    """A transport, and whatever is at its other end."""
+    if kind == "datagram":
+        ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
+        return (await loop.create_datagram_endpoint(asyncio.DatagramProtocol, sock=ours))[0], theirs
+    ours, theirs = socket.socketpair()
+    return (await loop.connect_accepted_socket(Recorder, ours))[0], theirs
+
+
+@pytest.mark.parametrize("kind", ["stream", "datagram"])
+def test_a_descriptor_is_its_transports_own_until_that_is_closing(run, loop, kind):
+    async def main():
+        for _ in range(2):  # the second one has the same number
+            transport, theirs = await endpoint(loop, kind)
+            with theirs:
+                fd = transport.get_extra_info("socket").fileno()
+                assert_owned(loop, fd)
+                await asyncio.sleep(0)
+                assert_owned(loop, fd)
+                if hasattr(transport, "pause_reading"):
+                    transport.pause_reading()
+                    assert_owned(loop, fd)
+                transport.close()
+                assert_free(loop, fd)
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            ours, theirs = pair_with(fd)
+            with ours, theirs:
+                assert_free(loop, fd)
+
+    run(main())
+
+
+def test_the_number_of_a_transport_that_was_dropped_is_free(run, loop):
+    async def main():
+        ours, theirs = socket.socketpair()
+        fd = ours.fileno()
+        with theirs:
+            transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, ours)
+            transport.pause_reading()
+            assert_owned(loop, fd)
+            del ours
+            with pytest.warns(ResourceWarning, match="unclosed transport"), warnings.catch_warnings():
+                # asyncio's transport leaves the socket to warn for itself.
+                warnings.filterwarnings("ignore", message="unclosed <socket")
+                warnings.filterwarnings("always", message="unclosed transport")
+                del transport
+                gc.collect()
+            ours, others = pair_with(fd)
+            with ours, others:
+                assert_free(loop, fd)
+
+    run(main())
+
+
+def test_the_socket_object_of_an_accepted_connection_changes_nothing(run, loop):
+    async def main():
+        accepted = loop.create_future()
+
+        class Accepted(Recorder):
+            def connection_made(self, transport):
+                super().connection_made(transport)
+                transport.pause_reading()
+                accepted.set_result(self)
+
+        server = await loop.create_server(Accepted, "127.0.0.1", 0)
+        with socket.create_connection(server.sockets[0].getsockname()):
+            protocol = await accepted
+            fd = protocol.transport.get_extra_info("socket").fileno()
+            assert_owned(loop, fd)
+            await end_of(protocol)
+        server.close()
+        await server.wait_closed()
+        ours, theirs = pair_with(fd)
+        with ours, theirs:
+            assert_free(loop, fd)
+
+    run(main())
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_reader_goes_when_a_transport_takes_its_descriptor(run, loop, paused):
+    class Protocol(Recorder):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            if paused:
+                transport.pause_reading()
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        called = []
+        loop.add_reader(ours, called.append, "called")
+        with theirs:
+            transport, protocol = await loop.connect_accepted_socket(Protocol, ours)
+            await asyncio.sleep(0)
+            theirs.sendall(b"for the transport")
+            if paused:
+                await asyncio.sleep(0.01)
+                assert not protocol.received
+                transport.resume_reading()
+            assert await protocol.until_received(17) == b"for the transport"
+            assert_owned(loop, ours.fileno())
+            transport.close()
+            await protocol.until_lost()
+        assert not called
+
+    run(main())
+
+
+def test_a_writer_goes_too(run, loop, loop_name):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio goes on calling it in every pass, and refuses to remove it")
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        called = []
+        loop.add_writer(ours, called.append, "called")
+        with theirs:
+            transport, protocol = await loop.connect_accepted_socket(Recorder, ours)
+            called.clear()
+            await asyncio.sleep(0.01)
+            assert not called
+            transport.close()
+            await protocol.until_lost()
+
+    run(main())
+
+
+def test_giving_up_a_wait_for_a_socket_that_became_a_transport_leaves_the_transport_alone(run, loop):
+    async def main():
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            waiting = asyncio.ensure_future(loop.sock_recv(ours, 100))
+            await asyncio.sleep(0)
+            transport, protocol = await loop.connect_accepted_socket(Recorder, ours)
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            theirs.sendall(b"for the transport")
+            assert await protocol.until_received(17) == b"for the transport"
+            transport.close()
+            await protocol.until_lost()
+
+    run(main())
+
+
+def test_pipes_and_servers_have_their_descriptors_too(run, loop, loop_name):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio takes the reader, and the transport hears nothing any more")
+
+    async def main():
+        reader, writer = os.pipe()
+        reading, lost = await loop.connect_read_pipe(Recorder, os.fdopen(reader, "rb"))
+        reading.pause_reading()
+        writing, _ = await loop.connect_write_pipe(Recorder, os.fdopen(writer, "wb"))
+        for fd in (reader, writer):
+            assert_owned(loop, fd)
+        writing.close()
+        reading.close()
+        await lost.until_lost()
+        server = await loop.create_server(Recorder, "127.0.0.1", 0)
+        listening = server.sockets[0].dup()
+        assert_owned(loop, server.sockets[0].fileno())
+        with listening:
+            server.close()
+            await server.wait_closed()
+            assert_free(loop, listening.fileno())
+
+    run(main())
+
+
+def test_what_a_closing_transport_still_sends_is_not_disturbed(run, loop, loop_name):
+    if loop_name == "asyncio":
+        pytest.skip("asyncio takes the writer, and the rest is never sent")
+
+    async def main():
+        ours, theirs = socket.socketpair()
+        with theirs:
+            transport, protocol = await loop.connect_accepted_socket(Recorder, ours)
+            written = fill(transport)
+            transport.close()
+            assert_owned(loop, ours.fileno())
+            received = 0
+            while received < written:
+                received += len(await loop.run_in_executor(None, theirs.recv, 1 << 18))
+            await protocol.until_lost()
+
+    run(main())
+
+
+def test_two_loops_know_only_their_own(run, loop):
+    async def main():
+        transport, theirs = await endpoint(loop, "stream")
+        with theirs:
+            fd = transport.get_extra_info("socket").fileno()
+            other = type(loop)()
+            try:
+                assert_free(other, fd)
+            finally:
+                other.close()
+            assert_owned(loop, fd)
+            transport.abort()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    run(main())
