@@ -82,7 +82,7 @@ impl Registration {
     /// let registration = Registration::default();
     /// registration.own(&engine, here.as_raw_fd());
     /// assert_eq!(engine.registered_len(), 0, "the watch is over");
-    /// assert_eq!(watch().unwrap_err().kind(), ErrorKind::ResourceBusy);
+    /// assert!(watch().is_err_and(|error| error.kind() == ErrorKind::ResourceBusy));
     /// registration.give_up();
     /// registration.take_again();
     /// assert!(watch().is_err());
