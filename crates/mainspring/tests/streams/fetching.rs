@@ -164,7 +164,7 @@ fn what_was_announced_to_who_gave_up_is_kept_for_the_next() {
 #[test]
 fn what_was_announced_to_who_gave_up_leaves_the_loop_with_the_socket() {
     on_both("leaving", |stage| {
-        let (near, far) = pair(stage);
+        let (near, far) = pair_for_much(stage);
         let calls = Arc::new(Calls::default());
         let mut buffer = [0; 8];
         let read = waiting(&calls, &near, &mut buffer);

@@ -2,24 +2,9 @@
 //!
 //! Reading moves a mark; what is before the mark is overwritten when room is needed, or given up with the last byte. So a
 //! byte is copied in once and out once, and moved at most as often as the buffer doubles.
-//!
-//! A connection has a buffer while something waits in it, so one that is idle keeps no memory for what may come. Some small
-//! ones that were read empty are kept for the next who receives anything, on whatever connection of the thread, until a
-//! loop is closed there.
-
-use super::morsel;
-use std::cell::RefCell;
 
 /// A buffer that was read empty keeps no more memory than this.
 const KEEP: usize = 4 * 1024;
-
-/// So many empty buffers are kept at most: about as many connections are served in a pass.
-const SPARES: usize = 128;
-
-thread_local! {
-    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    static SPARE: RefCell<Vec<Box<ByteBuffer>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// From here on a whole buffer is handed out rather than copied.
 const HAND_OUT: usize = 4 * 1024;
@@ -34,37 +19,10 @@ pub(super) struct ByteBuffer {
     position: u64,
 }
 
-/// Drops the empty buffers that are kept on this thread: a loop is being closed.
-pub(crate) fn forget_spares() {
-    // A thread that is ending has none.
-    let spares = SPARE.try_with(RefCell::take);
-    drop(spares);
-    morsel::forget_spares();
-}
-
 impl ByteBuffer {
-    /// Nothing, at this place in the stream.
-    pub(super) fn at(position: u64) -> Self {
-        ByteBuffer { position, ..Self::default() }
-    }
-
-    /// An empty buffer, at this place in the stream.
-    pub(super) fn spare(position: u64) -> Box<Self> {
-        // A thread that is ending has none.
-        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
-        let mut buffer = spare.unwrap_or_default();
-        buffer.position = position;
-        buffer
-    }
-
-    /// Keeps an empty buffer for the next who needs one, or drops it.
-    pub(super) fn give_back(self: Box<Self>) {
-        let _ = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < SPARES {
-                spare.push(self);
-            }
-        });
+    /// Sets the place in the stream of one that is empty.
+    pub(super) fn move_to(&mut self, position: u64) {
+        self.position = position;
     }
 
     pub(super) fn len(&self) -> usize {

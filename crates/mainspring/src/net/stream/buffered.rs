@@ -11,7 +11,7 @@ use super::super::again;
 use super::super::protocol::Protocol;
 use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
-use super::morsel::Morsel;
+use super::received::Received;
 use crate::engine::Readiness;
 use crate::error::Error;
 use crate::sync::wait_list::WaitList;
@@ -28,7 +28,7 @@ const MUCH: usize = 16 * 1024;
 /// See the module's text.
 pub(crate) struct Buffered {
     /// What waits to be read. Not here while it is worked on, for which nothing foreign runs.
-    kept: Cell<Kept>,
+    kept: Cell<Option<Box<Received>>>,
     /// How many bytes were read before those that wait.
     position: Cell<u64>,
     pub(super) limit: Cell<usize>,
@@ -43,14 +43,6 @@ pub(crate) struct Buffered {
     pub(super) readers: WaitList,
     /// Those who wait to write on, and for the connection's end.
     pub(super) writers: WaitList,
-}
-
-#[derive(Default)]
-enum Kept {
-    #[default]
-    Nothing,
-    Morsel(Box<Morsel>),
-    Buffer(Box<ByteBuffer>),
 }
 
 /// What is known of bytes that the kernel has and nobody has received.
@@ -86,17 +78,15 @@ impl Buffered {
 
     /// Works on what has arrived, for which nothing foreign may run.
     pub(super) fn with_received<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
-        let mut kept = self.take_kept();
-        let mut fresh = ByteBuffer::at(self.position.get());
-        let received = kept.as_deref_mut().unwrap_or(&mut fresh);
-        let result = work(received);
-        let (is_empty, position) = (received.is_empty(), received.position());
-        match kept {
-            Some(kept) if is_empty => kept.give_back(),
-            None if is_empty => {}
-            kept => self.kept.set(Kept::Buffer(kept.unwrap_or_else(|| Box::new(fresh)))),
+        let mut kept = self.kept.take().unwrap_or_else(Received::spare);
+        let buffer = kept.buffer(self.position.get());
+        let result = work(buffer);
+        self.position.set(buffer.position());
+        if buffer.is_empty() {
+            kept.give_back();
+        } else {
+            self.kept.set(Some(kept));
         }
-        self.position.set(position);
         result
     }
 
@@ -123,26 +113,21 @@ impl Buffered {
         if self.is_much_at_once.get() {
             return self.call_to_fetch();
         }
-        let mut morsel = Morsel::spare();
+        let mut morsel = Received::spare();
         let received = morsel.fill(receive);
         match received {
-            Ok(1..) if morsel.is_full() => return self.receive_the_rest(morsel),
             Ok(1..) => {
-                self.kept.set(Kept::Morsel(morsel));
+                let is_all = !morsel.is_full();
+                self.kept.set(Some(morsel));
                 self.readers.wake_all();
+                // The rest is received in its turn.
+                if is_all { Early::Received(received) } else { Early::No }
             }
-            _ => morsel.give_back(),
+            _ => {
+                morsel.give_back();
+                Early::Received(received)
+            }
         }
-        Early::Received(received)
-    }
-
-    /// There may be more than one morsel, which is received in its turn.
-    #[cold]
-    fn receive_the_rest(&self, first: Box<Morsel>) -> Early {
-        self.keep(first.bytes());
-        first.give_back();
-        self.readers.wake_all();
-        Early::No
     }
 
     fn call_to_fetch(&self) -> Early {
@@ -156,48 +141,25 @@ impl Buffered {
 
     /// Keeps what was received, and says how much it is with what was kept before.
     fn keep(&self, data: &[u8]) -> usize {
-        let mut received = self.take_kept().unwrap_or_else(|| ByteBuffer::spare(self.position.get()));
-        received.push(data);
         self.arrival.set(Arrival::Unknown);
         self.is_much_at_once.set(data.len() >= MUCH);
-        let waiting = received.len();
-        self.kept.set(Kept::Buffer(received));
-        waiting
-    }
-
-    /// What is kept, in a buffer.
-    fn take_kept(&self) -> Option<Box<ByteBuffer>> {
-        match self.kept.take() {
-            Kept::Nothing => None,
-            Kept::Buffer(received) => Some(received),
-            Kept::Morsel(morsel) => {
-                let mut received = ByteBuffer::spare(self.position.get());
-                received.push(morsel.bytes());
-                morsel.give_back();
-                Some(received)
-            }
-        }
+        self.with_received(|received| {
+            received.push(data);
+            received.len()
+        })
     }
 
     /// Reads what is kept, as much as there is and fits.
     #[inline]
     pub(super) fn read(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
-        match self.kept.take() {
-            Kept::Nothing => 0,
-            Kept::Morsel(morsel) if morsel.bytes().len() <= buffer.len() => {
-                let count = morsel.bytes().len();
-                if let Some(place) = buffer.get_mut(..count) {
-                    place.copy_from_slice(morsel.bytes());
-                }
-                self.position.set(self.position.get() + count as u64);
-                morsel.give_back();
-                count
-            }
-            kept => {
-                self.kept.set(kept);
-                self.read_some_of_it(transport, buffer)
-            }
+        let Some(mut kept) = self.kept.take() else { return 0 };
+        if let Some(count) = kept.read_morsel(buffer) {
+            self.position.set(self.position.get() + count as u64);
+            kept.give_back();
+            return count;
         }
+        self.kept.set(Some(kept));
+        self.read_some_of_it(transport, buffer)
     }
 
     fn read_some_of_it(&self, transport: &Transport, buffer: &mut [u8]) -> usize {

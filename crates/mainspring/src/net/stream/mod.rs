@@ -10,8 +10,8 @@ mod ends;
 mod errors;
 mod futures_io;
 mod into_std;
-mod morsel;
 mod reader;
+mod received;
 mod writer;
 
 pub use errors::ReadError;
@@ -19,11 +19,11 @@ pub use into_std::IntoStdError;
 pub use reader::StreamReader;
 pub use writer::StreamWriter;
 
-pub(crate) use buffer::forget_spares;
 pub(crate) use buffered::LIMIT;
 pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
 pub(super) use into_std::busy;
+pub(crate) use received::forget_spares;
 
 use super::protocol::Told;
 #[cfg(feature = "rustls")]
