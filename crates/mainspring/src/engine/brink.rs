@@ -28,6 +28,9 @@ const LOOKING: Duration = Duration::from_micros(5);
 const LOOKING_FOR_IO: Duration = Duration::from_micros(20);
 /// So many short sleeps, at most, are between two looks in vain.
 const MAX_PENALTY: u32 = 64;
+/// How long the kernel is left alone between two questions about I/O, in the processor's pauses: about as long as a question
+/// takes. Asked without pause, it keeps those waiting who bring what is looked for.
+const BETWEEN_QUESTIONS: u32 = 24;
 /// How often the inbox is looked at before the clock is.
 const GLANCES: u32 = 32;
 
@@ -161,7 +164,9 @@ pub(super) fn look_and_park(
             let left = timeout.map(|timeout| timeout.saturating_sub(passed));
             return parker.park(left, events).map(|()| false);
         }
-        std::hint::spin_loop();
+        for _ in 0..BETWEEN_QUESTIONS {
+            std::hint::spin_loop();
+        }
     }
 }
 
