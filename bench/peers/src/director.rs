@@ -4,6 +4,7 @@ use crate::load::Load;
 use crate::process;
 use crate::rows::{Row, Runtime};
 use crate::table::Table;
+use crate::turns;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -17,12 +18,15 @@ const IDLE: usize = 2_000;
 /// A run that was not asked for rounds begins none that would end after this.
 const ENOUGH: Duration = Duration::from_secs(225);
 const ROUNDS: usize = 15;
+/// More would take longer than a server lives.
+const MAX_TURNS: usize = 300;
 
 #[derive(Default)]
 pub struct Options {
     rounds: Option<usize>,
     only: Option<String>,
     beside: Option<Runtime>,
+    turns: Option<usize>,
 }
 
 impl From<&[&str]> for Options {
@@ -32,11 +36,18 @@ impl From<&[&str]> for Options {
         while let Some(argument) = arguments.next() {
             match (*argument, arguments.next()) {
                 ("--rounds", Some(rounds)) => options.rounds = rounds.parse().ok(),
+                ("--turns", Some(turns))
+                    if turns.parse::<usize>().is_ok_and(|turns| (1..=MAX_TURNS).contains(&turns)) =>
+                {
+                    options.turns = turns.parse().ok();
+                }
                 ("--only", Some(only)) => options.only = Some((*only).to_owned()),
                 ("--beside", Some(name)) if Runtime::named(name).is_some() => {
                     options.beside = Runtime::named(name);
                 }
-                _ => process::fail("usage: [--rounds N] [--only PART-OF-A-ROW'S-NAME] [--beside RUNTIME]"),
+                _ => process::fail(
+                    "usage: [--rounds N] [--only PART-OF-A-ROW'S-NAME] [--beside RUNTIME] [--turns N, of 300]",
+                ),
             }
         }
         options
@@ -54,8 +65,11 @@ pub fn run(options: &Options) {
         None => true,
     };
     let rows: Vec<Row> = Row::ALL.into_iter().filter(wanted).collect();
-    let mut table = Table::new(&rows);
     process::prepare_director();
+    if let Some(turns) = options.turns {
+        return in_turns(&rows, options.beside.unwrap_or(Runtime::Tokio), turns);
+    }
+    let mut table = Table::new(&rows);
     let begun = Instant::now();
     let rounds = options.rounds.unwrap_or(ROUNDS);
     for round in 0..rounds {
@@ -80,6 +94,22 @@ pub fn run(options: &Options) {
     }
     eprintln!();
     print!("{table}");
+}
+
+/// Measures the echo rows by [`turns`] instead.
+fn in_turns(rows: &[Row], beside: Runtime, count: usize) {
+    let connections = rows.iter().filter_map(|row| match row {
+        Row::Echo(connections) => Some(*connections),
+        _ => None,
+    });
+    for connections in connections {
+        // On a thread of its own for the sake of its processor.
+        let client = move || turns::run([Runtime::Mainspring, beside], connections, count);
+        let outcome = thread::spawn(client).join();
+        if !matches!(outcome, Ok(Ok(()))) {
+            process::fail(&format!("{connections} connections in turns: {outcome:?}"));
+        }
+    }
 }
 
 /// What one process measured, or what was measured of it.
@@ -148,13 +178,13 @@ fn myself(arguments: &[&str]) -> io::Result<Command> {
 }
 
 /// An echo server in a process of its own, which ends with this.
-struct Server {
+pub struct Server {
     process: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Server {
-    fn start(runtime: Runtime) -> io::Result<Self> {
+    pub fn start(runtime: Runtime) -> io::Result<Self> {
         let mut process = myself(&["--serve", runtime.name()])?.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {
@@ -166,7 +196,7 @@ impl Server {
         }
     }
 
-    fn cpu_time(&self) -> Duration {
+    pub fn cpu_time(&self) -> Duration {
         process::cpu_time(self.process.id())
     }
 

@@ -18,6 +18,7 @@ mod process;
 mod rows;
 mod table;
 mod timers;
+mod turns;
 
 use rows::{Row, Runtime};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

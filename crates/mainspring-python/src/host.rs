@@ -250,7 +250,11 @@ impl Host for PyHost {
     }
 
     fn turn_ended(&self, source: Obj) -> PyResult<()> {
-        Source::of(attached(), &source)?.turn_ended(attached(), &source)
+        let py = attached();
+        match Source::of(py, &source)?.turn_ended(py, &source) {
+            Ok(()) => Ok(()),
+            Err(error) => self.report(&source, error, "Exception while handling I/O"),
+        }
     }
 
     fn displaced(&self, watch: Obj) {

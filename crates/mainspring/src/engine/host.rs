@@ -47,8 +47,8 @@ pub trait Host: Sized + 'static {
     /// The turn is over in which the source has asked for this, with [`Engine::at_end_of_turn`].
     fn turn_ended(&self, source: Self::Source) -> Result<(), Self::Error>;
 
-    /// Something is about to be told to a source with [`Host::io_ready`]. `true` if that need not be: somebody waits for
-    /// just this who is now ready to run, and does what there is to do. What is left undone is announced again.
+    /// Something is about to be told to a source with [`Host::io_ready`]. `true` if that need not be: all was done about it
+    /// but what somebody does who waited for it, and is now ready to run. What is left undone is announced again.
     ///
     /// Asked only if [`Host::ANNOUNCES`].
     fn announce(&self, engine: &Engine<Self>, source: Self::Source, readiness: Readiness) -> bool {

@@ -19,8 +19,8 @@
 //!
 //! # Rules
 //!
-//! - Events are level-triggered: what is not claimed is announced again by the next wait. [`Interest::WAKE`] alone is
-//!   announced once, and costs no claim.
+//! - Events are level-triggered: what is not claimed is announced again by the next wait. So may be what was claimed to the
+//!   last byte of somebody's room. [`Interest::WAKE`] alone is announced once, and costs no claim.
 //! - An event names a [`Key`], a slot and its generation. A descriptor number is reused by the kernel at once;
 //!   a key is never reused, so a late event for a closed descriptor finds nobody.
 //! - Errors and hang-ups are announced as every direction that was asked for: the claim tells what it was. They

@@ -167,15 +167,15 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
     }
 
-    /// Something is about to be told with [`Stream::io_ready`]. `true` if the protocol does what there is to do by itself:
-    /// see [`Upper::will_fetch`].
+    /// Something is about to be told with [`Stream::io_ready`]. `true` if all was done about it, or the protocol will do it by
+    /// itself: see [`Upper::receive_early`].
     #[inline]
     pub fn announced(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<bool, H::Error> {
         if readiness != Readiness::INBOUND || !self.end.interest().is_inbound() {
             return Ok(false);
         }
         match self.upper.receive_early(|buffer| self.recv(cx, buffer)) {
-            // The end is announced again as long as nobody has taken note of it, which the protocol does in its turn.
+            // The end can be received again, and is told in its turn.
             Early::No | Early::Received(Ok(0)) => Ok(false),
             Early::Fetches | Early::Received(Ok(_)) => Ok(true),
             Early::Received(Err(error)) => self.receive_failed(cx, error).map(|()| true),

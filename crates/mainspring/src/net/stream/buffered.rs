@@ -3,9 +3,11 @@
 //! When more than twice the limit waits the transport is paused, and the peer comes to wait; it is resumed when the reader
 //! is down to the limit, or waits for more than is there: asyncio's `StreamReader`.
 //!
-//! Who waits for some bytes, and has brought a place for them, is called to fetch them: they come straight from the kernel,
-//! and what is done about them next finds the socket still in the processor's caches. Who was called and does not come
-//! (a wait that was given up) leaves them there; they are announced again, and then kept here as for everybody else.
+//! What somebody waits for who would take any number of bytes is received while the events of the kernel are sorted, before
+//! anybody's turn: all receiving in a row takes the kernel less time than a bit of it in every turn. Where much arrives at a
+//! time, it is worth more to spare a copy: then who waits is called to fetch it, straight from the kernel into its own buffer.
+//! Who was called and does not come (a wait that was given up) leaves it there; it is announced again, and then kept here as
+//! for everybody else.
 
 use super::super::again;
 use super::super::protocol::Protocol;
