@@ -16,24 +16,9 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use support::numbers::pair_with;
 use support::probe::{Face, Probe, Told, connect, probe_server};
 use support::{On, Stage, guarded};
-
-/// Opens sockets until one has `number`.
-fn pair_with(number: i32) -> (UnixStream, UnixStream) {
-    let mut others = Vec::new();
-    for _ in 0..16 {
-        let (a, b) = UnixStream::pair().unwrap();
-        if a.as_raw_fd() == number {
-            return (a, b);
-        }
-        if b.as_raw_fd() == number {
-            return (b, a);
-        }
-        others.push((a, b));
-    }
-    panic!("nobody got the number {number}");
-}
 
 fn counter() -> (Rc<Cell<u32>>, impl FnMut() + 'static) {
     let count = Rc::new(Cell::new(0));

@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use support::guarded;
+use support::numbers::pair_with;
 
 /// A face that calls closures and knows no sources.
 struct Plain;
@@ -137,22 +138,6 @@ fn take(socket: &mut UnixStream, into: &mut Vec<u8>) {
     while let Ok(count @ 1..) = socket.read(&mut part) {
         into.extend_from_slice(&part[..count]);
     }
-}
-
-/// Opens sockets until one has `number`.
-fn pair_with(number: i32) -> (UnixStream, UnixStream) {
-    let mut others = Vec::new();
-    for _ in 0..16 {
-        let (a, b) = pair();
-        if a.as_raw_fd() == number {
-            return (a, b);
-        }
-        if b.as_raw_fd() == number {
-            return (b, a);
-        }
-        others.push((a, b));
-    }
-    panic!("nobody got the number {number}");
 }
 
 #[test]

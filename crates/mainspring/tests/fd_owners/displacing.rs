@@ -1,7 +1,8 @@
 //! What becomes of those who watch a descriptor, or wait for it, when a transport takes it.
 
+use crate::support::numbers::pair_with;
 use crate::support::{On, Stage, guarded};
-use crate::{Hears, assert_free, assert_owned, pair_with, poll};
+use crate::{Hears, assert_free, assert_owned, poll};
 use mainspring::net::UnixStream;
 use mainspring::{EventLoop, spawn};
 use std::cell::Cell;

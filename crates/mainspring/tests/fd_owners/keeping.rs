@@ -1,7 +1,8 @@
 //! Whose a descriptor is, kind by kind and state by state.
 
+use crate::support::numbers::pair_with;
 use crate::support::{On, Stage, guarded};
-use crate::{Hears, assert_free, assert_owned, pair_with, poll};
+use crate::{Hears, assert_free, assert_owned, poll};
 use mainspring::Error;
 use mainspring::net::{TcpListener, UdpSocket, UnixDatagram, UnixStream};
 use mainspring::testing::Op;

@@ -18,26 +18,8 @@ use mainspring::{Error, EventLoop, Protocol, Transport};
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream as Plain;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-
-/// Opens sockets until one has `number`.
-fn pair_with(number: i32) -> (Plain, Plain) {
-    let mut others = Vec::new();
-    for _ in 0..16 {
-        let (a, b) = Plain::pair().unwrap();
-        if a.as_raw_fd() == number {
-            return (a, b);
-        }
-        if b.as_raw_fd() == number {
-            return (b, a);
-        }
-        others.push((a, b));
-    }
-    panic!("nobody got the number {number}");
-}
 
 /// Keeps what it hears; receives nothing if it is told so.
 #[derive(Default)]

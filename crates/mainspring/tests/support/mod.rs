@@ -8,6 +8,7 @@
 
 pub use crate::leak_check::open_descriptors;
 
+pub mod numbers;
 pub mod polls;
 pub mod probe;
 
