@@ -196,7 +196,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         Ok(())
     }
 
-    /// Receives into `buffer` what was left for the protocol ([`Upper::will_fetch`]). `None` if there is nothing: because
+    /// Receives into `buffer` what was left for the protocol ([`Early::Fetches`]). `None` if there is nothing: because
     /// reading is paused, or it was not there after all, or it was the end or a failure, which are told as ever.
     pub fn fetch(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> Result<Option<usize>, H::Error> {
         if buffer.is_empty() || !self.end.interest().is_inbound() {
