@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import socket
+import sys
 import warnings
 
 import pytest
@@ -68,7 +69,7 @@ def test_a_descriptor_is_its_transports_own_until_that_is_closing(run, loop, kin
                 assert_owned(loop, fd)
                 await asyncio.sleep(0)
                 assert_owned(loop, fd)
-                if hasattr(transport, "pause_reading"):
+                if kind == "stream":
                     transport.pause_reading()
                     assert_owned(loop, fd)
                 transport.close()
@@ -130,7 +131,10 @@ def test_the_socket_object_of_an_accepted_connection_changes_nothing(run, loop):
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_reader_goes_when_a_transport_takes_its_descriptor(run, loop, paused):
+def test_a_reader_goes_when_a_transport_takes_its_descriptor(run, loop, loop_name, paused):
+    if paused and loop_name == "asyncio" and sys.version_info < (3, 11):
+        pytest.skip("asyncio begins to read after connection_made() even if that paused it; fixed in 3.11")
+
     class Protocol(Recorder):
         def connection_made(self, transport):
             super().connection_made(transport)
