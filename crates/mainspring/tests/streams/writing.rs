@@ -151,3 +151,16 @@ fn a_stream_of_std_is_taken_over_as_it_is() {
         });
     });
 }
+
+#[test]
+fn a_write_after_the_end_of_writing_is_refused_also_when_the_connection_is_gone() {
+    on_pairs("after the end", async |near, far| {
+        near.shutdown();
+        assert_eq!(far.read_to_end().await.unwrap(), b"");
+        let refusal = async || near.write_all(b"more").await.unwrap_err().to_string();
+        assert_eq!(refusal().await, "cannot write after write_eof()");
+        near.transport().abort();
+        near.split().1.wait_closed().await.unwrap();
+        assert_eq!(refusal().await, "cannot write after write_eof()");
+    });
+}

@@ -172,11 +172,11 @@ impl StreamWriter {
         let buffered = &self.ends.buffered;
         let transport = self.ends.transport();
         match transport.with(|below, cx| below.offer(cx, pieces)) {
+            Some(Offered::Refused(refusal)) => Err(refused(refusal).into()),
+            Some(Offered::TooLate) => Err(self.lost()),
             Some(_) if buffered.is_lost() => Err(self.lost()),
             Some(Offered::Taken) => Ok(!buffered.is_writing_paused()),
             Some(Offered::Lost) => Ok(false),
-            Some(Offered::TooLate) => Err(self.lost()),
-            Some(Offered::Refused(refusal)) => Err(refused(refusal).into()),
             None if transport.is_loop_closed() => Err(Error::Closed.into()),
             None => Ok(false),
         }
