@@ -28,8 +28,7 @@ struct Side {
 }
 
 impl Side {
-    fn start(runtime: Runtime, connections: usize) -> io::Result<Self> {
-        let server = Server::start(runtime)?;
+    fn new(server: Server, connections: usize) -> io::Result<Self> {
         let mut load = Load::new()?;
         load.connect(server.port, connections)?;
         load.start()?;
@@ -50,9 +49,11 @@ impl Side {
 
 /// Prints what the first of the two makes of so many turns beside the second.
 pub fn run(runtimes: [Runtime; 2], connections: usize, turns: usize) -> io::Result<()> {
+    let [first, second] = runtimes.map(Server::start);
+    let servers = (first?, second?);
+    // Not before they are started: they would inherit it, and share the client's processor.
     process::pin(1);
-    let [first, second] = runtimes.map(|runtime| Side::start(runtime, connections));
-    let (mut first, mut second) = (first?, second?);
+    let (mut first, mut second) = (Side::new(servers.0, connections)?, Side::new(servers.1, connections)?);
     for turn in 0..turns {
         // Who begins has no advantage of it.
         let order = if turn % 2 == 0 { [&mut first, &mut second] } else { [&mut second, &mut first] };
