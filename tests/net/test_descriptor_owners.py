@@ -50,6 +50,17 @@ def pair_with(number):
     raise AssertionError(f"nobody got the number {number}")
 
 
+async def kernel_asked(loop):
+    """Returns after a wait that brought what had happened before it, and after the calls for that."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        brought = asyncio.Event()
+        loop.add_reader(ours, brought.set)
+        theirs.sendall(b"!")
+        await brought.wait()
+        loop.remove_reader(ours)
+
+
 async def endpoint(loop, kind):
     """A transport, and whatever is at its other end."""
     if kind == "datagram":
@@ -150,7 +161,7 @@ def test_a_reader_goes_when_a_transport_takes_its_descriptor(run, loop, loop_nam
             await asyncio.sleep(0)
             theirs.sendall(b"for the transport")
             if paused:
-                await asyncio.sleep(0.01)
+                await kernel_asked(loop)
                 assert not protocol.received
                 transport.resume_reading()
             assert await protocol.until_received(17) == b"for the transport"
@@ -173,7 +184,7 @@ def test_a_writer_goes_too(run, loop, loop_name):
         with theirs:
             transport, protocol = await loop.connect_accepted_socket(Recorder, ours)
             called.clear()
-            await asyncio.sleep(0.01)
+            await kernel_asked(loop)
             assert not called
             transport.close()
             await protocol.until_lost()
