@@ -348,7 +348,8 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         }
     }
 
-    /// As [`wait`](ConcurrentFuture::wait), but for no longer than `limit`: then the future comes back.
+    /// As [`wait`](ConcurrentFuture::wait), but for no longer than `limit`: then the future comes back. On the thread of the
+    /// loop that would settle it, that is all of `limit`, and in vain.
     ///
     /// ```
     /// use std::time::Duration;

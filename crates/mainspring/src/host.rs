@@ -6,13 +6,13 @@
 use crate::engine::{Engine, Host, Readiness};
 use crate::event_loop::{Core, Debugging, ExceptionContext, Slow};
 use crate::handle::Callback;
-use crate::net::Below;
+use crate::net::{Below, Offered};
 use crate::panics::catch;
 use crate::ready::Lane;
 use crate::transport::{Cx, Notice, TransportHost};
 use crate::wakeup::Inbox;
 use std::cell::OnceCell;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -121,6 +121,18 @@ pub(crate) trait Source {
     fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn Below)> {
         None
     }
+
+    /// Sends what a program writes on a connection, and awaits. `this` is the same source.
+    fn offer(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> Offered {
+        let _ = (this, pieces);
+        Offered::TooLate
+    }
+
+    /// Whether nothing more can be read, of which nobody will be told: because the connection is being closed from this end.
+    /// `None` if its loop is closed.
+    fn is_over(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// What went wrong.
@@ -185,7 +197,11 @@ impl RustHost {
         let ran = match call {
             Call::Handle(callback) | Call::Timer(_, callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
-            Call::Task(step) => catch(|| step.run()).map(drop),
+            Call::Task(step) => {
+                // What is the user's of it has a wall of its own, `Guarded`.
+                step.run();
+                Ok(())
+            }
             Call::Wake(waker) => catch(|| waker.wake()),
             Call::Watch(watch) | Call::Idle(watch) => catch(|| watch.fire()),
             Call::Main => {
@@ -267,14 +283,20 @@ impl Host for RustHost {
         Ok(())
     }
 
+    #[inline]
     fn announce(&self, engine: &Engine<Self>, source: Rc<dyn Source>, readiness: Readiness) -> bool {
-        let context = match catch(|| source.announced(Cx { engine, this: &source }, readiness)) {
-            Ok(Ok(is_served)) => return is_served,
-            Ok(Err(failure)) => ExceptionContext::of_failure("Serving a transport failed", failure),
-            Err(text) => ExceptionContext::of_panic("A waker panicked", text),
-        };
-        self.tell(context);
-        false
+        match source.announced(Cx { engine, this: &source }, readiness) {
+            Ok(is_served) => is_served,
+            Err(failure) => {
+                self.tell(ExceptionContext::of_failure("Serving a transport failed", failure));
+                false
+            }
+        }
+    }
+
+    fn guarded(&self, announce: &mut dyn FnMut()) -> bool {
+        let outcome = catch(announce);
+        outcome.map_err(|text| self.tell(ExceptionContext::of_panic("A waker panicked", text))).is_ok()
     }
 
     fn displaced(&self, watch: Rc<dyn Watch>) {

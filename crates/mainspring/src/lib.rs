@@ -86,6 +86,7 @@ mod handle;
 mod host;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+mod in_place;
 mod loom_shim;
 pub mod net;
 mod panics;

@@ -7,8 +7,7 @@
 //! Only transports wait here. What [`Engine::watch`] calls is called in the pass that follows the wait, as in asyncio: the
 //! user's callback may well do what blocks if it is not called for a reason.
 
-use super::sources::Entry;
-use super::{Engine, Host, Occupant, Readiness, Ready};
+use super::{Engine, Host, Readiness, Ready};
 use crate::clock::Time;
 use crate::poller::{Event, Interest};
 use std::cell::{Cell, RefCell};
@@ -66,20 +65,23 @@ impl<H: Host> Engine<H> {
     pub(super) fn ready_backlog(&self, all: bool) {
         let waiting = self.backlog.waiting.borrow().len();
         let share = if all { waiting } else { self.io_share(waiting) };
-        for _ in 0..share {
-            let Some(event) = self.backlog.waiting.borrow_mut().pop_front() else { return };
-            let (interest, source) = match self.table.borrow().get(event.key) {
-                Some(Entry { interest, occupant: Occupant::Source(source), .. }) => {
-                    (*interest, H::ANNOUNCES.then(|| source.clone()))
-                }
-                _ => continue,
-            };
-            self.ready_source(event, interest, source);
-        }
+        let mut places = 0..share;
+        self.announcing(|| {
+            for _ in places.by_ref() {
+                let Some(event) = self.backlog.waiting.borrow_mut().pop_front() else { return };
+                // It is its turn, whatever its share was.
+                self.ready_event(event, &mut 1);
+            }
+        });
+    }
+
+    /// Runs `announce`, which calls [`Engine::ready_source`] again and again, until it is through: it goes on after a panic.
+    pub(super) fn announcing(&self, mut announce: impl FnMut()) {
+        while !self.host.guarded(&mut announce) {}
     }
 
     /// Makes the call for a transport ready, for as much as it still wants to know; or who serves it in its place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ready_source(
         &self,
         Event { key, readiness }: Event,

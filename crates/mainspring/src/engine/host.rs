@@ -50,10 +50,26 @@ pub trait Host: Sized + 'static {
     /// Something is about to be told to a source with [`Host::io_ready`]. `true` if that need not be: all was done about it
     /// but what somebody does who waited for it, and is now ready to run. What is left undone is announced again.
     ///
-    /// Asked only if [`Host::ANNOUNCES`].
+    /// Asked only if [`Host::ANNOUNCES`], within [`Host::guarded`].
     fn announce(&self, engine: &Engine<Self>, source: Self::Source, readiness: Readiness) -> bool {
         let _ = (engine, source, readiness);
         false
+    }
+
+    /// Calls `announce`, which asks [`Host::announce`] of one source after the other. `false` if that has panicked, and the
+    /// face has told so: then it is called again, for the others.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Host;
+    ///
+    /// let mut is_called = false;
+    /// assert!(Plain.guarded(&mut || is_called = true));
+    /// assert!(is_called);
+    /// ```
+    fn guarded(&self, announce: &mut dyn FnMut()) -> bool {
+        announce();
+        true
     }
 
     /// A transport has taken the descriptor that this watched: it is not called any more, and nobody has to remove it.

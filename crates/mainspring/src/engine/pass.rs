@@ -4,7 +4,7 @@ use super::backlog::Crowded;
 use super::brink::look_and_park;
 use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY, Watches};
 use crate::clock::{Clock, Time};
-use crate::poller::Event;
+use crate::poller::{Event, Interest, Readiness};
 use crate::ready::Lane;
 use std::cell::Cell;
 use std::io;
@@ -267,47 +267,56 @@ impl<H: Host> Engine<H> {
 
     /// Whether a signal was among the events.
     fn ready_events(&self, events: &mut Vec<Event>) -> bool {
-        let lane = self.io_lane.get();
         let mut signalled = false;
         let mut share = self.io_share(events.len());
-        for Event { key, readiness } in events.drain(..) {
-            if key == WAKE_KEY {
-                // It has ended the wait, which is all it is for: nobody reads it.
-                self.brink.woken();
-                continue;
-            }
-            self.brink.served();
-            if key == SIGNAL_KEY {
-                self.ready_signals();
-                signalled = true;
-                continue;
-            }
-            let table = self.table.borrow();
-            let Some(entry) = table.get(key) else { continue };
-            match &entry.occupant {
-                Occupant::Source(source) => match share.checked_sub(1) {
-                    Some(left) => {
-                        share = left;
-                        let (interest, source) = (entry.interest, H::ANNOUNCES.then(|| source.clone()));
-                        drop(table);
-                        self.ready_source(Event { key, readiness }, interest, source);
+        let mut events = events.drain(..);
+        self.announcing(|| {
+            for event in events.by_ref() {
+                match event.key {
+                    // It has ended the wait, which is all it is for: nobody reads it.
+                    WAKE_KEY => self.brink.woken(),
+                    SIGNAL_KEY => {
+                        self.brink.served();
+                        self.ready_signals();
+                        signalled = true;
                     }
-                    None => self.postpone(Event { key, readiness }),
-                },
-                Occupant::Watch(watches) => {
-                    let Watches { reader, writer } = &**watches;
-                    // asyncio: the reader's call before the writer's.
-                    let is_readable = readiness.inbound && entry.interest.is_inbound();
-                    let is_writable = readiness.outbound && entry.interest.is_outbound();
-                    let reader = reader.as_ref().filter(|_| is_readable);
-                    let writer = writer.as_ref().filter(|_| is_writable);
-                    for watched in reader.into_iter().chain(writer) {
-                        self.lanes.borrow_mut().push(lane, Ready::Call(watched.watch.clone().into()));
+                    _ => {
+                        self.brink.served();
+                        self.ready_event(event, &mut share);
                     }
                 }
             }
-        }
+        });
         signalled
+    }
+
+    /// Makes ready what an event is for. Of transports only a `share` is; the others wait for a later pass.
+    #[inline(always)]
+    pub(super) fn ready_event(&self, event: Event, share: &mut usize) {
+        let table = self.table.borrow();
+        let Some(entry) = table.get(event.key) else { return };
+        match &entry.occupant {
+            Occupant::Source(source) => match share.checked_sub(1) {
+                Some(left) => {
+                    *share = left;
+                    let (interest, source) = (entry.interest, H::ANNOUNCES.then(|| source.clone()));
+                    drop(table);
+                    self.ready_source(event, interest, source);
+                }
+                None => self.postpone(event),
+            },
+            Occupant::Watch(watches) => self.ready_watches(watches, entry.interest, event.readiness),
+        }
+    }
+
+    fn ready_watches(&self, watches: &Watches<H>, interest: Interest, readiness: Readiness) {
+        // asyncio: the reader's call before the writer's.
+        let reader = watches.reader.as_ref().filter(|_| readiness.inbound && interest.is_inbound());
+        let writer = watches.writer.as_ref().filter(|_| readiness.outbound && interest.is_outbound());
+        for watched in reader.into_iter().chain(writer) {
+            let call = Ready::Call(watched.watch.clone().into());
+            self.lanes.borrow_mut().push(self.io_lane.get(), call);
+        }
     }
 
     fn ready_signals(&self) {

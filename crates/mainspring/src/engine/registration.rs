@@ -35,14 +35,16 @@ use std::rc::Rc;
 /// assert_eq!(engine.registered_len(), 0);
 /// # Ok::<(), std::io::Error>(())
 /// ```
+// Laid out as it is written: what every event looks at is together.
+#[repr(C)]
 pub struct Registration {
     /// Those of the loop, once the descriptor is owned.
     numbers: OnceCell<Rc<Numbers>>,
-    /// What stands for the number if that is this source: the registration; else the owner's mark; nothing before.
-    key: Cell<Key>,
     /// The number that is owned.
     fd: Cell<RawFd>,
     interest: Cell<Interest>,
+    /// What stands for the number if that is this source: the registration; else the owner's mark; nothing before.
+    key: Cell<Key>,
 }
 
 impl Default for Registration {

@@ -18,7 +18,7 @@ use super::main_future::MainSlot;
 use crate::engine::{Engine, Host};
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
-use crate::host::{Call, Inbound, RustHost, Step};
+use crate::host::{Call, Failure, Inbound, RustHost, Step};
 use crate::net::{Resolver, forget_spares};
 use crate::panics::catch;
 use crate::task::{AnyTask, FactorySlot};
@@ -104,6 +104,13 @@ impl Core {
 
     pub(crate) fn call_exception_handler(&self, context: &ExceptionContext) {
         self.exceptions.call_handler(context);
+    }
+
+    /// Tells of a failure in the middle of what a program has asked of a transport.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn transport_failed(&self, failure: Failure) {
+        self.call_exception_handler(&ExceptionContext::of_failure("A transport failed", failure));
     }
 
     /// The executor that is in use, made when it is first asked for.

@@ -34,6 +34,8 @@ pub(crate) enum Offered {
     Lost,
     /// It is closed, or about to be.
     TooLate,
+    /// Its loop is closed.
+    LoopClosed,
     Refused(WriteRefused),
 }
 
@@ -79,6 +81,12 @@ pub(crate) trait Below {
 
     /// Sends several pieces as one write.
     fn write_vectored(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
+        self.check_write().map_err(refused)?;
+        self.write_checked(cx, pieces)
+    }
+
+    /// The same for who knows that it is not refused.
+    fn write_checked(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
         pieces.iter().try_for_each(|piece| self.write(cx, piece))
     }
 
@@ -88,6 +96,7 @@ pub(crate) trait Below {
     }
 
     /// Sends `pieces` as one write for who awaits that, and tells what a write does not.
+    #[inline(always)]
     fn offer(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<Offered, Failure> {
         if let Err(refusal) = self.check_write() {
             return Ok(Offered::Refused(refusal));
@@ -95,7 +104,7 @@ pub(crate) trait Below {
         if self.is_closing() {
             return Ok(Offered::TooLate);
         }
-        self.write_vectored(cx, pieces)?;
+        self.write_checked(cx, pieces)?;
         Ok(if self.is_lost() { Offered::Lost } else { Offered::Taken })
     }
 
@@ -237,12 +246,30 @@ impl<B: Below + 'static> Source for B {
         Some(self)
     }
 
-    #[inline]
     fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn Below)> {
-        let core = Below::core(self).upgrade()?;
-        core.check_open().ok()?;
-        Some((core, self))
+        Some((open_loop(self)?, self))
     }
+
+    fn offer(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> Offered {
+        let Some(core) = open_loop(self) else { return Offered::LoopClosed };
+        match Below::offer(self, Cx { engine: &core.engine, this }, pieces) {
+            Ok(offered) => offered,
+            Err(failure) => {
+                core.transport_failed(failure);
+                Offered::Lost
+            }
+        }
+    }
+
+    fn is_over(&self) -> Option<bool> {
+        open_loop(self).map(|_| self.is_closing() && !self.is_lost())
+    }
+}
+
+/// The loop of a connection, while it is open.
+#[inline]
+fn open_loop(below: &impl Below) -> Option<Rc<Core>> {
+    below.core().upgrade().filter(|core| core.check_open().is_ok())
 }
 
 /// A refusal, in this face's words.

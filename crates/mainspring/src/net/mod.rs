@@ -85,7 +85,7 @@ pub use unix_datagram::UnixDatagram;
 pub use unix_listener::UnixListener;
 pub use unix_stream::UnixStream;
 
-pub(crate) use below::Below;
+pub(crate) use below::{Below, Offered};
 pub(crate) use connect::after_what_is_ready;
 pub(crate) use stream::{LIMIT, forget_spares};
 

@@ -4,6 +4,7 @@ use super::server::Connection;
 use super::stream::Ends;
 use super::transport::Transport;
 use crate::host::{Failure, RustHost};
+use crate::in_place::InPlace;
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
 use crate::transport::{Claim, Cx, Early, Upper};
@@ -137,9 +138,11 @@ impl Protocol for OfStream {
     }
 }
 
-/// A protocol, as the engine's transports see it: one for every kind of them.
+/// A protocol, as the engine's transports see it: one for every kind of them. Laid out as it is written: what every event
+/// looks at is first.
+#[repr(C)]
 pub(crate) struct Above {
-    told: Cell<Option<Told>>,
+    told: InPlace<Option<Told>>,
     /// Counts the connection at the server that accepted it.
     connection: Cell<Option<Box<Connection>>>,
     /// Who waits until nothing is queued, to send past the queue. There from when somebody does.
@@ -149,7 +152,7 @@ pub(crate) struct Above {
 impl Above {
     pub(crate) fn new(told: impl Into<Told>, connection: Option<Connection>) -> Self {
         Above {
-            told: Cell::new(Some(told.into())),
+            told: InPlace::new(Some(told.into())),
             connection: Cell::new(connection.map(Box::new)),
             drained: OnceCell::new(),
         }
@@ -161,9 +164,8 @@ impl Above {
     }
 
     fn told(&self) -> Option<Told> {
-        let told = self.told.take();
-        self.told.set(told.clone());
-        told
+        // SAFETY: to clone one counts a reference.
+        unsafe { self.told.with(|told| told.clone()) }
     }
 
     pub(super) fn drained(&self) -> &WaitList {
@@ -175,7 +177,7 @@ impl Above {
         let new = protocol.into();
         match self.told.take() {
             Some(former) => {
-                self.told.set(Some(new));
+                self.told.replace(Some(new));
                 former
             }
             None => new,
@@ -206,9 +208,12 @@ impl Upper<RustHost> for Above {
 
     #[inline]
     fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
-        let told = self.told.take();
-        let stream = if let Some(Told::Stream(ends)) = &told { ends.upgrade() } else { None };
-        self.told.set(told);
+        let upgrade = |told: &mut Option<Told>| match told {
+            Some(Told::Stream(ends)) => ends.upgrade(),
+            _ => None,
+        };
+        // SAFETY: to upgrade one counts a reference.
+        let stream = unsafe { self.told.with(upgrade) };
         stream.map_or(Early::No, |ends| ends.protocol().receive_early(receive))
     }
 

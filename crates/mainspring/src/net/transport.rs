@@ -1,11 +1,11 @@
 //! `Transport`: a connection, as a program holds it.
 
-use super::below::{Below, refused};
+use super::below::{Below, Offered, refused};
 use super::protocol::Protocol;
 use super::server::socket_address;
 use super::unix_address;
 use crate::error::Error;
-use crate::event_loop::{Core, ExceptionContext};
+use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::sync::wait_list::WaitList;
 use crate::transport::{Cx, TransportHost, WaterMarks};
@@ -93,10 +93,22 @@ impl Transport {
         match work(below, Cx { engine: &core.engine, this: &self.source }) {
             Ok(result) => Some(result),
             Err(failure) => {
-                core.call_exception_handler(&ExceptionContext::of_failure("A transport failed", failure));
+                core.transport_failed(failure);
                 None
             }
         }
+    }
+
+    /// Sends `pieces` as one write for who awaits that.
+    #[inline]
+    pub(super) fn offer(&self, pieces: &[IoSlice<'_>]) -> Offered {
+        self.source.offer(&self.source, pieces)
+    }
+
+    /// See [`Source::is_over`].
+    #[inline]
+    pub(super) fn is_over(&self) -> Option<bool> {
+        self.source.is_over()
     }
 
     /// The connection itself.

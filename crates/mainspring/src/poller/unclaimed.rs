@@ -15,6 +15,8 @@ pub(super) struct Unclaimed {
     places: Vec<Place>,
     /// Who was told of something before the last wait, each once.
     told: Vec<Key>,
+    /// How many have something to claim.
+    count: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -50,6 +52,7 @@ impl Unclaimed {
             self.places.resize(slot + 1, Place { generation: 0, state: State::NotExpected });
         }
         if let Some(place) = self.places.get_mut(slot) {
+            self.count -= usize::from(place.state.is_to_be_claimed());
             let state = if is_announced_once { State::Claimed } else { State::NotExpected };
             *place = Place { generation: key.generation, state };
         }
@@ -71,19 +74,26 @@ impl Unclaimed {
         };
         if is_all {
             *state = State::Claimed;
+            self.count -= 1;
         }
     }
 
     /// Whether somebody is to be told again.
     #[inline]
     pub(super) fn is_any(&mut self) -> bool {
-        if self.told.is_empty() {
+        if self.count == 0 {
+            self.told.clear();
             return false;
         }
+        self.forget_claimed();
+        true
+    }
+
+    #[cold]
+    fn forget_claimed(&mut self) {
         let mut told = std::mem::take(&mut self.told);
         told.retain(|&key| self.state(key).is_some_and(|state| state.is_to_be_claimed()));
         self.told = told;
-        !self.told.is_empty()
     }
 
     /// Adds to what the kernel announces now what is to be told again.
@@ -124,6 +134,7 @@ impl Unclaimed {
         event.readiness = Readiness::INBOUND;
         if !is_told_again {
             self.told.push(key);
+            self.count += 1;
         }
         !is_told_again
     }

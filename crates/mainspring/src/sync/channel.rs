@@ -14,7 +14,7 @@ pub(super) type ChannelState<T> = State<T, Fifo<T>, Only>;
 
 /// See the module's text. `Q` is where the queue has its state, `S` counts the senders, `W` is where those are who wait for
 /// the receiver to close.
-pub(super) struct Channel<Q, S, W: wait_list::Cell> {
+pub(super) struct Channel<Q, S, W: wait_list::Place> {
     pub(super) queue: Q,
     pub(super) senders: S,
     closing: WaitList<W>,
@@ -103,7 +103,7 @@ impl<T, Q: StateCell<State = ChannelState<T>>> fmt::Debug for Held<'_, Q> {
     }
 }
 
-impl<Q: QueueCell, S: Senders, W: wait_list::Cell + Default> Channel<Q, S, W> {
+impl<Q: QueueCell, S: Senders, W: wait_list::Place + Default> Channel<Q, S, W> {
     /// A channel with one sender.
     pub(super) fn new(queue: Q) -> Self {
         Channel { queue, senders: S::one(), closing: WaitList::default() }
@@ -172,7 +172,7 @@ impl<Q: QueueCell, S: Senders, W: wait_list::Cell + Default> Channel<Q, S, W> {
     }
 }
 
-impl<T, Q: StateCell<State = ChannelState<T>>, S, W: wait_list::Cell> fmt::Debug for Channel<Q, S, W> {
+impl<T, Q: StateCell<State = ChannelState<T>>, S, W: wait_list::Place> fmt::Debug for Channel<Q, S, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.queue.open().fmt(f)
     }

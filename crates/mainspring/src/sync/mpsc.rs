@@ -88,7 +88,7 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
 /// Where the queue of a channel has its state.
 type QueueState<T> = RefCell<ChannelState<T>>;
 
-type Channel<T> = channel::Channel<QueueState<T>, Cell<usize>, Cell<wait_list::Slot>>;
+type Channel<T> = channel::Channel<QueueState<T>, Cell<usize>, wait_list::Here>;
 
 /// A channel with one sender.
 fn share<T>(maxsize: usize) -> Rc<Channel<T>> {

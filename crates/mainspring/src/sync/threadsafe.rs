@@ -94,7 +94,7 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
 /// Where the queue of a channel has its state.
 type QueueMutex<T> = Mutex<ChannelState<T>>;
 
-type Channel<T> = channel::Channel<QueueMutex<T>, AtomicUsize, Mutex<wait_list::Slot>>;
+type Channel<T> = channel::Channel<QueueMutex<T>, AtomicUsize, wait_list::Shared>;
 
 /// A channel with one sender.
 fn share<T>(maxsize: usize) -> Arc<Channel<T>> {

@@ -13,39 +13,44 @@
 use super::line::{Key, wake_each};
 use super::state_cell::StateCell;
 use super::waiters::{Turn, Waiters};
+use crate::in_place::InPlace;
 use crate::loom_shim::Mutex;
-use std::cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Tasks that wait to be woken.
 ///
-/// It is for the tasks of one thread, unless it is made with the [`Cell`] of many.
+/// It is for the tasks of one thread, unless it has the [`Place`] of many.
 #[derive(Default)]
-pub(crate) struct WaitList<C: Cell = cell::Cell<Slot>>(C);
-
-pub(crate) type Slot = Waiters;
+pub(crate) struct WaitList<C: Place = Here>(C);
 
 /// Where the waiters are.
-pub(crate) trait Cell {
-    /// Works on the waiters, for which nothing foreign may run.
-    fn with<R>(&self, work: impl FnOnce(&mut Slot) -> R) -> R;
+pub(crate) trait Place {
+    /// Works on the waiters.
+    ///
+    /// # Safety
+    ///
+    /// `work` does not come back to the same place: it runs nothing that it does not know.
+    unsafe fn with<R>(&self, work: impl FnOnce(&mut Waiters) -> R) -> R;
 }
 
-impl Cell for cell::Cell<Slot> {
+/// The place for the tasks of one thread.
+pub(crate) type Here = InPlace<Waiters>;
+
+impl Place for Here {
     #[inline(always)]
-    fn with<R>(&self, work: impl FnOnce(&mut Slot) -> R) -> R {
-        let mut waiters = self.take();
-        let result = work(&mut waiters);
-        // What stood in for them has nothing to drop.
-        std::mem::forget(self.replace(waiters));
-        result
+    unsafe fn with<R>(&self, work: impl FnOnce(&mut Waiters) -> R) -> R {
+        // SAFETY: the caller's word is the one that is asked for.
+        unsafe { InPlace::with(self, work) }
     }
 }
 
-impl Cell for Mutex<Slot> {
-    fn with<R>(&self, work: impl FnOnce(&mut Slot) -> R) -> R {
+/// The place for tasks of many threads.
+pub(crate) type Shared = Mutex<Waiters>;
+
+impl Place for Shared {
+    unsafe fn with<R>(&self, work: impl FnOnce(&mut Waiters) -> R) -> R {
         work(&mut self.open())
     }
 }
@@ -57,28 +62,31 @@ pub(crate) struct Seat(Option<Key>);
 
 /// The wait of [`WaitList::wait`].
 #[must_use = "nothing waits until it is awaited"]
-pub(crate) struct Wait<'a, C: Cell = cell::Cell<Slot>> {
+pub(crate) struct Wait<'a, C: Place = Here> {
     list: &'a WaitList<C>,
     seat: Seat,
 }
 
 /// The wait of [`WaitList::until`].
 #[must_use = "nothing waits until it is awaited"]
-pub(crate) struct Until<'a, F, C: Cell = cell::Cell<Slot>> {
+pub(crate) struct Until<'a, F, C: Place = Here> {
     wait: Wait<'a, C>,
     check: F,
 }
 
 impl WaitList {
     pub(crate) const fn new() -> Self {
-        WaitList(cell::Cell::new(Waiters::NOBODY))
+        WaitList(Here::new(Waiters::NOBODY))
     }
 }
 
-impl<C: Cell> WaitList<C> {
+impl<C: Place> WaitList<C> {
+    /// For this file only: what is done here with the waiters is done by their own methods, and those call nobody.
     #[inline(always)]
     fn with<R>(&self, work: impl FnOnce(&mut Waiters) -> R) -> R {
-        self.0.with(work)
+        // SAFETY: every `work` of this file calls methods of `Waiters` and of `Key` and nothing else. They compare wakers,
+        // and hand those out that are to be called or dropped, but run none of their code.
+        unsafe { self.0.with(work) }
     }
 
     /// Waits until it is woken. It stands in the list from when it is first polled; dropping it leaves no trace.
@@ -147,8 +155,14 @@ impl<C: Cell> WaitList<C> {
     }
 
     /// Gives the seat up. If it was this one's turn, it is the next one's; `true` if there is nobody to have it.
+    #[inline]
     pub(crate) fn leave(&self, seat: &mut Seat) -> bool {
-        let Some(key) = seat.0.take() else { return false };
+        // Most were never pending, or have had their turn.
+        seat.0.take().is_some_and(|key| self.hand_on(key))
+    }
+
+    #[inline(never)]
+    fn hand_on(&self, key: Key) -> bool {
         let left = self.with(|waiters| waiters.leave(key));
         left.was_chosen && left.note == Turn(true) && !self.wake_one()
     }
@@ -183,7 +197,7 @@ impl<C: Cell> WaitList<C> {
     }
 }
 
-impl<R, F: FnMut() -> Option<R>, C: Cell> Future for Until<'_, F, C> {
+impl<R, F: FnMut() -> Option<R>, C: Place> Future for Until<'_, F, C> {
     type Output = R;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
@@ -202,10 +216,10 @@ impl<R, F: FnMut() -> Option<R>, C: Cell> Future for Until<'_, F, C> {
 }
 
 /// Nothing in it is pinned: the check is called, not polled.
-impl<F, C: Cell> Unpin for Until<'_, F, C> {}
+impl<F, C: Place> Unpin for Until<'_, F, C> {}
 
 /// Waiting in steps, for who has something to do in between.
-impl<C: Cell> Wait<'_, C> {
+impl<C: Place> Wait<'_, C> {
     /// Stands in the list from now on.
     pub(crate) fn enter(&mut self) {
         self.list.key(&mut self.seat);
@@ -222,7 +236,7 @@ impl<C: Cell> Wait<'_, C> {
     }
 }
 
-impl<C: Cell> Future for Wait<'_, C> {
+impl<C: Place> Future for Wait<'_, C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -231,7 +245,8 @@ impl<C: Cell> Future for Wait<'_, C> {
     }
 }
 
-impl<C: Cell> Drop for Wait<'_, C> {
+impl<C: Place> Drop for Wait<'_, C> {
+    #[inline]
     fn drop(&mut self) {
         self.list.leave(&mut self.seat);
     }

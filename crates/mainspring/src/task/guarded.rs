@@ -38,15 +38,17 @@ impl<T: 'static> Sink for Rc<State<T>> {
     }
 }
 
+/// Laid out as it is written: what every step looks at is before what may be large, next to the task's own words.
+#[repr(C)]
 pub(super) struct Guarded<F: Future, S: Sink<Output = F::Output>> {
+    sink: S,
     /// Pinned with this struct: never moved out, only dropped in place. `None` when it is done.
     future: Option<F>,
-    sink: S,
 }
 
 impl<F: Future, S: Sink<Output = F::Output>> Guarded<F, S> {
     pub(super) fn new(future: F, sink: S) -> Self {
-        Guarded { future: Some(future), sink }
+        Guarded { sink, future: Some(future) }
     }
 
     fn parts(self: Pin<&mut Self>) -> (Pin<&mut Option<F>>, &S) {
@@ -87,6 +89,8 @@ impl<F: Future, S: Sink<Output = F::Output>> Guarded<F, S> {
 impl<F: Future, S: Sink<Output = F::Output>> Future for Guarded<F, S> {
     type Output = ();
 
+    // Into the task's step: see `StreamWriter::go_on_writing`.
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let (future, sink) = self.as_mut().parts();
         let task = sink.state();

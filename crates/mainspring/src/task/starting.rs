@@ -226,7 +226,12 @@ where
     core.live_futures.set(core.live_futures.get() + 1);
     let guarded = Guarded::new(future, sink);
     let home = Home { inbox: Arc::clone(core.inbox()), lane };
-    let (step, canceller) = async_task::Builder::new().metadata(home).spawn_local(|_| guarded, wake_step);
+    let builder = async_task::Builder::new().metadata(home);
+    // SAFETY: the future stays on this thread. Whoever wakes the task, its step goes by `wake_step`: on this thread among
+    // what is ready, from any other into the inbox, which is emptied on this thread alone; and what the inbox of a closed
+    // loop refuses is leaked there, neither run nor dropped. The future and `wake_step` are `'static`, and `wake_step` is a
+    // plain function, to be called from anywhere. (`spawn_local` would look at every step whether it is so.)
+    let (step, canceller) = unsafe { builder.spawn_unchecked(|_| guarded, wake_step) };
     let place = core.keep_task(Rc::clone(&state) as _);
     state.meta.started(place, canceller);
     core.engine.call_soon_in(lane, Call::Task(step));

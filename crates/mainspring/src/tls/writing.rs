@@ -2,7 +2,7 @@
 
 use super::machine::State;
 use super::{Lower, Session, Tls};
-use crate::transport::{Cx, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteRefused};
+use crate::transport::{Cx, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write};
 
 /// So much of what a protocol writes while it takes data is kept until it returns, to leave in one piece.
 const DEFER_LIMIT: usize = 64 * 1024;
@@ -19,13 +19,7 @@ where
         match self.state.get() {
             State::Handshaking | State::Wrapped => {}
             State::Unwrapped | State::Flushing | State::ShuttingDown => {
-                let writes = self.lost_writes.get();
-                self.lost_writes.set(writes.saturating_add(1));
-                return if writes >= WARN_AFTER_LOST_WRITES {
-                    cx.host().warn_write_after_loss(cx.this)
-                } else {
-                    Ok(())
-                };
+                return count_lost_write(cx, &self.lost_writes);
             }
         }
         for chunk in chunks {

@@ -22,7 +22,7 @@ mod asked;
 use super::burst::Burst;
 use super::datagram_queue::{DatagramQueue, Queued};
 use super::endpoint::Endpoint;
-use super::{Cx, FlowControl, Notice, TransportHost, WARN_AFTER_LOST_WRITES, WaterMarks, is_to_be_repeated};
+use super::{Cx, FlowControl, Notice, TransportHost, WaterMarks, count_lost_write, is_to_be_repeated};
 use crate::engine::Readiness;
 use crate::poller::{Interest, Key, PeerAddress};
 use std::cell::{Cell, RefCell};
@@ -278,13 +278,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         keep: impl FnOnce() -> H::Chunk,
     ) -> Result<(), H::Error> {
         if self.endpoint.is_lost() && (self.drops_when_lost || self.is_finished()) {
-            let writes = self.lost_writes.get();
-            self.lost_writes.set(writes.saturating_add(1));
-            return if writes >= WARN_AFTER_LOST_WRITES {
-                cx.host().warn_write_after_loss(cx.this)
-            } else {
-                Ok(())
-            };
+            return count_lost_write(cx, &self.lost_writes);
         }
         if self.queue.borrow().is_empty() {
             match self.send(cx, data, &destination) {

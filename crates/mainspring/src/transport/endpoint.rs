@@ -10,18 +10,19 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-/// See the module's text.
+/// See the module's text. Laid out as it is written: what every event touches is together.
+#[repr(C)]
 pub(super) struct Endpoint<H: TransportHost> {
-    /// Before the channel, which it is dropped before: a number that is free has no owner.
-    registration: Registration,
-    channel: RefCell<Option<H::Channel>>,
-    fd: RawFd,
-    /// Boxed, because most connections never have one.
-    failure: Cell<Option<Box<H::Error>>>,
     /// Set by `close`, `abort` or a failure: nothing is delivered any more.
     closing: Cell<bool>,
     /// Set when `connection_lost` is scheduled: nothing is sent any more.
     lost: Cell<bool>,
+    fd: RawFd,
+    /// Before the channel, which it is dropped before: a number that is free has no owner.
+    registration: Registration,
+    channel: RefCell<Option<H::Channel>>,
+    /// Boxed, because most connections never have one.
+    failure: Cell<Option<Box<H::Error>>>,
 }
 
 impl<H: TransportHost> Endpoint<H> {

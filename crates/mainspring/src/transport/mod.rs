@@ -210,6 +210,7 @@ pub use write_pipe::WritePipe;
 pub use write_queue::WriteQueue;
 
 use crate::engine::{Engine, Host};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -307,7 +308,16 @@ pub enum WriteRefused {
 }
 
 /// From so many writes on a lost connection on, each one is worth a warning (asyncio's number).
-pub(crate) const WARN_AFTER_LOST_WRITES: u32 = 5;
+const WARN_AFTER_LOST_WRITES: u32 = 5;
+
+/// Counts a write on a connection that is gone, after `writes` of them; the host is told of one that is worth it.
+#[cold]
+#[inline(never)]
+pub(crate) fn count_lost_write<H: TransportHost>(cx: Cx<'_, H>, writes: &Cell<u32>) -> Result<(), H::Error> {
+    let before = writes.get();
+    writes.set(before.saturating_add(1));
+    if before >= WARN_AFTER_LOST_WRITES { cx.host().warn_write_after_loss(cx.this) } else { Ok(()) }
+}
 
 /// The engine and the transport's own handle, for one call.
 pub struct Cx<'a, H: Host> {
@@ -338,6 +348,20 @@ fn is_to_be_repeated(error: &io::Error) -> bool {
 }
 
 /// What a protocol has done about bytes that have arrived, before its turn ([`Upper::receive_early`]).
+///
+/// ```
+/// use mainspring::transport::Early;
+/// use std::io;
+///
+/// /// Takes what somebody waits for, and leaves the rest for its turn.
+/// fn early(is_awaited: bool, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
+///     if is_awaited { Early::Received(receive(&mut [0; 100])) } else { Early::No }
+/// }
+///
+/// let receive = |room: &mut [u8]| Ok(room.len().min(5));
+/// assert!(matches!(early(true, receive), Early::Received(Ok(5))));
+/// assert!(matches!(early(false, receive), Early::No));
+/// ```
 #[derive(Debug)]
 pub enum Early {
     /// Nothing.

@@ -22,8 +22,12 @@ pub(super) enum Written {
 pub(super) struct Outbox<C>(RefCell<Option<Box<WriteQueue<C>>>>);
 
 /// How many bytes that is in all.
+#[inline]
 pub(super) fn length_of(pieces: &[IoSlice<'_>]) -> usize {
-    pieces.iter().map(|piece| piece.len()).sum()
+    match pieces {
+        [piece] => piece.len(),
+        _ => pieces.iter().map(|piece| piece.len()).sum(),
+    }
 }
 
 impl<C> Default for Outbox<C> {
@@ -42,35 +46,22 @@ impl<C: AsRef<[u8]>> Outbox<C> {
         self.0.borrow().as_ref().is_none_or(|queue| queue.is_empty())
     }
 
-    /// Sends `pieces` with `send` if nothing waits, and queues the rest, of which `keep` gives the chunks.
-    pub fn write(
-        &self,
-        pieces: &[IoSlice<'_>],
-        keep: impl FnMut(usize) -> Option<C>,
-        send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
-    ) -> io::Result<Written> {
-        let was_empty = self.is_empty();
-        let mut sent = 0;
-        if was_empty {
-            match send(pieces) {
-                Ok(count) if count == length_of(pieces) => return Ok(Written::All),
-                Ok(count) => sent = count,
-                Err(error) if is_to_be_repeated(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.queue(pieces, sent, keep);
-        Ok(match (self.is_empty(), was_empty) {
-            (true, _) => Written::All,
-            (false, true) => Written::Begun,
-            (false, false) => Written::Behind,
-        })
-    }
-
-    /// Queues what is left of `pieces` when so many bytes of them are sent.
+    /// Keeps what is left of `pieces` when `sent` came of sending them, which is tried when nothing waits. `keep` gives the
+    /// chunks.
     #[cold]
     #[inline(never)]
-    fn queue(&self, pieces: &[IoSlice<'_>], mut sent: usize, mut keep: impl FnMut(usize) -> Option<C>) {
+    pub fn keep_rest(
+        &self,
+        pieces: &[IoSlice<'_>],
+        sent: Option<io::Result<usize>>,
+        mut keep: impl FnMut(usize) -> Option<C>,
+    ) -> io::Result<Written> {
+        let was_empty = sent.is_some();
+        let mut sent = match sent {
+            Some(Err(error)) if !is_to_be_repeated(&error) => return Err(error),
+            Some(Ok(count)) => count,
+            Some(Err(_)) | None => 0,
+        };
         for (index, piece) in pieces.iter().enumerate() {
             let skip = sent.min(piece.len());
             sent -= skip;
@@ -79,6 +70,11 @@ impl<C: AsRef<[u8]>> Outbox<C> {
                 self.0.borrow_mut().get_or_insert_default().push(chunk, skip);
             }
         }
+        Ok(match (self.is_empty(), was_empty) {
+            (true, _) => Written::All,
+            (false, true) => Written::Begun,
+            (false, false) => Written::Behind,
+        })
     }
 
     /// Sends with `send` what one call takes of the queue; `false` if the kernel took nothing.

@@ -20,9 +20,9 @@ mod sending;
 
 use super::endpoint::Endpoint;
 use super::gathering::Gathering;
-use super::outbox::{Outbox, Written};
+use super::outbox::{Outbox, Written, length_of};
 use super::{
-    Cx, Early, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks, WriteRefused,
+    Cx, Early, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write,
     is_to_be_repeated,
 };
 use crate::engine::Readiness;
@@ -44,16 +44,18 @@ use std::os::fd::{BorrowedFd, RawFd};
 #[doc = include_str!("../doc/transport_face.txt")]
 #[doc = include_str!("../doc/stream_uses.txt")]
 /// ```
+// Laid out as it is written: what every event touches is together.
+#[repr(C)]
 pub struct Stream<H: TransportHost, U> {
-    upper: U,
-    end: Endpoint<H>,
     outbox: Outbox<H::Chunk>,
-    flow: FlowControl,
     gathering: Gathering,
-    lost_writes: Cell<u32>,
     eof_written: Cell<bool>,
     reserved: Cell<bool>,
     reading_paused: Cell<bool>,
+    lost_writes: Cell<u32>,
+    end: Endpoint<H>,
+    upper: U,
+    flow: FlowControl,
 }
 
 impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
@@ -260,24 +262,31 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     /// Sends several pieces as one write; `keep` gives the chunk of one of them.
+    #[inline(always)]
     pub fn write_vectored(
         &self,
         cx: Cx<'_, H>,
         pieces: &[IoSlice<'_>],
         keep: impl FnMut(usize) -> Option<H::Chunk>,
     ) -> Result<(), H::Error> {
-        if pieces.iter().all(|piece| piece.is_empty()) {
+        let length = length_of(pieces);
+        if length == 0 {
             return Ok(());
         }
         if self.end.is_lost() {
-            let writes = self.lost_writes.get();
-            if writes >= WARN_AFTER_LOST_WRITES {
-                cx.host().warn_write_after_loss(cx.this)?;
-            }
-            self.lost_writes.set(writes.saturating_add(1));
+            return count_lost_write(cx, &self.lost_writes);
+        }
+        let sent = if self.outbox.is_empty() { Some(self.send_or_gather(cx, pieces, length)) } else { None };
+        if matches!(sent, Some(Ok(count)) if count == length) {
             return Ok(());
         }
-        match self.outbox.write(pieces, keep, |pieces| self.send_or_gather(cx, pieces)) {
+        self.not_all_is_sent(cx, self.outbox.keep_rest(pieces, sent, keep))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_all_is_sent(&self, cx: Cx<'_, H>, written: io::Result<Written>) -> Result<(), H::Error> {
+        match written {
             Ok(Written::All) => return Ok(()),
             Ok(Written::Begun) => self.want_outbound(cx, true)?,
             Ok(Written::Behind) => {}

@@ -7,7 +7,7 @@
 use super::endpoint::Endpoint;
 use super::outbox::{Outbox, Written};
 use super::pipe::PipeKind;
-use super::{Cx, FlowControl, Notice, TransportHost, Upper, WARN_AFTER_LOST_WRITES, WaterMarks};
+use super::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, count_lost_write};
 use crate::engine::Readiness;
 use crate::poller::Interest;
 use std::cell::Cell;
@@ -208,20 +208,15 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
             return Ok(());
         }
         if self.end.is_closing() || self.lost_writes.get() > 0 {
-            let writes = self.lost_writes.get();
-            if writes >= WARN_AFTER_LOST_WRITES {
-                cx.host().warn_write_after_loss(cx.this)?;
-            }
-            self.lost_writes.set(writes.saturating_add(1));
-            return Ok(());
+            return count_lost_write(cx, &self.lost_writes);
         }
         let mut keep = Some(keep);
-        let written = self.outbox.write(
-            &[IoSlice::new(data)],
-            |_| keep.take().map(|keep| keep()),
-            |pieces| self.send(cx, pieces),
-        );
-        match written {
+        let pieces = [IoSlice::new(data)];
+        let sent = if self.outbox.is_empty() { Some(self.send(cx, &pieces)) } else { None };
+        if matches!(sent, Some(Ok(count)) if count == data.len()) {
+            return Ok(());
+        }
+        match self.outbox.keep_rest(&pieces, sent, |_| keep.take().map(|keep| keep())) {
             Ok(Written::All) => return Ok(()),
             Ok(Written::Begun) => self.want(cx, Interest::WRITE, true)?,
             Ok(Written::Behind) => {}

@@ -9,7 +9,7 @@ use mainspring::poller::{Backend, Interest, Key, PeerAddress, Poller, open_epoll
 use mainspring::testing::{FaultPlan, Op, VirtualClock};
 use mainspring::{Builder, spawn, yield_now};
 use std::cell::RefCell;
-use std::io::{self, ErrorKind, IoSlice, Read};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -391,6 +391,36 @@ fn a_waker_that_panics_is_reported_and_loses_nothing() {
                 drop(read);
                 assert_eq!(stage.run(near.read_exactly(3)).unwrap(), b"abc");
             }
+            stage.assert_idle();
+        }
+    });
+}
+
+#[test]
+fn a_waker_that_panics_keeps_none_of_the_same_wait_from_being_called() {
+    guarded(|| {
+        for (on, place) in On::ALL.into_iter().flat_map(|on| (0..3).map(move |place| (on, place))) {
+            let stage = Stage::new(on, format!("the waker at place {place} panics, on {on:?}"));
+            let pairs = [(); 3].map(|()| pair(&stage)).map(|(near, far)| (near, far.into_std().unwrap()));
+            let calls = Arc::new(Calls::default());
+            let mut buffers = [[0; 8]; 3];
+            let mut reads: Vec<_> =
+                pairs.iter().zip(&mut buffers).map(|((near, _), room)| Box::pin(near.read(room))).collect();
+            for (index, read) in reads.iter_mut().enumerate() {
+                let waker =
+                    if index == place { Waker::from(Arc::new(Panics)) } else { Arc::clone(&calls).into() };
+                assert!(read.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            }
+            for mut far in pairs.iter().map(|(_, far)| far) {
+                far.write_all(b"abc").unwrap();
+            }
+            stage.passes(1);
+            assert_eq!(calls.take(), 2);
+            stage.assert_reports(&["A waker panicked: panic: deliberate"]);
+            for read in reads {
+                assert!(matches!(calls.finish(read), Poll::Ready(Ok(3))));
+            }
+            drop(pairs);
             stage.assert_idle();
         }
     });

@@ -27,13 +27,9 @@ pub(crate) const LIMIT: usize = 64 * 1024;
 /// From here on it is worth more to spare a copy than to receive early.
 const MUCH: usize = 16 * 1024;
 
-/// See the module's text.
+/// See the module's text. Laid out as it is written: what every event touches is together.
+#[repr(C)]
 pub(crate) struct Buffered {
-    /// What waits to be read. Not here while it is worked on, for which nothing foreign runs.
-    kept: Cell<Option<Box<Received>>>,
-    /// How many bytes were read before those that wait.
-    position: Cell<u64>,
-    pub(super) limit: Cell<usize>,
     arrival: Cell<Arrival>,
     /// Whether what arrived last was [`MUCH`].
     is_much_at_once: Cell<bool>,
@@ -41,8 +37,13 @@ pub(crate) struct Buffered {
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
     is_lost: Cell<bool>,
-    error: OnceCell<io::Error>,
+    /// What waits to be read. Not here while it is worked on, for which nothing foreign runs.
+    kept: Cell<Option<Box<Received>>>,
     pub(super) readers: WaitList,
+    /// How many bytes were read before those that wait.
+    position: Cell<u64>,
+    pub(super) limit: Cell<usize>,
+    error: OnceCell<io::Error>,
     /// Those who wait to write on, and for the connection's end.
     pub(super) writers: WaitList,
 }
@@ -152,7 +153,7 @@ impl Buffered {
     }
 
     /// Reads what is kept, as much as there is and fits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
         let Some(mut kept) = self.kept.take() else { return 0 };
         if let Some(count) = kept.read_morsel(buffer) {
@@ -204,7 +205,7 @@ impl Buffered {
             return Some(self.error().map_or(Ok(()), Err));
         }
         // A transport that is just being lost will tell why: until then its end is not the stream's.
-        match transport.look_alive(|below| below.is_closing() && !below.is_lost()) {
+        match transport.is_over() {
             Some(is_over) => is_over.then_some(Ok(())),
             None => Some(Err(Error::Closed.into())),
         }

@@ -149,6 +149,7 @@ impl StreamReader {
     }
 
     /// What [`StreamReader::read`] gives without waiting; `None` if it has to.
+    #[inline(never)]
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         if buffer.is_empty() {
             return Some(Ok(0));
@@ -168,6 +169,7 @@ impl StreamReader {
     }
 
     /// Reads what was received before.
+    #[inline]
     fn read_kept(&self, buffer: &mut [u8]) -> usize {
         match self.lent.take() {
             None => self.ends.buffered.read(self.ends.transport(), buffer),

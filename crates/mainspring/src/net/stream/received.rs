@@ -39,6 +39,7 @@ pub(crate) fn forget_spares() {
 
 impl Received {
     /// An empty one.
+    #[inline]
     pub(super) fn spare() -> Box<Self> {
         // A thread that is ending has none.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
@@ -48,6 +49,7 @@ impl Received {
     }
 
     /// Keeps it, which is empty, for the next who needs one, or drops it.
+    #[inline]
     pub(super) fn give_back(self: Box<Self>) {
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();

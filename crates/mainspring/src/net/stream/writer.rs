@@ -144,41 +144,49 @@ impl StreamWriter {
     /// Cancel safety: not. Cancelled in between, some of it is written.
     pub fn write_all(&self, data: &[u8]) -> impl Future<Output = io::Result<()>> {
         let (mut rest, mut is_draining) = (data, false);
-        self.ends.buffered.writers.until(move || self.go_on_writing(&mut rest, &mut is_draining).transpose())
+        self.ends.buffered.writers.until(move || self.go_on_writing(&mut rest, &mut is_draining))
     }
 
     /// Writes piece by piece, each when the one before is sent or queued and the queue short; `None` when it has to wait
     /// for that.
-    fn go_on_writing(&self, rest: &mut &[u8], is_draining: &mut bool) -> io::Result<Option<()>> {
+    // Into who awaits it: a profile shows that to return from a call costs most right behind a system call, so the fewer lead
+    // to it the better.
+    #[inline(always)]
+    fn go_on_writing(&self, rest: &mut &[u8], is_draining: &mut bool) -> Option<io::Result<()>> {
         loop {
-            if *is_draining {
-                match self.try_drain() {
-                    Some(drained) => drained?,
-                    None => return Ok(None),
-                }
+            if *is_draining && let Err(error) = self.try_drain()? {
+                return Some(Err(error));
             }
             if rest.is_empty() {
-                return Ok(Some(()));
+                return Some(Ok(()));
             }
             let (piece, later) = rest.split_at(rest.len().min(PIECE));
-            let is_through = self.offer(&[IoSlice::new(piece)])?;
-            (*rest, *is_draining) = (later, !is_through);
+            match self.offer(&[IoSlice::new(piece)]) {
+                Ok(is_through) => (*rest, *is_draining) = (later, !is_through),
+                Err(error) => return Some(Err(error)),
+            }
         }
     }
 
     /// Writes, if the connection takes it. Whether that need not be waited for: `false` if it is to be found out.
-    #[inline(never)]
+    #[inline]
     pub(super) fn offer(&self, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
         let buffered = &self.ends.buffered;
-        let transport = self.ends.transport();
-        match transport.with(|below, cx| below.offer(cx, pieces)) {
-            Some(Offered::Refused(refusal)) => Err(refused(refusal).into()),
-            Some(Offered::TooLate) => Err(self.lost()),
-            Some(_) if buffered.is_lost() => Err(self.lost()),
-            Some(Offered::Taken) => Ok(!buffered.is_writing_paused()),
-            Some(Offered::Lost) => Ok(false),
-            None if transport.is_loop_closed() => Err(Error::Closed.into()),
-            None => Ok(false),
+        let offered = self.ends.transport().offer(pieces);
+        if matches!(offered, Offered::Taken) && !buffered.is_lost() {
+            return Ok(!buffered.is_writing_paused());
+        }
+        self.not_taken(offered)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_taken(&self, offered: Offered) -> io::Result<bool> {
+        match offered {
+            Offered::Lost if !self.ends.buffered.is_lost() => Ok(false),
+            Offered::Taken | Offered::Lost | Offered::TooLate => Err(self.lost()),
+            Offered::LoopClosed => Err(Error::Closed.into()),
+            Offered::Refused(refusal) => Err(refused(refusal).into()),
         }
     }
 

@@ -106,8 +106,7 @@ impl Below for TlsConnection {
         if data.is_empty() { Ok(()) } else { self.machine.write(cx, [data.to_vec()]) }
     }
 
-    fn write_vectored(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
-        self.check_write().map_err(refused)?;
+    fn write_checked(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
         // One chunk, so that small pieces share a record.
         let mut chunk = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum());
         pieces.iter().for_each(|piece| chunk.extend_from_slice(piece));

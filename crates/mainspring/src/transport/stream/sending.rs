@@ -1,7 +1,6 @@
 //! How a connection sends, and how several writes come to share a packet: see `gathering.rs`.
 
 use super::Stream;
-use crate::transport::outbox::length_of;
 use crate::transport::{Cx, TransportHost, Upper};
 use std::io::{self, IoSlice};
 
@@ -12,12 +11,22 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.end.with_fd(|fd| cx.engine.send(fd, self.end.registration().key(), pieces))
     }
 
-    /// Sends a new write: into a packet with what this turn is expected to write after it, if it is.
-    #[inline]
-    pub(super) fn send_or_gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        if !self.gathering.is_more_expected(cx.engine.turn(), length_of(pieces)) {
-            return self.send(cx, pieces);
+    /// Sends a new write, of `length` bytes: into a packet with what this turn is expected to write after it, if it is.
+    #[inline(always)]
+    pub(super) fn send_or_gather(
+        &self,
+        cx: Cx<'_, H>,
+        pieces: &[IoSlice<'_>],
+        length: usize,
+    ) -> io::Result<usize> {
+        if self.gathering.is_more_expected(cx.engine.turn(), length) {
+            return self.gather(cx, pieces);
         }
+        self.send(cx, pieces)
+    }
+
+    #[inline(never)]
+    fn gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         if !self.gathering.set_kept(true) {
             cx.engine.at_end_of_turn(cx.this.clone());
         }
