@@ -10,23 +10,17 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long an echo row is watched, and how long it may get warm before.
-const WATCHED: Duration = Duration::from_millis(400);
-const WARM_UP: Duration = Duration::from_millis(100);
 /// How many connections are idle in the row of the memory.
 const IDLE: usize = 2_000;
 /// A run that was not asked for rounds begins none that would end after this.
 const ENOUGH: Duration = Duration::from_secs(225);
 const ROUNDS: usize = 15;
-/// More would take longer than a server lives.
-const MAX_TURNS: usize = 300;
 
 #[derive(Default)]
 pub struct Options {
     rounds: Option<usize>,
     only: Option<String>,
     beside: Option<Runtime>,
-    turns: Option<usize>,
 }
 
 impl From<&[&str]> for Options {
@@ -36,18 +30,11 @@ impl From<&[&str]> for Options {
         while let Some(argument) = arguments.next() {
             match (*argument, arguments.next()) {
                 ("--rounds", Some(rounds)) => options.rounds = rounds.parse().ok(),
-                ("--turns", Some(turns))
-                    if turns.parse::<usize>().is_ok_and(|turns| (1..=MAX_TURNS).contains(&turns)) =>
-                {
-                    options.turns = turns.parse().ok();
-                }
                 ("--only", Some(only)) => options.only = Some((*only).to_owned()),
                 ("--beside", Some(name)) if Runtime::named(name).is_some() => {
                     options.beside = Runtime::named(name);
                 }
-                _ => process::fail(
-                    "usage: [--rounds N] [--only PART-OF-A-ROW'S-NAME] [--beside RUNTIME] [--turns N, of 300]",
-                ),
+                _ => process::fail("usage: [--rounds N] [--only PART-OF-A-ROW'S-NAME] [--beside RUNTIME]"),
             }
         }
         options
@@ -66,24 +53,19 @@ pub fn run(options: &Options) {
     };
     let rows: Vec<Row> = Row::ALL.into_iter().filter(wanted).collect();
     process::prepare_director();
-    if let Some(turns) = options.turns {
-        return in_turns(&rows, options.beside.unwrap_or(Runtime::Tokio), turns);
-    }
     let mut table = Table::new(&rows);
     let begun = Instant::now();
     let rounds = options.rounds.unwrap_or(ROUNDS);
     for round in 0..rounds {
         for &row in &rows {
-            for turn in 0..Runtime::ALL.len() {
-                let runtime = Runtime::ALL[(turn + round) % Runtime::ALL.len()];
-                if !is_measured(runtime) {
-                    continue;
+            let mut runtimes = Runtime::ALL;
+            runtimes.rotate_left(round % Runtime::ALL.len());
+            let runtimes: Vec<_> = runtimes.into_iter().filter(|&runtime| is_measured(runtime)).collect();
+            match figures(&runtimes, row) {
+                Ok(figures) => {
+                    figures.into_iter().for_each(|(runtime, figure)| table.add(row, runtime, figure))
                 }
-                match figure(runtime, row) {
-                    Ok(Some(figure)) => table.add(row, runtime, figure),
-                    Ok(None) => {}
-                    Err(error) => process::fail(&format!("{} on {}: {error}", row.title(), runtime.name())),
-                }
+                Err(error) => process::fail(&format!("{}: {error}", row.title())),
             }
         }
         eprint!("\rround {} of {rounds}, {} s ", round + 1, begun.elapsed().as_secs());
@@ -96,22 +78,6 @@ pub fn run(options: &Options) {
     print!("{table}");
 }
 
-/// Measures the echo rows by [`turns`] instead.
-fn in_turns(rows: &[Row], beside: Runtime, count: usize) {
-    let connections = rows.iter().filter_map(|row| match row {
-        Row::Echo(connections) => Some(*connections),
-        _ => None,
-    });
-    for connections in connections {
-        // On a thread of its own for the sake of its processor.
-        let client = move || turns::run([Runtime::Mainspring, beside], connections, count);
-        let outcome = thread::spawn(client).join();
-        if !matches!(outcome, Ok(Ok(()))) {
-            process::fail(&format!("{connections} connections in turns: {outcome:?}"));
-        }
-    }
-}
-
 /// What one process measured, or what was measured of it.
 pub struct Figure {
     pub value: f64,
@@ -119,23 +85,27 @@ pub struct Figure {
     pub cpu: Option<f64>,
 }
 
-/// `None` if the runtime has nothing of the kind.
-fn figure(runtime: Runtime, row: Row) -> io::Result<Option<Figure>> {
-    // The client has a thread of its own for the sake of its processor, which the servers must not inherit.
-    let beside = |measure: &(dyn Fn(&Server) -> io::Result<Figure> + Sync)| {
-        let server = Server::start(runtime)?;
-        let client = || {
-            process::pin(1);
-            measure(&server).map(Some)
-        };
-        let panicked = |_| Err(io::Error::other("the client panicked"));
-        thread::scope(|scope| scope.spawn(client).join()).unwrap_or_else(panicked)
-    };
-    match row {
-        Row::Echo(connections) => beside(&|server| echo(server, connections)),
-        Row::Memory => beside(&memory),
-        row => measured(runtime, row),
+/// One for each runtime, but for those that have nothing of the kind.
+fn figures(runtimes: &[Runtime], row: Row) -> io::Result<Vec<(Runtime, Figure)>> {
+    if let Row::Echo(connections) = row {
+        return turns::round(runtimes, connections);
     }
+    let mut figures = Vec::new();
+    for &runtime in runtimes {
+        let figure = if row == Row::Memory { Some(memory(runtime)?) } else { measured(runtime, row)? };
+        figures.extend(figure.map(|figure| (runtime, figure)));
+    }
+    Ok(figures)
+}
+
+/// Runs what a client does on its own processor: on a thread of its own, for those who are started later must not inherit it.
+pub fn as_client<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let client = || {
+        process::pin(1);
+        work()
+    };
+    let panicked = |_| Err(io::Error::other("the client panicked"));
+    thread::scope(|scope| scope.spawn(client).join()).unwrap_or_else(panicked)
 }
 
 fn measured(runtime: Runtime, row: Row) -> io::Result<Option<Figure>> {
@@ -149,26 +119,17 @@ fn measured(runtime: Runtime, row: Row) -> io::Result<Option<Figure>> {
     }
 }
 
-fn echo(server: &Server, connections: usize) -> io::Result<Figure> {
-    let mut load = Load::new()?;
-    load.connect(server.port, connections)?;
-    load.start()?;
-    load.run(WARM_UP)?;
-    let cpu = server.cpu_time();
-    let echoed = load.run(WATCHED)?;
-    let cpu = server.cpu_time() - cpu;
-    let value = echoed.count as f64 / echoed.time.as_secs_f64();
-    Ok(Figure { value, cpu: Some(cpu.as_nanos() as f64 / echoed.count as f64) })
-}
-
-fn memory(server: &Server) -> io::Result<Figure> {
-    let mut load = Load::new()?;
-    // The first ones bring in what is there once.
-    load.connect(server.port, 8)?;
-    let before = server.memory();
-    load.connect(server.port, IDLE)?;
-    let value = server.memory().saturating_sub(before) as f64 / IDLE as f64;
-    Ok(Figure { value, cpu: None })
+fn memory(runtime: Runtime) -> io::Result<Figure> {
+    let server = Server::start(runtime)?;
+    as_client(|| {
+        let mut load = Load::new()?;
+        // The first ones bring in what is there once.
+        load.connect(server.port, 8)?;
+        let before = server.memory();
+        load.connect(server.port, IDLE)?;
+        let value = server.memory().saturating_sub(before) as f64 / IDLE as f64;
+        Ok(Figure { value, cpu: None })
+    })
 }
 
 fn myself(arguments: &[&str]) -> io::Result<Command> {

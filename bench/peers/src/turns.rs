@@ -1,17 +1,20 @@
-//! Two echo servers at once, in short turns: for rows where the machine's own changes are larger than the difference.
+//! A round of an echo row: the servers of all runtimes at once, in short turns.
 //!
-//! Both servers are up, with all their connections, and the client serves now one, now the other. What changes within
-//! seconds meets both alike. What they take from each other is the caches: each finds them filled by the other.
+//! All are up, with all their connections, and the client serves now one, now the other. So what changes on the machine within
+//! seconds meets all of them alike; measured one after the other, that is more than what is between them. What they take
+//! from each other is the caches: each finds them filled by the one before, and has some time to get warm.
 
-use crate::director::Server;
+use crate::director::{Figure, Server, as_client};
 use crate::load::Load;
-use crate::process;
 use crate::rows::Runtime;
 use crate::table::median;
 use std::io;
 use std::thread;
 use std::time::Duration;
 
+/// How many turns each has in a round.
+const TURNS: usize = 6;
+const _: () = assert!(TURNS % 2 == 0, "all are where they were");
 /// A turn, and how long its server may get warm before.
 const TURN: Duration = Duration::from_millis(60);
 const WARM_UP: Duration = Duration::from_millis(15);
@@ -19,16 +22,16 @@ const WARM_UP: Duration = Duration::from_millis(15);
 const REST: Duration = Duration::from_millis(3);
 
 /// What was measured of one of them, turn by turn.
-struct Side {
-    server: Server,
+struct Side<'a> {
+    server: &'a Server,
     load: Load,
     rates: Vec<f64>,
     /// Nanoseconds of the server's processor for one echo.
     cpu: Vec<f64>,
 }
 
-impl Side {
-    fn new(server: Server, connections: usize) -> io::Result<Self> {
+impl<'a> Side<'a> {
+    fn new(server: &'a Server, connections: usize) -> io::Result<Self> {
         let mut load = Load::new()?;
         load.connect(server.port, connections)?;
         load.start()?;
@@ -45,38 +48,24 @@ impl Side {
         thread::sleep(REST);
         Ok(())
     }
+
+    fn figure(&self) -> Figure {
+        Figure { value: median(&self.rates), cpu: Some(median(&self.cpu)) }
+    }
 }
 
-/// Prints what the first of the two makes of so many turns beside the second.
-pub fn run(runtimes: [Runtime; 2], connections: usize, turns: usize) -> io::Result<()> {
-    let [first, second] = runtimes.map(Server::start);
-    let servers = (first?, second?);
-    // Not before they are started: they would inherit it, and share the client's processor.
-    process::pin(1);
-    let (mut first, mut second) = (Side::new(servers.0, connections)?, Side::new(servers.1, connections)?);
-    for turn in 0..turns {
-        // Who begins has no advantage of it.
-        let order = if turn % 2 == 0 { [&mut first, &mut second] } else { [&mut second, &mut first] };
-        for side in order {
-            side.turn()?;
+/// The medians of the turns of each.
+pub fn round(runtimes: &[Runtime], connections: usize) -> io::Result<Vec<(Runtime, Figure)>> {
+    let servers: Vec<_> =
+        runtimes.iter().map(|&runtime| Server::start(runtime)).collect::<io::Result<_>>()?;
+    as_client(|| {
+        let sides = servers.iter().map(|server| Side::new(server, connections));
+        let mut sides: Vec<_> = sides.collect::<io::Result<_>>()?;
+        for _ in 0..TURNS {
+            sides.iter_mut().try_for_each(Side::turn)?;
+            // Nobody comes after the same one every time.
+            sides.reverse();
         }
-    }
-    let [one, other] = runtimes.map(Runtime::name);
-    let ratio = |one: &[f64], other: &[f64]| {
-        median(&one.iter().zip(other).map(|(one, other)| one / other).collect::<Vec<_>>())
-    };
-    println!("{connections} connections, {turns} turns: {one} beside {other}, medians");
-    println!(
-        "echoes/s {:.0} beside {:.0}, ratio {:.3}",
-        median(&first.rates),
-        median(&second.rates),
-        ratio(&first.rates, &second.rates)
-    );
-    println!(
-        "processor's time for an echo, ns {:.0} beside {:.0}, ratio {:.3}",
-        median(&first.cpu),
-        median(&second.cpu),
-        ratio(&first.cpu, &second.cpu)
-    );
-    Ok(())
+        Ok(runtimes.iter().copied().zip(sides.iter().map(Side::figure)).collect())
+    })
 }

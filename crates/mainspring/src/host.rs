@@ -8,6 +8,7 @@ use crate::event_loop::{Core, Debugging, ExceptionContext, Slow};
 use crate::handle::Callback;
 use crate::net::{Below, Offered};
 use crate::panics::catch;
+use crate::prefetch::prefetch_two;
 use crate::ready::Lane;
 use crate::transport::{Cx, Notice, TransportHost};
 use crate::wakeup::Inbox;
@@ -56,6 +57,8 @@ pub(crate) type Canceller = async_task::Task<(), Home>;
 pub(crate) struct Home {
     pub(crate) inbox: Arc<Inbox<Inbound>>,
     pub(crate) lane: Lane,
+    /// How many bytes the task's future takes.
+    pub(crate) length: u32,
 }
 
 /// What other threads send.
@@ -99,6 +102,9 @@ pub(crate) trait Source {
         let _ = (cx, readiness);
         Ok(false)
     }
+
+    /// This is announced soon, and near itself: has what it will look at then brought near as well.
+    fn foresee(&self) {}
 
     /// Something happened on the descriptor.
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
@@ -291,6 +297,16 @@ impl Host for RustHost {
                 self.tell(ExceptionContext::of_failure("Serving a transport failed", failure));
                 false
             }
+        }
+    }
+
+    #[inline]
+    fn foresee(&self, next: Option<&Rc<dyn Source>>, later: Option<&Rc<dyn Source>>) {
+        if let Some(source) = next {
+            source.foresee();
+        }
+        if let Some(source) = later {
+            prefetch_two(Rc::as_ptr(source));
         }
     }
 

@@ -45,7 +45,7 @@ impl<H: Host> Engine<H> {
             return Ok(());
         }
         let parents = (
-            self.poller.replace(Box::new(ClosedPoller)),
+            self.replace_poller(Box::new(ClosedPoller)),
             self.parking.take(),
             self.wake.take(),
             self.signal_pipe.take(),
@@ -66,7 +66,7 @@ impl<H: Host> Engine<H> {
             // One that was closed without a word to the loop is nobody's loss.
             let _ = poller.update(fd, key, Interest::NONE, entry.interest);
         }
-        self.poller.replace(poller);
+        self.replace_poller(poller);
         self.parking.set(Some(Parking { parker, events: Vec::new() }));
         self.inbox.waker().replace(Arc::clone(&wake));
         self.wake.replace(Some(wake));

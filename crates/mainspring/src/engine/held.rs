@@ -99,7 +99,7 @@ impl<H: Host> Engine<H> {
             // What cannot be taken out goes with the back end's own descriptor.
             let _ = self.poller.borrow_mut().update(fd, *key, entry.interest, Interest::NONE);
         }
-        let poller = self.poller.replace(Box::new(ClosedPoller));
+        let poller = self.replace_poller(Box::new(ClosedPoller));
         let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);
         self.inbox.waker().close();
         drop(own);

@@ -72,6 +72,23 @@ pub trait Host: Sized + 'static {
         true
     }
 
+    /// `next` is announced after the one that is being announced, and `later` after that; `later` will be `next` in its turn. A
+    /// face may have the processor bring near what it is going to look at.
+    ///
+    /// Called only if [`Host::ANNOUNCES`], and where so many sources are registered that they are not near by themselves. In
+    /// the midst of the engine's work, so it must not come back to it.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Host;
+    ///
+    /// // This host does nothing of the kind.
+    /// Plain.foresee(Some(&()), None);
+    /// ```
+    fn foresee(&self, next: Option<&Self::Source>, later: Option<&Self::Source>) {
+        let _ = (next, later);
+    }
+
     /// A transport has taken the descriptor that this watched: it is not called any more, and nobody has to remove it.
     fn displaced(&self, watch: Self::Watch) {
         drop(watch);

@@ -88,6 +88,7 @@
 mod backlog;
 mod brink;
 mod claims;
+mod foresight;
 mod fork;
 mod held;
 mod host;
@@ -192,6 +193,8 @@ pub struct Engine<H: Host> {
     timers: RefCell<TimerQueue<H::Call>>,
     table: RefCell<SourceTable<H>>,
     poller: RefCell<Box<dyn Poller>>,
+    /// Whether the back end says so of itself: [`Poller::is_plain`].
+    is_plain: Cell<bool>,
     parking: Cell<Option<Parking>>,
     inbox: Arc<Inbox<H::Inbound>>,
     arrived: Cell<Vec<H::Inbound>>,
@@ -223,6 +226,7 @@ impl<H: Host> Engine<H> {
             lanes: RefCell::new(Lanes::new()),
             timers: RefCell::new(TimerQueue::new()),
             table: RefCell::new(SourceTable::new()),
+            is_plain: Cell::new(poller.is_plain()),
             poller: RefCell::new(poller),
             parking: Cell::new(Some(Parking { parker, events: Vec::new() })),
             inbox: Arc::new(Inbox::new(LoopWaker::new(wake.clone()))),

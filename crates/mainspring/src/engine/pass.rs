@@ -271,7 +271,7 @@ impl<H: Host> Engine<H> {
         let mut share = self.io_share(events.len());
         let mut events = events.drain(..);
         self.announcing(|| {
-            for event in events.by_ref() {
+            while let Some(event) = events.next() {
                 match event.key {
                     // It has ended the wait, which is all it is for: nobody reads it.
                     WAKE_KEY => self.brink.woken(),
@@ -282,6 +282,9 @@ impl<H: Host> Engine<H> {
                     }
                     _ => {
                         self.brink.served();
+                        if H::ANNOUNCES {
+                            self.foresee(events.as_slice());
+                        }
                         self.ready_event(event, &mut share);
                     }
                 }
@@ -379,10 +382,8 @@ impl<H: Host> Engine<H> {
                 }
                 Some(Ready::Call(call)) => self.in_turn(|| self.host.run_call(call))?,
                 Some(Ready::Io(key, readiness)) => {
-                    let source = match self.table.borrow().get(key).map(|entry| &entry.occupant) {
-                        Some(Occupant::Source(source)) => source.clone(),
-                        _ => continue,
-                    };
+                    let source = self.table.borrow().source(key).cloned();
+                    let Some(source) = source else { continue };
                     self.in_turn(|| self.host.io_ready(source, readiness))?;
                 }
             }

@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::{EventLoop, Owner};
 use crate::host::{Call, Home, Inbound, Step};
+use crate::prefetch::prefetch_ends;
 use crate::ready::Lane;
 use crate::wakeup::Inbox;
 use std::cell::RefCell;
@@ -58,12 +59,13 @@ pub(super) fn step_soon_here(step: Step) -> Result<(), Step> {
     // A thread that is ending runs no loop.
     let _ = RUNNING.try_with(|running| {
         let is_here = |step: &mut Step, core: &Core| {
-            let Home { inbox, lane } = step.metadata();
+            let Home { inbox, lane, .. } = step.metadata();
             Arc::ptr_eq(core.inbox(), inbox) && *lane == Lane::Normal && core.check_open().is_ok()
         };
         if let Some(owner) = &*running.borrow()
             && let Some(step) = step.take_if(|step| is_here(step, &owner.core))
         {
+            bring_near(&step);
             owner.core.engine.call_soon(Call::Task(step));
         }
     });
@@ -86,4 +88,13 @@ pub(crate) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
             |living: &RefCell<Vec<Weak<Core>>>| living.borrow().iter().filter_map(Weak::upgrade).find(is_it);
         LIVING.try_with(find).ok().flatten()
     })
+}
+
+/// Has what the step will look at brought near: it is not going to be the next one. What is in front of the task the wake-up has
+/// looked at.
+#[inline(always)]
+fn bring_near(step: &Step) {
+    let home: *const Home = step.metadata();
+    // The future follows, after a word or so.
+    prefetch_ends(home.cast(), size_of::<Home>() + step.metadata().length as usize);
 }

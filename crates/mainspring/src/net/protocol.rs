@@ -6,6 +6,7 @@ use super::transport::Transport;
 use crate::host::{Failure, RustHost};
 use crate::in_place::InPlace;
 use crate::panics::catch;
+use crate::prefetch::prefetch_two;
 use crate::sync::wait_list::WaitList;
 use crate::transport::{Claim, Cx, Early, Upper};
 use std::cell::{Cell, OnceCell};
@@ -161,6 +162,19 @@ impl Above {
     /// The protocol, until the connection is gone.
     pub(super) fn protocol(&self) -> Option<Rc<dyn Protocol>> {
         self.told().map(Told::into_protocol)
+    }
+
+    /// Has the stream brought near which is told of what arrives.
+    #[inline]
+    pub(super) fn foresee(&self) {
+        let stream = |told: &mut Option<Told>| match told {
+            Some(Told::Stream(ends)) => Some(ends.as_ptr()),
+            _ => None,
+        };
+        // SAFETY: a pointer is made, and nothing else.
+        if let Some(stream) = unsafe { self.told.with(stream) } {
+            prefetch_two(stream);
+        }
     }
 
     fn told(&self) -> Option<Told> {

@@ -144,9 +144,17 @@ impl Poller for EpollPoller {
     }
 
     fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
-        let received = socket::recv(fd, buffer);
-        self.unclaimed.claimed(key, buffer.len(), &received);
-        received
+        let outcome = socket::recv(fd, buffer);
+        self.received(key, buffer.len(), &outcome);
+        outcome
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn received(&mut self, key: Key, room: usize, outcome: &io::Result<usize>) {
+        self.unclaimed.claimed(key, room, outcome);
     }
 
     fn send(&mut self, fd: BorrowedFd<'_>, _key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {

@@ -56,7 +56,7 @@
 mod closed;
 pub(crate) mod epoll;
 mod file;
-mod socket;
+pub(crate) mod socket;
 mod sys;
 mod unclaimed;
 
@@ -311,6 +311,45 @@ pub trait Poller {
     /// follow at once, or a [`Poller::push`]; without one the bytes leave when the kernel's patience ends (Linux: after
     /// 200 ms), or with the descriptor.
     fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Whether [`Poller::recv`] and [`Poller::send`] are the plain system calls. Then the loop makes them by itself, and tells
+    /// what came of a receive with [`Poller::received`]. It asks once.
+    ///
+    /// ```
+    /// assert!(mainspring::poller::open_epoll()?.poller.is_plain());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// Somebody who had room for so many bytes has asked the kernel in place of [`Poller::recv`], and this came of it.
+    ///
+    /// ```
+    /// use mainspring::poller::{Backend, Interest, Key, open_epoll};
+    /// use std::io::{Read, Write};
+    /// use std::os::fd::AsFd;
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// let Backend { mut poller, mut parker } = open_epoll()?;
+    /// let (mut here, mut there) = UnixStream::pair()?;
+    /// let key = Key { slot: 0, generation: 1 };
+    /// poller.update(here.as_fd(), key, Interest::NONE, Interest::RECV)?;
+    /// there.write_all(b"hello")?;
+    /// let mut events = Vec::new();
+    /// parker.park(None, &mut events)?;
+    /// poller.collect(&mut events)?;
+    /// assert!(poller.prepare()?, "it is to be announced again");
+    ///
+    /// let mut buffer = [0; 16];
+    /// let outcome = here.read(&mut buffer);
+    /// poller.received(key, buffer.len(), &outcome);
+    /// assert!(!poller.prepare()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    fn received(&mut self, key: Key, room: usize, outcome: &io::Result<usize>) {
+        let _ = (key, room, outcome);
+    }
 
     /// Lets go what [`Poller::send_more`] left with the kernel.
     fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()>;

@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketAddrUnix, SocketFlags,
     acceptfrom_with,
@@ -23,13 +23,20 @@ use super::{PeerAddress, sys};
 const MAX_CHUNKS: usize = 1024;
 
 /// One `recv`.
-pub(super) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    let (received, _) = retry_on_intr(|| rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT))?;
-    Ok(received)
+#[inline(always)]
+pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    // Not `retry_on_intr`, of which the compiler makes a call: see "how deep" in docs/ARCHITECTURE.md.
+    loop {
+        match rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => {}
+            outcome => return Ok(outcome?.0),
+        }
+    }
 }
 
 /// One `send`, or one `sendmsg` when there are several chunks: the plain call is the cheaper one.
-pub(super) fn send(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+#[inline(always)]
+pub(crate) fn send(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
     send_with(fd, chunks, SendFlags::empty())
 }
 
@@ -43,17 +50,29 @@ pub(super) fn push(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_cork(fd, false)?)
 }
 
+#[inline(always)]
 fn send_with(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
     let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let sent = match chunks {
-        [] => 0,
-        [chunk] => retry_on_intr(|| rustix::net::send(fd, chunk, flags))?,
-        _ => {
-            let chunks = &chunks[..chunks.len().min(MAX_CHUNKS)];
-            retry_on_intr(|| rustix::net::sendmsg(fd, chunks, &mut SendAncillaryBuffer::default(), flags))?
-        }
+    match chunks {
+        // As in `recv`.
+        [chunk] => loop {
+            match rustix::net::send(fd, chunk, flags) {
+                Err(Errno::INTR) => {}
+                outcome => return Ok(outcome?),
+            }
+        },
+        _ => send_several(fd, chunks, flags),
+    }
+}
+
+#[inline(never)]
+fn send_several(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+    let chunks = match chunks {
+        [] => return Ok(0),
+        chunks => &chunks[..chunks.len().min(MAX_CHUNKS)],
     };
-    Ok(sent)
+    let send = || rustix::net::sendmsg(fd, chunks, &mut SendAncillaryBuffer::default(), flags);
+    Ok(retry_on_intr(send)?)
 }
 
 /// One `accept4`.

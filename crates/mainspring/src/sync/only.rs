@@ -31,6 +31,16 @@ impl<N> Only<N> {
         Only { standing: Standing::Away, note, waker: None }
     }
 
+    /// Leaves if it was woken, which leaves nothing to hand out. Whether it was.
+    #[inline]
+    pub(super) fn leave_woken(&mut self) -> bool {
+        let is_woken = self.standing == Standing::Woken && self.waker.is_none();
+        if is_woken {
+            self.standing = Standing::Away;
+        }
+        is_woken
+    }
+
     pub(super) fn is_away(&self) -> bool {
         self.standing == Standing::Away
     }

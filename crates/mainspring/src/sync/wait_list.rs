@@ -147,11 +147,19 @@ impl<C: Place> WaitList<C> {
     }
 
     /// Leaves the seat, with what it was woken for.
+    #[inline]
     fn take_turn(&self, seat: &mut Seat) {
-        if let Some(key) = seat.0.take() {
-            let left = self.with(|waiters| waiters.leave(key));
-            drop(left);
+        if let Some(key) = seat.0.take()
+            && let Err(key) = self.with(|waiters| waiters.leave_alone(key))
+        {
+            self.leave_line(key);
         }
+    }
+
+    #[inline(never)]
+    fn leave_line(&self, key: Key) {
+        let left = self.with(|waiters| waiters.leave(key));
+        drop(left);
     }
 
     /// Gives the seat up. If it was this one's turn, it is the next one's; `true` if there is nobody to have it.

@@ -54,6 +54,13 @@ impl Waiters {
         }
     }
 
+    /// Gives the place up if it is of one who is alone and was woken, with nothing to hand out; else the key comes back.
+    #[inline]
+    pub(super) fn leave_alone(&mut self, key: Key) -> Result<(), Key> {
+        let has_left = if let Waiters::One(only) = self { only.leave_woken() } else { false };
+        if has_left { Ok(()) } else { Err(key) }
+    }
+
     #[inline]
     pub(super) fn leave(&mut self, key: Key) -> Left<Turn> {
         match self {

@@ -6,7 +6,7 @@
 use super::{Cx, TransportHost, Upper};
 use crate::engine::Registration;
 use crate::poller::Interest;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
@@ -96,10 +96,14 @@ impl<H: TransportHost> Endpoint<H> {
     /// Lends the descriptor for one system call.
     #[inline]
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        match self.channel.borrow().as_ref() {
-            Some(channel) => use_it(channel.as_fd()),
-            None => Err(io::ErrorKind::NotConnected.into()),
-        }
+        use_it(self.lend()?.as_fd())
+    }
+
+    /// The channel, until what is lent is dropped; for what is called too often for [`Endpoint::with_fd`], which the compiler
+    /// may make a call of.
+    #[inline(always)]
+    pub fn lend(&self) -> io::Result<Ref<'_, H::Channel>> {
+        Ref::filter_map(self.channel.borrow(), Option::as_ref).map_err(|_| io::ErrorKind::NotConnected.into())
     }
 
     /// Adds a direction to what is wanted of the kernel, or takes it out.

@@ -29,7 +29,7 @@ use crate::engine::Readiness;
 use crate::poller::Interest;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 /// A connection: a TCP or Unix stream socket, and the protocol above it ([`Upper`]).
 ///
@@ -476,7 +476,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
     }
 
+    #[inline(always)]
     fn recv(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<usize> {
-        self.end.with_fd(|fd| cx.engine.recv(fd, self.end.registration().key(), buffer))
+        cx.engine.recv(self.end.lend()?.as_fd(), self.end.registration().key(), buffer)
     }
 }

@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use mainspring::poller::{Interest, Readiness};
+use mainspring::poller::{Interest, Key, Readiness};
 use socket2::SockRef;
 
-use crate::support::{KEY, Open, Rig, event, pair};
+use crate::support::{KEY, OTHER_KEY, Open, Rig, event, pair};
 
 fn recv(rig: &mut Rig, from: &impl AsFd) -> io::Result<Vec<u8>> {
     let mut buffer = [0; 64];
@@ -145,4 +145,33 @@ pub fn a_peer_that_does_not_read_makes_sends_short_until_it_reads(open: Open) {
     assert_eq!(drain(&mut theirs), sent);
     assert_eq!(rig.events(), [event(KEY, Readiness::OUTBOUND)]);
     assert!(send(&mut rig, &ours, &[&chunk]).unwrap() > 0);
+}
+
+pub fn a_plain_back_end_takes_a_receive_of_somebody_else_for_its_own(open: Open) {
+    let mut rig = Rig::new(open());
+    if !rig.poller.is_plain() {
+        return;
+    }
+    let (mut ours, mut theirs) = pair();
+    rig.register(&ours, Interest::RECV);
+    theirs.write_all(b"abc").unwrap();
+    let mut receive = |rig: &mut Rig, room: usize| {
+        let outcome = ours.read(&mut vec![0; room]);
+        rig.poller.received(KEY, room, &outcome);
+        outcome.map_err(|error| error.kind())
+    };
+    let inbound = [event(KEY, Readiness::INBOUND)];
+    assert_eq!(rig.events(), inbound);
+    assert_eq!(receive(&mut rig, 1), Ok(1));
+    assert_eq!(rig.events(), inbound, "there is more");
+    assert_eq!(receive(&mut rig, 3), Ok(2));
+    assert_eq!(rig.events_now(), [], "that was all");
+    theirs.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(rig.events(), inbound);
+    assert_eq!(receive(&mut rig, 3), Ok(0));
+    assert_eq!(rig.events_now(), []);
+    // Of somebody who is not registered it need not be told, and may be.
+    rig.poller.received(Key::UNREGISTERED, 3, &Ok(1));
+    rig.poller.received(OTHER_KEY, 3, &Ok(3));
+    assert_eq!(rig.events_now(), []);
 }

@@ -44,6 +44,7 @@ macro_rules! contract {
             several_chunks_arrive_in_order,
             more_chunks_than_the_kernel_takes_at_once_are_sent_in_part,
             sending_nothing_sends_nothing,
+            a_plain_back_end_takes_a_receive_of_somebody_else_for_its_own,
             a_peer_that_does_not_read_makes_sends_short_until_it_reads,
         );
         contract!($open, accepting:

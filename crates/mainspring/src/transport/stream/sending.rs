@@ -3,12 +3,13 @@
 use super::Stream;
 use crate::transport::{Cx, TransportHost, Upper};
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 
 impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.gathering.set_kept(false);
-        self.end.with_fd(|fd| cx.engine.send(fd, self.end.registration().key(), pieces))
+        cx.engine.send(self.end.lend()?.as_fd(), self.end.registration().key(), pieces)
     }
 
     /// Sends a new write, of `length` bytes: into a packet with what this turn is expected to write after it, if it is.

@@ -1,0 +1,138 @@
+//! Foresight: the face is told which sources are announced next, to have them near when they are.
+//!
+//! The events of a wait are known all at once, and served one after the other. While the kernel is busy with one of them, the
+//! memory of the next can be on its way.
+
+use super::{Engine, Host};
+use crate::poller::Event;
+
+/// From so many registrations on, what is known of them is too much for the processor's near caches; with fewer it is not worth
+/// the trouble.
+const CROWD: usize = 256;
+
+impl<H: Host> Engine<H> {
+    /// Tells the face of the events that come after the one that is at hand.
+    #[inline(always)]
+    pub(super) fn foresee(&self, coming: &[Event]) {
+        let table = self.table.borrow();
+        if table.len() >= CROWD {
+            let source = |place: usize| table.source(coming.get(place)?.key);
+            self.host.foresee(source(0), source(1));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::clock::MonotonicClock;
+    use crate::engine::{Direction, Readiness, Registration};
+    use crate::poller::{Interest, open_epoll};
+    use std::cell::RefCell;
+    use std::io;
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::unix::net::UnixStream;
+
+    /// Writes down what it is told: of its sources, which are numbers.
+    #[derive(Default)]
+    struct Notes {
+        foreseen: RefCell<Vec<(Option<usize>, Option<usize>)>>,
+        announced: RefCell<Vec<usize>>,
+    }
+
+    impl Host for Notes {
+        const ANNOUNCES: bool = true;
+
+        type Call = ();
+        type Watch = ();
+        type Source = usize;
+        type Inbound = ();
+        type Error = io::Error;
+
+        fn run_call(&self, (): ()) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn io_ready(&self, _: usize, _: Readiness) -> io::Result<()> {
+            unreachable!("all is done when it is announced")
+        }
+
+        fn turn_ended(&self, _: usize) -> io::Result<()> {
+            unreachable!("nobody asks for it")
+        }
+
+        fn announce(&self, _: &Engine<Self>, source: usize, _: Readiness) -> bool {
+            self.announced.borrow_mut().push(source);
+            true
+        }
+
+        fn foresee(&self, next: Option<&usize>, later: Option<&usize>) {
+            self.foreseen.borrow_mut().push((next.copied(), later.copied()));
+        }
+
+        fn receive(&self, (): ()) {}
+
+        fn blocking(&self, wait: &mut dyn FnMut()) {
+            wait();
+        }
+
+        fn interrupted(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn os_error(&self, error: io::Error) -> io::Error {
+            error
+        }
+    }
+
+    /// An engine with so many sources, of which the first few have something to read.
+    fn engine_with(sources: usize) -> (Engine<Notes>, Vec<impl Sized>) {
+        let engine = Engine::new(Notes::default(), open_epoll().unwrap(), Box::new(MonotonicClock)).unwrap();
+        let register = |number: usize| {
+            let (here, there) = UnixStream::pair().unwrap();
+            let registration = Registration::default();
+            registration.set(&engine, here.as_fd(), &number, Interest::RECV).unwrap();
+            if number < 4 {
+                io::Write::write_all(&mut &there, b"!").unwrap();
+            }
+            (registration, here, there)
+        };
+        let registered = (0..sources).map(register).collect();
+        (engine, registered)
+    }
+
+    #[test]
+    fn in_a_crowd_each_is_foreseen_as_later_and_then_as_next() {
+        let (engine, registered) = engine_with(CROWD);
+        engine.run_once().unwrap();
+        let announced = engine.host().announced.take();
+        assert_eq!(announced.len(), 4);
+        let at = |place: usize| announced.get(place).copied();
+        let expected: Vec<_> = (1..=4).map(|next| (at(next), at(next + 1))).collect();
+        assert_eq!(engine.host().foreseen.take(), expected);
+        drop((engine, registered));
+    }
+
+    #[test]
+    fn a_few_are_near_by_themselves() {
+        let (engine, registered) = engine_with(CROWD - 1);
+        engine.run_once().unwrap();
+        assert_eq!(engine.host().announced.take().len(), 4);
+        assert_eq!(engine.host().foreseen.take(), []);
+        drop((engine, registered));
+    }
+
+    #[test]
+    fn what_is_watched_is_no_source_to_foresee() {
+        let (engine, registered) = engine_with(CROWD);
+        let (here, there) = UnixStream::pair().unwrap();
+        io::Write::write_all(&mut &there, b"!").unwrap();
+        engine.watch(here.as_raw_fd(), Direction::Inbound, ()).unwrap();
+        engine.run_once().unwrap();
+        let foreseen = engine.host().foreseen.take();
+        let announced = engine.host().announced.take();
+        let nexts = foreseen.iter().filter_map(|(next, _)| *next);
+        assert_eq!(nexts.collect::<Vec<_>>(), announced[1..], "each once, in order, and nobody else");
+        drop((engine, registered));
+    }
+}
