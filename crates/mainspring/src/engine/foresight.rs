@@ -8,7 +8,7 @@ use crate::poller::Event;
 
 /// From so many registrations on, what is known of them is too much for the processor's near caches; with fewer it is not worth
 /// the trouble.
-const CROWD: usize = 256;
+const CROWD: usize = 64;
 
 impl<H: Host> Engine<H> {
     /// Tells the face of the events that come after the one that is at hand.
