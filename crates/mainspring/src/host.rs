@@ -200,11 +200,23 @@ impl RustHost {
     // Into the pass: a call that is copied once more on the way costs more than to look at it.
     #[inline(always)]
     fn run(&self, call: Call) {
+        match call {
+            Call::Task(step) => {
+                // What is the user's of it has a wall of its own, `Guarded`.
+                step.run();
+            }
+            call => self.run_other(call),
+        }
+    }
+
+    /// What is not a task's step, apart from it: the steps are most of what there is, and the pass around them is short so.
+    #[inline(never)]
+    fn run_other(&self, call: Call) {
         let ran = match call {
             Call::Handle(callback) | Call::Timer(_, callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
+            // Those have been run.
             Call::Task(step) => {
-                // What is the user's of it has a wall of its own, `Guarded`.
                 step.run();
                 Ok(())
             }
@@ -300,14 +312,10 @@ impl Host for RustHost {
         }
     }
 
-    #[inline]
-    fn foresee(&self, next: Option<&Rc<dyn Source>>, later: Option<&Rc<dyn Source>>) {
-        if let Some(source) = next {
-            source.foresee();
-        }
-        if let Some(source) = later {
-            prefetch_two(Rc::as_ptr(source));
-        }
+    fn foresee<'a>(&self, sources: impl Iterator<Item = &'a Rc<dyn Source>> + Clone) {
+        // What a source leads to cannot be asked for before it is there itself.
+        sources.clone().for_each(|source| prefetch_two(Rc::as_ptr(source)));
+        sources.for_each(|source| source.foresee());
     }
 
     fn guarded(&self, announce: &mut dyn FnMut()) -> bool {

@@ -36,19 +36,26 @@ impl<H: Host> Engine<H> {
     #[inline(always)]
     pub fn recv(&self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.is_plain.get() {
-            return self.poller.borrow_mut().recv(fd, key, buffer);
+            return self.claim(fd, key, buffer);
         }
         let outcome = socket::recv(fd, buffer);
         self.poller.borrow_mut().received(key, buffer.len(), &outcome);
         outcome
     }
 
+    #[inline(never)]
+    fn claim(&self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
+        self.poller.borrow_mut().recv(fd, key, buffer)
+    }
+
     /// Sends what the kernel takes; see [`Poller::send`](crate::poller::Poller::send).
     #[inline(always)]
     pub fn send(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        if self.is_plain.get() {
-            return socket::send(fd, chunks);
-        }
+        if self.is_plain.get() { socket::send(fd, chunks) } else { self.have_sent(fd, key, chunks) }
+    }
+
+    #[inline(never)]
+    fn have_sent(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         self.poller.borrow_mut().send(fd, key, chunks)
     }
 

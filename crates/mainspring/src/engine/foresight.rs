@@ -1,7 +1,7 @@
-//! Foresight: the face is told which sources are announced next, to have them near when they are.
+//! Foresight: the face is told which sources are about to be announced, to have them near when they are.
 //!
-//! The events of a wait are known all at once, and served one after the other. While the kernel is busy with one of them, the
-//! memory of the next can be on its way.
+//! The events of a wait are known all at once, and served one after the other, each with a system call. What they are about
+//! can be asked for from memory all at once as well.
 
 use super::{Engine, Host};
 use crate::poller::Event;
@@ -11,13 +11,11 @@ use crate::poller::Event;
 const CROWD: usize = 64;
 
 impl<H: Host> Engine<H> {
-    /// Tells the face of the events that come after the one that is at hand.
-    #[inline(always)]
-    pub(super) fn foresee(&self, coming: &[Event]) {
+    /// Tells the face of what it will be asked to announce.
+    pub(super) fn foresee(&self, events: &[Event]) {
         let table = self.table.borrow();
         if table.len() >= CROWD {
-            let source = |place: usize| table.source(coming.get(place)?.key);
-            self.host.foresee(source(0), source(1));
+            self.host.foresee(events.iter().filter_map(|event| table.source(event.key)));
         }
     }
 }
@@ -36,7 +34,7 @@ mod tests {
     /// Writes down what it is told: of its sources, which are numbers.
     #[derive(Default)]
     struct Notes {
-        foreseen: RefCell<Vec<(Option<usize>, Option<usize>)>>,
+        foreseen: RefCell<Vec<usize>>,
         announced: RefCell<Vec<usize>>,
     }
 
@@ -66,8 +64,9 @@ mod tests {
             true
         }
 
-        fn foresee(&self, next: Option<&usize>, later: Option<&usize>) {
-            self.foreseen.borrow_mut().push((next.copied(), later.copied()));
+        fn foresee<'a>(&self, sources: impl Iterator<Item = &'a usize>) {
+            assert_eq!(*self.announced.borrow(), [], "before the first of them is announced");
+            self.foreseen.borrow_mut().extend(sources);
         }
 
         fn receive(&self, (): ()) {}
@@ -102,14 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn in_a_crowd_each_is_foreseen_as_later_and_then_as_next() {
+    fn in_a_crowd_all_are_foreseen_in_the_order_in_which_they_are_announced() {
         let (engine, registered) = engine_with(CROWD);
         engine.run_once().unwrap();
         let announced = engine.host().announced.take();
         assert_eq!(announced.len(), 4);
-        let at = |place: usize| announced.get(place).copied();
-        let expected: Vec<_> = (1..=4).map(|next| (at(next), at(next + 1))).collect();
-        assert_eq!(engine.host().foreseen.take(), expected);
+        assert_eq!(engine.host().foreseen.take(), announced);
         drop((engine, registered));
     }
 
@@ -129,10 +126,7 @@ mod tests {
         io::Write::write_all(&mut &there, b"!").unwrap();
         engine.watch(here.as_raw_fd(), Direction::Inbound, ()).unwrap();
         engine.run_once().unwrap();
-        let foreseen = engine.host().foreseen.take();
-        let announced = engine.host().announced.take();
-        let nexts = foreseen.iter().filter_map(|(next, _)| *next);
-        assert_eq!(nexts.collect::<Vec<_>>(), announced[1..], "each once, in order, and nobody else");
+        assert_eq!(engine.host().foreseen.take(), engine.host().announced.take());
         drop((engine, registered));
     }
 }

@@ -72,8 +72,8 @@ pub trait Host: Sized + 'static {
         true
     }
 
-    /// `next` is announced after the one that is being announced, and `later` after that; `later` will be `next` in its turn. A
-    /// face may have the processor bring near what it is going to look at.
+    /// These are about to be announced, one after the other. A face may have the processor bring near what it is going to look
+    /// at.
     ///
     /// Called only if [`Host::ANNOUNCES`], and where so many sources are registered that they are not near by themselves. In
     /// the midst of the engine's work, so it must not come back to it.
@@ -83,10 +83,10 @@ pub trait Host: Sized + 'static {
     /// use mainspring::engine::Host;
     ///
     /// // This host does nothing of the kind.
-    /// Plain.foresee(Some(&()), None);
+    /// Plain.foresee([(), ()].iter());
     /// ```
-    fn foresee(&self, next: Option<&Self::Source>, later: Option<&Self::Source>) {
-        let _ = (next, later);
+    fn foresee<'a>(&self, sources: impl Iterator<Item = &'a Self::Source> + Clone) {
+        drop(sources);
     }
 
     /// A transport has taken the descriptor that this watched: it is not called any more, and nobody has to remove it.

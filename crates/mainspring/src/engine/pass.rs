@@ -269,9 +269,12 @@ impl<H: Host> Engine<H> {
     fn ready_events(&self, events: &mut Vec<Event>) -> bool {
         let mut signalled = false;
         let mut share = self.io_share(events.len());
+        if H::ANNOUNCES {
+            self.foresee(events.get(..share).unwrap_or(events));
+        }
         let mut events = events.drain(..);
         self.announcing(|| {
-            while let Some(event) = events.next() {
+            for event in events.by_ref() {
                 match event.key {
                     // It has ended the wait, which is all it is for: nobody reads it.
                     WAKE_KEY => self.brink.woken(),
@@ -282,9 +285,6 @@ impl<H: Host> Engine<H> {
                     }
                     _ => {
                         self.brink.served();
-                        if H::ANNOUNCES {
-                            self.foresee(events.as_slice());
-                        }
                         self.ready_event(event, &mut share);
                     }
                 }

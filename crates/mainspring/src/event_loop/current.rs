@@ -6,12 +6,15 @@ use crate::host::{Call, Home, Inbound, Step};
 use crate::prefetch::prefetch_ends;
 use crate::ready::Lane;
 use crate::wakeup::Inbox;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 thread_local! {
     static RUNNING: RefCell<Option<Rc<Owner>>> = const { RefCell::new(None) };
+    /// The core of the same, for those who ask too often to count a reference.
+    static HERE: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
     static LIVING: RefCell<Vec<Weak<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -26,6 +29,7 @@ impl Running {
                 return None;
             }
             *running = Some(Rc::clone(owner));
+            HERE.set(Some(NonNull::from(&*owner.core)));
             Some(Running(()))
         })
     }
@@ -33,6 +37,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        HERE.set(None);
         let owner = RUNNING.with_borrow_mut(Option::take);
         drop(owner);
     }
@@ -53,23 +58,19 @@ pub(crate) fn running_core() -> Option<Rc<Core>> {
 /// Makes the step of a task ready if its loop runs on this thread; else gives it back.
 ///
 /// For every step of every task, so without a reference that counts, and for the normal lane alone: what waits in the
-/// background has its time noted by a clock that may be the program's, and not under this borrow.
+/// background has its time noted by a clock that may be the program's, and might come back here.
 pub(super) fn step_soon_here(step: Step) -> Result<(), Step> {
-    let mut step = Some(step);
-    // A thread that is ending runs no loop.
-    let _ = RUNNING.try_with(|running| {
-        let is_here = |step: &mut Step, core: &Core| {
-            let Home { inbox, lane, .. } = step.metadata();
-            Arc::ptr_eq(core.inbox(), inbox) && *lane == Lane::Normal && core.check_open().is_ok()
-        };
-        if let Some(owner) = &*running.borrow()
-            && let Some(step) = step.take_if(|step| is_here(step, &owner.core))
-        {
-            bring_near(&step);
-            owner.core.engine.call_soon(Call::Task(step));
-        }
-    });
-    step.map_or(Ok(()), Err)
+    let Some(core) = HERE.get() else { return Err(step) };
+    // SAFETY: it was set by `Running::enter` on this thread and is taken back when that is dropped, before the owner in
+    // `RUNNING` is let go of, who keeps the core. To make a step ready runs no foreign code, which could end the running.
+    let core = unsafe { core.as_ref() };
+    let Home { inbox, lane, .. } = step.metadata();
+    if !Arc::ptr_eq(core.inbox(), inbox) || *lane != Lane::Normal || core.check_open().is_err() {
+        return Err(step);
+    }
+    bring_near(&step);
+    core.engine.call_soon(Call::Task(step));
+    Ok(())
 }
 
 /// Enters a new loop into the list of this thread.

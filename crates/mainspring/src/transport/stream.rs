@@ -374,6 +374,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         })
     }
 
+    #[cold]
+    #[inline(never)]
     fn receive_failed(&self, cx: Cx<'_, H>, error: io::Error) -> Result<(), H::Error> {
         if is_to_be_repeated(&error) {
             return Ok(());

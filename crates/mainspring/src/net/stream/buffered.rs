@@ -133,6 +133,7 @@ impl Buffered {
         }
     }
 
+    #[inline(never)]
     fn call_to_fetch(&self) -> Early {
         self.arrival.set(Arrival::Announced);
         if self.readers.wake_all() > 0 {
@@ -165,6 +166,8 @@ impl Buffered {
         self.read_some_of_it(transport, buffer)
     }
 
+    #[cold]
+    #[inline(never)]
     fn read_some_of_it(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
         let (count, left) = self.with_received(|received| (received.read(buffer), received.len()));
         self.shrunk(transport, left);
@@ -173,8 +176,17 @@ impl Buffered {
 
     /// For somebody who reads and finds nothing here: fetches into `buffer` what the kernel is known to have, once for
     /// every announcement. So a peer who sends without end keeps no reader from giving way.
+    #[inline]
     pub(super) fn fetch(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
         match self.arrival.replace(Arrival::Unknown) {
+            Arrival::Unknown | Arrival::Awaited => None,
+            arrival => self.fetch_arrived(arrival, transport, buffer),
+        }
+    }
+
+    #[inline(never)]
+    fn fetch_arrived(&self, arrival: Arrival, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
+        match arrival {
             Arrival::Unknown | Arrival::Awaited => None,
             Arrival::Announced => {
                 let fetched = transport.with(|below, cx| below.fetch(cx, buffer))??;
@@ -201,14 +213,20 @@ impl Buffered {
     /// Whether nothing more can come, or why; asked when what has come is not enough.
     pub(super) fn end(&self, transport: &Transport) -> Option<io::Result<()>> {
         self.arrival.set(Arrival::Unknown);
-        if self.is_at_eof.get() || self.is_lost.get() {
-            return Some(self.error().map_or(Ok(()), Err));
-        }
         // A transport that is just being lost will tell why: until then its end is not the stream's.
-        match transport.is_over() {
-            Some(is_over) => is_over.then_some(Ok(())),
-            None => Some(Err(Error::Closed.into())),
+        if !self.is_at_eof.get() && !self.is_lost.get() && transport.is_over() == Some(false) {
+            return None;
         }
+        Some(self.how_it_ended(transport))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn how_it_ended(&self, transport: &Transport) -> io::Result<()> {
+        if self.is_at_eof.get() || self.is_lost.get() {
+            return self.error().map_or(Ok(()), Err);
+        }
+        transport.is_over().map(drop).ok_or_else(|| Error::Closed.into())
     }
 
     /// Receives more, for somebody who waits for more than is there.

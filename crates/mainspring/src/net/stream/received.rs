@@ -43,9 +43,13 @@ impl Received {
     pub(super) fn spare() -> Box<Self> {
         // A thread that is ending has none.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
-        spare.unwrap_or_else(|| {
-            Box::new(Received { length: 0, buffer: ByteBuffer::default(), morsel: [0; MORSEL] })
-        })
+        spare.unwrap_or_else(Received::new)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new() -> Box<Self> {
+        Box::new(Received { length: 0, buffer: ByteBuffer::default(), morsel: [0; MORSEL] })
     }
 
     /// Keeps it, which is empty, for the next who needs one, or drops it.
