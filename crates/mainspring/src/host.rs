@@ -200,23 +200,11 @@ impl RustHost {
     // Into the pass: a call that is copied once more on the way costs more than to look at it.
     #[inline(always)]
     fn run(&self, call: Call) {
-        match call {
-            Call::Task(step) => {
-                // What is the user's of it has a wall of its own, `Guarded`.
-                step.run();
-            }
-            call => self.run_other(call),
-        }
-    }
-
-    /// What is not a task's step, apart from it: the steps are most of what there is, and the pass around them is short so.
-    #[inline(never)]
-    fn run_other(&self, call: Call) {
         let ran = match call {
             Call::Handle(callback) | Call::Timer(_, callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
-            // Those have been run.
             Call::Task(step) => {
+                // What is the user's of it has a wall of its own, `Guarded`.
                 step.run();
                 Ok(())
             }

@@ -12,7 +12,7 @@ impl<H: Host> Engine<H> {
         self.poller.replace(poller)
     }
 
-    /// Claims received bytes; see [`Poller::recv`](crate::poller::Poller::recv).
+    /// Claims received bytes; see [`Poller::recv`].
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -48,7 +48,7 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().recv(fd, key, buffer)
     }
 
-    /// Sends what the kernel takes; see [`Poller::send`](crate::poller::Poller::send).
+    /// Sends what the kernel takes; see [`Poller::send`].
     #[inline(always)]
     pub fn send(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.is_plain.get() { socket::send(fd, chunks) } else { self.have_sent(fd, key, chunks) }
@@ -59,7 +59,7 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().send(fd, key, chunks)
     }
 
-    /// Sends a part of what is to be one packet; see [`Poller::send_more`](crate::poller::Poller::send_more).
+    /// Sends a part of what is to be one packet; see [`Poller::send_more`].
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -84,12 +84,12 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().send_more(fd, key, chunks)
     }
 
-    /// Ends the wait for the rest of a packet; see [`Poller::push`](crate::poller::Poller::push).
+    /// Ends the wait for the rest of a packet; see [`Poller::push`].
     pub fn push(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
         self.poller.borrow_mut().push(fd, key)
     }
 
-    /// Reads from a pipe; see [`Poller::read`](crate::poller::Poller::read).
+    /// Reads from a pipe; see [`Poller::read`].
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -108,12 +108,12 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().read(fd, buffer)
     }
 
-    /// Writes to a pipe what the kernel takes; see [`Poller::write`](crate::poller::Poller::write).
+    /// Writes to a pipe what the kernel takes; see [`Poller::write`].
     pub fn write(&self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         self.poller.borrow_mut().write(fd, chunks)
     }
 
-    /// Claims a connection; see [`Poller::accept`](crate::poller::Poller::accept).
+    /// Claims a connection; see [`Poller::accept`].
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -133,7 +133,7 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().accept(fd, key)
     }
 
-    /// Takes one datagram; see [`Poller::recv_from`](crate::poller::Poller::recv_from).
+    /// Takes one datagram; see [`Poller::recv_from`].
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -160,7 +160,7 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().recv_from(fd, key, buffer)
     }
 
-    /// Sends one datagram; see [`Poller::send_to`](crate::poller::Poller::send_to).
+    /// Sends one datagram; see [`Poller::send_to`].
     pub fn send_to(
         &self,
         fd: BorrowedFd<'_>,
