@@ -1,7 +1,8 @@
 //! Running, stopping, closing.
 
 use crate::support::{Log, collect_reports, new_loop, run_one_pass};
-use mainspring::{Error, EventLoop, sleep, spawn};
+use mainspring::sync::oneshot;
+use mainspring::{Error, EventLoop, sleep, spawn, yield_now};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -43,6 +44,35 @@ fn another_loop_cannot_run_inside_a_running_one() {
         mainspring::run(async { mainspring::run(async {}) }).unwrap(),
         Err(Error::AlreadyRunning)
     ));
+}
+
+#[test]
+fn a_task_that_is_woken_while_another_loop_runs_here_goes_on_in_its_own() {
+    let (own, other) = (new_loop(), new_loop());
+    let (sender, receiver) = oneshot::channel();
+    let task = own.spawn(receiver).unwrap();
+    run_one_pass(&own);
+    other
+        .run_until_complete(async {
+            sender.send(7).unwrap();
+            yield_now().await;
+            assert!(!task.is_finished(), "its loop does not run");
+        })
+        .unwrap();
+    // Nor between two runs, when none runs here.
+    assert!(!task.is_finished());
+    assert_eq!(own.run_until_complete(task).unwrap(), Ok(Ok(7)));
+}
+
+#[test]
+fn a_task_that_is_woken_between_two_runs_goes_on_in_the_next() {
+    let event_loop = new_loop();
+    let (sender, receiver) = oneshot::channel();
+    let task = event_loop.spawn(receiver).unwrap();
+    run_one_pass(&event_loop);
+    sender.send(7).unwrap();
+    assert!(!task.is_finished());
+    assert_eq!(event_loop.run_until_complete(task).unwrap(), Ok(Ok(7)));
 }
 
 #[test]
