@@ -92,10 +92,15 @@ fn figures(runtimes: &[Runtime], row: Row) -> io::Result<Vec<(Runtime, Figure)>>
     }
     let mut figures = Vec::new();
     for &runtime in runtimes {
-        let figure = if row == Row::Memory { Some(memory(runtime)?) } else { measured(runtime, row)? };
-        figures.extend(figure.map(|figure| (runtime, figure)));
+        let figure = if row == Row::Memory { memory(runtime).map(Some) } else { measured(runtime, row) };
+        figures.extend(on(runtime, figure)?.map(|figure| (runtime, figure)));
     }
     Ok(figures)
+}
+
+/// What went wrong, with the name of whom it went wrong on.
+pub fn on<T>(runtime: Runtime, outcome: io::Result<T>) -> io::Result<T> {
+    outcome.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", runtime.name())))
 }
 
 /// Runs what a client does on its own processor: on a thread of its own, for those who are started later must not inherit it.

@@ -4,7 +4,7 @@
 //! seconds meets all of them alike; measured one after the other, that is more than what is between them. What they take
 //! from each other is the caches: each finds them filled by the one before, and has some time to get warm.
 
-use crate::director::{Figure, Server, as_client};
+use crate::director::{Figure, Server, as_client, on};
 use crate::load::Load;
 use crate::rows::Runtime;
 use crate::table::median;
@@ -14,7 +14,6 @@ use std::time::Duration;
 
 /// How many turns each has in a round.
 const TURNS: usize = 6;
-const _: () = assert!(TURNS % 2 == 0, "all are where they were");
 /// A turn, and how long its server may get warm before.
 const TURN: Duration = Duration::from_millis(60);
 const WARM_UP: Duration = Duration::from_millis(15);
@@ -23,6 +22,7 @@ const REST: Duration = Duration::from_millis(3);
 
 /// What was measured of one of them, turn by turn.
 struct Side<'a> {
+    runtime: Runtime,
     server: &'a Server,
     load: Load,
     rates: Vec<f64>,
@@ -31,11 +31,11 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn new(server: &'a Server, connections: usize) -> io::Result<Self> {
+    fn new(runtime: Runtime, server: &'a Server, connections: usize) -> io::Result<Self> {
         let mut load = Load::new()?;
         load.connect(server.port, connections)?;
         load.start()?;
-        Ok(Side { server, load, rates: Vec::new(), cpu: Vec::new() })
+        Ok(Side { runtime, server, load, rates: Vec::new(), cpu: Vec::new() })
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -49,23 +49,24 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    fn figure(&self) -> Figure {
-        Figure { value: median(&self.rates), cpu: Some(median(&self.cpu)) }
+    fn figure(&self) -> (Runtime, Figure) {
+        (self.runtime, Figure { value: median(&self.rates), cpu: Some(median(&self.cpu)) })
     }
 }
 
 /// The medians of the turns of each.
 pub fn round(runtimes: &[Runtime], connections: usize) -> io::Result<Vec<(Runtime, Figure)>> {
-    let servers: Vec<_> =
-        runtimes.iter().map(|&runtime| Server::start(runtime)).collect::<io::Result<_>>()?;
+    let start = |&runtime: &Runtime| Ok((runtime, on(runtime, Server::start(runtime))?));
+    let servers: Vec<_> = runtimes.iter().map(start).collect::<io::Result<_>>()?;
     as_client(|| {
-        let sides = servers.iter().map(|server| Side::new(server, connections));
+        let sides =
+            servers.iter().map(|(runtime, server)| on(*runtime, Side::new(*runtime, server, connections)));
         let mut sides: Vec<_> = sides.collect::<io::Result<_>>()?;
         for _ in 0..TURNS {
-            sides.iter_mut().try_for_each(Side::turn)?;
+            sides.iter_mut().try_for_each(|side| on(side.runtime, side.turn()))?;
             // Nobody comes after the same one every time.
             sides.reverse();
         }
-        Ok(runtimes.iter().copied().zip(sides.iter().map(Side::figure)).collect())
+        Ok(sides.iter().map(Side::figure).collect())
     })
 }

@@ -167,14 +167,25 @@ impl Above {
     /// Has the stream brought near which is told of what arrives.
     #[inline]
     pub(super) fn foresee(&self) {
-        let stream = |told: &mut Option<Told>| match told {
-            Some(Told::Stream(ends)) => Some(ends.as_ptr()),
-            _ => None,
-        };
         // SAFETY: a pointer is made, and nothing else.
-        if let Some(stream) = unsafe { self.told.with(stream) } {
+        if let Some(stream) = unsafe { self.of_stream(Weak::as_ptr) } {
             prefetch_two(stream);
         }
+    }
+
+    /// Looks at the stream that is told, if it is one.
+    ///
+    /// # Safety
+    ///
+    /// `look` does not come back here: it runs nothing that its author does not know.
+    #[inline(always)]
+    unsafe fn of_stream<R>(&self, look: impl FnOnce(&Weak<Ends>) -> R) -> Option<R> {
+        let look = |told: &mut Option<Told>| match told {
+            Some(Told::Stream(ends)) => Some(look(ends)),
+            _ => None,
+        };
+        // SAFETY: the caller's word is the one that is asked for.
+        unsafe { self.told.with(look) }
     }
 
     fn told(&self) -> Option<Told> {
@@ -222,12 +233,8 @@ impl Upper<RustHost> for Above {
 
     #[inline]
     fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
-        let upgrade = |told: &mut Option<Told>| match told {
-            Some(Told::Stream(ends)) => ends.upgrade(),
-            _ => None,
-        };
         // SAFETY: to upgrade one counts a reference.
-        let stream = unsafe { self.told.with(upgrade) };
+        let stream = unsafe { self.of_stream(Weak::upgrade) }.flatten();
         stream.map_or(Early::No, |ends| ends.protocol().receive_early(receive))
     }
 

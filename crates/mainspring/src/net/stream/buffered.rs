@@ -180,29 +180,27 @@ impl Buffered {
     pub(super) fn fetch(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
         match self.arrival.replace(Arrival::Unknown) {
             Arrival::Unknown | Arrival::Awaited => None,
-            arrival => self.fetch_arrived(arrival, transport, buffer),
+            Arrival::Announced => self.fetch_announced(transport, buffer),
+            Arrival::MaybeMore => self.fetch_rest(transport, buffer),
         }
     }
 
     #[inline(never)]
-    fn fetch_arrived(&self, arrival: Arrival, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
-        match arrival {
-            Arrival::Unknown | Arrival::Awaited => None,
-            Arrival::Announced => {
-                let fetched = transport.with(|below, cx| below.fetch(cx, buffer))??;
-                if fetched == buffer.len() {
-                    self.arrival.set(Arrival::MaybeMore);
-                }
-                self.is_much_at_once.set(fetched >= MUCH);
-                self.position.set(self.position.get() + fetched as u64);
-                Some(fetched)
-            }
-            // The rest is taken in pieces of a good size, whatever that of the reader's are.
-            Arrival::MaybeMore => {
-                transport.with(|below, cx| below.io_ready(cx, Readiness::INBOUND))?;
-                Some(self.read(transport, buffer)).filter(|&count| count > 0)
-            }
+    fn fetch_announced(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
+        let fetched = transport.with(|below, cx| below.fetch(cx, buffer))??;
+        if fetched == buffer.len() {
+            self.arrival.set(Arrival::MaybeMore);
         }
+        self.is_much_at_once.set(fetched >= MUCH);
+        self.position.set(self.position.get() + fetched as u64);
+        Some(fetched)
+    }
+
+    /// The rest is taken in pieces of a good size, whatever that of the reader's are.
+    #[inline(never)]
+    fn fetch_rest(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
+        transport.with(|below, cx| below.io_ready(cx, Readiness::INBOUND))?;
+        Some(self.read(transport, buffer)).filter(|&count| count > 0)
     }
 
     /// Who waits now would fetch what comes.
