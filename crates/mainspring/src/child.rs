@@ -24,7 +24,7 @@
 //! let mut backend = open_epoll()?;
 //! let key = Key { slot: 0, generation: 1 };
 //! backend.poller.update(watch.as_fd(), key, Interest::NONE, Interest::READ)?;
-//! backend.parker.park(None, &mut Vec::new())?;
+//! backend.parker.park(None, usize::MAX, &mut Vec::new())?;
 //! assert_eq!(watch.try_wait()?, Some(ChildExit::Exited(3)));
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -153,7 +153,7 @@ impl ChildWatch {
     /// # let mut backend = open_epoll()?;
     /// # let key = Key { slot: 0, generation: 1 };
     /// backend.poller.update(watch.as_fd(), key, Interest::NONE, Interest::READ)?;
-    /// backend.parker.park(None, &mut Vec::new())?;
+    /// backend.parker.park(None, usize::MAX, &mut Vec::new())?;
     /// assert_eq!(watch.try_wait()?, Some(ChildExit::Exited(0)));
     /// # Ok::<(), std::io::Error>(())
     /// ```

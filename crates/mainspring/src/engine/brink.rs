@@ -150,19 +150,20 @@ pub(super) fn look_and_park(
     parker: &mut dyn Parker,
     look: Duration,
     timeout: Option<Duration>,
+    max_events: usize,
     events: &mut Vec<Event>,
 ) -> io::Result<bool> {
     // Not the loop's clock: that may be a program's own, and this may be outside of the lock that protects it.
     let began = Instant::now();
     loop {
-        parker.park(Some(Duration::ZERO), events)?;
+        parker.park(Some(Duration::ZERO), max_events, events)?;
         if !events.is_empty() {
             return Ok(true);
         }
         let passed = began.elapsed();
         if passed >= look {
             let left = timeout.map(|timeout| timeout.saturating_sub(passed));
-            return parker.park(left, events).map(|()| false);
+            return parker.park(left, max_events, events).map(|()| false);
         }
         for _ in 0..BETWEEN_QUESTIONS {
             std::hint::spin_loop();
@@ -222,7 +223,7 @@ mod tests {
     }
 
     impl Parker for Scripted {
-        fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        fn park(&mut self, timeout: Option<Duration>, _: usize, events: &mut Vec<Event>) -> io::Result<()> {
             self.waits.push(timeout);
             if self.waits.len() == self.happens_at {
                 events.push(Event { key: WAKE_KEY, readiness: Readiness::INBOUND });
@@ -236,7 +237,7 @@ mod tests {
         let mut parker = Scripted { happens_at: 3, waits: Vec::new() };
         let mut events = Vec::new();
         let long = Duration::from_secs(1000);
-        assert!(look_and_park(&mut parker, long, None, &mut events).unwrap());
+        assert!(look_and_park(&mut parker, long, None, usize::MAX, &mut events).unwrap());
         assert_eq!((events.len(), parker.waits), (1, vec![Some(Duration::ZERO); 3]));
     }
 
@@ -245,7 +246,7 @@ mod tests {
         for timeout in [None, Some(Duration::from_secs(10))] {
             let mut parker = Scripted { happens_at: usize::MAX, waits: Vec::new() };
             let look = Duration::from_nanos(1);
-            assert!(!look_and_park(&mut parker, look, timeout, &mut Vec::new()).unwrap());
+            assert!(!look_and_park(&mut parker, look, timeout, usize::MAX, &mut Vec::new()).unwrap());
             let slept = parker.waits.pop().unwrap();
             assert_eq!(slept.is_some(), timeout.is_some());
             assert!(slept < timeout || timeout.is_none(), "{slept:?} of {timeout:?}");

@@ -1,18 +1,12 @@
 //! What the loop has its back end do with a descriptor, and the buffer it reads into.
 
 use super::{Engine, Host, READ_SIZE};
-use crate::poller::{Key, PeerAddress, Poller, socket};
+use crate::poller::{Key, PeerAddress};
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 impl<H: Host> Engine<H> {
-    /// Puts another back end in the place of the one there is, which comes back.
-    pub(super) fn replace_poller(&self, poller: Box<dyn Poller>) -> Box<dyn Poller> {
-        self.is_plain.set(poller.is_plain());
-        self.poller.replace(poller)
-    }
-
-    /// Claims received bytes; see [`Poller::recv`].
+    /// Claims received bytes; see [`Poller::recv`](crate::poller::Poller::recv).
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -32,34 +26,16 @@ impl<H: Host> Engine<H> {
     /// assert_eq!(received, b"hello");
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    // The system call is made as few calls deep as can be: see "how deep" in docs/ARCHITECTURE.md.
-    #[inline(always)]
     pub fn recv(&self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.is_plain.get() {
-            return self.claim(fd, key, buffer);
-        }
-        let outcome = socket::recv(fd, buffer);
-        self.poller.borrow_mut().received(key, buffer.len(), &outcome);
-        outcome
-    }
-
-    #[inline(never)]
-    fn claim(&self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
         self.poller.borrow_mut().recv(fd, key, buffer)
     }
 
-    /// Sends what the kernel takes; see [`Poller::send`].
-    #[inline(always)]
+    /// Sends what the kernel takes; see [`Poller::send`](crate::poller::Poller::send).
     pub fn send(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        if self.is_plain.get() { socket::send(fd, chunks) } else { self.have_sent(fd, key, chunks) }
-    }
-
-    #[inline(never)]
-    fn have_sent(&self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         self.poller.borrow_mut().send(fd, key, chunks)
     }
 
-    /// Sends a part of what is to be one packet; see [`Poller::send_more`].
+    /// Sends a part of what is to be one packet; see [`Poller::send_more`](crate::poller::Poller::send_more).
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -84,12 +60,12 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().send_more(fd, key, chunks)
     }
 
-    /// Ends the wait for the rest of a packet; see [`Poller::push`].
+    /// Ends the wait for the rest of a packet; see [`Poller::push`](crate::poller::Poller::push).
     pub fn push(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
         self.poller.borrow_mut().push(fd, key)
     }
 
-    /// Reads from a pipe; see [`Poller::read`].
+    /// Reads from a pipe; see [`Poller::read`](crate::poller::Poller::read).
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -108,12 +84,12 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().read(fd, buffer)
     }
 
-    /// Writes to a pipe what the kernel takes; see [`Poller::write`].
+    /// Writes to a pipe what the kernel takes; see [`Poller::write`](crate::poller::Poller::write).
     pub fn write(&self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         self.poller.borrow_mut().write(fd, chunks)
     }
 
-    /// Claims a connection; see [`Poller::accept`].
+    /// Claims a connection; see [`Poller::accept`](crate::poller::Poller::accept).
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -133,7 +109,7 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().accept(fd, key)
     }
 
-    /// Takes one datagram; see [`Poller::recv_from`].
+    /// Takes one datagram; see [`Poller::recv_from`](crate::poller::Poller::recv_from).
     ///
     /// ```
     #[doc = include_str!("../doc/plain_host.txt")]
@@ -160,7 +136,7 @@ impl<H: Host> Engine<H> {
         self.poller.borrow_mut().recv_from(fd, key, buffer)
     }
 
-    /// Sends one datagram; see [`Poller::send_to`].
+    /// Sends one datagram; see [`Poller::send_to`](crate::poller::Poller::send_to).
     pub fn send_to(
         &self,
         fd: BorrowedFd<'_>,

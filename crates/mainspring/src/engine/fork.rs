@@ -45,13 +45,11 @@ impl<H: Host> Engine<H> {
             return Ok(());
         }
         let parents = (
-            self.replace_poller(Box::new(ClosedPoller)),
+            self.poller.replace(Box::new(ClosedPoller)),
             self.parking.take(),
             self.wake.take(),
             self.signal_pipe.take(),
         );
-        // The new back end announces it anew.
-        self.backlog.clear();
         self.inbox.waker().close();
         drop(parents);
 
@@ -66,7 +64,7 @@ impl<H: Host> Engine<H> {
             // One that was closed without a word to the loop is nobody's loss.
             let _ = poller.update(fd, key, Interest::NONE, entry.interest);
         }
-        self.replace_poller(poller);
+        self.poller.replace(poller);
         self.parking.set(Some(Parking { parker, events: Vec::new() }));
         self.inbox.waker().replace(Arc::clone(&wake));
         self.wake.replace(Some(wake));

@@ -87,7 +87,6 @@ impl<H: Host> Engine<H> {
     #[must_use = "what is left is the face's to drop"]
     pub fn close(&self) -> Vec<Leftover<H>> {
         self.closed.set(true);
-        self.backlog.clear();
         let unread = self.inbox.close();
         let ready = self.lanes.borrow_mut().clear();
         let timers = self.timers.borrow_mut().clear();
@@ -99,7 +98,7 @@ impl<H: Host> Engine<H> {
             // What cannot be taken out goes with the back end's own descriptor.
             let _ = self.poller.borrow_mut().update(fd, *key, entry.interest, Interest::NONE);
         }
-        let poller = self.replace_poller(Box::new(ClosedPoller));
+        let poller = self.poller.replace(Box::new(ClosedPoller));
         let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);
         self.inbox.waker().close();
         drop(own);

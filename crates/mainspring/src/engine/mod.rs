@@ -6,8 +6,8 @@
 //!
 //! 1. decide how long to wait: not at all if anything is ready or the loop is stopping; until the nearest
 //!    deadline; else for ever;
-//! 2. wait for I/O (a busy loop may skip this for a bounded time), with nothing of the engine borrowed;
-//! 3. turn I/O events, signals and other threads' calls into ready calls;
+//! 2. wait for I/O, with nothing of the engine borrowed; every iteration does while a descriptor is registered;
+//! 3. turn other threads' calls, I/O events and signals into ready calls;
 //! 4. move the timers that are due to the ready calls;
 //! 5. run exactly what was ready when the pass began to run: what that schedules waits for the next pass.
 //!
@@ -85,13 +85,13 @@
 //! # Ok::<(), io::Error>(())
 //! ```
 
-mod backlog;
 mod brink;
 mod claims;
 mod foresight;
 mod fork;
 mod held;
 mod host;
+mod io_budget;
 mod numbers;
 mod pass;
 mod registration;
@@ -193,8 +193,6 @@ pub struct Engine<H: Host> {
     timers: RefCell<TimerQueue<H::Call>>,
     table: RefCell<SourceTable<H>>,
     poller: RefCell<Box<dyn Poller>>,
-    /// Whether the back end says so of itself: [`Poller::is_plain`].
-    is_plain: Cell<bool>,
     parking: Cell<Option<Parking>>,
     inbox: Arc<Inbox<H::Inbound>>,
     arrived: Cell<Vec<H::Inbound>>,
@@ -204,8 +202,11 @@ pub struct Engine<H: Host> {
     scratch: Cell<Option<Box<[u8]>>>,
     stopping: Cell<bool>,
     closed: Cell<bool>,
-    skipped: pass::Skipped,
-    backlog: backlog::Backlog,
+    /// Polls that were left out since the last one.
+    skipped_polls: Cell<u32>,
+    /// A busy loop with registered descriptors polls in one of this many iterations.
+    poll_interval: Cell<u32>,
+    io_budget: io_budget::IoBudget,
     brink: brink::Brink,
     turns: turn::Turns<H>,
     io_lane: Cell<Lane>,
@@ -226,7 +227,6 @@ impl<H: Host> Engine<H> {
             lanes: RefCell::new(Lanes::new()),
             timers: RefCell::new(TimerQueue::new()),
             table: RefCell::new(SourceTable::new()),
-            is_plain: Cell::new(poller.is_plain()),
             poller: RefCell::new(poller),
             parking: Cell::new(Some(Parking { parker, events: Vec::new() })),
             inbox: Arc::new(Inbox::new(LoopWaker::new(wake.clone()))),
@@ -237,8 +237,9 @@ impl<H: Host> Engine<H> {
             scratch: Cell::new(None),
             stopping: Cell::new(false),
             closed: Cell::new(false),
-            skipped: pass::Skipped::default(),
-            backlog: backlog::Backlog::default(),
+            skipped_polls: Cell::new(u32::MAX),
+            poll_interval: Cell::new(1),
+            io_budget: io_budget::IoBudget::default(),
             brink: brink::Brink::default(),
             turns: turn::Turns::default(),
             io_lane: Cell::new(Lane::Normal),
@@ -284,6 +285,7 @@ impl<H: Host> Engine<H> {
     /// Makes a call ready: it runs in the next pass, after what is ready already.
     #[inline(always)]
     pub fn call_soon(&self, call: H::Call) {
+        self.take_inbox_if_pending();
         self.lanes.borrow_mut().push(Lane::Normal, Ready::Call(call));
     }
 
@@ -310,6 +312,11 @@ impl<H: Host> Engine<H> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn call_soon_in(&self, lane: Lane, call: H::Call) {
+        self.take_inbox_if_pending();
+        self.push_ready(lane, call);
+    }
+
+    fn push_ready(&self, lane: Lane, call: H::Call) {
         match lane {
             Lane::Background => {
                 let now = self.clock.now();
@@ -328,6 +335,12 @@ impl<H: Host> Engine<H> {
     /// How long background work may wait before it runs in turn with the rest; `None`: until nothing else is ready.
     pub fn set_max_overdue(&self, limit: Option<Duration>) {
         self.max_overdue.set(limit);
+    }
+
+    /// A busy loop with registered descriptors polls for I/O in one of `iterations`; 1, in every iteration, is asyncio's
+    /// rule and the default. More make long chains of callbacks cheaper and I/O later.
+    pub fn set_poll_interval(&self, iterations: u32) {
+        self.poll_interval.set(iterations);
     }
 
     /// How many calls are ready.

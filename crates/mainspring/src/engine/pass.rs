@@ -1,82 +1,20 @@
 //! One pass of the loop.
 
-use super::backlog::Crowded;
 use super::brink::look_and_park;
+use super::io_budget::CallTimer;
 use super::{Engine, Host, Occupant, Parking, Ready, SIGNAL_KEY, WAKE_KEY, Watches};
-use crate::clock::{Clock, Time};
+use crate::clock::Time;
 use crate::poller::{Event, Interest, Readiness};
 use crate::ready::Lane;
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-/// A busy loop looks at the kernel again after this long at the latest...
-const MAX_TIME_WITHOUT_POLL: Duration = Duration::from_micros(100);
-/// ...and after this many passes.
-const MAX_PASSES_WITHOUT_POLL: u32 = 64;
-/// As long as its passes are no longer than this each, on average...
-const SHORT_PASS: Duration = Duration::from_micros(2);
-/// ...it looks at the clock after so many more only: the clock costs more than a pass that runs one call.
-const PASSES_ON_TRUST: u32 = 7;
+/// While nothing is registered that could become ready, a busy loop polls only in one of this many iterations. The only
+/// event the kernel could report is a signal that the loop has no handler for.
+const POLL_INTERVAL_WITHOUT_IO: u32 = 64;
 /// No wait is longer than asyncio's (a day): some kernels misjudge larger numbers.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
-
-/// What a busy loop remembers of the polls it has left out.
-pub(super) struct Skipped {
-    passes: Cell<u32>,
-    since: Cell<Time>,
-    /// How many more passes are taken to be short.
-    on_trust: Cell<u32>,
-}
-
-impl Default for Skipped {
-    /// Begins as if all were used up: the first pass polls.
-    fn default() -> Self {
-        Skipped {
-            passes: Cell::new(MAX_PASSES_WITHOUT_POLL),
-            since: Cell::new(Time::ZERO),
-            on_trust: Cell::new(0),
-        }
-    }
-}
-
-impl Skipped {
-    /// Whether a busy loop may leave out this poll too, counting it as left out.
-    fn one_more(&self, clock: &dyn Clock) -> bool {
-        let passes = self.passes.get();
-        if passes >= MAX_PASSES_WITHOUT_POLL {
-            return false;
-        }
-        let passes = passes + 1;
-        match self.on_trust.get().checked_sub(1) {
-            Some(left) => self.on_trust.set(left),
-            None => {
-                let spent = clock.now().saturating_duration_since(self.since.get());
-                if spent >= MAX_TIME_WITHOUT_POLL {
-                    return false;
-                }
-                self.on_trust.set(if spent <= SHORT_PASS * passes { PASSES_ON_TRUST } else { 0 });
-            }
-        }
-        self.passes.set(passes);
-        true
-    }
-
-    fn polled_at(&self, now: Time) {
-        self.passes.set(0);
-        self.since.set(now);
-        self.on_trust.set(0);
-    }
-
-    fn poll_next(&self) {
-        self.passes.set(MAX_PASSES_WITHOUT_POLL);
-    }
-
-    /// Whether the next pass polls whatever else it has to do.
-    fn is_next_polled(&self) -> bool {
-        self.passes.get() >= MAX_PASSES_WITHOUT_POLL
-    }
-}
 
 impl<H: Host> Engine<H> {
     /// Runs passes until [`Engine::stop`], or until a failure that ends the loop; what was ready and has not
@@ -99,8 +37,8 @@ impl<H: Host> Engine<H> {
     }
 
     fn run_until(&self, is_over: impl Fn() -> bool) -> Result<(), H::Error> {
-        // Whatever happened between two runs, the kernel is asked before anything else runs.
-        self.skipped.poll_next();
+        // Whatever happened between two runs, the first iteration polls.
+        self.skipped_polls.set(u32::MAX);
         let result = loop {
             if is_over() {
                 break Ok(());
@@ -148,9 +86,7 @@ impl<H: Host> Engine<H> {
             return Err(self.host.os_error(error));
         }
         self.poll()?;
-        if self.inbox.has_pending() {
-            self.take_inbox();
-        }
+        self.take_inbox_if_pending();
         if !self.timers.borrow().is_empty() {
             self.ready_due_timers();
         }
@@ -159,25 +95,18 @@ impl<H: Host> Engine<H> {
     }
 
     fn poll(&self) -> Result<(), H::Error> {
-        let is_first = self.skipped.is_next_polled();
-        if !self.backlog.is_empty() {
-            self.ready_backlog(is_first);
-            if !is_first {
-                return Ok(());
-            }
-        }
         if self.is_busy() {
-            return self.poll_if_it_is_time();
+            return self.poll_without_waiting();
         }
         let deadline = self.timers.borrow_mut().next_wakeup();
         let (is_woken, now) = self.look_for_threads(self.clock.now(), deadline);
         if is_woken {
-            return self.poll_if_it_is_time();
+            return self.poll_without_waiting();
         }
+        self.skipped_polls.set(0);
         if self.clock.is_virtual() {
             self.wait(Some(Duration::ZERO))?;
             if self.is_busy() {
-                self.skipped.polled_at(now);
                 return Ok(());
             }
         }
@@ -190,27 +119,32 @@ impl<H: Host> Engine<H> {
         };
         self.brink.falls_asleep();
         let result = self.wait(timeout);
-        let woke_up = self.clock.now();
-        self.brink.slept(now, woke_up);
-        self.skipped.polled_at(woke_up);
+        self.brink.slept(now, self.clock.now());
         result
     }
 
-    /// What a busy loop does in place of a wait.
-    fn poll_if_it_is_time(&self) -> Result<(), H::Error> {
-        if self.stopping.get() || !self.skipped.one_more(&*self.clock) {
-            self.skipped.polled_at(self.clock.now());
-            return self.wait(Some(Duration::ZERO));
+    /// Polls a busy loop. As in asyncio every iteration polls, so that a chain of callbacks cannot overtake I/O; unless
+    /// nothing is registered, or [`Engine::set_poll_interval`] allows otherwise.
+    fn poll_without_waiting(&self) -> Result<(), H::Error> {
+        let interval =
+            if self.has_io_interest() { self.poll_interval.get() } else { POLL_INTERVAL_WITHOUT_IO };
+        let skipped = self.skipped_polls.get();
+        if skipped.saturating_add(1) < interval && !self.stopping.get() {
+            self.skipped_polls.set(skipped + 1);
+            return Ok(());
         }
-        Ok(())
+        self.skipped_polls.set(0);
+        self.wait(Some(Duration::ZERO))
+    }
+
+    /// Whether the kernel may have an event for a descriptor or a signal handler.
+    fn has_io_interest(&self) -> bool {
+        self.registered_len() > 0 || !self.signals.borrow().is_empty()
     }
 
     /// Whether there is something to do without waiting for it.
     pub fn is_busy(&self) -> bool {
-        !self.lanes.borrow().is_empty()
-            || !self.backlog.is_empty()
-            || self.stopping.get()
-            || self.inbox.has_pending()
+        !self.lanes.borrow().is_empty() || self.stopping.get() || self.inbox.has_pending()
     }
 
     /// Asks the kernel, and makes what it answers ready.
@@ -243,34 +177,33 @@ impl<H: Host> Engine<H> {
     }
 
     fn park(&self, parking: &mut Parking, timeout: Option<Duration>) -> io::Result<()> {
-        let is_some_known = self.poller.borrow_mut().prepare()?;
-        let timeout = if is_some_known { Some(Duration::ZERO) } else { timeout };
         let Parking { parker, events } = parking;
+        let max_events = self.max_events();
         if timeout == Some(Duration::ZERO) {
-            parker.park(timeout, events)?;
-        } else {
-            let look = self.look_for_io(timeout);
-            let mut outcome = Ok(false);
-            self.host.blocking(&mut || {
-                outcome = match look {
-                    Some(look) => look_and_park(parker.as_mut(), look, timeout, events),
-                    None => parker.park(timeout, events).map(|()| false),
-                };
-            });
-            let found = outcome?;
-            if look.is_some() {
-                self.looked_for_io(found);
-            }
+            return parker.park(timeout, max_events, events);
         }
-        self.poller.borrow_mut().collect(events)
+        let look = self.look_for_io(timeout);
+        let mut outcome = Ok(false);
+        self.host.blocking(&mut || {
+            outcome = match look {
+                Some(look) => look_and_park(parker.as_mut(), look, timeout, max_events, events),
+                None => parker.park(timeout, max_events, events).map(|()| false),
+            };
+        });
+        let found = outcome?;
+        if look.is_some() {
+            self.looked_for_io(found);
+        }
+        Ok(())
     }
 
     /// Whether a signal was among the events.
     fn ready_events(&self, events: &mut Vec<Event>) -> bool {
+        // A thread that calls the loop and then causes an event expects its call to run first, as in asyncio.
+        self.take_inbox_if_pending();
         let mut signalled = false;
-        let mut share = self.io_share(events.len());
         if H::ANNOUNCES {
-            self.foresee(events.get(..share).unwrap_or(events));
+            self.foresee(events);
         }
         let mut events = events.drain(..);
         self.announcing(|| {
@@ -285,7 +218,7 @@ impl<H: Host> Engine<H> {
                     }
                     _ => {
                         self.brink.served();
-                        self.ready_event(event, &mut share);
+                        self.ready_event(event);
                     }
                 }
             }
@@ -293,22 +226,35 @@ impl<H: Host> Engine<H> {
         signalled
     }
 
-    /// Makes ready what an event is for. Of transports only a `share` is; the others wait for a later pass.
+    /// Runs `announce`, which calls [`Engine::ready_source`] again and again, until it is through: it goes on after a panic.
+    fn announcing(&self, mut announce: impl FnMut()) {
+        while !self.host.guarded(&mut announce) {}
+    }
+
+    /// Makes ready what an event is for.
     #[inline(always)]
-    pub(super) fn ready_event(&self, event: Event, share: &mut usize) {
+    fn ready_event(&self, event: Event) {
         let table = self.table.borrow();
         let Some(entry) = table.get(event.key) else { return };
         match &entry.occupant {
-            Occupant::Source(source) => match share.checked_sub(1) {
-                Some(left) => {
-                    *share = left;
-                    let (interest, source) = (entry.interest, H::ANNOUNCES.then(|| source.clone()));
-                    drop(table);
-                    self.ready_source(event, interest, source);
-                }
-                None => self.postpone(event),
-            },
+            Occupant::Source(source) => {
+                let (interest, source) = (entry.interest, H::ANNOUNCES.then(|| source.clone()));
+                drop(table);
+                self.ready_source(event, interest, source);
+            }
             Occupant::Watch(watches) => self.ready_watches(watches, entry.interest, event.readiness),
+        }
+    }
+
+    /// Makes the call for a transport ready, for as much as it still wants to know; or who serves it in its place.
+    #[inline(always)]
+    fn ready_source(&self, Event { key, readiness }: Event, interest: Interest, source: Option<H::Source>) {
+        let inbound = readiness.inbound && interest.is_inbound();
+        let outbound = readiness.outbound && interest.is_outbound();
+        let readiness = Readiness { inbound, outbound };
+        self.count_io_event();
+        if !source.is_some_and(|source| self.host.announce(self, source, readiness)) {
+            self.lanes.borrow_mut().push(self.io_lane.get(), Ready::Io(key, readiness));
         }
     }
 
@@ -336,13 +282,23 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// Makes the calls of other threads ready. Everything that makes a call ready does this first, so that a call
+    /// that another thread has sent before keeps its place before it.
+    #[inline(always)]
+    pub(super) fn take_inbox_if_pending(&self) {
+        if self.inbox.has_pending() {
+            self.take_inbox();
+        }
+    }
+
+    #[inline(never)]
     fn take_inbox(&self) {
         // Kept from one time to the next, and out of the engine while the face looks at the items.
         let mut arrived = self.arrived.take();
         self.inbox.drain_into(&mut arrived);
         for inbound in arrived.drain(..) {
             let call = self.host.receive(inbound);
-            self.call_soon_in(self.host.lane(&call), call);
+            self.push_ready(self.host.lane(&call), call);
         }
         self.arrived.set(arrived);
     }
@@ -371,13 +327,13 @@ impl<H: Host> Engine<H> {
 
     fn run_ready(&self) -> Result<(), H::Error> {
         let mut pass = self.lanes.borrow_mut().begin_pass();
-        let mut crowded = self.begin_crowded();
+        let mut timer = self.start_call_timer();
         loop {
             let next = self.lanes.borrow_mut().next(&mut pass);
-            Crowded::count(&mut crowded);
+            CallTimer::count(&mut timer);
             match next {
                 None => {
-                    self.end_crowded(crowded);
+                    self.stop_call_timer(timer);
                     return Ok(());
                 }
                 Some(Ready::Call(call)) => self.in_turn(|| self.host.run_call(call))?,
@@ -388,49 +344,5 @@ impl<H: Host> Engine<H> {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A clock that is moved by hand, and counts how often it is asked.
-    struct Ticking {
-        now: Cell<Time>,
-        asked: Cell<u32>,
-    }
-
-    impl Clock for Ticking {
-        fn now(&self) -> Time {
-            self.asked.set(self.asked.get() + 1);
-            self.now.get()
-        }
-    }
-
-    /// How many passes of that length a busy loop makes without a poll, and how often it asks for the time.
-    fn passes_of(length: Duration) -> (u32, u32) {
-        let clock = Ticking { now: Cell::new(Time::from_nanos(1)), asked: Cell::new(0) };
-        let skipped = Skipped::default();
-        skipped.polled_at(clock.now.get());
-        let mut passes = 0;
-        loop {
-            clock.now.set(clock.now.get().saturating_add(length));
-            if !skipped.one_more(&clock) {
-                return (passes, clock.asked.get());
-            }
-            passes += 1;
-        }
-    }
-
-    #[test]
-    fn short_passes_ask_for_the_time_after_every_eighth() {
-        assert_eq!(passes_of(Duration::from_nanos(100)), (64, 8));
-    }
-
-    #[test]
-    fn longer_passes_are_timed_each_and_stop_at_the_limit() {
-        assert_eq!(passes_of(Duration::from_micros(10)), (9, 10));
-        assert_eq!(passes_of(Duration::from_millis(1)), (0, 1));
     }
 }

@@ -1,8 +1,8 @@
 //! epoll: the back end every Linux has.
 //!
-//! Asked to announce things until they are done (level-triggered), epoll looks at every descriptor it has announced
-//! once more, in the next wait, and mostly in vain. That is as much work as the rest of the announcement. A stream that
-//! only receives is therefore announced once (edge-triggered), and [`Unclaimed`] remembers what is left to claim.
+//! Level-triggered: a wait reports a descriptor for as long as there is something to do. Edge-triggered polling needs to
+//! know when a descriptor is drained, and only `EAGAIN` tells that (`epoll(7)`): a short `recv` does not, so every message
+//! would cost a second `recv`.
 //!
 //! # Facts this file rests on
 //!
@@ -11,8 +11,7 @@
 //!   end every wait at once.
 //! - A peer that only shuts down its sending side shows as `EPOLLIN`, and `recv` then returns 0. `EPOLLRDHUP`
 //!   would tell no more than that, and would end every wait of a transport that has read the end and now only
-//!   sends, so it is asked for only where it is announced once. There it is needed: after the last bytes nothing else
-//!   tells that the end came with them.
+//!   sends, so it is not asked for.
 //! - A registration belongs to the open file, not to the number. Closing the last number of a file takes the
 //!   registration out, and the next file under that number is unknown: hence `MOD` may find `ENOENT`, and `DEL`
 //!   may find `ENOENT` or `EBADF`. If a *duplicate* keeps the file open, the registration lives on under its old
@@ -33,12 +32,11 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::sys::EventBuffer;
-use super::unclaimed::Unclaimed;
 use super::{Backend, Event, Interest, Key, Parker, PeerAddress, Poller, Readiness, socket};
 
-/// How many events a wait brings at most: so few that what was touched when they were sorted is in the processor's caches when
-/// they are served. How many of them are served before the next timer is looked at is the engine's affair.
-const EVENTS_PER_WAIT: usize = 32;
+/// How many events a wait returns at most; libuv's and tokio's number. asyncio has no limit. The others come first in the
+/// next wait.
+const EVENTS_PER_WAIT: usize = 1024;
 /// The longest single wait asked of the kernel, some 24 days; longer timeouts are waited out in pieces.
 const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
@@ -51,7 +49,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 /// ```
 pub fn open() -> io::Result<Backend> {
     let epoll = create()?;
-    let fine = EventBuffer::with_capacity(1).wait_nanos(epoll.as_fd(), Duration::ZERO).is_ok();
+    let fine = EventBuffer::with_capacity(1).wait_nanos(epoll.as_fd(), 1, Duration::ZERO).is_ok();
     Ok(backend(epoll, fine))
 }
 
@@ -79,14 +77,13 @@ fn create() -> io::Result<OwnedFd> {
 fn backend(epoll: OwnedFd, fine: bool) -> Backend {
     let epoll = Arc::new(epoll);
     Backend {
-        poller: Box::new(EpollPoller { epoll: Arc::clone(&epoll), unclaimed: Unclaimed::default() }),
+        poller: Box::new(EpollPoller { epoll: Arc::clone(&epoll) }),
         parker: Box::new(EpollParker { epoll, fine, buffer: EventBuffer::with_capacity(EVENTS_PER_WAIT) }),
     }
 }
 
 struct EpollPoller {
     epoll: Arc<OwnedFd>,
-    unclaimed: Unclaimed,
 }
 
 /// What epoll is asked to watch for. Interests of one direction differ only in how the outcome is claimed.
@@ -95,16 +92,7 @@ fn flags_of(interest: Interest) -> EventFlags {
     flags.set(EventFlags::IN, interest.is_inbound());
     flags.set(EventFlags::OUT, interest.is_outbound());
     flags.set(EventFlags::ET, interest.intersects(Interest::WAKE));
-    if is_announced_once(interest) {
-        flags.insert(EventFlags::ET | EventFlags::RDHUP);
-    }
     flags
-}
-
-/// Whether the kernel is asked to announce it once, and [`Unclaimed`] does the rest.
-fn is_announced_once(interest: Interest) -> bool {
-    // While it sends, too, it is one registration for both.
-    interest == Interest::RECV
 }
 
 /// What reported flags announce: anything but plain writability may concern a reader, anything but plain
@@ -118,7 +106,6 @@ fn readiness_of(flags: EventFlags) -> Readiness {
 
 impl Poller for EpollPoller {
     fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()> {
-        self.unclaimed.expect(key, is_announced_once(new));
         let (old, new) = (flags_of(old), flags_of(new));
         if old == new {
             return Ok(());
@@ -143,18 +130,8 @@ impl Poller for EpollPoller {
         Ok(done?)
     }
 
-    fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
-        let outcome = socket::recv(fd, buffer);
-        self.received(key, buffer.len(), &outcome);
-        outcome
-    }
-
-    fn is_plain(&self) -> bool {
-        true
-    }
-
-    fn received(&mut self, key: Key, room: usize, outcome: &io::Result<usize>) {
-        self.unclaimed.claimed(key, room, outcome);
+    fn recv(&mut self, fd: BorrowedFd<'_>, _key: Key, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::recv(fd, buffer)
     }
 
     fn send(&mut self, fd: BorrowedFd<'_>, _key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -173,15 +150,6 @@ impl Poller for EpollPoller {
         socket::accept(fd)
     }
 
-    fn prepare(&mut self) -> io::Result<bool> {
-        Ok(self.unclaimed.is_any())
-    }
-
-    fn collect(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        self.unclaimed.announce(events);
-        Ok(())
-    }
-
     fn name(&self) -> &'static str {
         "epoll"
     }
@@ -196,24 +164,29 @@ struct EpollParker {
 
 impl EpollParker {
     /// One wait, for `timeout` or a little longer; no longer than [`LONGEST_WAIT`] may be asked.
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    fn wait(&mut self, timeout: Option<Duration>, max_events: usize) -> io::Result<()> {
         let epoll = self.epoll.as_fd();
         match timeout {
-            None => self.buffer.wait_millis(epoll, -1),
-            Some(Duration::ZERO) => self.buffer.wait_millis(epoll, 0),
-            Some(timeout) if self.fine => self.buffer.wait_nanos(epoll, timeout),
+            None => self.buffer.wait_millis(epoll, max_events, -1),
+            Some(Duration::ZERO) => self.buffer.wait_millis(epoll, max_events, 0),
+            Some(timeout) if self.fine => self.buffer.wait_nanos(epoll, max_events, timeout),
             Some(timeout) => {
                 let millis = timeout.as_nanos().div_ceil(1_000_000);
-                self.buffer.wait_millis(epoll, i32::try_from(millis).unwrap_or(i32::MAX))
+                self.buffer.wait_millis(epoll, max_events, i32::try_from(millis).unwrap_or(i32::MAX))
             }
         }
     }
 }
 
 impl Parker for EpollParker {
-    fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+    fn park(
+        &mut self,
+        timeout: Option<Duration>,
+        max_events: usize,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()> {
         wait_in_pieces(timeout, LONGEST_WAIT, |piece| {
-            self.wait(piece)?;
+            self.wait(piece, max_events)?;
             Ok(self.buffer.len())
         })?;
         events.extend(self.buffer.iter().map(|(flags, data)| Event {
@@ -252,7 +225,7 @@ mod tests {
     #[test]
     fn moving_between_interests_of_one_direction_makes_no_system_call() {
         let epoll = Arc::new(create().unwrap());
-        let mut poller = EpollPoller { epoll: Arc::clone(&epoll), unclaimed: Unclaimed::default() };
+        let mut poller = EpollPoller { epoll: Arc::clone(&epoll) };
         let readable = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         poller.update(readable.as_fd(), KEY, Interest::NONE, Interest::READ).unwrap();
 

@@ -19,8 +19,9 @@
 //!
 //! # Rules
 //!
-//! - Events are level-triggered: what is not claimed is announced again by the next wait. So may be what was claimed to the
-//!   last byte of somebody's room. [`Interest::WAKE`] alone is announced once, and costs no claim.
+//! - Events are level-triggered: the next wait announces again what was not claimed. A short `recv` does not mean that
+//!   nothing is left: Linux also returns short at the TCP urgent mark and at a Unix message with ancillary data. Only
+//!   [`Interest::WAKE`] is announced once, and costs no claim.
 //! - An event names a [`Key`], a slot and its generation. A descriptor number is reused by the kernel at once;
 //!   a key is never reused, so a late event for a closed descriptor finds nobody.
 //! - Errors and hang-ups are announced as every direction that was asked for: the claim tells what it was. They
@@ -44,7 +45,7 @@
 //! there.write_all(b"hello")?;
 //!
 //! let mut events = Vec::new();
-//! parker.park(None, &mut events)?;
+//! parker.park(None, usize::MAX, &mut events)?;
 //! assert_eq!(events, [Event { key, readiness: Readiness::INBOUND }]);
 //!
 //! let mut buffer = [0; 16];
@@ -58,7 +59,6 @@ pub(crate) mod epoll;
 mod file;
 pub(crate) mod socket;
 mod sys;
-mod unclaimed;
 
 pub(crate) use closed::ClosedPoller;
 pub use epoll::open as open_epoll;
@@ -312,45 +312,6 @@ pub trait Poller {
     /// 200 ms), or with the descriptor.
     fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Whether [`Poller::recv`] and [`Poller::send`] are the plain system calls. Then the loop makes them by itself, and tells
-    /// what came of a receive with [`Poller::received`]. It asks once.
-    ///
-    /// ```
-    /// assert!(mainspring::poller::open_epoll()?.poller.is_plain());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    fn is_plain(&self) -> bool {
-        false
-    }
-
-    /// Somebody who had room for so many bytes has asked the kernel in place of [`Poller::recv`], and this came of it.
-    ///
-    /// ```
-    /// use mainspring::poller::{Backend, Interest, Key, open_epoll};
-    /// use std::io::{Read, Write};
-    /// use std::os::fd::AsFd;
-    /// use std::os::unix::net::UnixStream;
-    ///
-    /// let Backend { mut poller, mut parker } = open_epoll()?;
-    /// let (mut here, mut there) = UnixStream::pair()?;
-    /// let key = Key { slot: 0, generation: 1 };
-    /// poller.update(here.as_fd(), key, Interest::NONE, Interest::RECV)?;
-    /// there.write_all(b"hello")?;
-    /// let mut events = Vec::new();
-    /// parker.park(None, &mut events)?;
-    /// poller.collect(&mut events)?;
-    /// assert!(poller.prepare()?, "it is to be announced again");
-    ///
-    /// let mut buffer = [0; 16];
-    /// let outcome = here.read(&mut buffer);
-    /// poller.received(key, buffer.len(), &outcome);
-    /// assert!(!poller.prepare()?);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    fn received(&mut self, key: Key, room: usize, outcome: &io::Result<usize>) {
-        let _ = (key, room, outcome);
-    }
-
     /// Lets go what [`Poller::send_more`] left with the kernel.
     fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()>;
 
@@ -393,18 +354,6 @@ pub trait Poller {
         file::write(fd, chunks)
     }
 
-    /// Called before the loop parks; a back end that batches hands its work to the kernel here. `true` if there is something
-    /// to [collect](Poller::collect) already: then the loop does not sleep.
-    fn prepare(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-
-    /// Called after the loop parked; a back end whose parker does not see the events adds them here.
-    fn collect(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        let _ = events;
-        Ok(())
-    }
-
     /// The back end's name, as `MAINSPRING_BACKEND` and diagnostics spell it.
     fn name(&self) -> &'static str;
 }
@@ -423,9 +372,9 @@ pub trait Poller {
 /// struct Counting(Box<dyn Parker>, Rc<Cell<usize>>);
 ///
 /// impl Parker for Counting {
-///     fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+///     fn park(&mut self, timeout: Option<Duration>, max_events: usize, events: &mut Vec<Event>) -> io::Result<()> {
 ///         self.1.set(self.1.get() + 1);
-///         self.0.park(timeout, events)
+///         self.0.park(timeout, max_events, events)
 ///     }
 /// }
 ///
@@ -439,9 +388,14 @@ pub trait Poller {
 /// ```
 pub trait Parker {
     /// Waits until something happens or `timeout` has passed (`None`: for ever), and appends what happened to
-    /// `events`. A signal ends the wait with `Interrupted`. Never returns early with nothing, but for that;
+    /// `events`, `max_events` at most. What it does not return comes first in the next wait. A signal ends the wait with `Interrupted`. Never returns early with nothing, but for that;
     /// late by as much as the system's timers are.
-    fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+    fn park(
+        &mut self,
+        timeout: Option<Duration>,
+        max_events: usize,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()>;
 }
 
 /// A back end in its two parts. It stays on its thread (`!Send`).

@@ -39,21 +39,31 @@ impl EventBuffer {
     }
 
     /// Waits with `epoll_wait`: `timeout` in milliseconds, negative for ever.
-    pub(super) fn wait_millis(&mut self, epoll: BorrowedFd<'_>, timeout: i32) -> io::Result<()> {
-        self.fill(|events, room| {
+    pub(super) fn wait_millis(
+        &mut self,
+        epoll: BorrowedFd<'_>,
+        max_events: usize,
+        timeout: i32,
+    ) -> io::Result<()> {
+        self.fill(max_events, |events, room| {
             // SAFETY: `events` points at `room` writable events for the length of this call.
             unsafe { libc::epoll_wait(epoll.as_raw_fd(), events, room, timeout) }
         })
     }
 
     /// Waits with `epoll_pwait2`, to the nanosecond. `ENOSYS` before Linux 5.11.
-    pub(super) fn wait_nanos(&mut self, epoll: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+    pub(super) fn wait_nanos(
+        &mut self,
+        epoll: BorrowedFd<'_>,
+        max_events: usize,
+        timeout: Duration,
+    ) -> io::Result<()> {
         let timeout = KernelTimespec {
             seconds: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             nanoseconds: i64::from(timeout.subsec_nanos()),
         };
         let no_signal_mask = std::ptr::null::<libc::sigset_t>();
-        self.fill(|events, room| {
+        self.fill(max_events, |events, room| {
             // SAFETY: `events` points at `room` writable events and `timeout` at a valid timespec for the length
             // of this call; a null mask leaves the signal mask alone, and its size is then not looked at.
             unsafe {
@@ -74,10 +84,11 @@ impl EventBuffer {
     /// number or -1 with `errno` set.
     fn fill(
         &mut self,
+        max_events: usize,
         wait: impl FnOnce(*mut libc::epoll_event, libc::c_int) -> libc::c_int,
     ) -> io::Result<()> {
         self.0.clear();
-        let room = libc::c_int::try_from(self.0.capacity()).unwrap_or(libc::c_int::MAX);
+        let room = libc::c_int::try_from(self.0.capacity().min(max_events)).unwrap_or(libc::c_int::MAX);
         let count =
             usize::try_from(wait(self.0.as_mut_ptr(), room)).map_err(|_| io::Error::last_os_error())?;
         // SAFETY: both callers make the kernel write `count` events from the start of the vector's memory, and it

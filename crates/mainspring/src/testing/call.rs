@@ -13,7 +13,7 @@ use crate::poller::{Interest, Key, PeerAddress};
 /// use std::time::Duration;
 ///
 /// let (mut backend, control) = FakePoller::open()?;
-/// backend.parker.park(Some(Duration::ZERO), &mut Vec::new())?;
+/// backend.parker.park(Some(Duration::ZERO), usize::MAX, &mut Vec::new())?;
 /// let call = &control.take_log()[0].call;
 /// assert_eq!((call.op(), call.fd()), (Op::Park, None));
 /// # Ok::<(), std::io::Error>(())
@@ -144,7 +144,7 @@ impl Call {
 /// let not_permitted = 1;
 /// control.fail_next(Op::Park, not_permitted);
 /// let timeout = Some(Duration::ZERO);
-/// assert!(backend.parker.park(timeout, &mut Vec::new()).is_err());
+/// assert!(backend.parker.park(timeout, usize::MAX, &mut Vec::new()).is_err());
 /// assert_eq!(control.take_log(), [LogEntry { call: Call::Park { timeout }, result: Err(not_permitted) }]);
 /// assert!(control.log().is_empty());
 /// # Ok::<(), std::io::Error>(())

@@ -207,7 +207,7 @@ impl FakeControl {
 /// control.inject(nobody, Readiness::INBOUND);
 ///
 /// let mut events = Vec::new();
-/// backend.parker.park(None, &mut events)?;
+/// backend.parker.park(None, usize::MAX, &mut events)?;
 /// assert_eq!(events, [Event { key: nobody, readiness: Readiness::INBOUND }]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -314,14 +314,6 @@ impl Poller for FakePoller {
         self.control.move_out(call, chunks, |chunks| self.inner.write(fd, chunks))
     }
 
-    fn prepare(&mut self) -> io::Result<bool> {
-        self.inner.prepare()
-    }
-
-    fn collect(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        self.inner.collect(events)
-    }
-
     fn name(&self) -> &'static str {
         "fake"
     }
@@ -353,12 +345,17 @@ struct FakeParker {
 }
 
 impl Parker for FakeParker {
-    fn park(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+    fn park(
+        &mut self,
+        timeout: Option<Duration>,
+        max_events: usize,
+        events: &mut Vec<Event>,
+    ) -> io::Result<()> {
         let before = events.len();
         let real = |_| {
             let injected = std::mem::take(&mut self.control.0.borrow_mut().injected);
             if injected.is_empty() {
-                self.inner.park(timeout, events)?;
+                self.inner.park(timeout, max_events, events)?;
             } else {
                 events.extend(injected);
             }

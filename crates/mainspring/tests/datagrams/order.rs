@@ -37,12 +37,11 @@ fn an_event_brings_several_datagrams_unless_one_of_them_gives_the_loop_something
             }
             *stage.protocol().when.borrow_mut() = Some((Told::Data(Vec::new()), Deed::CallSoon));
             let mut delivered = Vec::new();
-            for _ in 0..4 {
+            for _ in 0..3 {
                 stage.engine.run_once().unwrap();
                 delivered.push(stage.protocol().data().len());
             }
-            // The second pass is the scheduled call's alone: a busy loop leaves a poll out.
-            assert_eq!(delivered, [1, 1, 17, 20]);
+            assert_eq!(delivered, [1, 17, 20]);
             assert_eq!(stage.protocol().data(), (0..20u8).map(|number| vec![number]).collect::<Vec<_>>());
             stage.transport.abort(stage.cx(), None).unwrap();
             stage.until_lost();

@@ -205,7 +205,9 @@ pub fn run_on_the_engine(script: &Script) -> (Vec<Ran>, [usize; 2]) {
         }
         assert!(!engine.is_stopping());
     }
-    let left = [engine.ready_len(), engine.timers_len()];
+    let mut sent = 0;
+    engine.inbox().for_each(&mut |_| sent += 1);
+    let left = [engine.ready_len() + sent, engine.timers_len()];
     drop(engine.close());
     assert_eq!([engine.ready_len(), engine.timers_len(), engine.registered_len()], [0; 3]);
     (host.ran.take(), left)

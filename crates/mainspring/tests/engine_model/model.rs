@@ -23,7 +23,6 @@ struct Model {
     background: VecDeque<(Time, Item)>,
     /// By time and order.
     timers: BTreeMap<(Time, usize), Item>,
-    inbox: Vec<Item>,
     announced: Vec<(usize, usize)>,
     /// Of each socket: how often it was registered, and whether it is.
     registrations: [(usize, bool); WATCHES],
@@ -54,7 +53,8 @@ impl Model {
 
     fn perform(&mut self, deed: &Deed) {
         match *deed {
-            Deed::CallSoon => {
+            // What another thread sends has its place among the calls from the moment it is sent.
+            Deed::CallSoon | Deed::Send => {
                 let number = self.number();
                 self.ready.extend(number.map(Item::Numbered));
             }
@@ -79,10 +79,6 @@ impl Model {
                 let number = self.number();
                 self.background.extend(number.map(|number| (self.now, Item::Numbered(number))));
             }
-            Deed::Send => {
-                let number = self.number();
-                self.inbox.extend(number.map(Item::Numbered));
-            }
             Deed::Watch(index) => {
                 self.watches[index] = (self.watches[index].0 + 1, true);
                 let (count, is_registered) = self.registrations[index];
@@ -102,7 +98,7 @@ impl Model {
     }
 
     fn pass(&mut self) {
-        let is_busy = !self.ready.is_empty() || !self.background.is_empty() || !self.inbox.is_empty();
+        let is_busy = !self.ready.is_empty() || !self.background.is_empty();
         if !is_busy
             && self.announced.is_empty()
             && !self.is_stopping
@@ -120,7 +116,6 @@ impl Model {
         } else {
             self.ready.extend(io);
         }
-        self.ready.append(&mut std::mem::take(&mut self.inbox).into());
         let late = self.timers.split_off(&(Time::from_nanos(self.now.as_nanos() + 1), 0));
         self.ready.extend(std::mem::replace(&mut self.timers, late).into_values());
         if let Some(limit) = self.max_overdue {

@@ -23,6 +23,7 @@ mod lanes;
 mod leak_check;
 mod lifecycle;
 mod lookup;
+mod polling;
 #[allow(dead_code, reason = "shared with other targets")]
 #[path = "../support/polls.rs"]
 mod polls;

@@ -6,10 +6,11 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use mainspring::poller::{Interest, Key, Readiness};
+use mainspring::poller::{Interest, Readiness};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use socket2::SockRef;
 
-use crate::support::{KEY, OTHER_KEY, Open, Rig, event, pair};
+use crate::support::{KEY, Open, Rig, event, pair};
 
 fn recv(rig: &mut Rig, from: &impl AsFd) -> io::Result<Vec<u8>> {
     let mut buffer = [0; 64];
@@ -147,31 +148,40 @@ pub fn a_peer_that_does_not_read_makes_sends_short_until_it_reads(open: Open) {
     assert!(send(&mut rig, &ours, &[&chunk]).unwrap() > 0);
 }
 
-pub fn a_plain_back_end_takes_a_receive_of_somebody_else_for_its_own(open: Open) {
-    let mut rig = Rig::new(open());
-    if !rig.poller.is_plain() {
-        return;
+/// Receives from `ours`, whenever a wait announces it, until all of `expected` has come, in `pieces`.
+fn assert_received_in_pieces(rig: &mut Rig, ours: &impl AsFd, pieces: &[&[u8]]) {
+    for piece in pieces {
+        assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)], "before {piece:?}");
+        assert_eq!(recv(rig, ours).unwrap(), *piece, "less than there is room for");
     }
-    let (mut ours, mut theirs) = pair();
+    assert_eq!(rig.events_now(), []);
+}
+
+pub fn what_follows_the_urgent_mark_is_announced_after_a_short_recv(open: Open) {
+    let mut rig = Rig::new(open());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    theirs.write_all(b"before").unwrap();
+    assert_eq!(SockRef::from(&theirs).send_out_of_band(b"!").unwrap(), 1);
+    theirs.write_all(b"after").unwrap();
+    // All of it is there: the end is not announced before.
+    let mut peeked = [0; 6];
+    while ours.peek(&mut peeked).unwrap() < peeked.len() {}
     rig.register(&ours, Interest::RECV);
-    theirs.write_all(b"abc").unwrap();
-    let mut receive = |rig: &mut Rig, room: usize| {
-        let outcome = ours.read(&mut vec![0; room]);
-        rig.poller.received(KEY, room, &outcome);
-        outcome.map_err(|error| error.kind())
-    };
-    let inbound = [event(KEY, Readiness::INBOUND)];
-    assert_eq!(rig.events(), inbound);
-    assert_eq!(receive(&mut rig, 1), Ok(1));
-    assert_eq!(rig.events(), inbound, "there is more");
-    assert_eq!(receive(&mut rig, 3), Ok(2));
-    assert_eq!(rig.events_now(), [], "that was all");
-    theirs.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(rig.events(), inbound);
-    assert_eq!(receive(&mut rig, 3), Ok(0));
-    assert_eq!(rig.events_now(), []);
-    // Of somebody who is not registered it need not be told, and may be.
-    rig.poller.received(Key::UNREGISTERED, 3, &Ok(1));
-    rig.poller.received(OTHER_KEY, 3, &Ok(3));
-    assert_eq!(rig.events_now(), []);
+    assert_received_in_pieces(&mut rig, &ours, &[b"before", b"after"]);
+}
+
+pub fn what_follows_a_message_with_a_descriptor_is_announced_after_a_short_recv(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"plain").unwrap();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let sent = [theirs.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
+    sendmsg(&theirs, &[IoSlice::new(b"with")], &mut control, SendFlags::empty()).unwrap();
+    theirs.write_all(b"plain again").unwrap();
+    rig.register(&ours, Interest::RECV);
+    assert_received_in_pieces(&mut rig, &ours, &[b"plainwith", b"plain again"]);
 }

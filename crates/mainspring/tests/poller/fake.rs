@@ -167,7 +167,7 @@ fn a_failed_wait_keeps_its_events_for_the_next() {
     let (mut rig, control) = fake();
     control.inject(KEY, Readiness::OUTBOUND);
     control.fail_next(Op::Park, libc::EINTR);
-    let refusal = rig.parker.park(None, &mut Vec::new()).unwrap_err();
+    let refusal = rig.parker.park(None, usize::MAX, &mut Vec::new()).unwrap_err();
     assert_eq!(refusal.kind(), io::ErrorKind::Interrupted);
     assert_eq!(rig.events(), [event(KEY, Readiness::OUTBOUND)]);
 }

@@ -44,7 +44,8 @@ macro_rules! contract {
             several_chunks_arrive_in_order,
             more_chunks_than_the_kernel_takes_at_once_are_sent_in_part,
             sending_nothing_sends_nothing,
-            a_plain_back_end_takes_a_receive_of_somebody_else_for_its_own,
+            what_follows_the_urgent_mark_is_announced_after_a_short_recv,
+            what_follows_a_message_with_a_descriptor_is_announced_after_a_short_recv,
             a_peer_that_does_not_read_makes_sends_short_until_it_reads,
         );
         contract!($open, accepting:
@@ -65,6 +66,7 @@ macro_rules! contract {
             a_signal_interrupts_the_wait,
             events_are_added_to_those_already_there,
             more_events_than_one_wait_brings_are_all_brought_by_the_next_ones,
+            a_wait_returns_no_more_events_than_it_may,
         );
     };
     ($open:expr, $room:ident: $($behaviour:ident,)*) => {

@@ -38,7 +38,7 @@ fn opens_and_waits_when_refused_with(errno: libc::c_int) {
         let mut rig = Rig::new(open_epoll().unwrap());
         let timeout = Duration::from_micros(100);
         let begin = Instant::now();
-        rig.parker.park(Some(timeout), &mut Vec::new()).unwrap();
+        rig.parker.park(Some(timeout), usize::MAX, &mut Vec::new()).unwrap();
         assert!(begin.elapsed() >= timeout);
 
         let fd = readable();

@@ -18,7 +18,7 @@ pub fn a_wait_is_never_shorter_than_its_timeout(open: Open) {
             let timeout = Duration::from_micros(micros);
             let mut events = Vec::new();
             let begin = Instant::now();
-            rig.parker.park(Some(timeout), &mut events).unwrap();
+            rig.parker.park(Some(timeout), usize::MAX, &mut events).unwrap();
             assert!(begin.elapsed() >= timeout, "{timeout:?} took only {:?}", begin.elapsed());
             assert_eq!(events, []);
         }
@@ -32,7 +32,7 @@ pub fn a_huge_timeout_is_no_error(open: Open) {
     let month = Duration::from_secs(31 * 24 * 60 * 60);
     for timeout in [month, Duration::from_secs(i64::MAX as u64), Duration::MAX] {
         let mut events = Vec::new();
-        rig.parker.park(Some(timeout), &mut events).unwrap();
+        rig.parker.park(Some(timeout), usize::MAX, &mut events).unwrap();
         assert_eq!(events, [event(KEY, Readiness::INBOUND)]);
     }
 }
@@ -78,7 +78,7 @@ pub fn a_signal_interrupts_the_wait(open: Open) {
                 thread::yield_now();
             }
         });
-        let outcome = rig.parker.park(None, &mut Vec::new());
+        let outcome = rig.parker.park(None, usize::MAX, &mut Vec::new());
         interrupted.store(true, Ordering::Release);
         outcome.unwrap_err()
     });
@@ -91,7 +91,7 @@ pub fn events_are_added_to_those_already_there(open: Open) {
     rig.register(&fd, Interest::READ);
     let earlier = event(OTHER_KEY, Readiness::OUTBOUND);
     let mut events = vec![earlier];
-    rig.parker.park(None, &mut events).unwrap();
+    rig.parker.park(None, usize::MAX, &mut events).unwrap();
     assert_eq!(events, [earlier, event(KEY, Readiness::INBOUND)]);
 }
 
@@ -105,9 +105,23 @@ pub fn more_events_than_one_wait_brings_are_all_brought_by_the_next_ones(open: O
     // A wait that brings some of them again before it has brought the others would starve those.
     let mut brought = HashSet::new();
     while brought.len() < fds.len() {
-        let events = rig.events_now();
+        let mut events = Vec::new();
+        rig.parker.park(None, 32, &mut events).unwrap();
         let new = events.iter().filter(|event| brought.insert(event.key)).count();
         assert!(new == events.len() || brought.len() == fds.len(), "{new} new ones of {}", events.len());
     }
     assert_eq!(brought, (0..260).map(key).collect());
+}
+
+pub fn a_wait_returns_no_more_events_than_it_may(open: Open) {
+    let mut rig = Rig::new(open());
+    let fds = [readable(), readable(), readable()];
+    for (slot, fd) in (0..).zip(&fds) {
+        rig.poller.update(fd.as_fd(), Key { slot, generation: 1 }, Interest::NONE, Interest::READ).unwrap();
+    }
+    for (max_events, brought) in [(1, 1), (2, 2), (3, 3), (4, 3), (usize::MAX, 3)] {
+        let mut events = Vec::new();
+        rig.parker.park(None, max_events, &mut events).unwrap();
+        assert_eq!(events.len(), brought);
+    }
 }

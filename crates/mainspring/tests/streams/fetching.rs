@@ -66,7 +66,7 @@ fn pairs(stage: &Stage) -> [(UnixStream, UnixStream); 2] {
 
 /// Sends, and lets the loop see it once.
 fn send(stage: &Stage, from: &UnixStream, data: &[u8]) {
-    stage.run(from.write_all(data)).unwrap();
+    from.transport().write(data);
     stage.pass();
 }
 

@@ -1,0 +1,73 @@
+//! Limits how many I/O events one iteration takes when a timer is about to be due.
+//!
+//! With many descriptors ready at once, serving all of them in one iteration delays the next timer by the time that
+//! takes. The engine measures the time per call while it serves many events, and asks the kernel for no more events than
+//! fit before the next deadline. The kernel keeps the others at the front of its ready list, so the next wait returns
+//! them first and no descriptor starves.
+
+use super::{Engine, Host};
+use crate::clock::Time;
+use std::cell::Cell;
+
+/// An iteration takes this many events even if a timer is due: a few events are served before timers, as in asyncio.
+const MIN_EVENTS: usize = 4;
+
+/// How long serving I/O events takes.
+#[derive(Default)]
+pub(super) struct IoBudget {
+    /// I/O events that were made ready in the current iteration.
+    events: Cell<usize>,
+    /// Moving average over iterations with more than [`MIN_EVENTS`] events; 0 before the first of them.
+    nanos_per_call: Cell<u64>,
+}
+
+/// Measures the calls of one iteration with many I/O events.
+pub(super) struct CallTimer {
+    began: Time,
+    calls: u64,
+}
+
+impl<H: Host> Engine<H> {
+    /// How many events the next wait may return.
+    pub(super) fn max_events(&self) -> usize {
+        let nanos_per_call = self.io_budget.nanos_per_call.get();
+        if nanos_per_call == 0 {
+            return usize::MAX;
+        }
+        let Some(deadline) = self.timers.borrow_mut().next_wakeup() else { return usize::MAX };
+        let left =
+            deadline.saturating_duration_since(self.clock.now()).as_nanos() / u128::from(nanos_per_call);
+        usize::try_from(left).unwrap_or(usize::MAX).max(MIN_EVENTS)
+    }
+
+    /// Counts one I/O event that was made ready.
+    pub(super) fn count_io_event(&self) {
+        self.io_budget.events.set(self.io_budget.events.get() + 1);
+    }
+
+    /// Starts a measurement if this iteration serves many I/O events.
+    pub(super) fn start_call_timer(&self) -> Option<CallTimer> {
+        let is_crowded = self.io_budget.events.take() > MIN_EVENTS;
+        is_crowded.then(|| CallTimer { began: self.clock.now(), calls: 0 })
+    }
+
+    /// Ends a measurement.
+    pub(super) fn stop_call_timer(&self, timer: Option<CallTimer>) {
+        let Some(CallTimer { began, calls }) = timer else { return };
+        let nanos = self.clock.now().saturating_duration_since(began).as_nanos();
+        let each = u64::try_from(nanos).unwrap_or(u64::MAX) / calls.max(1);
+        let average = match self.io_budget.nanos_per_call.get() {
+            0 => each,
+            average => average / 4 * 3 + each / 4,
+        };
+        self.io_budget.nanos_per_call.set(average);
+    }
+}
+
+impl CallTimer {
+    pub(super) fn count(timer: &mut Option<CallTimer>) {
+        if let Some(timer) = timer {
+            timer.calls += 1;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A `recv` that returns less than there is room for, with more behind it: at the urgent mark of TCP, and after a Unix message
+//! with ancillary data. The rest must arrive all the same.
+
+use crate::on_both;
+use crate::support::Stage;
+use mainspring::net::{TcpStream, UnixStream};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use socket2::SockRef;
+use std::io::{IoSlice, Write};
+use std::net::{TcpListener, TcpStream as StdTcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+
+/// Sends `bytes` with a descriptor.
+fn send_with_descriptor(to: &StdUnixStream, bytes: &[u8]) {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let sent = [to.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
+    sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
+}
+
+/// Each way to read a stream gets all of `abcdefgh\n`, though a single `recv` does not return all of it. `connect` gives a
+/// stream into which all of it was sent.
+macro_rules! assert_every_read_gets_it_all {
+    ($stage:expr, $connect:expr) => {
+        $stage.run(async {
+            let (stream, _peer) = $connect;
+            assert_eq!(stream.read_exactly(9).await.unwrap(), b"abcdefgh\n");
+            let (stream, _peer) = $connect;
+            assert_eq!(stream.read_line().await.unwrap(), b"abcdefgh\n");
+            let (stream, _peer) = $connect;
+            let mut received = Vec::new();
+            while received.len() < 9 {
+                let mut buffer = [0; 100];
+                let count = stream.read(&mut buffer).await.unwrap();
+                received.extend_from_slice(&buffer[..count]);
+            }
+            assert_eq!(received, b"abcdefgh\n");
+        })
+    };
+}
+
+#[test]
+fn bytes_after_the_urgent_mark_arrive() {
+    let connect = || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = StdTcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        peer.write_all(b"abcd").unwrap();
+        assert_eq!(SockRef::from(&peer).send_out_of_band(b"!").unwrap(), 1);
+        peer.write_all(b"efgh\n").unwrap();
+        (TcpStream::from_std(ours).unwrap(), peer)
+    };
+    on_both("the urgent mark", |stage: &Stage| assert_every_read_gets_it_all!(stage, connect()));
+}
+
+#[test]
+fn bytes_after_a_message_with_descriptors_arrive() {
+    let connect = || {
+        let (ours, mut peer) = StdUnixStream::pair().unwrap();
+        peer.write_all(b"ab").unwrap();
+        send_with_descriptor(&peer, b"cd");
+        peer.write_all(b"ef").unwrap();
+        send_with_descriptor(&peer, b"gh\n");
+        (UnixStream::from_std(ours).unwrap(), peer)
+    };
+    on_both("ancillary data", |stage: &Stage| assert_every_read_gets_it_all!(stage, connect()));
+}
