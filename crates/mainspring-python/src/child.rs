@@ -1,6 +1,7 @@
 //! `ChildWatch`: the engine's watch of one child process, for Python.
 
 use crate::host::os_error;
+use crate::thread_exit::{self, GuardedDrop};
 use mainspring::child::{ChildExit, ChildWatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,6 +20,7 @@ unsafe impl Sync for Watch {}
 /// Its descriptor is readable when the child has ended.
 #[pyclass(name = "ChildWatch", module = "mainspring._mainspring", frozen)]
 pub struct PyChildWatch {
+    _guard: GuardedDrop,
     #[pyo3(get)]
     pid: i32,
     watch: Watch,
@@ -38,22 +40,26 @@ impl PyChildWatch {
     /// Watches the child `pid`.
     #[new]
     fn new(py: Python<'_>, pid: i32) -> PyResult<Self> {
+        thread_exit::guard();
         let watch = ChildWatch::open(pid).map_err(|error| os_error(py, error))?;
-        Ok(PyChildWatch { pid, watch: Watch(RefCell::new(Some(watch))) })
+        Ok(PyChildWatch { _guard: GuardedDrop, pid, watch: Watch(RefCell::new(Some(watch))) })
     }
 
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
+        thread_exit::guard();
         self.with(py, |watch| Ok(watch.as_fd().as_raw_fd()))
     }
 
     /// None while the child runs; then whether it is there to be waited for, by the one who asks.
     fn look(&self, py: Python<'_>) -> PyResult<Option<bool>> {
+        thread_exit::guard();
         let exit = self.with(py, ChildWatch::look)?;
         Ok(exit.map(|exit| exit != ChildExit::Unknown))
     }
 
     /// Closes the descriptor.
     fn close(&self) {
+        thread_exit::guard();
         self.watch.0.take();
     }
 }

@@ -3,6 +3,7 @@
 //! PyO3's argument parsing costs more than the work itself there. Every entry point goes through [`enter`], which
 //! turns errors and panics into Python exceptions: nothing unwinds into the interpreter.
 
+use crate::thread_exit;
 use pyo3::exceptions::{PySystemError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -39,6 +40,7 @@ pub fn enter(body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>) -> *
 /// Runs what the interpreter called us for. `Python::attach` would refuse while it shuts down, when it still calls:
 /// the last things that objects do are done then.
 pub fn as_called<R>(body: impl FnOnce(Python<'_>) -> R) -> R {
+    thread_exit::guard();
     // SAFETY: every caller is called by the interpreter, so the thread is attached to it, and it is there.
     unsafe { Python::attach_unchecked(body) }
 }

@@ -9,7 +9,7 @@
 //! | `source.rs` | which native object an event of the engine is for |
 //! | `free_list.rs` | memory of handles that goes round |
 //! | `allocator.rs` | what the C library does with large blocks |
-//! | `call_out.rs` | calls into user code, and what becomes of a thread when the interpreter ends during one |
+//! | `thread_exit.rs` | what happens to a thread that is inside this module when the interpreter ends |
 //! | `names.rs` | interned strings, asyncio's objects |
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
 //! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
@@ -23,7 +23,6 @@
 
 mod address;
 mod allocator;
-mod call_out;
 mod channel;
 mod child;
 mod clock;
@@ -48,6 +47,7 @@ mod request;
 mod scheduling;
 mod socket_ops;
 mod source;
+mod thread_exit;
 mod tls;
 mod transport;
 

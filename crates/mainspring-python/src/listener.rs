@@ -10,6 +10,7 @@ use crate::host::{PyHost, os_error};
 use crate::loop_object::NativeLoop;
 use crate::names::names;
 use crate::obj::Obj;
+use crate::thread_exit::{self, GuardedDrop};
 use crate::transport;
 use crate::transport::accepted::{Accepted, name_of_connections};
 use mainspring::poller::PeerAddress;
@@ -53,6 +54,7 @@ struct ListenerState(RefCell<Option<std::rc::Rc<Listener<PyHost, PyAcceptor>>>>)
 /// See the module's text.
 #[pyclass(name = "Listener", module = "mainspring._mainspring", frozen)]
 pub struct PyListener {
+    _guard: GuardedDrop,
     state: ListenerState,
 }
 
@@ -95,6 +97,7 @@ impl PyListener {
         accept_secure: Option<&Bound<'_, PyAny>>,
         context: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        thread_exit::guard();
         let py = event_loop.py();
         let family: i32 = sock.getattr("family")?.extract()?;
         let acceptor = PyAcceptor {
@@ -115,22 +118,25 @@ impl PyListener {
         let channel = PyChannel::Socket(SocketHold::lent(sock)?);
         let listener =
             std::rc::Rc::new(Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0)));
-        Ok(PyListener { state: ListenerState(RefCell::new(Some(listener))) })
+        Ok(PyListener { _guard: GuardedDrop, state: ListenerState(RefCell::new(Some(listener))) })
     }
 
     /// The listening socket.
     #[getter]
     fn _sock(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        thread_exit::guard();
         Ok(self.inner()?.acceptor().socket.bind(py).unbind())
     }
 
     /// Begins to accept.
     fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
+        thread_exit::guard();
         Self::with(slf, |listener, cx| listener.start(cx).map_err(|error| os_error(slf.py(), error)))
     }
 
     /// Accepts no more, and lets go of the socket, which is its owner's to close.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
+        thread_exit::guard();
         Self::with(slf, |listener, cx| {
             let channel = listener.close(cx);
             drop(channel);
@@ -140,6 +146,7 @@ impl PyListener {
 
     /// Accepts again, after a pause; scheduled by the engine.
     fn _start_serving(slf: &Bound<'_, Self>) -> PyResult<()> {
+        thread_exit::guard();
         Self::with(slf, |listener, cx| listener.notified(cx, Notice::ResumeAccepting))
     }
 
@@ -164,6 +171,7 @@ impl PyListener {
     }
 
     fn __clear__(&self) {
+        thread_exit::guard();
         let inner = self.state.0.borrow_mut().take();
         drop(inner);
     }

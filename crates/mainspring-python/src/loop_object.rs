@@ -10,6 +10,7 @@ use crate::handle::{self, CallParts, HandleTypes};
 use crate::host::{PyHost, os_error};
 use crate::obj::Obj;
 use crate::overrides::{self, Overrides};
+use crate::thread_exit::{self, GuardedDrop};
 use mainspring::engine::{Direction, Engine, Held};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
@@ -42,6 +43,7 @@ unsafe impl Sync for LoopState {}
 /// See the module's text.
 #[pyclass(module = "mainspring._mainspring", subclass, frozen)]
 pub struct NativeLoop {
+    _guard: GuardedDrop,
     state: LoopState,
 }
 
@@ -165,6 +167,7 @@ impl NativeLoop {
         _args: &Bound<'_, PyTuple>,
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        thread_exit::guard();
         let backend = mainspring::poller::open_epoll().map_err(|error| os_error(py, error))?;
         let teller = Teller::default();
         let clock = LoopClock::new(teller.clone());
@@ -176,27 +179,31 @@ impl NativeLoop {
             overrides: Overrides::new(teller),
             owners: Rc::default(),
         };
-        Ok(NativeLoop { state })
+        Ok(NativeLoop { _guard: GuardedDrop, state })
     }
 
     /// Ties the engine to this object. Called once, by `Loop.__init__`.
     fn _bind(slf: &Bound<'_, Self>) -> PyResult<()> {
+        thread_exit::guard();
         slf.get().engine().host().bind(slf.as_any());
         Self::look_for_overrides(slf)
     }
 
     fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        thread_exit::guard();
         overrides::set_attribute(slf, name, value.as_ptr())?;
         if Overrides::concern(name) { Self::look_for_overrides(slf) } else { Ok(()) }
     }
 
     fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<()> {
+        thread_exit::guard();
         overrides::set_attribute(slf, name, std::ptr::null_mut())?;
         if Overrides::concern(name) { Self::look_for_overrides(slf) } else { Ok(()) }
     }
 
     /// Runs passes until `stop()`; `run_forever()` without what asyncio does around it.
     fn _run_native(slf: &Bound<'_, Self>) -> PyResult<()> {
+        thread_exit::guard();
         let this = slf.get();
         this.check_closed()?;
         let outer = this.state.running_in.replace(Some(current_thread()));
@@ -207,31 +214,37 @@ impl NativeLoop {
 
     /// One pass of the loop, for those who drive it by hand.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
+        thread_exit::guard();
         slf.get().engine().run_once()
     }
 
     /// Lets go of everything the engine holds; the loop is closed from here on.
     fn _close_native(&self) {
+        thread_exit::guard();
         drop(self.engine().close());
     }
 
     /// Parts the loop from the one of the process that forked this one.
     fn _after_fork(&self, py: Python<'_>) -> PyResult<()> {
+        thread_exit::guard();
         self.engine().after_fork(mainspring::poller::open_epoll).map_err(|error| os_error(py, error))
     }
 
     /// Stop run_forever() after the pass that is under way.
     fn stop(&self) {
+        thread_exit::guard();
         self.engine().stop();
     }
 
     /// Tells the engine whether debug mode is on.
     fn _set_debug_native(&self, enabled: bool) {
+        thread_exit::guard();
         self.engine().host().set_debug(enabled);
     }
 
     /// The descriptor that signal.set_wakeup_fd() is given.
     fn _signal_fd(&self) -> PyResult<RawFd> {
+        thread_exit::guard();
         self.check_closed()?;
         let pipe = self.engine().signal_pipe();
         pipe.map(|pipe| pipe.write_fd()).ok_or_else(|| PyRuntimeError::new_err("Event loop is closed"))
@@ -245,6 +258,7 @@ impl NativeLoop {
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
+        thread_exit::guard();
         let handle = Self::new_call(slf, callback, args)?;
         drop(slf.get().engine().set_signal(signal, handle));
         Ok(())
@@ -252,6 +266,7 @@ impl NativeLoop {
 
     /// Forgets the callback for a signal; whether there was one.
     fn _remove_signal(&self, signal: i32) -> bool {
+        thread_exit::guard();
         self.engine().remove_signal(signal).is_some()
     }
 
@@ -263,6 +278,7 @@ impl NativeLoop {
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<Py<PyAny>> {
+        thread_exit::guard();
         Self::watch(slf, fd, Direction::Inbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
     }
 
@@ -274,21 +290,25 @@ impl NativeLoop {
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<Py<PyAny>> {
+        thread_exit::guard();
         Self::watch(slf, fd, Direction::Outbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
     }
 
     /// Stop watching the file descriptor for read availability; whether it was watched.
     fn _remove_reader(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        thread_exit::guard();
         Self::unwatch(slf, fd, Direction::Inbound)
     }
 
     /// Stop watching the file descriptor for write availability; whether it was watched.
     fn _remove_writer(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
+        thread_exit::guard();
         Self::unwatch(slf, fd, Direction::Outbound)
     }
 
     /// How many calls are ready, timers wait, and descriptors are registered.
     fn _counts(&self) -> (usize, usize, usize) {
+        thread_exit::guard();
         let engine = self.engine();
         (engine.ready_len(), engine.timers_len(), engine.registered_len())
     }
@@ -309,6 +329,7 @@ impl NativeLoop {
     }
 
     fn __clear__(&self) {
+        thread_exit::guard();
         drop(self.engine().close());
     }
 }

@@ -4,6 +4,7 @@
 use crate::fastcall::{as_called, enter, panic_as_exception};
 use crate::native_type::{NativeType, Slot, Spec, all_slots};
 use crate::obj::Obj;
+use crate::thread_exit;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -167,6 +168,7 @@ unsafe extern "C" fn traverse<T: NativeData>(
 }
 
 unsafe extern "C" fn clear<T: NativeData>(object: *mut ffi::PyObject) -> c_int {
+    thread_exit::guard();
     // SAFETY: the collector passes an instance.
     unsafe {
         let py = Python::assume_attached();

@@ -8,6 +8,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use std::ptr::NonNull;
 
 /// An owned reference. See the module's text for the rule it lives by.
@@ -34,6 +35,25 @@ impl Obj {
     pub unsafe fn from_call(py: Python<'_>, ptr: *mut ffi::PyObject) -> PyResult<Self> {
         // SAFETY: passed on to the caller.
         unsafe { Obj::from_owned(ptr) }.ok_or_else(|| PyErr::fetch(py))
+    }
+
+    /// Calls the method `name` of the first of `args` with the rest of them.
+    ///
+    /// # Safety
+    /// `args` are live objects, at least one.
+    pub unsafe fn from_method_call(
+        py: Python<'_>,
+        name: &Py<PyString>,
+        args: &[*mut ffi::PyObject],
+    ) -> PyResult<Self> {
+        // SAFETY: the caller's promise; the result is a new reference, or null and an exception.
+        unsafe {
+            let (name, count) = (name.as_ptr(), args.len());
+            Obj::from_call(
+                py,
+                ffi::PyObject_VectorcallMethod(name, args.as_ptr(), count, std::ptr::null_mut()),
+            )
+        }
     }
 
     /// Makes a new reference to a borrowed object.

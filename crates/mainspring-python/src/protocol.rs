@@ -3,7 +3,6 @@
 //! Methods are looked up by name at each call, as asyncio does, so a method that is replaced on the protocol is seen.
 //! TLS of our own is no Python protocol: it is told directly.
 
-use crate::call_out;
 use crate::channel::PyChunk;
 use crate::host::PyHost;
 use crate::names::{Names, names};
@@ -104,7 +103,7 @@ impl PyUpper {
         // SAFETY: the receiver and at most two arguments, all live objects for the length of the call.
         unsafe {
             let arguments = all.get(..=N).unwrap_or(&all);
-            Obj::from_call(py, call_out::call_method(name.as_ptr(), arguments))
+            Obj::from_method_call(py, name, arguments)
         }
     }
 }

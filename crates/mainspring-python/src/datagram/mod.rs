@@ -10,6 +10,7 @@ use crate::channel::{PyChannel, PyChunk, SocketHold};
 use crate::host::PyHost;
 use crate::native_object::{NativeClass, NativeData};
 use crate::protocol::PyUpper;
+use crate::thread_exit;
 use crate::transport::common;
 use crate::transport::kind::{self, Kind, Open};
 use mainspring::transport::{Datagram, Destination};
@@ -108,6 +109,7 @@ pub fn open_datagram(
     peername: &Bound<'_, PyAny>,
     header: usize,
 ) -> PyResult<()> {
+    thread_exit::guard();
     let upper = PyDatagramUpper::new(sock, protocol, address, peername, header > 0)?;
     let drops_when_lost = upper.has_remote();
     let channel = PyChannel::Socket(SocketHold::new(sock)?);

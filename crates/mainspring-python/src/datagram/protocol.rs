@@ -1,7 +1,6 @@
 //! A Python protocol object, as the engine's datagram transport sees it, and the addresses it speaks of.
 
 use crate::address::{self, AddressBook};
-use crate::call_out;
 use crate::host::PyHost;
 use crate::names::{Names, names};
 use crate::obj::Obj;
@@ -179,7 +178,7 @@ impl PyDatagramUpper {
         let mut all = vec![socket.as_ptr()];
         all.extend(arguments.iter().map(Bound::as_ptr));
         // SAFETY: live objects for the length of the call, the receiver first.
-        let result = unsafe { Obj::from_call(py, call_out::call_method(method.as_ptr(), &all)) };
+        let result = unsafe { Obj::from_method_call(py, method, &all) };
         result.map_err(|error| {
             if error.is_instance_of::<PyBlockingIOError>(py) || error.is_instance_of::<PyInterruptedError>(py)
             {

@@ -3,11 +3,13 @@
 use super::{HandleTypes, TYPES};
 use crate::free_list::FreeList;
 use crate::native_type::Slot;
+use crate::thread_exit;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{c_int, c_void};
 
 pub(super) unsafe extern "C" fn dealloc_handle(this: *mut ffi::PyObject) {
+    thread_exit::guard();
     // SAFETY: called once, by the interpreter, for an object of the handle type that nobody refers to any more.
     unsafe {
         if let Some(types) = TYPES.get(Python::assume_attached()) {
@@ -18,6 +20,7 @@ pub(super) unsafe extern "C" fn dealloc_handle(this: *mut ffi::PyObject) {
 }
 
 pub(super) unsafe extern "C" fn dealloc_timer(this: *mut ffi::PyObject) {
+    thread_exit::guard();
     // SAFETY: as above, for the timer type.
     unsafe {
         if let Some(types) = TYPES.get(Python::assume_attached()) {
@@ -28,6 +31,7 @@ pub(super) unsafe extern "C" fn dealloc_timer(this: *mut ffi::PyObject) {
 }
 
 pub(super) unsafe extern "C" fn dealloc_shared(this: *mut ffi::PyObject) {
+    thread_exit::guard();
     // SAFETY: as above, for the type that other threads share.
     unsafe {
         if let Some(types) = TYPES.get(Python::assume_attached())
@@ -86,6 +90,7 @@ pub(super) unsafe extern "C" fn traverse(
 
 /// Breaks the cycles a handle is part of.
 pub(super) unsafe extern "C" fn clear(this: *mut ffi::PyObject) -> c_int {
+    thread_exit::guard();
     // SAFETY: the collector passes an instance of one of our types.
     unsafe {
         let Some(types) = TYPES.get(Python::assume_attached()) else { return 0 };

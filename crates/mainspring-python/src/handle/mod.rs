@@ -9,7 +9,6 @@ mod shared;
 
 pub use shared::new_shared_handle;
 
-use crate::call_out;
 use crate::fastcall::{self, enter};
 use crate::free_list::FreeList;
 use crate::loop_object::NativeLoop;
@@ -258,7 +257,7 @@ fn run_unlocked(py: Python<'_>, types: &HandleTypes, handle: &Obj) -> PyResult<(
         if ffi::PyContext_Enter(context.as_ptr()) != 0 {
             return Err(PyErr::fetch(py));
         }
-        let result = call_out::call(callback.as_ptr(), args.as_ptr());
+        let result = ffi::PyObject_Call(callback.as_ptr(), args.as_ptr(), std::ptr::null_mut());
         let left = ffi::PyContext_Exit(context.as_ptr());
         let result = Obj::from_call(py, result)?;
         drop(result);

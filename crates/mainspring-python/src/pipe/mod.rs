@@ -11,6 +11,7 @@ use crate::fastcall;
 use crate::host::{PyHost, os_error};
 use crate::native_object::{NativeClass, NativeData};
 use crate::protocol::PyUpper;
+use crate::thread_exit;
 use crate::transport::common::{self, none};
 use crate::transport::kind::{self, Kind, Open, method};
 use crate::transport::machine::Machine;
@@ -149,6 +150,7 @@ pub fn open_read_pipe(
     file: &Bound<'_, PyAny>,
     protocol: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
+    thread_exit::guard();
     open::<ReadMachine>(transport, event_loop, file, protocol)
 }
 
@@ -160,5 +162,6 @@ pub fn open_write_pipe(
     file: &Bound<'_, PyAny>,
     protocol: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
+    thread_exit::guard();
     open::<WriteMachine>(transport, event_loop, file, protocol)
 }

@@ -9,6 +9,7 @@ use crate::host::{PyHost, os_error};
 use crate::loop_object::{NativeLoop, visit_obj, watch_error};
 use crate::names::names;
 use crate::obj::Obj;
+use crate::thread_exit::{self, GuardedDrop};
 use mainspring::engine::{Direction, Engine};
 use mainspring::socket_ops::{Operation, Pending, Ready, SendAll, SendFile};
 use pyo3::PyTraverseError;
@@ -58,6 +59,7 @@ impl Operation<PyHost> for Waiting {
 /// See the module's text.
 #[pyclass(module = "mainspring._mainspring", frozen)]
 pub struct SocketWait {
+    _guard: GuardedDrop,
     state: State,
 }
 
@@ -135,7 +137,7 @@ impl SocketWait {
             outcome: Cell::new(outcome),
             is_awaited: Cell::new(false),
         };
-        Bound::new(event_loop.py(), SocketWait { state })
+        Bound::new(event_loop.py(), SocketWait { _guard: GuardedDrop, state })
     }
 
     fn engine<'py>(&self, py: Python<'py>) -> PyResult<&'py Engine<PyHost>> {
@@ -167,6 +169,7 @@ impl SocketWait {
 impl SocketWait {
     /// The loop says that the socket is ready.
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        thread_exit::guard();
         if !self.state.pending.is_waiting() {
             return Ok(());
         }
@@ -199,6 +202,7 @@ impl SocketWait {
 
     /// Waits no longer: takes the watch back from the loop.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        thread_exit::guard();
         let watch = self.state.pending.leave(self.engine(py)?);
         drop(watch);
         Ok(())
@@ -206,6 +210,7 @@ impl SocketWait {
 
     /// Ends the wait with a failure that somebody else has noticed.
     fn fail(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
+        thread_exit::guard();
         let py = error.py();
         if !self.state.pending.is_waiting() {
             return Ok(());
@@ -221,6 +226,7 @@ impl SocketWait {
     /// How much of the file was sent.
     #[getter]
     fn sent(&self) -> u64 {
+        thread_exit::guard();
         self.state.pending.with_operation(|operation| match operation {
             Waiting::SendFile(sending) => sending.sent(),
             Waiting::Ready(_) | Waiting::SendAll(_) => 0,
@@ -229,6 +235,7 @@ impl SocketWait {
 
     /// Puts the file's own position behind what was sent.
     fn update_position(&self, py: Python<'_>) -> PyResult<()> {
+        thread_exit::guard();
         let updated = self.state.pending.with_operation(|operation| match operation {
             Waiting::SendFile(sending) => sending.update_position(),
             Waiting::Ready(_) | Waiting::SendAll(_) => Ok(()),
@@ -237,15 +244,18 @@ impl SocketWait {
     }
 
     fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        thread_exit::guard();
         slf
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        thread_exit::guard();
         slf
     }
 
     /// First the future, for the task to wait on; then what came of it.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        thread_exit::guard();
         if let Some(outcome) = self.state.outcome.take() {
             let value = outcome.map_err(|error| os_error(py, error))?;
             return Err(PyStopIteration::new_err((value,)));
@@ -269,6 +279,7 @@ impl SocketWait {
         value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        thread_exit::guard();
         self.leave(kind.py())?;
         let error = match value.filter(|value| !value.is_none()) {
             Some(value) if !kind.is_instance_of::<PyType>() || value.is_instance(kind)? => value.clone(),
@@ -281,6 +292,7 @@ impl SocketWait {
 
     /// The coroutine ends here.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        thread_exit::guard();
         self.leave(py)
     }
 
@@ -299,6 +311,7 @@ impl SocketWait {
     }
 
     fn __clear__(&self) {
+        thread_exit::guard();
         let future = self.state.future.take();
         drop(future);
     }

@@ -5,7 +5,6 @@
 //! nothing, it is not asked for.
 
 use super::rooms::{Room, part_of};
-use crate::call_out;
 use crate::channel::PyChunk;
 use crate::host::PyHost;
 use crate::names::{Names, names};
@@ -108,7 +107,7 @@ impl PySession {
         }
         let all = all.get(..=arguments.len()).unwrap_or(&all);
         // SAFETY: the receiver and at most two arguments, all live objects for the length of the call.
-        unsafe { Obj::from_call(attached(), call_out::call_method(name.as_ptr(), all)) }
+        unsafe { Obj::from_method_call(attached(), name, all) }
     }
 
     fn is_again(&self, py: Python<'_>, error: &PyErr) -> bool {
