@@ -286,8 +286,8 @@ def functions_called_by_the_interpreter(text):
 
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are not here")
 def test_every_function_that_the_interpreter_calls_guards_its_thread():
-    # `request::run` and the functions called `method` and `notified` begin with `enter`.
-    guards = re.compile(r"thread_exit::guard\(\)|\b(enter|as_called|request::run|notified|method(::<[\w<>]+>)?)\(")
+    # `request::run` and the functions called `method` and `notified` begin with `enter`, `dealloc` with `bounded`.
+    guards = re.compile(r"thread_exit::guard\(\)|\b(enter|as_called|dealloc|bounded|request::run|notified|method(::<[\w<>]+>)?)\(")
     without = re.compile(r"traverse$|__traverse__$")
     found, unguarded = 0, []
     for path in sorted(SOURCES.rglob("*.rs")):
@@ -298,7 +298,8 @@ def test_every_function_that_the_interpreter_calls_guards_its_thread():
             found += 1
             if not guards.search(body) and not without.search(name):
                 unguarded.append(f"{path.relative_to(SOURCES)}: {name}")
-        for name, first_field in re.findall(r"^#\[pyclass.*\]\npub struct (\w+) \{\n *(.*)\n", text, re.M):
-            if "GuardedDrop" not in first_field:
+        for name, fields in re.findall(r"^#\[pyclass.*\]\npub struct (\w+) \{\n(.*?)^\}\n", text, re.M | re.S):
+            plain = re.compile(r"^ *(?:pub )?\w+: (?!i32|Watch|ClassData<)", re.M)  # what holds no Python object
+            if plain.search(fields):
                 unguarded.append(f"{path.relative_to(SOURCES)}: {name}")
     assert found > 100 and not unguarded

@@ -1,7 +1,7 @@
 //! `ChildWatch`: the engine's watch of one child process, for Python.
 
 use crate::host::os_error;
-use crate::thread_exit::{self, GuardedDrop};
+use crate::thread_exit;
 use mainspring::child::{ChildExit, ChildWatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,7 +20,6 @@ unsafe impl Sync for Watch {}
 /// Its descriptor is readable when the child has ended.
 #[pyclass(name = "ChildWatch", module = "mainspring._mainspring", frozen)]
 pub struct PyChildWatch {
-    _guard: GuardedDrop,
     #[pyo3(get)]
     pid: i32,
     watch: Watch,
@@ -42,7 +41,7 @@ impl PyChildWatch {
     fn new(py: Python<'_>, pid: i32) -> PyResult<Self> {
         thread_exit::guard();
         let watch = ChildWatch::open(pid).map_err(|error| os_error(py, error))?;
-        Ok(PyChildWatch { _guard: GuardedDrop, pid, watch: Watch(RefCell::new(Some(watch))) })
+        Ok(PyChildWatch { pid, watch: Watch(RefCell::new(Some(watch))) })
     }
 
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {

@@ -9,6 +9,7 @@
 //! | `source.rs` | which native object an event of the engine is for |
 //! | `free_list.rs` | memory of handles that goes round |
 //! | `allocator.rs` | what the C library does with large blocks |
+//! | `dealloc.rs` | the end of objects that hold each other in long chains |
 //! | `thread_exit.rs` | what happens to a thread that is inside this module when the interpreter ends |
 //! | `names.rs` | interned strings, asyncio's objects |
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
@@ -29,6 +30,7 @@ mod clock;
 mod context;
 mod creating;
 mod datagram;
+mod dealloc;
 mod fastcall;
 mod fd_owners;
 mod free_list;

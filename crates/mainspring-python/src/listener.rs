@@ -6,11 +6,12 @@
 use crate::address::peer_name;
 use crate::channel::{PyChannel, SocketHold, socket_object};
 use crate::context;
+use crate::dealloc::ClassData;
 use crate::host::{PyHost, os_error};
 use crate::loop_object::NativeLoop;
 use crate::names::names;
 use crate::obj::Obj;
-use crate::thread_exit::{self, GuardedDrop};
+use crate::thread_exit;
 use crate::transport;
 use crate::transport::accepted::{Accepted, name_of_connections};
 use mainspring::poller::PeerAddress;
@@ -54,8 +55,7 @@ struct ListenerState(RefCell<Option<std::rc::Rc<Listener<PyHost, PyAcceptor>>>>)
 /// See the module's text.
 #[pyclass(name = "Listener", module = "mainspring._mainspring", frozen)]
 pub struct PyListener {
-    _guard: GuardedDrop,
-    state: ListenerState,
+    state: ClassData<ListenerState>,
 }
 
 impl PyListener {
@@ -118,7 +118,8 @@ impl PyListener {
         let channel = PyChannel::Socket(SocketHold::lent(sock)?);
         let listener =
             std::rc::Rc::new(Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0)));
-        Ok(PyListener { _guard: GuardedDrop, state: ListenerState(RefCell::new(Some(listener))) })
+        let state = ListenerState(RefCell::new(Some(listener)));
+        Ok(PyListener { state: ClassData::new(state) })
     }
 
     /// The listening socket.

@@ -4,13 +4,14 @@
 //! own. `mainspring.Loop` derives from this class and from `asyncio.BaseEventLoop`, in that order.
 
 use crate::clock::{LoopClock, Teller};
+use crate::dealloc::ClassData;
 use crate::fastcall::panic_as_exception;
 use crate::fd_owners::FdOwners;
 use crate::handle::{self, CallParts, HandleTypes};
 use crate::host::{PyHost, os_error};
 use crate::obj::Obj;
 use crate::overrides::{self, Overrides};
-use crate::thread_exit::{self, GuardedDrop};
+use crate::thread_exit;
 use mainspring::engine::{Direction, Engine, Held};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
@@ -43,8 +44,7 @@ unsafe impl Sync for LoopState {}
 /// See the module's text.
 #[pyclass(module = "mainspring._mainspring", subclass, frozen)]
 pub struct NativeLoop {
-    _guard: GuardedDrop,
-    state: LoopState,
+    state: ClassData<LoopState>,
 }
 
 impl NativeLoop {
@@ -179,7 +179,7 @@ impl NativeLoop {
             overrides: Overrides::new(teller),
             owners: Rc::default(),
         };
-        Ok(NativeLoop { _guard: GuardedDrop, state })
+        Ok(NativeLoop { state: ClassData::new(state) })
     }
 
     /// Ties the engine to this object. Called once, by `Loop.__init__`.

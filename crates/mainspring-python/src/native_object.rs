@@ -1,6 +1,7 @@
 //! Objects that are asyncio's to `isinstance` and hold native data: how the interpreter makes them, shows them to its
 //! garbage collector, and ends them. One implementation for every kind; a kind says what its data is (`NativeData`).
 
+use crate::dealloc;
 use crate::fastcall::{as_called, enter, panic_as_exception};
 use crate::native_type::{NativeType, Slot, Spec, all_slots};
 use crate::obj::Obj;
@@ -66,7 +67,7 @@ impl NativeClass {
                 methods: T::methods(),
                 slots: vec![
                     (ffi::Py_tp_new, new::<T> as *mut c_void),
-                    (ffi::Py_tp_dealloc, dealloc::<T> as *mut c_void),
+                    (ffi::Py_tp_dealloc, end::<T> as *mut c_void),
                     (ffi::Py_tp_traverse, traverse::<T> as *mut c_void),
                     (ffi::Py_tp_clear, clear::<T> as *mut c_void),
                     (ffi::Py_tp_finalize, finalize::<T> as *mut c_void),
@@ -123,24 +124,26 @@ unsafe extern "C" fn new<T: NativeData>(
     })
 }
 
-unsafe extern "C" fn dealloc<T: NativeData>(object: *mut ffi::PyObject) {
-    as_called(|py| {
-        // SAFETY: called once, by the interpreter, for an object nobody refers to any more. Our data is dropped,
-        // then what the base's slots hold; the memory goes back, and the reference to the type that every instance of a
-        // heap type has.
-        unsafe {
-            ffi::PyObject_GC_UnTrack(object.cast());
-            if let Ok(kind) = NativeClass::of::<T>(py) {
-                let place: *mut T = object.byte_add(kind.native.offset).cast();
-                place.drop_in_place();
-                kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
+unsafe extern "C" fn end<T: NativeData>(object: *mut ffi::PyObject) {
+    // SAFETY: called once, by the interpreter, for an object nobody refers to any more.
+    unsafe { ffi::PyObject_GC_UnTrack(object.cast()) };
+    dealloc::bounded(move || {
+        as_called(|py| {
+            // SAFETY: as above. Our data is dropped, then what the base's slots hold; the memory goes back, and the
+            // reference to the type that every instance of a heap type has.
+            unsafe {
+                if let Ok(kind) = NativeClass::of::<T>(py) {
+                    let place: *mut T = object.byte_add(kind.native.offset).cast();
+                    place.drop_in_place();
+                    kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
+                }
+                let class = ffi::Py_TYPE(object);
+                if let Some(free) = (*class).tp_free {
+                    free(object.cast());
+                }
+                ffi::Py_DECREF(class.cast());
             }
-            let class = ffi::Py_TYPE(object);
-            if let Some(free) = (*class).tp_free {
-                free(object.cast());
-            }
-            ffi::Py_DECREF(class.cast());
-        }
+        });
     });
 }
 

@@ -10,9 +10,9 @@
 //! handler does not return. So the guard covers every call into Python that is made below a guarded entry point, and no
 //! single call needs one of its own.
 //!
-//! **Rule: every function that the interpreter calls begins with [`guard`]**, directly or through `fastcall::enter` or
-//! `fastcall::as_called`; every `pyclass` that holds Python objects begins with a [`GuardedDrop`]. A `traverse` function
-//! needs none: it runs no Python code. `tests/test_interpreter_exit.py` checks the rule.
+//! **Rule: every function that the interpreter calls begins with [`guard`]**, directly or through `fastcall::enter`,
+//! `fastcall::as_called` or `dealloc::bounded`; a `pyclass` keeps Python objects in a `dealloc::ClassData`. A `traverse`
+//! function needs none: it runs no Python code. `tests/test_interpreter_exit.py` checks the rule.
 //!
 //! Other C libraries (musl) run no unwinder in `pthread_exit()`; there is nothing to guard against.
 
@@ -21,15 +21,6 @@
 pub fn guard() {
     #[cfg(target_env = "gnu")]
     glibc::guard();
-}
-
-/// The first field of a `pyclass`: fields are dropped in order, so the thread is guarded before the others are.
-pub struct GuardedDrop;
-
-impl Drop for GuardedDrop {
-    fn drop(&mut self) {
-        guard();
-    }
 }
 
 #[cfg(target_env = "gnu")]

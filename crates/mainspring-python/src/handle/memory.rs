@@ -1,6 +1,7 @@
 //! How the interpreter shows handles to its garbage collector, and ends them.
 
 use super::{HandleTypes, TYPES};
+use crate::dealloc;
 use crate::free_list::FreeList;
 use crate::native_type::Slot;
 use crate::thread_exit;
@@ -9,45 +10,53 @@ use pyo3::prelude::*;
 use std::ffi::{c_int, c_void};
 
 pub(super) unsafe extern "C" fn dealloc_handle(this: *mut ffi::PyObject) {
-    thread_exit::guard();
     // SAFETY: called once, by the interpreter, for an object of the handle type that nobody refers to any more.
     unsafe {
-        if let Some(types) = TYPES.get(Python::assume_attached()) {
-            end(types, this, &[]);
+        dealloc(this, move |types| {
+            empty(types, this, &[]);
             bury(&types.free_handles, this);
-        }
+        });
     }
 }
 
 pub(super) unsafe extern "C" fn dealloc_timer(this: *mut ffi::PyObject) {
-    thread_exit::guard();
     // SAFETY: as above, for the timer type.
     unsafe {
-        if let Some(types) = TYPES.get(Python::assume_attached()) {
-            end(types, this, &[types.when, types.scheduled]);
+        dealloc(this, move |types| {
+            empty(types, this, &[types.when, types.scheduled]);
             bury(&types.free_timers, this);
-        }
+        });
     }
 }
 
 pub(super) unsafe extern "C" fn dealloc_shared(this: *mut ffi::PyObject) {
-    thread_exit::guard();
     // SAFETY: as above, for the type that other threads share.
     unsafe {
-        if let Some(types) = TYPES.get(Python::assume_attached())
-            && let Some(shared) = &types.shared
-        {
-            end(types, this, &[shared.lock]);
-            bury(&shared.free, this);
-        }
+        dealloc(this, move |types| {
+            if let Some(shared) = &types.shared {
+                empty(types, this, &[shared.lock]);
+                bury(&shared.free, this);
+            }
+        });
     }
 }
 
+/// Ends an object of one of our types by `body`.
+unsafe fn dealloc(this: *mut ffi::PyObject, body: impl FnOnce(&HandleTypes) + 'static) {
+    // SAFETY: the caller passes an object that is tracked and that nobody refers to any more.
+    unsafe { ffi::PyObject_GC_UnTrack(this.cast()) };
+    dealloc::bounded(move || {
+        // SAFETY: the interpreter calls for the end of an object on a thread that is attached.
+        if let Some(types) = TYPES.get(unsafe { Python::assume_attached() }) {
+            body(types);
+        }
+    });
+}
+
 /// Empties an object that is about to go.
-unsafe fn end(types: &HandleTypes, this: *mut ffi::PyObject, more: &[Slot]) {
+unsafe fn empty(types: &HandleTypes, this: *mut ffi::PyObject, more: &[Slot]) {
     // SAFETY: the object is one of ours, and `more` are slots of its type.
     unsafe {
-        ffi::PyObject_GC_UnTrack(this.cast());
         ffi::PyObject_ClearWeakRefs(this);
         for slot in types.slots().iter().chain(more) {
             slot.set(this, std::ptr::null_mut());

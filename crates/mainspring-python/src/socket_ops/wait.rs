@@ -5,11 +5,12 @@
 //! any other code of the program runs.
 
 use super::buffer::HeldBuffer;
+use crate::dealloc::ClassData;
 use crate::host::{PyHost, os_error};
 use crate::loop_object::{NativeLoop, visit_obj, watch_error};
 use crate::names::names;
 use crate::obj::Obj;
-use crate::thread_exit::{self, GuardedDrop};
+use crate::thread_exit;
 use mainspring::engine::{Direction, Engine};
 use mainspring::socket_ops::{Operation, Pending, Ready, SendAll, SendFile};
 use pyo3::PyTraverseError;
@@ -59,8 +60,7 @@ impl Operation<PyHost> for Waiting {
 /// See the module's text.
 #[pyclass(module = "mainspring._mainspring", frozen)]
 pub struct SocketWait {
-    _guard: GuardedDrop,
-    state: State,
+    state: ClassData<State>,
 }
 
 struct State {
@@ -137,7 +137,7 @@ impl SocketWait {
             outcome: Cell::new(outcome),
             is_awaited: Cell::new(false),
         };
-        Bound::new(event_loop.py(), SocketWait { _guard: GuardedDrop, state })
+        Bound::new(event_loop.py(), SocketWait { state: ClassData::new(state) })
     }
 
     fn engine<'py>(&self, py: Python<'py>) -> PyResult<&'py Engine<PyHost>> {

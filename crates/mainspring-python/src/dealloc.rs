@@ -1,0 +1,83 @@
+//! The end of an object, with bounded recursion.
+//!
+//! An object that is freed lets go of what it holds, and may so free the next object inside its own deallocation. A chain
+//! of handles (`h = loop.call_soon(h)`) has any length the user likes; freed by plain recursion it overflows the stack.
+//! CPython's containers use its "trashcan" for this, whose functions are private and differ between versions. This
+//! module does the same for our types: below [`MAX_DEPTH`] nested deallocations the rest is put off, and done by the
+//! outermost one.
+
+use crate::thread_exit;
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+/// CPython's limit for its own containers.
+const MAX_DEPTH: u32 = 50;
+
+thread_local! {
+    /// How many deallocations of ours the thread is inside of.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// What the outermost of them has yet to do.
+    static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a deallocation, now or when the outermost one of this thread has done its own.
+///
+/// The object must be out of the garbage collector's sight already: it may see the object before `dealloc` runs.
+#[inline]
+pub fn bounded(dealloc: impl FnOnce() + 'static) {
+    thread_exit::guard();
+    let depth = DEPTH.get();
+    if depth >= MAX_DEPTH {
+        return put_off(Box::new(dealloc));
+    }
+    DEPTH.set(depth + 1);
+    dealloc();
+    if depth == 0 {
+        do_what_was_put_off();
+    }
+    DEPTH.set(depth);
+}
+
+#[cold]
+fn put_off(dealloc: Box<dyn FnOnce()>) {
+    let mut dealloc = Some(dealloc);
+    // Past the thread's destructors there is no list any more, and nothing else to be done.
+    let _ = PUT_OFF.try_with(|list| list.borrow_mut().extend(dealloc.take()));
+    if let Some(dealloc) = dealloc {
+        dealloc();
+    }
+}
+
+/// Each may put off more.
+#[inline]
+fn do_what_was_put_off() {
+    while let Ok(Some(next)) = PUT_OFF.try_with(|list| list.borrow_mut().pop()) {
+        next();
+    }
+}
+
+/// The data of a `pyclass` that holds Python objects: dropped by [`bounded`].
+pub struct ClassData<T: 'static>(ManuallyDrop<T>);
+
+impl<T> ClassData<T> {
+    pub fn new(data: T) -> Self {
+        ClassData(ManuallyDrop::new(data))
+    }
+}
+
+impl<T> Deref for ClassData<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for ClassData<T> {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here; nothing uses the field after this.
+        let data = unsafe { ManuallyDrop::take(&mut self.0) };
+        bounded(move || drop(data));
+    }
+}
