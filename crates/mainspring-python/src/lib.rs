@@ -53,46 +53,55 @@ mod thread_exit;
 mod tls;
 mod transport;
 
+use child::PyChildWatch;
 use datagram::DatagramData;
+use listener::PyListener;
+use loop_object::NativeLoop;
 use native_object::NativeClass;
 use pipe::{ReadPipeData, WritePipeData};
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use socket_ops::SocketWait;
 use tls::{TlsData, TlsTransportData};
 use transport::TransportData;
 
-#[pymodule]
-mod _mainspring {
-    use super::*;
+/// `gil_used`: the face relies on the interpreter lock (`loop_object.rs`); a free-threaded interpreter turns it on again.
+#[pymodule(gil_used = true)]
+fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    check_interpreter()?;
+    let py = module.py();
+    allocator::keep_large_blocks();
+    module.add_class::<NativeLoop>()?;
+    module.add_class::<PyListener>()?;
+    module.add_class::<PyChildWatch>()?;
+    module.add_class::<SocketWait>()?;
+    module.add_function(wrap_pyfunction!(transport::open_stream, module)?)?;
+    module.add_function(wrap_pyfunction!(datagram::open_datagram, module)?)?;
+    module.add_function(wrap_pyfunction!(pipe::open_read_pipe, module)?)?;
+    module.add_function(wrap_pyfunction!(pipe::open_write_pipe, module)?)?;
+    scheduling::add_methods(&py.get_type::<NativeLoop>())?;
+    creating::add_methods(&py.get_type::<NativeLoop>())?;
+    socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
+    module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
+    module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;
+    module.add("ReadPipeTransport", NativeClass::of::<ReadPipeData>(py)?.class())?;
+    module.add("WritePipeTransport", NativeClass::of::<WritePipeData>(py)?.class())?;
+    module.add("SSLProtocol", NativeClass::of::<TlsData>(py)?.class())?;
+    module.add("SSLTransport", NativeClass::of::<TlsTransportData>(py)?.class())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    loop_object::register(module)
+}
 
-    #[pymodule_export]
-    use super::child::PyChildWatch;
-    #[pymodule_export]
-    use super::datagram::open_datagram;
-    #[pymodule_export]
-    use super::listener::PyListener;
-    #[pymodule_export]
-    use super::loop_object::NativeLoop;
-    #[pymodule_export]
-    use super::pipe::{open_read_pipe, open_write_pipe};
-    #[pymodule_export]
-    use super::socket_ops::SocketWait;
-    #[pymodule_export]
-    use super::transport::open_stream;
-
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        let py = module.py();
-        allocator::keep_large_blocks();
-        scheduling::add_methods(&py.get_type::<NativeLoop>())?;
-        creating::add_methods(&py.get_type::<NativeLoop>())?;
-        socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
-        module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
-        module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;
-        module.add("ReadPipeTransport", NativeClass::of::<ReadPipeData>(py)?.class())?;
-        module.add("WritePipeTransport", NativeClass::of::<WritePipeData>(py)?.class())?;
-        module.add("SSLProtocol", NativeClass::of::<TlsData>(py)?.class())?;
-        module.add("SSLTransport", NativeClass::of::<TlsTransportData>(py)?.class())?;
-        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        loop_object::register(module)
+/// Refuses subinterpreters before anything is made: the types and names of this module are made once per process, for
+/// the interpreter that made them.
+fn check_interpreter() -> PyResult<()> {
+    // SAFETY: the interpreter is importing this module, so it runs, and this thread is attached to it.
+    let is_main = unsafe { ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() };
+    if is_main {
+        return Ok(());
     }
+    Err(PyImportError::new_err(
+        "mainspring does not support subinterpreters; import it in the main interpreter",
+    ))
 }
