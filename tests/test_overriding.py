@@ -83,6 +83,65 @@ def test_a_clock_put_on_the_instance_is_used_and_taken_off_again(loop):
     assert timer.when() >= real + 10
 
 
+def test_a_clock_of_the_subclass_may_ask_super(derived, loop_kind):
+    loop = derived(time=lambda self: BASES[loop_kind].time(self) + 1000)
+    plain = BASES[loop_kind].time(loop)
+    assert loop.time() >= plain + 1000
+    loop.run_until_complete(asyncio.sleep(0.001))
+
+
+def test_a_clock_on_the_instance_may_ask_the_method_it_replaces(loop):
+    original = loop.time
+    before = original()
+    loop.time = lambda: original() + 1000
+    assert loop.call_later(10, print).when() >= before + 1010
+    loop.run_until_complete(asyncio.sleep(0.001))
+
+
+def test_a_clock_patched_into_the_class_is_used_by_loops_that_exist_already(derived):
+    loop = derived()
+    real = loop.time()
+    run_pass(loop)
+    called = []
+    with mock.patch.object(type(loop), "time", return_value=5.0):
+        timer = loop.call_later(10, called.append, "later")
+        assert timer.when() == 15.0
+        run_pass(loop)
+        assert called == []
+    assert loop.call_later(10, print).when() >= real + 10
+    run_pass(loop)
+    assert called == ["later"]
+
+
+def test_a_clock_patched_into_a_base_class_is_used(loop_kind):
+    base = type("Base", (BASES[loop_kind],), {})
+    loop = type("Derived", (base,), {})()
+    try:
+        with mock.patch.object(base, "time", lambda _: 5.0):
+            assert loop.call_later(10, print).when() == 15.0
+    finally:
+        loop.close()
+
+
+def test_a_loop_whose_class_is_replaced_uses_the_clock_of_the_new_class(derived):
+    loop = derived()
+    loop.__class__ = type("Later", (type(loop),), {"time": lambda _: 5.0})
+    assert loop.call_later(10, print).when() == 15.0
+
+
+def test_a_clock_that_is_put_back_is_followed(loop):
+    called = []
+    with mock.patch.object(loop, "time", return_value=1e9):
+        run_pass(loop)
+    loop.time = Clock(5.0)
+    loop.call_at(10.0, called.append, "ten")
+    run_pass(loop)
+    assert called == []
+    loop.time.seconds = 10.0
+    run_pass(loop)
+    assert called == ["ten"]
+
+
 def test_a_clock_that_fails_is_not_kept_quiet(derived, loop_kind, monkeypatch):
     if loop_kind == "asyncio":
         pytest.skip("it raises out of run_forever(); here the run goes on, and the failure is shown")
@@ -112,6 +171,13 @@ def test_call_later_with_a_clock_of_the_subclass_refuses_no_delay_at_all(derived
     loop = derived(time=lambda _: 1.0)
     with pytest.raises(TypeError):
         loop.call_later(None, print)
+
+
+def test_call_later_goes_through_a_call_at_patched_into_the_class(derived):
+    loop = derived()
+    with mock.patch.object(type(loop), "call_at") as call_at:
+        loop.call_later(0, print)
+    assert call_at.call_count == 1
 
 
 def test_tasks_are_stepped_through_a_call_soon_of_the_subclass(derived, loop_kind):

@@ -3,7 +3,7 @@
 //! Scheduling is in `scheduling.rs`, called by hand-made entry points; what is here runs rarely enough for PyO3's
 //! own. `mainspring.Loop` derives from this class and from `asyncio.BaseEventLoop`, in that order.
 
-use crate::clock::{LoopClock, Teller};
+use crate::clock::LoopClock;
 use crate::dealloc::ClassData;
 use crate::fastcall::panic_as_exception;
 use crate::fd_owners::FdOwners;
@@ -30,7 +30,7 @@ struct LoopState {
     engine: Engine<PyHost>,
     /// The thread that runs the loop at this moment, as the interpreter numbers them.
     running_in: Cell<Option<u64>>,
-    overrides: Overrides,
+    overrides: Rc<Overrides>,
     owners: Rc<FdOwners>,
 }
 
@@ -89,11 +89,6 @@ impl NativeLoop {
             let native = object.cast::<NativeLoop>().ok()?.get();
             Some(&*std::ptr::from_ref(native))
         }
-    }
-
-    fn look_for_overrides(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let class = slf.py().get_type::<NativeLoop>();
-        slf.get().overrides().look(slf.as_any(), class.as_any())
     }
 
     /// A handle for a call that I/O or a signal makes ready, again and again.

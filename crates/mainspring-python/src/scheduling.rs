@@ -6,7 +6,7 @@ use crate::handle::{self, CallParts};
 use crate::names::names;
 use crate::obj::Obj;
 use crate::request::{Request, loop_method, native};
-use mainspring::clock::Time;
+use mainspring::clock::{Clock, MonotonicClock, Time};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -145,7 +145,7 @@ fn call_soon_threadsafe(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> 
 #[inline(always)]
 fn call_later(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
     let ([delay, callback], rest) = request.args.split(["delay", "callback"])?;
-    if request.native.overrides().concern_call_later() {
+    if request.native.overrides().concern_call_later(py)? {
         return request.call_later_by_python(py, delay, callback, rest);
     }
     // SAFETY: `delay` is a live argument; the results are new references.
@@ -174,12 +174,12 @@ fn call_at(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
     request.schedule(py, &when, callback, rest)
 }
 
-extern "C" fn time(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+/// The system's clock, and not the engine's: that asks a `time()` which Python code has put over this one, and which may
+/// call this one.
+extern "C" fn time(_: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     enter(|py| {
-        // SAFETY: called by the interpreter as a method of the class.
-        let now = unsafe { native(py, this) }.engine().now();
         // SAFETY: always allowed.
-        let now = unsafe { Obj::from_call(py, ffi::PyFloat_FromDouble(seconds(now)))? };
+        let now = unsafe { Obj::from_call(py, ffi::PyFloat_FromDouble(seconds(MonotonicClock.now())))? };
         Ok(now.into_ptr())
     })
 }
