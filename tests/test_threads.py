@@ -31,6 +31,36 @@ def background(loop):
     assert not thread.is_alive(), "the loop did not stop"
 
 
+@pytest.fixture
+def no_switching():
+    """No thread is interrupted: the interpreter lock is let go of only by what blocks."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(LIMIT)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_a_call_from_another_thread_wakes_a_loop_that_is_driven_pass_by_pass(loop, no_switching):
+    called = []
+    asleep = threading.Lock()
+    asleep.acquire()
+
+    def other():
+        asleep.acquire()
+        loop.call_soon_threadsafe(called.append, "the call")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    # Without a wake-up the pass would wait for this one.
+    timer = loop.call_later(LIMIT, called.append, "the timer")
+    # The thread goes on when this one lets go of the interpreter lock: while the loop sleeps.
+    asleep.release()
+    loop._run_once()
+    timer.cancel()
+    thread.join(LIMIT)
+    assert called == ["the call"]
+
+
 def test_a_call_from_another_thread_wakes_an_idle_loop(background):
     for _ in range(200):
         # The loop has nothing else to do: each round finds it asleep or about to be.

@@ -61,6 +61,14 @@ impl NativeLoop {
         self.state.running_in.get().is_some_and(|thread| thread != current_thread())
     }
 
+    /// Runs the engine on this thread. While it runs, calls from other threads go through the inbox, which wakes it.
+    fn run_here(&self, run: impl FnOnce(&Engine<PyHost>) -> PyResult<()>) -> PyResult<()> {
+        let outer = self.state.running_in.replace(Some(current_thread()));
+        let result = catch_unwind(AssertUnwindSafe(|| run(self.engine())));
+        self.state.running_in.set(outer);
+        result.unwrap_or_else(|payload| Err(panic_as_exception(&*payload)))
+    }
+
     /// What Python code replaced of the loop.
     pub fn overrides(&self) -> &Overrides {
         &self.state.overrides
@@ -164,16 +172,11 @@ impl NativeLoop {
     ) -> PyResult<Self> {
         thread_exit::guard();
         let backend = mainspring::poller::open_epoll().map_err(|error| os_error(py, error))?;
-        let teller = Teller::default();
-        let clock = LoopClock::new(teller.clone());
+        let overrides = Rc::<Overrides>::default();
+        let clock = LoopClock::new(overrides.clone());
         let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
         let engine = engine.map_err(|error| os_error(py, error))?;
-        let state = LoopState {
-            engine,
-            running_in: Cell::new(None),
-            overrides: Overrides::new(teller),
-            owners: Rc::default(),
-        };
+        let state = LoopState { engine, running_in: Cell::new(None), overrides, owners: Rc::default() };
         Ok(NativeLoop { state: ClassData::new(state) })
     }
 
@@ -181,36 +184,32 @@ impl NativeLoop {
     fn _bind(slf: &Bound<'_, Self>) -> PyResult<()> {
         thread_exit::guard();
         slf.get().engine().host().bind(slf.as_any());
-        Self::look_for_overrides(slf)
+        slf.get().overrides().bind(slf.as_any())
     }
 
     fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         thread_exit::guard();
         overrides::set_attribute(slf, name, value.as_ptr())?;
-        if Overrides::concern(name) { Self::look_for_overrides(slf) } else { Ok(()) }
+        if Overrides::concern(name) { slf.get().overrides().look(slf.as_any()) } else { Ok(()) }
     }
 
     fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<()> {
         thread_exit::guard();
         overrides::set_attribute(slf, name, std::ptr::null_mut())?;
-        if Overrides::concern(name) { Self::look_for_overrides(slf) } else { Ok(()) }
+        if Overrides::concern(name) { slf.get().overrides().look(slf.as_any()) } else { Ok(()) }
     }
 
     /// Runs passes until `stop()`; `run_forever()` without what asyncio does around it.
     fn _run_native(slf: &Bound<'_, Self>) -> PyResult<()> {
         thread_exit::guard();
-        let this = slf.get();
-        this.check_closed()?;
-        let outer = this.state.running_in.replace(Some(current_thread()));
-        let result = catch_unwind(AssertUnwindSafe(|| this.engine().run_forever()));
-        this.state.running_in.set(outer);
-        result.unwrap_or_else(|payload| Err(panic_as_exception(&*payload)))
+        slf.get().check_closed()?;
+        slf.get().run_here(Engine::run_forever)
     }
 
     /// One pass of the loop, for those who drive it by hand.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
         thread_exit::guard();
-        slf.get().engine().run_once()
+        slf.get().run_here(Engine::run_once)
     }
 
     /// Lets go of everything the engine holds; the loop is closed from here on.
