@@ -1,11 +1,17 @@
 """Which descriptors add_reader and add_writer watch: of what kind, closed, used again under the same number, refused."""
 
 import asyncio
+import errno
+import gc
 import os
 import socket
 import tempfile
+import warnings
+import weakref
 
 import pytest
+
+import mainspring
 
 
 @pytest.fixture
@@ -80,6 +86,113 @@ def test_removing_a_reader_after_its_socket_closed(loop, run_pass):
     assert loop.remove_reader(number) is True
     assert loop.remove_reader(number) is False
     run_pass()
+
+
+@pytest.mark.parametrize("private", ["", "_"])
+@pytest.mark.parametrize("kind", ["reader", "writer"])
+def test_a_watch_is_found_by_its_socket_object_after_that_is_closed(loop, kind, private):
+    ours, theirs = socket.socketpair()
+    add = getattr(loop, f"{private}add_{kind}")
+    remove = getattr(loop, f"{private}remove_{kind}")
+    add(ours, print)
+    ours.close()
+    theirs.close()
+    assert remove(ours) is True
+    with pytest.raises(ValueError, match="Invalid file descriptor: -1"):
+        remove(ours)
+
+
+def test_a_watch_is_found_by_its_object_and_not_by_another_that_is_closed(loop):
+    first, second = socket.socketpair()
+    loop.add_reader(first, print)
+    second.close()
+    with pytest.raises(ValueError, match="Invalid file descriptor: -1"):
+        loop.remove_reader(second)
+    first.close()
+    assert loop.remove_reader(first) is True
+
+
+def test_a_watch_by_number_is_not_found_by_a_closed_object(loop):
+    ours, theirs = socket.socketpair()
+    number = ours.fileno()
+    loop.add_reader(number, print)
+    ours.close()
+    theirs.close()
+    with pytest.raises(ValueError, match="Invalid file descriptor: -1"):
+        loop.remove_reader(ours)
+    assert loop.remove_reader(number) is True
+
+
+def test_a_closed_file_is_found_by_the_private_method_only(loop, pipe):
+    # asyncio asks for fileno() before it looks, and that raises for a closed file.
+    file = os.fdopen(pipe[0], "rb", 0)
+    loop.add_reader(file, print)
+    file.close()
+    with pytest.raises(ValueError, match="Invalid file object"):
+        loop.remove_reader(file)
+    assert loop._remove_reader(file) is True
+
+
+def test_a_watch_keeps_its_file_object(loop, run_forever):
+    ours, theirs = socket.socketpair()
+    held = weakref.ref(ours)
+    loop.add_reader(ours, loop.stop)
+    del ours
+    gc.collect()
+    theirs.send(b"x")
+    run_forever()
+    held().close()
+    theirs.close()
+    assert loop.remove_reader(held()) is True
+    gc.collect()
+    assert held() is None
+
+
+@pytest.mark.mainspring_only
+def test_a_loop_is_collected_with_a_file_object_that_refers_to_it():
+    class File:
+        def fileno(self):
+            return theirs.fileno()
+
+    ours, theirs = socket.socketpair()
+    loop = mainspring.Loop()
+    file = File()
+    file.loop = loop
+    loop.add_reader(file, print)
+    gone = weakref.ref(file)
+    del file, loop
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of the loop, which nobody has closed
+        gc.collect()
+    ours.close()
+    theirs.close()
+    assert gone() is None
+
+
+OPERATIONS = {
+    "sock_recv": lambda loop, sock: loop.sock_recv(sock, 1),
+    "sock_recv_into": lambda loop, sock: loop.sock_recv_into(sock, bytearray(1)),
+    "sock_sendall": lambda loop, sock: loop.sock_sendall(sock, b"x"),
+    "sock_accept": lambda loop, sock: loop.sock_accept(sock),
+    "sock_connect": lambda loop, sock: loop.sock_connect(sock, "/nowhere"),
+    "sock_sendfile": lambda loop, sock: send_this_file(loop, sock),
+}
+
+
+async def send_this_file(loop, sock):
+    with open(__file__, "rb") as file:
+        await loop.sock_sendfile(sock, file)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_on_a_closed_socket_fails_as_the_socket_does(loop, operation):
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    ours.close()
+    theirs.close()
+    with pytest.raises(OSError) as caught:
+        loop.run_until_complete(OPERATIONS[operation](loop, ours))
+    assert caught.value.errno == errno.EBADF
 
 
 @pytest.mark.parametrize("method", ["add_reader", "add_writer"])

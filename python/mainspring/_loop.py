@@ -118,6 +118,7 @@ class Loop(
 
     def remove_reader(self, fd: FileDescriptor) -> bool:
         """Stop watching the descriptor for reading; whether it was watched."""
+        self._ensure_fd_no_transport(fd)
         return self._remove_reader(fd)
 
     def add_writer(
@@ -128,4 +129,5 @@ class Loop(
 
     def remove_writer(self, fd: FileDescriptor) -> bool:
         """Stop watching the descriptor for writing; whether it was watched."""
+        self._ensure_fd_no_transport(fd)
         return self._remove_writer(fd)

@@ -40,6 +40,9 @@ class FileSending(_internals.LoopParts):
         if sock.gettimeout() is None:
             # sendfile(2) would hold up the whole loop; the fallback does not.
             raise asyncio.SendfileNotAvailableError("the socket is blocking")
+        if sock.fileno() < 0:
+            # The fallback fails as any use of a closed socket does.
+            raise asyncio.SendfileNotAvailableError("the socket is closed")
         sending = self._send_file(sock, descriptor, offset, count)
         if started is not None:
             started(sending)

@@ -20,6 +20,28 @@ use std::cell::Cell;
 use std::io;
 use std::time::Instant;
 
+/// What watches a descriptor or a signal.
+#[derive(Clone)]
+pub struct Watch {
+    /// The call.
+    pub handle: Obj,
+    /// The object that the descriptor was given as, unless it was a number. The watch keeps it alive, as asyncio's
+    /// selector does, and is found by it when the object is closed and knows its number no more.
+    pub file: Option<Obj>,
+}
+
+impl From<Obj> for Watch {
+    fn from(handle: Obj) -> Self {
+        Watch { handle, file: None }
+    }
+}
+
+impl From<Watch> for Obj {
+    fn from(watch: Watch) -> Self {
+        watch.handle
+    }
+}
+
 /// The face as the engine sees it. It lives inside the loop object.
 pub struct PyHost {
     /// The loop object around this host: borrowed, since it cannot outlive that. Null before the loop is bound.
@@ -223,7 +245,7 @@ fn attached<'py>() -> Python<'py> {
 
 impl Host for PyHost {
     type Call = Obj;
-    type Watch = Obj;
+    type Watch = Watch;
     type Source = Obj;
     type Inbound = Obj;
     type Error = PyErr;
@@ -257,8 +279,8 @@ impl Host for PyHost {
         }
     }
 
-    fn displaced(&self, watch: Obj) {
-        let handle = watch.bind(attached());
+    fn displaced(&self, watch: Watch) {
+        let handle = watch.handle.bind(attached());
         if let Err(error) = handle.call_method0("cancel") {
             // Nobody has asked for this; the interpreter shows it.
             error.write_unraisable(attached(), Some(&handle));

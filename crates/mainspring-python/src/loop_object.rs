@@ -8,7 +8,7 @@ use crate::dealloc::ClassData;
 use crate::fastcall::panic_as_exception;
 use crate::fd_owners::FdOwners;
 use crate::handle::{self, CallParts, HandleTypes};
-use crate::host::{PyHost, os_error};
+use crate::host::{PyHost, Watch, os_error};
 use crate::obj::Obj;
 use crate::overrides::{self, Overrides};
 use crate::thread_exit;
@@ -129,17 +129,32 @@ impl NativeLoop {
         let py = slf.py();
         let this = slf.get();
         this.check_closed()?;
+        let file = (!fd.is_instance_of::<PyInt>()).then(|| Obj::from(fd.clone()));
         let fd = file_descriptor(fd)?;
         this.owners().check_free(py, this.engine(), fd)?;
         let handle = Self::new_call(slf, callback, args)?;
-        let replaced = match this.engine().watch(fd, direction, handle.clone()) {
+        let watch = Watch { handle: handle.clone(), file };
+        let replaced = match this.engine().watch(fd, direction, watch) {
             Ok(replaced) => replaced,
             Err(error) => return Err(watch_error(py, this.engine(), fd, error)?),
         };
         if let Some(replaced) = replaced {
-            replaced.bind(py).call_method0("cancel")?;
+            replaced.handle.bind(py).call_method0("cancel")?;
         }
         Ok(handle)
+    }
+
+    /// The descriptor that is watched as this object, which may be closed by now.
+    fn watched_as(&self, file: &Bound<'_, PyAny>) -> Option<RawFd> {
+        let mut found = None;
+        self.engine().for_each_registered(&mut |fd, _, held| {
+            if let Held::Watch(Watch { file: Some(watched), .. }) = held
+                && watched.as_ptr() == file.as_ptr()
+            {
+                found = Some(fd);
+            }
+        });
+        found
     }
 
     fn unwatch(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>, direction: Direction) -> PyResult<bool> {
@@ -148,13 +163,17 @@ impl NativeLoop {
             return Ok(false);
         }
         let fd = match file_descriptor(fd) {
+            Ok(fd) => fd,
             // Too large to be open, so nobody watches it.
             Err(error) if error.is_instance_of::<PyOverflowError>(slf.py()) => return Ok(false),
-            fd => fd?,
+            Err(error) if error.is_instance_of::<PyValueError>(slf.py()) => {
+                this.watched_as(fd).ok_or(error)?
+            }
+            Err(error) => return Err(error),
         };
         this.owners().check_free(slf.py(), this.engine(), fd)?;
         match this.engine().unwatch(fd, direction) {
-            Ok(Some(handle)) => handle.bind(slf.py()).call_method0("cancel").map(|_| true),
+            Ok(Some(watch)) => watch.handle.bind(slf.py()).call_method0("cancel").map(|_| true),
             Ok(None) => Ok(false),
             Err(error) => Err(watch_error(slf.py(), this.engine(), fd, error)?),
         }
@@ -254,7 +273,7 @@ impl NativeLoop {
     ) -> PyResult<()> {
         thread_exit::guard();
         let handle = Self::new_call(slf, callback, args)?;
-        drop(slf.get().engine().set_signal(signal, handle));
+        drop(slf.get().engine().set_signal(signal, handle.into()));
         Ok(())
     }
 
@@ -288,6 +307,16 @@ impl NativeLoop {
         Self::watch(slf, fd, Direction::Outbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
     }
 
+    /// Fails if a transport of this loop has the descriptor.
+    fn _ensure_fd_no_transport(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<()> {
+        let this = slf.get();
+        match file_number(fd)?.extract() {
+            Ok(fd) => this.owners().check_free(slf.py(), this.engine(), fd),
+            // No descriptor has such a number.
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Stop watching the file descriptor for read availability; whether it was watched.
     fn _remove_reader(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
         thread_exit::guard();
@@ -310,13 +339,14 @@ impl NativeLoop {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let mut result = Ok(());
         self.engine().for_each_held(&mut |held| {
-            let object = match held {
-                Held::Call(object) | Held::Watch(object) | Held::Source(object) | Held::Inbound(object) => {
-                    object
-                }
+            let (object, file) = match held {
+                Held::Call(object) | Held::Source(object) | Held::Inbound(object) => (object, None),
+                Held::Watch(Watch { handle, file }) => (handle, file.as_ref()),
             };
-            if result.is_ok() {
-                result = visit_obj(&visit, object);
+            for object in std::iter::once(object).chain(file) {
+                if result.is_ok() {
+                    result = visit_obj(&visit, object);
+                }
             }
         });
         result
@@ -354,24 +384,27 @@ fn current_thread() -> u64 {
     unsafe { ffi::PyThread_get_thread_ident() as u64 }
 }
 
-/// The descriptor that a number or an object with `fileno()` stands for; asyncio's errors for everything else.
-pub fn file_descriptor(object: &Bound<'_, PyAny>) -> PyResult<RawFd> {
+/// The number that is given, or that an object's `fileno()` gives; asyncio's errors for everything else.
+fn file_number<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if object.is_instance_of::<PyInt>() {
+        return Ok(object.clone());
+    }
     let py = object.py();
-    let number = if object.is_instance_of::<PyInt>() {
-        object.clone()
-    } else {
-        let number = object.call_method0("fileno").and_then(|number| py.get_type::<PyInt>().call1((number,)));
-        number.or_else(|error| {
-            if error.is_instance_of::<PyAttributeError>(py)
-                || error.is_instance_of::<PyTypeError>(py)
-                || error.is_instance_of::<PyValueError>(py)
-            {
-                let invalid = PyValueError::new_err(format!("Invalid file object: {}", object.repr()?));
-                return Err(invalid);
-            }
-            Err(error)
-        })?
-    };
+    let number = object.call_method0("fileno").and_then(|number| py.get_type::<PyInt>().call1((number,)));
+    number.or_else(|error| {
+        if error.is_instance_of::<PyAttributeError>(py)
+            || error.is_instance_of::<PyTypeError>(py)
+            || error.is_instance_of::<PyValueError>(py)
+        {
+            return Err(PyValueError::new_err(format!("Invalid file object: {}", object.repr()?)));
+        }
+        Err(error)
+    })
+}
+
+/// The descriptor that a number or an object with `fileno()` stands for.
+pub fn file_descriptor(object: &Bound<'_, PyAny>) -> PyResult<RawFd> {
+    let number = file_number(object)?;
     if number.lt(0)? {
         return Err(PyValueError::new_err(format!("Invalid file descriptor: {number}")));
     }

@@ -96,8 +96,8 @@ impl SocketWait {
         let future = event_loop.call_method0(&names(py)?.create_future)?;
         let this = Self::new(event_loop, socket, fd, operation, Some(future.into()), None)?;
         let handle = NativeLoop::new_call(event_loop, this.as_any(), &PyTuple::empty(py))?;
-        match this.get().state.pending.wait(native.engine(), fd, handle) {
-            Ok(Some(replaced)) => replaced.bind(py).call_method0("cancel").map(drop)?,
+        match this.get().state.pending.wait(native.engine(), fd, handle.into()) {
+            Ok(Some(replaced)) => replaced.handle.bind(py).call_method0("cancel").map(drop)?,
             Ok(None) => {}
             Err(error) => return Err(watch_error(py, native.engine(), fd.as_raw_fd(), error)?),
         }

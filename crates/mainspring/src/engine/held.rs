@@ -1,8 +1,8 @@
 //! What a loop holds for its face: shown to a garbage collector, and given back at the end.
 
-use super::{Engine, Host, Occupant, Ready, Watches};
+use super::{Direction, Engine, Host, Occupant, Ready, Watches};
 use crate::poller::{ClosedPoller, Interest};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// What the loop holds for the face, shown to Python's garbage collector.
 ///
@@ -164,6 +164,51 @@ impl<H: Host> Engine<H> {
                             .for_each(|watched| show(Held::Watch(&watched.watch)));
                     }
                     Occupant::Source(source) => show(Held::Source(source)),
+                }
+            }
+        }
+    }
+
+    /// Shows every descriptor that the kernel is asked about, once for each direction, with the watch or the source that
+    /// asks. `show` must not use the engine.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::{Direction, Engine, Held};
+    /// use std::os::fd::AsRawFd;
+    /// use std::os::unix::net::UnixStream;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// let (here, _there) = UnixStream::pair()?;
+    /// engine.watch(here.as_raw_fd(), Direction::Inbound, Rc::new(|| ()))?;
+    /// let mut shown = Vec::new();
+    /// engine.for_each_registered(&mut |fd, direction, held| {
+    ///     assert!(matches!(held, Held::Watch(_)));
+    ///     shown.push((fd, direction));
+    /// });
+    /// assert_eq!(shown, [(here.as_raw_fd(), Direction::Inbound)]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn for_each_registered(&self, show: &mut dyn FnMut(RawFd, Direction, Held<'_, H>)) {
+        let Ok(table) = self.table.try_borrow() else { return };
+        for (_, entry) in table.iter() {
+            match &entry.occupant {
+                Occupant::Watch(watches) => {
+                    if let Some(reader) = &watches.reader {
+                        show(entry.fd, Direction::Inbound, Held::Watch(&reader.watch));
+                    }
+                    if let Some(writer) = &watches.writer {
+                        show(entry.fd, Direction::Outbound, Held::Watch(&writer.watch));
+                    }
+                }
+                Occupant::Source(source) => {
+                    if entry.interest.is_inbound() {
+                        show(entry.fd, Direction::Inbound, Held::Source(source));
+                    }
+                    if entry.interest.is_outbound() {
+                        show(entry.fd, Direction::Outbound, Held::Source(source));
+                    }
                 }
             }
         }
