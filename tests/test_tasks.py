@@ -478,3 +478,8 @@ def test_many_tasks_wait_and_end(run):
         assert await asyncio.gather(*tasks) == list(range(10_000))
 
     run(main())
+
+
+def test_create_future_makes_what_asyncio_has_under_the_name(loop, monkeypatch):
+    monkeypatch.setattr("asyncio.futures.Future", asyncio.futures._PyFuture)
+    assert type(loop.create_future()) is asyncio.futures._PyFuture

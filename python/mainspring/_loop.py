@@ -56,6 +56,10 @@ class Loop(
 ):
     """An asyncio event loop whose inside is Rust."""
 
+    # nest_asyncio and nest-asyncio2 put a _run_once() of their own into the class, which drives the selector of asyncio's
+    # loop.  They leave a class alone that has this attribute; a nested run then fails as it does without them.
+    _nest_patched = True
+
     def __init__(self) -> None:
         self._bind()
         self._init_signals()

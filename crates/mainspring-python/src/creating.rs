@@ -7,6 +7,7 @@ use crate::fastcall::{self, Args, enter};
 use crate::names::{Names, names};
 use crate::obj::Obj;
 use crate::request::{Request, loop_method};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -27,9 +28,13 @@ extern "C" fn create_future(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> 
     enter(|py| {
         let names = names(py)?;
         let arguments = [this];
+        // Whatever class has the name now: nest_asyncio puts asyncio's own pure Python one there.
+        let Some(future_class) = names.futures.bind(py).get_item(intern!(py, "Future"))? else {
+            return Err(PyAttributeError::new_err("module 'asyncio.futures' has no attribute 'Future'"));
+        };
         // SAFETY: one keyword argument, `loop`, and its value.
         let future = unsafe {
-            let future_class = names.future_class.as_ptr();
+            let future_class = future_class.as_ptr();
             ffi::PyObject_Vectorcall(future_class, arguments.as_ptr(), 0, names.loop_keyword.as_ptr())
         };
         // SAFETY: a new reference, or null and an exception.

@@ -3,7 +3,7 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 macro_rules! names {
     ($($name:ident),* $(,)?) => {
@@ -28,8 +28,8 @@ macro_rules! names {
             pub base_create_task: Py<PyAny>,
             /// `socket.socket`.
             pub socket_class: Py<PyAny>,
-            /// `asyncio.Future`.
-            pub future_class: Py<PyAny>,
+            /// What is in `asyncio.futures`.
+            pub futures: Py<PyDict>,
             /// `asyncio.BufferedProtocol`.
             pub buffered_protocol: Py<PyAny>,
             /// Whether `Server._attach` takes the transport: from Python 3.13 on.
@@ -54,7 +54,7 @@ macro_rules! names {
                     base_create_task: base_event_loop.getattr("create_task")?.unbind(),
                     base_event_loop: base_event_loop.unbind(),
                     socket_class: py.import("socket")?.getattr("socket")?.unbind(),
-                    future_class: py.import("asyncio.futures")?.getattr("Future")?.unbind(),
+                    futures: py.import("asyncio.futures")?.dict().unbind(),
                     buffered_protocol: py.import("asyncio.protocols")?.getattr("BufferedProtocol")?.unbind(),
                     server_takes_transport: py
                         .import("mainspring._internals")?
