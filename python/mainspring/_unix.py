@@ -6,11 +6,11 @@ bind and connect, and then call the loop for what is native.  Only the end of a 
 
 from __future__ import annotations
 
-import os
 from asyncio.log import logger
 from typing import TYPE_CHECKING, Any
 
 from . import _internals
+from ._mainspring import remove_socket_file
 
 if TYPE_CHECKING:
     import socket
@@ -30,15 +30,12 @@ class UnixSockets(_internals.LoopParts):
 
     def _stop_serving(self, sock: socket.socket) -> None:
         inode = self._unix_server_sockets.pop(sock, None)
-        path = None if inode is None else sock.getsockname()
-        super()._stop_serving(sock)
-        if path is None:
+        if inode is None:
+            super()._stop_serving(sock)
             return
+        path = sock.getsockname()
+        super()._stop_serving(sock)
         try:
-            # Somebody else may serve under the same path by now.
-            if os.stat(path).st_ino == inode:
-                os.unlink(path)
-        except FileNotFoundError:
-            pass
+            remove_socket_file(path, inode)
         except OSError as error:
             logger.error("Unable to clean up listening UNIX socket %r: %r", path, error)

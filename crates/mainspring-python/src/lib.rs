@@ -80,6 +80,7 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(datagram::open_datagram, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_read_pipe, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_write_pipe, module)?)?;
+    module.add_function(wrap_pyfunction!(listener::remove_socket_file, module)?)?;
     scheduling::add_methods(&py.get_type::<NativeLoop>())?;
     creating::add_methods(&py.get_type::<NativeLoop>())?;
     socket_ops::add_methods(&py.get_type::<NativeLoop>())?;

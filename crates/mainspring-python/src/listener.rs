@@ -15,6 +15,7 @@ use crate::thread_exit;
 use crate::transport;
 use crate::transport::accepted::{Accepted, name_of_connections};
 use mainspring::poller::PeerAddress;
+use mainspring::socket_file;
 use mainspring::transport::{Acceptor, Cx, Listener, Notice};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
@@ -22,6 +23,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
 
 /// What becomes of an accepted connection.
 struct PyAcceptor {
@@ -176,6 +178,12 @@ impl PyListener {
         let inner = self.state.0.borrow_mut().take();
         drop(inner);
     }
+}
+
+/// Removes the file of a Unix server's socket, if it is still the one with this inode number.
+#[pyfunction]
+pub fn remove_socket_file(py: Python<'_>, path: PathBuf, inode: u64) -> PyResult<()> {
+    socket_file::remove(&path, inode).map_err(|error| os_error(py, error))
 }
 
 /// Connections wait at a source that is a listener.

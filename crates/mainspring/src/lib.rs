@@ -101,6 +101,7 @@ mod runtime;
 #[cfg(not(loom))]
 pub mod signal;
 pub mod signals;
+pub mod socket_file;
 pub mod socket_ops;
 pub mod sync;
 mod task;

@@ -7,11 +7,12 @@ use super::socket_options::{KeepAlive, set_keep_alive};
 use super::unix_address::{show, to_socket_address};
 use crate::event_loop::{Core, ExceptionContext};
 use crate::poller::{PeerAddress, local_address};
+use crate::socket_file;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
@@ -126,7 +127,7 @@ fn report(core: &Core, outcome: io::Result<()>, message: &str) {
 pub(super) struct SocketFile {
     core: Weak<Core>,
     path: PathBuf,
-    identity: (u64, u64),
+    inode: u64,
     is_left: bool,
 }
 
@@ -138,13 +139,9 @@ impl SocketFile {
 
     fn at(core: &Rc<Core>, path: &Path) -> Option<Self> {
         let path = std::path::absolute(path).ok()?;
-        let identity = identity(&path).ok()?;
-        Some(SocketFile { core: Rc::downgrade(core), path, identity, is_left: false })
+        let inode = socket_file::inode(&path).ok()?;
+        Some(SocketFile { core: Rc::downgrade(core), path, inode, is_left: false })
     }
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 impl Drop for SocketFile {
@@ -152,11 +149,7 @@ impl Drop for SocketFile {
         if self.is_left {
             return;
         }
-        let removed = match identity(&self.path) {
-            Ok(identity) if identity == self.identity => std::fs::remove_file(&self.path),
-            Ok(_) => return,
-            Err(error) => Err(error),
-        };
+        let removed = socket_file::remove(&self.path, self.inode);
         if let Some(core) = self.core.upgrade() {
             report(&core, removed, "The file of a listening socket cannot be removed");
         }
