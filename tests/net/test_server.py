@@ -195,6 +195,62 @@ def test_wait_closed_waits_for_the_connections_where_this_python_does(run):
     run(main())
 
 
+def test_a_connection_whose_acceptance_is_cancelled_is_closed(loop, run):
+    happened = []
+
+    class Held(asyncio.Protocol):
+        """Closes nothing by itself."""
+
+        def connection_made(self, transport):
+            happened.append("made")
+
+        def eof_received(self):
+            return True
+
+        def connection_lost(self, error):
+            happened.append("lost")
+
+    def cancel_and_stop():
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.stop()
+
+    def factory():
+        # Comes before connection_made(), which is scheduled when the factory has returned.
+        loop.call_soon(cancel_and_stop)
+        return Held()
+
+    server = run(loop.create_server(factory, "127.0.0.1", 0))
+    with socket.create_connection(server.sockets[0].getsockname(), timeout=TIMEOUT) as client:
+        client.shutdown(socket.SHUT_WR)
+        loop.run_forever()
+        server.close()
+        run(server.wait_closed())
+        run(asyncio.sleep(0))
+        assert client.recv(1) == b""
+    assert happened == ["made", "lost"]
+
+
+def test_the_task_of_a_connection_is_over_when_the_protocol_knows_it(loop, run):
+    seen = []
+
+    class Counting(asyncio.Protocol):
+        def connection_made(self, transport):
+            seen.append(len(asyncio.all_tasks(loop)))
+            loop.call_soon(loop.call_soon, self.count)
+
+        def count(self):
+            seen.append(len(asyncio.all_tasks(loop)))
+            loop.stop()
+
+    server = run(loop.create_server(Counting, "127.0.0.1", 0))
+    with socket.create_connection(server.sockets[0].getsockname(), timeout=TIMEOUT):
+        loop.run_forever()
+    assert seen == [1, 0]
+    server.close()
+    run(asyncio.sleep(0))
+
+
 def test_wait_closed_of_an_open_server_waits_for_close(run):
     async def main():
         async with serving() as it:

@@ -18,10 +18,12 @@
 //! | `request.rs` | what the entry points of both begin with |
 //! | `socket_ops/` | the `sock_*` coroutines |
 //! | `channel.rs`, `protocol.rs`, `transport/`, `listener.rs` | streams and servers, and what all transport objects share |
+//! | `accepting.rs` | the task of a connection that its protocol has not been told of |
 //! | `pipe/`, `child.rs` | pipes, and the end of child processes |
 //! | `datagram/`, `address.rs` | datagram endpoints, and addresses in Python's words |
 //! | `tls/` | TLS, over a user's own `ssl.SSLContext` |
 
+mod accepting;
 mod address;
 mod allocator;
 mod channel;

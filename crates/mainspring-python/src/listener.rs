@@ -1,8 +1,9 @@
 //! `Listener`: a listening socket of a Python server.
 //!
-//! A plain connection becomes a transport here, without a task or a socket object of its own; one that begins with TLS
-//! goes through `Loop._accept_secure`, a coroutine.
+//! A plain connection becomes a transport here, without a socket object of its own; until its protocol is told, a task
+//! stands for it (`accepting.rs`). One that begins with TLS goes through `Loop._accept_secure`, a coroutine.
 
+use crate::accepting::AcceptedConnection;
 use crate::address::peer_name;
 use crate::channel::{PyChannel, SocketHold, socket_object};
 use crate::context;
@@ -212,7 +213,12 @@ impl PyAcceptor {
         let event_loop = self.event_loop.bind(py);
         let channel = PyChannel::Owned(connection);
         let context = self.gives_context.then(|| context.clone());
-        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)
+        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)?;
+        AcceptedConnection::start(&event_loop, &transport).or_else(|error| {
+            // No task, no connection: as in asyncio.
+            transport.call_method0(&names(py)?.abort)?;
+            Err(error)
+        })
     }
 
     fn is_debug(&self, py: Python<'_>) -> bool {

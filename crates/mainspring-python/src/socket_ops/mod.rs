@@ -8,7 +8,7 @@
 mod buffer;
 mod wait;
 
-pub use wait::SocketWait;
+pub use wait::{SocketWait, thrown};
 
 use crate::fastcall::{self, Args, enter};
 use crate::host::os_error;

@@ -281,13 +281,7 @@ impl SocketWait {
     ) -> PyResult<()> {
         thread_exit::guard();
         self.leave(kind.py())?;
-        let error = match value.filter(|value| !value.is_none()) {
-            Some(value) if !kind.is_instance_of::<PyType>() || value.is_instance(kind)? => value.clone(),
-            Some(value) => kind.call1((value,))?,
-            None if kind.is_instance_of::<PyType>() => kind.call0()?,
-            None => kind.clone(),
-        };
-        Err(PyErr::from_value(error))
+        Err(thrown(kind, value)?)
     }
 
     /// The coroutine ends here.
@@ -315,4 +309,15 @@ impl SocketWait {
         let future = self.state.future.take();
         drop(future);
     }
+}
+
+/// The exception that a coroutine's `throw()` was called with.
+pub fn thrown(kind: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<PyErr> {
+    let error = match value.filter(|value| !value.is_none()) {
+        Some(value) if !kind.is_instance_of::<PyType>() || value.is_instance(kind)? => value.clone(),
+        Some(value) => kind.call1((value,))?,
+        None if kind.is_instance_of::<PyType>() => kind.call0()?,
+        None => kind.clone(),
+    };
+    Ok(PyErr::from_value(error))
 }

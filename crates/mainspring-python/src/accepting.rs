@@ -1,0 +1,75 @@
+//! `AcceptedConnection`: the coroutine of an accepted connection that its protocol has not been told of yet.
+//!
+//! asyncio accepts each connection in a task, which ends when `connection_made()` was called. Whoever cancels all tasks
+//! meanwhile cancels that one too, and it closes the connection: else nobody would, if the protocol's own task is
+//! cancelled or fails, and `Server.wait_closed()` would wait for ever. The task here is scheduled behind
+//! `connection_made()`; its only step ends it, and an exception thrown into it closes the transport.
+
+use crate::socket_ops::thrown;
+use pyo3::PyTraverseError;
+use pyo3::exceptions::PyStopIteration;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+
+/// See the module's text.
+#[pyclass(module = "mainspring._mainspring", frozen)]
+pub struct AcceptedConnection {
+    transport: Py<PyAny>,
+}
+
+impl AcceptedConnection {
+    /// Creates the task, after `connection_made()` was scheduled.
+    pub fn start(event_loop: &Bound<'_, PyAny>, transport: &Bound<'_, PyAny>) -> PyResult<()> {
+        let this = AcceptedConnection { transport: transport.clone().unbind() };
+        let names = crate::names::names(event_loop.py())?;
+        event_loop.call_method1(&names.create_task, (this,)).map(drop)
+    }
+}
+
+#[pymethods]
+impl AcceptedConnection {
+    /// The name that the task shows.
+    #[getter]
+    fn __qualname__(&self) -> &'static str {
+        "Loop._accept_connection"
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        "_accept_connection"
+    }
+
+    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self) -> PyResult<()> {
+        Err(PyStopIteration::new_err(()))
+    }
+
+    fn send(&self, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.__next__()
+    }
+
+    /// The task is cancelled.
+    #[pyo3(signature = (kind, value=None, _traceback=None))]
+    fn throw(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.transport.bind(kind.py()).call_method0("close")?;
+        Err(thrown(kind, value)?)
+    }
+
+    fn close(&self) {}
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.transport)
+    }
+}
