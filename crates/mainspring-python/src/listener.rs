@@ -184,6 +184,7 @@ impl PyListener {
 /// Removes the file of a Unix server's socket, if it is still the one with this inode number.
 #[pyfunction]
 pub fn remove_socket_file(py: Python<'_>, path: PathBuf, inode: u64) -> PyResult<()> {
+    thread_exit::guard();
     socket_file::remove(&path, inode).map_err(|error| os_error(py, error))
 }
 

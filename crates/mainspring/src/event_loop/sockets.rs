@@ -93,7 +93,8 @@ impl EventLoop {
         }
     }
 
-    /// Sends all of `data`.
+    /// Sends all of `data`. One at a time may send on a socket: else the messages are mixed, and the one that has to give
+    /// way fails. A stream of [`net`](crate::net) is for several tasks.
     ///
     /// Cancel safety: given up, it has sent some of it, and nobody knows how much.
     ///

@@ -12,6 +12,8 @@ const PIECE: usize = 16 * 1024;
 ///
 /// No more is read than the other side takes: while it does not, the reader's buffer fills, and its peer waits.
 ///
+/// What it carries is a stream and not a message: what other tasks write to the same writer meanwhile goes in between.
+///
 /// Cancel safety: given up, it has lost nothing: what it has taken from the reader is queued at the writer.
 ///
 /// ```

@@ -21,8 +21,11 @@ const PIECE: usize = 64 * 1024;
 
 impl Stream {
     /// Sends `count` bytes of `file` from `offset` on, or all to its end, and gives how many that were. The system sends it
-    /// without a copy in this process where it can (`sendfile(2)`); else it is read in pieces in the executor. Writes are
-    /// refused meanwhile. The file's own position is behind what was sent afterwards.
+    /// without a copy in this process where it can (`sendfile(2)`); else it is read in pieces in the executor. The file's own
+    /// position is behind what was sent afterwards.
+    ///
+    /// A file is a message as those of [`write_all`](crate::net::StreamWriter::write_all): it waits for its turn, and
+    /// what other tasks write waits until it is sent.
     ///
     /// Cancel safety: not. Cancelled in between, some of it is sent; the connection is usable all the same.
     ///
@@ -41,10 +44,12 @@ impl Stream {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn sendfile(&self, file: &File, offset: u64, count: Option<u64>) -> io::Result<u64> {
+        let writer = self.split().1;
+        let _turn = writer.take_turn().await?;
         match send_by_kernel(self.transport(), file, offset, count).await? {
             Native::Sent(sent) => Ok(sent),
             Native::Impossible => {
-                let send = async |data: &[u8]| self.write_all(data).await;
+                let send = async |data: &[u8]| writer.write_in_turn(data).await;
                 send_in_pieces(self.transport(), file, offset, count, send).await
             }
         }
@@ -52,8 +57,9 @@ impl Stream {
 }
 
 impl Transport {
-    /// See [`Stream::sendfile`]. A protocol whose connection the kernel cannot send to finds the whole file in the
-    /// transport's queue; [`Transport::set_write_buffer_limits`] tells it when that is much.
+    /// See [`Stream::sendfile`]. There are no turns here: writes are refused while the kernel sends the file. A protocol whose
+    /// connection the kernel cannot send to finds the whole file in the transport's queue, and what it writes meanwhile in
+    /// between; [`Transport::set_write_buffer_limits`] tells it when that is much.
     ///
     /// Cancel safety: not. Cancelled in between, some of it is sent; the connection is usable all the same.
     ///

@@ -14,7 +14,8 @@ use std::rc::Rc;
 
 /// A TCP connection, read and written with `await`: a [`Stream`], which it derefs to.
 ///
-/// All methods take `&self`: one task may read while another writes. Dropping it closes the connection in
+/// All methods take `&self`: one task may read while others write, and messages of several tasks are
+/// never mixed ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection in
 /// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
 ///
 /// ```

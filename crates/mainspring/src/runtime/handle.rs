@@ -185,7 +185,7 @@ impl RuntimeHandle {
         self.operate(async move |event_loop| event_loop.sock_recv(&socket, count).await)
     }
 
-    /// Sends all of `data` to a socket.
+    /// Sends all of `data` to a socket. One at a time may: see [`EventLoop::sock_sendall`].
     ///
     /// ```
     /// use std::io::Read;

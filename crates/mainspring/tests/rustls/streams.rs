@@ -8,11 +8,13 @@ use crate::support::{On, Stage, guarded, now_testing, open_descriptors};
 use futures_io::AsyncBufRead;
 use mainspring::net::tls::{TlsError, TlsStream};
 use mainspring::net::{Stream, TcpListener, TcpStream, UnixStream};
-use mainspring::spawn;
 use mainspring::testing::{FaultPlan, Op};
+use mainspring::{JoinSet, spawn};
+use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 
 const MUCH: usize = 1 << 20;
 
@@ -45,6 +47,35 @@ fn on_both(test: impl AsyncFn(&Stage)) {
             stage.assert_idle();
             stage.assert_reports(&[]);
         }
+    });
+}
+
+#[test]
+fn messages_and_files_of_many_tasks_are_never_mixed() {
+    on_both(async |stage| {
+        let (near, far) = pair().await;
+        let near = Rc::new(near);
+        let mut tasks = JoinSet::new();
+        for value in 1..=8 {
+            let near = Rc::clone(&near);
+            tasks.spawn(async move {
+                if value % 4 == 0 {
+                    // TLS sends a file in pieces.
+                    near.sendfile(&File::open("/dev/zero").unwrap(), 0, Some(MUCH as u64)).await.unwrap();
+                } else {
+                    near.write_all(&vec![value; MUCH]).await.unwrap();
+                }
+            });
+        }
+        for value in [1, 2, 3, 0, 5, 6, 7, 0] {
+            let message = far.read_exactly(MUCH).await.unwrap();
+            assert!(message.iter().all(|&byte| byte == value), "not the message of {value}");
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap();
+        }
+        drop((near, far));
+        stage.event_loop.shutdown_executor();
     });
 }
 

@@ -70,15 +70,36 @@ fn what_is_queued_goes_first_and_nothing_goes_between() {
             });
             settle().await;
             assert!(!sending.is_finished());
-            let refused = near.write_all(b"between").await.unwrap_err();
-            assert!(refused.to_string().contains("file"), "{refused}");
-            let refused = near.sendfile(&file_of(10), 0, None).await.unwrap_err();
+            let behind = spawn({
+                let near = Rc::clone(&near);
+                async move { near.write_all(b"behind").await }
+            });
+            let refused = near.transport().sendfile(&file_of(10), 0, None).await.unwrap_err();
             assert!(refused.to_string().contains("file"), "{refused}");
             assert!(far.read_exactly(8_000_000).await.unwrap() == pattern(8_000_000));
             assert!(far.read_exactly(1_000_000).await.unwrap() == pattern(1_000_000));
             assert_eq!(sending.await.unwrap().unwrap(), 1_000_000);
+            behind.await.unwrap().unwrap();
+            assert_eq!(far.read_exactly(6).await.unwrap(), b"behind");
             near.write_all(b"after").await.unwrap();
             assert_eq!(far.read_exactly(5).await.unwrap(), b"after");
+        });
+    });
+}
+
+#[test]
+fn a_message_is_refused_while_the_transport_sends_a_file() {
+    on_both("a transport's file and a message", |stage| {
+        stage.run(async {
+            let (near, far) = tcp_pair().await;
+            near.transport().write(pattern(8_000_000));
+            let transport = near.transport().clone();
+            let sending = spawn(async move { transport.sendfile(&file_of(10), 0, None).await });
+            settle().await;
+            let refused = near.write_all(b"between").await.unwrap_err();
+            assert!(refused.to_string().contains("file"), "{refused}");
+            assert!(far.read_exactly(8_000_000).await.unwrap() == pattern(8_000_000));
+            assert_eq!(sending.await.unwrap().unwrap(), 10);
         });
     });
 }

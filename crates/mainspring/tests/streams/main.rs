@@ -22,6 +22,7 @@ mod reading;
 mod servers;
 mod settings;
 mod short_receives;
+mod sharing;
 mod unix;
 mod writing;
 

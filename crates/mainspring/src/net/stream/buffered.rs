@@ -14,6 +14,7 @@ use super::super::protocol::Protocol;
 use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
 use super::received::Received;
+use super::write_turn::WriteTurn;
 use crate::engine::Readiness;
 use crate::error::Error;
 use crate::sync::wait_list::WaitList;
@@ -46,6 +47,8 @@ pub(crate) struct Buffered {
     error: OnceCell<io::Error>,
     /// Those who wait to write on, and for the connection's end.
     pub(super) writers: WaitList,
+    /// There from the first message on that had to wait.
+    pub(super) turn: OnceCell<Box<WriteTurn>>,
 }
 
 /// What is known of bytes that the kernel has and nobody has received.
@@ -76,6 +79,7 @@ impl Buffered {
             error: OnceCell::new(),
             readers: WaitList::default(),
             writers: WaitList::default(),
+            turn: OnceCell::new(),
         }
     }
 
@@ -266,6 +270,9 @@ impl Protocol for Buffered {
         }
         self.readers.wake_all();
         self.writers.wake_all();
+        if let Some(turn) = self.turn.get() {
+            turn.close();
+        }
     }
 
     fn pause_writing(&self, _: &Transport) {

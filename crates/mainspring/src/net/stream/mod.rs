@@ -12,6 +12,7 @@ mod futures_io;
 mod into_std;
 mod reader;
 mod received;
+mod write_turn;
 mod writer;
 
 pub use errors::ReadError;
@@ -35,8 +36,8 @@ use std::rc::Rc;
 
 /// A connection of any kind, read and written with `await`: a [`StreamReader`] and a [`StreamWriter`] in one.
 ///
-/// All methods take `&self`: one task may read while another writes. Dropping it closes the connection in
-/// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
+/// All methods take `&self`: one task may read while others write, and messages of several tasks are never mixed
+/// ([`StreamWriter::write_all`]). Dropping it closes the connection in order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::net::{Stream, TcpListener, TcpStream, UnixStream};
@@ -202,7 +203,8 @@ impl Stream {
         self.reader.read_to_end()
     }
 
-    /// See [`StreamWriter::write_all`]. Cancel safety: not; some of it may be written.
+    /// See [`StreamWriter::write_all`]: several tasks may call it, and their messages are not mixed. Cancel safety: not;
+    /// some of it may be written.
     pub fn write_all(&self, data: &[u8]) -> impl Future<Output = io::Result<()>> {
         self.writer.write_all(data)
     }

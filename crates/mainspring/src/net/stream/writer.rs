@@ -92,7 +92,8 @@ impl StreamWriter {
     }
 
     /// Sends `data`, or queues what cannot be sent at once. That it failed is told by the next
-    /// [`drain`](StreamWriter::drain). See [`Transport::write`].
+    /// [`drain`](StreamWriter::drain). It follows the message that another task is writing by
+    /// [`write_all`](StreamWriter::write_all), if there is one. See [`Transport::write`].
     ///
     /// ```
     /// # mainspring::run(async {
@@ -108,12 +109,16 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn write(&self, data: &[u8]) {
-        self.ends.transport().write(data);
+        if !self.defer(&[data]) {
+            self.ends.transport().write(data);
+        }
     }
 
     /// Sends several pieces as one write.
     pub fn writelines(&self, pieces: &[&[u8]]) {
-        self.ends.transport().writelines(pieces);
+        if !self.defer(pieces) {
+            self.ends.transport().writelines(pieces);
+        }
     }
 
     /// Waits until no more is queued than the transport allows; at once if that is so already. An error if the
@@ -126,6 +131,14 @@ impl StreamWriter {
 
     /// What [`StreamWriter::drain`] gives without waiting; `None` if it has to.
     pub(super) fn try_drain(&self) -> Option<io::Result<()>> {
+        if self.has_deferred() {
+            return None;
+        }
+        self.try_drain_queue()
+    }
+
+    /// The same for the transport's queue alone.
+    fn try_drain_queue(&self) -> Option<io::Result<()>> {
         if self.ends.buffered.is_lost() {
             return Some(Err(self.lost()));
         }
@@ -139,12 +152,50 @@ impl StreamWriter {
 
     /// Writes all of `data`: returns when the last of it is sent or queued, and no more is queued than the
     /// transport's high-water mark. The error that the connection was lost by, or `ConnectionReset` if it was closed here;
-    /// an error also after [`write_eof`](StreamWriter::write_eof), and while a file is being sent.
+    /// an error also after [`write_eof`](StreamWriter::write_eof), and during a [`Transport::sendfile`].
     ///
-    /// Cancel safety: not. Cancelled in between, some of it is written.
-    pub fn write_all(&self, data: &[u8]) -> impl Future<Output = io::Result<()>> {
+    /// Several tasks may share a writer: messages are never mixed. Each is written when the one before is through, in the
+    /// order in which they were first polled. What [`write`](StreamWriter::write) is given in the meantime follows the
+    /// message that is being written. A `write_all` that was begun holds up the others until it is done or dropped, so one
+    /// that is no longer polled has to be dropped. Only what is written to the [`Transport`] itself does not wait.
+    ///
+    /// Cancel safety: not. Cancelled while it waits for its turn, nothing of it is written; cancelled later, some of it is,
+    /// and the next message follows. Where messages must stay whole, a task of its own writes them.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use mainspring::spawn;
+    /// use std::rc::Rc;
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let near = Rc::new(near);
+    /// for letter in *b"abc" {
+    ///     let near = Rc::clone(&near);
+    ///     spawn(async move { near.write_all(&vec![letter; 1_000_000]).await });
+    /// }
+    /// for letter in *b"abc" {
+    ///     assert_eq!(far.read_exactly(1_000_000).await?, vec![letter; 1_000_000]);
+    /// }
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
         let (mut rest, mut is_draining) = (data, false);
-        self.ends.buffered.writers.until(move || self.go_on_writing(&mut rest, &mut is_draining))
+        if !self.is_turn_held()
+            && let Some(done) = self.go_on_writing(&mut rest, &mut is_draining)
+        {
+            return done;
+        }
+        let _turn = self.take_turn().await?;
+        self.ends.buffered.writers.until(|| self.go_on_writing(&mut rest, &mut is_draining)).await
+    }
+
+    /// Writes `data` for somebody who has the turn.
+    pub(crate) async fn write_in_turn(&self, mut data: &[u8]) -> io::Result<()> {
+        let mut is_draining = true;
+        self.ends.buffered.writers.until(|| self.go_on_writing(&mut data, &mut is_draining)).await
     }
 
     /// Writes piece by piece, each when the one before is sent or queued and the queue short; `None` when it has to wait
@@ -154,7 +205,7 @@ impl StreamWriter {
     #[inline(always)]
     fn go_on_writing(&self, rest: &mut &[u8], is_draining: &mut bool) -> Option<io::Result<()>> {
         loop {
-            if *is_draining && let Err(error) = self.try_drain()? {
+            if *is_draining && let Err(error) = self.try_drain_queue()? {
                 return Some(Err(error));
             }
             if rest.is_empty() {
@@ -190,11 +241,12 @@ impl StreamWriter {
         }
     }
 
-    fn lost(&self) -> io::Error {
+    pub(super) fn lost(&self) -> io::Error {
         self.ends.buffered.error().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
     }
 
-    /// Sends no more: the peer sees the end of the stream after what is queued. Reading goes on.
+    /// Sends no more: the peer sees the end of the stream after what is queued. Reading goes on. A
+    /// [`write_all`](StreamWriter::write_all) that another task has begun and not finished fails.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -211,6 +263,7 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn write_eof(&self) {
+        self.queue_deferred();
         self.ends.transport().write_eof();
     }
 
@@ -219,8 +272,10 @@ impl StreamWriter {
         self.ends.transport().can_write_eof()
     }
 
-    /// Closes the connection, both sides of it: what is queued still goes out.
+    /// Closes the connection, both sides of it: what is queued still goes out. A
+    /// [`write_all`](StreamWriter::write_all) that another task has begun and not finished fails.
     pub fn close(&self) {
+        self.queue_deferred();
         self.ends.transport().close();
     }
 

@@ -14,7 +14,8 @@ use std::net::SocketAddr;
 /// Made by [`TlsConnector::open_connection`](super::TlsConnector::open_connection), or of a connection of any kind by
 /// [`TlsConnector::connect`](super::TlsConnector::connect) and [`TlsAcceptor::accept`](super::TlsAcceptor::accept).
 ///
-/// All methods take `&self`: one task may read while another writes. Dropping it closes the connection in order: what is
+/// All methods take `&self`: one task may read while others write, and messages of several tasks are
+/// never mixed ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection in order: what is
 /// queued still goes out, and goodbye is said. It stays on its thread (`!Send`).
 ///
 /// Reading gives an error of kind `UnexpectedEof`, and not the end of the stream, if the peer goes without a goodbye: see

@@ -1,0 +1,346 @@
+//! A writer that several tasks share: messages are written one after the other.
+
+use crate::support::guarded;
+use crate::support::probe::pattern;
+use crate::{on_both, on_pairs, settle};
+use futures_io::AsyncWrite;
+use mainspring::net::{Stream, StreamReader, StreamWriter, TcpListener, TcpStream, UnixStream};
+use mainspring::process::{Command, Stdio};
+use mainspring::{JoinSet, pipe, spawn};
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Lengths around what goes out at once and what is written in pieces.
+const LENGTHS: [usize; 8] = [1, 1_000_000, 70_000, 262_144, 262_145, 600_000, 3, 1_500_000];
+
+const TASKS: usize = 12;
+
+/// A message that says how long it is and whose.
+fn message(sender: usize, length: usize) -> Vec<u8> {
+    let mut message = u32::try_from(length).unwrap().to_le_bytes().to_vec();
+    message.resize(4 + length, u8::try_from(sender).unwrap());
+    message
+}
+
+/// Has many tasks write many messages, in the ways there are.
+async fn write_from_many_tasks(writer: Rc<StreamWriter>) {
+    let mut tasks = JoinSet::new();
+    for sender in 0..TASKS {
+        let writer = Rc::clone(&writer);
+        tasks.spawn(async move {
+            for turn in 0..LENGTHS.len() {
+                let message = message(sender, LENGTHS[(sender + turn) % LENGTHS.len()]);
+                if (sender + turn) % 4 == 3 {
+                    writer.write(&message);
+                    writer.drain().await.unwrap();
+                } else {
+                    writer.write_all(&message).await.unwrap();
+                }
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    writer.close();
+    writer.wait_closed().await.unwrap();
+}
+
+/// Reads what they have written, and no faster than in small pieces.
+async fn read_messages(reader: &StreamReader) {
+    let mut counts = [0; TASKS];
+    let mut buffer = [0; 50_000];
+    for number in 0..TASKS * LENGTHS.len() {
+        let mut length = [0; 4];
+        reader.read_exact(&mut length).await.unwrap();
+        let mut left = u32::from_le_bytes(length) as usize;
+        assert!(LENGTHS.contains(&left), "message {number} begins inside of another");
+        let mut sender = None;
+        while left > 0 {
+            let some = left.min(buffer.len());
+            let count = reader.read(&mut buffer[..some]).await.unwrap();
+            assert!(count > 0, "message {number} ends early");
+            let expected = *sender.get_or_insert(buffer[0]);
+            assert!(buffer[..count].iter().all(|&byte| byte == expected), "message {number} is mixed");
+            left -= count;
+        }
+        counts[usize::from(sender.unwrap())] += 1;
+    }
+    assert_eq!(counts, [LENGTHS.len(); TASKS]);
+    assert_eq!(reader.read_some(1).await.unwrap(), b"");
+}
+
+async fn share(near: Stream, far: Stream) {
+    let (_reader, writer) = near.into_split();
+    let writing = spawn(write_from_many_tasks(Rc::new(writer)));
+    read_messages(far.split().0).await;
+    writing.await.unwrap();
+}
+
+#[test]
+fn messages_of_many_tasks_are_never_mixed_on_a_unix_connection() {
+    on_pairs("shared, Unix", async |near, far| share(near.into(), far.into()).await);
+}
+
+#[test]
+fn messages_of_many_tasks_are_never_mixed_on_a_tcp_connection() {
+    on_both("shared, TCP", |stage| {
+        stage.run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let near = TcpStream::connect(listener.local_addr()).await.unwrap();
+            let (far, _) = listener.accept().await.unwrap();
+            share(near.into(), far.into()).await;
+        });
+    });
+}
+
+#[test]
+fn messages_of_many_tasks_are_never_mixed_on_a_pipe() {
+    on_both("shared, pipe", |stage| {
+        stage.run(async {
+            let (reader, writer) = io::pipe().unwrap();
+            let (reader, writer) = (pipe::reader(reader).unwrap(), pipe::writer(writer).unwrap());
+            let writing = spawn(write_from_many_tasks(Rc::new(writer)));
+            read_messages(&reader).await;
+            writing.await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn messages_of_many_tasks_are_never_mixed_on_a_childs_standard_input() {
+    guarded(|| {
+        mainspring::run(async {
+            let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+            let writing = spawn(write_from_many_tasks(Rc::new(stdin)));
+            read_messages(&stdout).await;
+            writing.await.unwrap();
+            assert!(child.wait().await.unwrap().success());
+        })
+        .unwrap();
+    });
+}
+
+/// A task that writes `count` bytes of `value`.
+fn writing(near: &Rc<UnixStream>, value: u8, count: usize) -> mainspring::Task<Result<(), io::Error>> {
+    let near = Rc::clone(near);
+    spawn(async move { near.write_all(&vec![value; count]).await })
+}
+
+#[test]
+fn messages_arrive_in_the_order_in_which_they_were_begun() {
+    on_pairs("order", async |near, far| {
+        let near = Rc::new(near);
+        let tasks = [1, 2, 3, 4, 5].map(|value| writing(&near, value, 700_000));
+        for value in [1, 2, 3, 4, 5] {
+            let message = far.read_exactly(700_000).await.unwrap();
+            assert!(message.iter().all(|&byte| byte == value), "not message {value}");
+        }
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_writer_that_gives_up_waiting_writes_nothing_and_holds_up_nobody() {
+    on_pairs("given up while it waits", async |near, far| {
+        let near = Rc::new(near);
+        let first = writing(&near, 1, 1_000_000);
+        let given_up = writing(&near, 2, 1_000_000);
+        let last = writing(&near, 3, 1_000_000);
+        settle().await;
+        given_up.cancel();
+        settle().await;
+        assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![1; 1_000_000]);
+        assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![3; 1_000_000]);
+        first.await.unwrap().unwrap();
+        last.await.unwrap().unwrap();
+        assert!(given_up.await.unwrap_err().is_cancelled());
+    });
+}
+
+#[test]
+fn a_writer_that_gives_up_its_turn_as_it_gets_it_passes_it_on() {
+    on_pairs("given up when it is its turn", async |near, far| {
+        let near = Rc::new(near);
+        let first = writing(&near, 1, 1_000_000);
+        let data = vec![2; 1_000_000];
+        {
+            let mut given_up = pin!(near.write_all(&data));
+            let last = writing(&near, 3, 1_000_000);
+            // It stands in line between the two.
+            settle().await;
+            poll_fn(|cx| Poll::Ready(assert!(given_up.as_mut().poll(cx).is_pending()))).await;
+            let fourth = writing(&near, 4, 10);
+            assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![1; 1_000_000]);
+            first.await.unwrap().unwrap();
+            assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![3; 1_000_000]);
+            last.await.unwrap().unwrap();
+            settle().await;
+            assert!(!fourth.is_finished(), "the turn is of one who does not come");
+        }
+        assert_eq!(far.read_exactly(10).await.unwrap(), vec![4; 10]);
+    });
+}
+
+#[test]
+fn a_message_that_is_given_up_in_the_middle_lets_the_next_one_through() {
+    on_pairs("given up in the middle", async |near, far| {
+        let near = Rc::new(near);
+        let cut = writing(&near, 1, 5_000_000);
+        let next = writing(&near, 2, 1_000_000);
+        settle().await;
+        cut.cancel();
+        let received = spawn(async move { far.read_to_end().await.unwrap() });
+        next.await.unwrap().unwrap();
+        near.shutdown();
+        let received = received.await.unwrap();
+        let begun = received.len() - 1_000_000;
+        assert!(begun > 0 && begun < 5_000_000);
+        assert!(received[..begun].iter().all(|&byte| byte == 1));
+        assert!(received[begun..].iter().all(|&byte| byte == 2));
+    });
+}
+
+#[test]
+fn every_writer_that_waits_is_told_that_the_connection_is_lost() {
+    on_pairs("lost", async |near, far| {
+        let near = Rc::new(near);
+        let tasks = [1, 2, 3, 4].map(|value| writing(&near, value, 1_000_000));
+        let draining = spawn({
+            let near = Rc::clone(&near);
+            async move {
+                near.split().1.write(b"behind the first");
+                near.drain().await
+            }
+        });
+        settle().await;
+        // Unread bytes make it a reset.
+        far.transport().abort();
+        for task in tasks.into_iter().chain([draining]) {
+            let error = task.await.unwrap().unwrap_err();
+            assert!(
+                matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe),
+                "{error}"
+            );
+        }
+        assert!(near.write_all(b"x").await.is_err());
+    });
+}
+
+#[test]
+fn a_lost_connection_is_told_also_behind_a_message_that_nobody_polls() {
+    on_pairs("lost behind a sleeper", async |near, far| {
+        let near = Rc::new(near);
+        let data = vec![1; 1_000_000];
+        let mut unpolled = pin!(near.write_all(&data));
+        poll_fn(|cx| Poll::Ready(assert!(unpolled.as_mut().poll(cx).is_pending()))).await;
+        let tasks = [2, 3].map(|value| writing(&near, value, 10));
+        settle().await;
+        drop(far);
+        for task in tasks {
+            assert!(task.await.unwrap().is_err());
+        }
+    });
+}
+
+#[test]
+fn closing_fails_the_messages_that_are_not_queued_and_sends_the_rest() {
+    on_pairs("closed", async |near, far| {
+        let near = Rc::new(near);
+        let tasks = [1, 2, 3].map(|value| writing(&near, value, 1_000_000));
+        settle().await;
+        near.split().1.write(b"goodbye");
+        near.split().1.close();
+        let received = far.read_to_end().await.unwrap();
+        assert!(received.len() < 1_000_000 && received.ends_with(b"goodbye"));
+        for task in tasks {
+            assert_eq!(task.await.unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        }
+    });
+}
+
+#[test]
+fn what_is_written_without_waiting_follows_the_message_and_is_drained() {
+    on_pairs("write in the middle", async |near, far| {
+        let near = Rc::new(near);
+        let first = writing(&near, 1, 1_000_000);
+        let second = writing(&near, 2, 1_000_000);
+        settle().await;
+        let writer = near.split().1;
+        writer.write(b"one ");
+        writer.writelines(&[b"two ", b"three"]);
+        {
+            let mut draining = pin!(writer.drain());
+            poll_fn(|cx| Poll::Ready(assert!(draining.as_mut().poll(cx).is_pending()))).await;
+            assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![1; 1_000_000]);
+            assert_eq!(far.read_exactly(13).await.unwrap(), b"one two three");
+            draining.await.unwrap();
+        }
+        assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![2; 1_000_000]);
+        first.await.unwrap().unwrap();
+        second.await.unwrap().unwrap();
+    });
+}
+
+/// A file with `count` times `value` in it, which has no name.
+fn file_of(value: u8, count: usize) -> File {
+    let path = std::env::temp_dir().join(format!("mainspring-shared-{}-{value}", std::process::id()));
+    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    file.write_all(&vec![value; count]).unwrap();
+    file
+}
+
+#[test]
+fn a_file_and_a_device_take_their_turns_among_messages() {
+    on_both("files", |stage| {
+        stage.run(async {
+            let (near, far) = UnixStream::pair().unwrap();
+            let near = Rc::new(near);
+            let sending = |file: File, count| {
+                let near = Rc::clone(&near);
+                spawn(async move { near.sendfile(&file, 0, Some(count)).await.map(drop) })
+            };
+            let tasks = [
+                writing(&near, 1, 1_000_000),
+                sending(file_of(2, 1_000_000), 1_000_000),
+                writing(&near, 3, 1_000_000),
+                // The kernel does not send this one: it is read in pieces.
+                sending(File::open("/dev/zero").unwrap(), 1_000_000),
+                sending(file_of(4, 1_000_000), 1_000_000),
+                writing(&near, 5, 10),
+            ];
+            for value in [1, 2, 3, 0, 4] {
+                let message = far.read_exactly(1_000_000).await.unwrap();
+                assert!(message.iter().all(|&byte| byte == value), "not message {value}");
+            }
+            assert_eq!(far.read_exactly(10).await.unwrap(), [5; 10]);
+            for task in tasks {
+                task.await.unwrap().unwrap();
+            }
+        });
+        stage.event_loop.shutdown_executor();
+    });
+}
+
+#[test]
+fn a_writer_that_is_polled_goes_on_after_messages_of_tasks() {
+    on_pairs("polled", async |mut near, far| {
+        {
+            let mut cut = pin!(near.write_all(pattern(1_000_000)));
+            poll_fn(|cx| Poll::Ready(assert!(cut.as_mut().poll(cx).is_pending()))).await;
+        }
+        let reading = spawn(async move { far.read_to_end().await.unwrap() });
+        let written = poll_fn(|cx| Pin::new(&mut near).poll_write(cx, b"polled")).await.unwrap();
+        assert_eq!(written, 6);
+        near.close().await.unwrap();
+        assert!(reading.await.unwrap().ends_with(b"polled"));
+    });
+}
