@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the peer says {:?}", answer.wait()?);
     peer.join().map_err(|_| "the peer panicked")??;
 
-    // What was accepted comes to its end before this returns.
+    // What was accepted comes to its end before this returns. To drop the runtime would cancel it.
     drop(runtime.delay(Duration::from_millis(10)).map(|()| println!("the last one")));
     runtime.shutdown()?;
     Ok(())

@@ -5,9 +5,12 @@
 //! The thread runs the loop until it is told how to end. There are three ways, each stricter than the one before, and
 //! only a stricter one replaces another ([`Ending`]):
 //!
-//! - **to its end**: as soon as nothing is pending; new work is accepted until then.
+//! - **to its end**: when every task has ended and nothing is pending; new work is accepted until then.
 //! - **drained**: the same, but new work of other threads is refused from that moment on.
 //! - **now**: what is there is cancelled.
+//!
+//! A task is waited for whatever it awaits. The loop cannot see who will call a waker, so it counts the tasks
+//! (`Core::keep_alive_for_tasks`).
 //!
 //! What was accepted is never lost between two threads: work is accepted into the loop's inbox, and the loop ends only
 //! when it has found that empty and closed the door under the same lock (`Inbox::seal_if_quiet`). On the loop's own
@@ -31,9 +34,22 @@ use std::time::Duration;
 
 /// A loop that runs on a thread of its own, for programs that are not asynchronous themselves.
 ///
-/// It does everything that its [`RuntimeHandle`] does, and ends the loop: dropped, it waits until everything that was
-/// accepted has run to its end, as [`shutdown`](Runtime::shutdown) does, or only asks for that, on the loop's own thread
-/// and on one that panics. It is `Send` and `Sync`.
+/// It does everything that its [`RuntimeHandle`] does, and ends the loop. It is `Send` and `Sync`.
+///
+/// # Ways to end it
+///
+/// | | tasks | waits for |
+/// | --- | --- | --- |
+/// | [`shutdown`](Runtime::shutdown) | run to their ends, whatever they await; new work is refused | all of them |
+/// | [`join`](Runtime::join) | the same; new work is accepted until nothing is left | all of them |
+/// | [`shutdown_timeout`](Runtime::shutdown_timeout) | as with `shutdown`, and cancelled when the time is over | no longer than that |
+/// | [`shutdown_now`](Runtime::shutdown_now), drop | cancelled at the `await` where they stand | their destructors |
+/// | [`shutdown_background`](Runtime::shutdown_background) | cancelled likewise | nothing |
+///
+/// Dropping a runtime cancels, as dropping tokio's does, so it ends also with a server that listens or a task that never
+/// ends. Destructors run on the loop's thread, and the drop waits for them and for the callback that runs at this
+/// moment. It only asks for the end, and does not wait, on the loop's own thread and on one that panics. A program that
+/// wants its work done calls `shutdown` or waits for the results.
 ///
 /// ```
 /// use mainspring::{Runtime, sleep};
@@ -46,10 +62,10 @@ use std::time::Duration;
 /// });
 /// let fast = runtime.call(|| 22);
 /// assert_eq!(slow.wait().unwrap() + fast.wait().unwrap(), 42);
-/// assert_eq!(runtime.shutdown()?, 0);
+/// runtime.shutdown()?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[must_use = "dropping a runtime shuts it down"]
+#[must_use = "dropping a runtime cancels its tasks"]
 pub struct Runtime {
     handle: RuntimeHandle,
     /// `None` when it was joined.
@@ -118,11 +134,15 @@ impl Runtime {
     }
 
     /// Accepts nothing more from other threads, waits until everything that was accepted has run to its end, and ends
-    /// the loop. What that is, says [`EventLoop::run_until_idle`]; a server that listens never comes to its end.
+    /// the loop.
     ///
-    /// Gives the number of tasks that could not go on, because what they waited for cannot happen any more: they were
-    /// cancelled. Fails if the loop itself has failed, and with [`Error::AlreadyRunning`] on the loop's own thread, which
-    /// cannot wait for itself: there the loop ends when this has returned.
+    /// That is every task, whatever it awaits: a future of this crate, a channel that a thread feeds, a request of another
+    /// library. It is also what [`EventLoop::run_until_idle`] takes for pending: calls, timers, transports, blocking
+    /// calls, a [`KeepAlive`](crate::KeepAlive). A task that never ends is waited for for ever, and so is a server that
+    /// listens: close or cancel those before, or use [`shutdown_timeout`](Runtime::shutdown_timeout).
+    ///
+    /// Fails if the loop itself has failed, and with [`Error::AlreadyRunning`] on the loop's own thread, which cannot wait for
+    /// itself: there the loop ends when this has returned and all is done.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -133,25 +153,22 @@ impl Runtime {
     /// assert!(matches!(refused, Err(mainspring::Error::ShutDown)));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub fn shutdown(mut self) -> Result<usize, Error> {
-        self.end(Ending::Drained)
+    pub fn shutdown(mut self) -> Result<(), Error> {
+        self.end(Ending::Drained).map(drop)
     }
 
     /// As [`shutdown`](Runtime::shutdown), but for no longer than `limit`; then as
     /// [`shutdown_now`](Runtime::shutdown_now).
     ///
+    /// Gives the number of tasks that were cancelled when the time was over: 0 if everything came to its end.
+    ///
     /// ```
     /// use std::time::Duration;
     ///
     /// let runtime = mainspring::Runtime::start()?;
-    /// let never = runtime.spawn(|| async {
-    ///     loop {
-    ///         mainspring::sleep(Duration::from_millis(1)).await;
-    ///     }
-    /// });
-    /// runtime.shutdown_timeout(Duration::from_millis(5))?;
-    /// let never: Result<(), _> = never.wait();
-    /// assert!(never.unwrap_err().is_cancelled());
+    /// let never = runtime.spawn(std::future::pending::<()>);
+    /// assert_eq!(runtime.shutdown_timeout(Duration::from_millis(5))?, 1);
+    /// assert!(never.wait().unwrap_err().is_cancelled());
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn shutdown_timeout(mut self, limit: Duration) -> Result<usize, Error> {
@@ -165,9 +182,24 @@ impl Runtime {
         self.end(Ending::Drained)
     }
 
+    /// Ends the loop as [`shutdown_now`](Runtime::shutdown_now) does, and waits for nothing, not even for a callback that
+    /// blocks: the thread goes on until that returns. For the loop's own thread, and for threads that must not block.
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::start()?;
+    /// let never = runtime.spawn(std::future::pending::<()>);
+    /// runtime.shutdown_background();
+    /// assert!(never.wait().is_err());
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn shutdown_background(mut self) {
+        self.handle.shared.order(Ending::Now);
+        drop(self.thread.take());
+    }
+
     /// Ends the loop without waiting for what runs: tasks are cancelled, calls that have not run are dropped, and
     /// whoever waits for their results is told so. Waits for the callback that runs at this moment, and not for the
-    /// executor's threads.
+    /// executor's threads. Dropping the runtime does the same.
     ///
     /// Gives the number of tasks that were cancelled; fails as [`shutdown`](Runtime::shutdown) does.
     ///
@@ -184,9 +216,10 @@ impl Runtime {
         self.end(Ending::Now)
     }
 
-    /// Waits until nothing is pending and ends the loop then. Handles may submit more work until that moment.
+    /// Waits until every task has ended and nothing is pending, and ends the loop then. Handles may submit more work until
+    /// that moment.
     ///
-    /// Gives and fails as [`shutdown`](Runtime::shutdown) does.
+    /// Fails as [`shutdown`](Runtime::shutdown) does.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -198,20 +231,22 @@ impl Runtime {
     ///     let event_loop = mainspring::EventLoop::current();
     ///     event_loop.call_later(Duration::from_millis(1), move || tell.send("the last one").unwrap()).unwrap();
     /// })?;
-    /// assert_eq!(runtime.join()?, 0);
+    /// runtime.join()?;
     /// assert_eq!(told.try_recv(), Ok("the last one"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub fn join(mut self) -> Result<usize, Error> {
-        self.end(Ending::ToEnd)
+    pub fn join(mut self) -> Result<(), Error> {
+        self.end(Ending::ToEnd).map(drop)
     }
 
     fn end(&mut self, ending: Ending) -> Result<usize, Error> {
         self.handle.shared.order(ending);
+        // Taken in any case: what is dropped afterwards gives no other order.
+        let thread = self.thread.take();
         if self.handle.shared.is_own_thread() {
             return Err(Error::AlreadyRunning);
         }
-        match self.thread.take().map(JoinHandle::join) {
+        match thread.map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
             // Callbacks' panics do not come here: this one is the loop's own.
             Some(Err(payload)) => std::panic::resume_unwind(payload),
@@ -220,7 +255,7 @@ impl Runtime {
     }
 }
 
-/// What the thread of a runtime does.
+/// What the thread of a runtime does. Gives the number of tasks that it cancels.
 fn serve(event_loop: &EventLoop, order: &Order) -> Result<usize, Error> {
     let inbox = Arc::clone(event_loop.core().inbox());
     let ended = loop {
@@ -229,11 +264,15 @@ fn serve(event_loop: &EventLoop, order: &Order) -> Result<usize, Error> {
                 Ok(()) => {}
                 Err(error) => break Err(error),
             },
-            Ending::ToEnd | Ending::Drained => match event_loop.run_until_idle() {
-                Ok(stuck) if inbox.seal_if_quiet() => break Ok(stuck),
-                Ok(_) | Err(Error::Stopped) => {}
-                Err(error) => break Err(error),
-            },
+            Ending::ToEnd | Ending::Drained => {
+                event_loop.core().keep_alive_for_tasks();
+                match event_loop.run_until_idle() {
+                    Ok(0) if inbox.seal_if_quiet() => break Ok(0),
+                    // Work has come meanwhile.
+                    Ok(_) | Err(Error::Stopped) => {}
+                    Err(error) => break Err(error),
+                }
+            }
             Ending::Now => break Ok(event_loop.metrics().tasks),
         }
     };
@@ -248,11 +287,11 @@ impl Drop for Runtime {
         if self.thread.is_none() {
             return;
         }
-        self.handle.shared.order(Ending::Drained);
+        self.handle.shared.order(Ending::Now);
         if std::thread::panicking() {
             return;
         }
-        if let Err(error) = self.end(Ending::Drained)
+        if let Err(error) = self.end(Ending::Now)
             && !matches!(error, Error::AlreadyRunning)
         {
             let context = crate::ExceptionContext::new("The loop of a runtime has failed").with_error(error);

@@ -13,6 +13,7 @@
 
 use super::current;
 use super::exceptions::{ExceptionContext, Exceptions};
+use super::keep_alive::KeepAlive;
 use super::kept::KeptList;
 use super::main_future::MainSlot;
 use crate::engine::{Engine, Host};
@@ -48,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) task_factory: FactorySlot,
     /// How many futures of tasks exist.
     pub(crate) live_futures: Cell<usize>,
+    /// Keeps the loop from being idle until there are none.
+    alive_for_tasks: Cell<Option<KeepAlive>>,
     pub(crate) tasks_made: Cell<u64>,
     pub(super) executor_config: ExecutorConfig,
     pub(super) executor: RefCell<Option<Arc<Executor>>>,
@@ -72,6 +75,7 @@ impl Core {
             tasks: RefCell::default(),
             task_factory: FactorySlot::default(),
             live_futures: Cell::new(0),
+            alive_for_tasks: Cell::new(None),
             tasks_made: Cell::new(0),
             executor_config,
             executor: RefCell::default(),
@@ -158,6 +162,22 @@ impl Core {
     /// The tasks that are not done, in no order.
     pub(crate) fn all_tasks(&self) -> Vec<Rc<dyn AnyTask>> {
         self.tasks.borrow().iter().map(|(_, task)| Rc::clone(task)).collect()
+    }
+
+    /// Keeps the loop from being idle until the tasks that there are have ended. The loop cannot see what wakes a task
+    /// that awaits a future of another library.
+    pub(crate) fn keep_alive_for_tasks(&self) {
+        let keep_alive = (self.live_futures.get() > 0).then(|| KeepAlive::new(self.inbox()));
+        self.alive_for_tasks.set(keep_alive);
+    }
+
+    /// The future of a task is gone.
+    pub(crate) fn future_ended(&self) {
+        let left = self.live_futures.get().saturating_sub(1);
+        self.live_futures.set(left);
+        if left == 0 {
+            self.alive_for_tasks.set(None);
+        }
     }
 
     /// Lists a task, and gives the place where.

@@ -267,7 +267,9 @@ impl EventLoop {
     /// - a [`KeepAlive`].
     ///
     /// A task by itself is not: it goes on when one of these lets it. Neither are signal handlers, a [`Remote`] that
-    /// nobody uses, and the wakers that a program hands to threads of its own: those take a `KeepAlive` with them.
+    /// nobody uses, and the wakers that a task hands to threads, or to the channels and requests of other libraries: what
+    /// calls them takes a `KeepAlive` with it. To wait for a task whatever it awaits, run it by
+    /// [`run_until_complete`](EventLoop::run_until_complete).
     ///
     /// [`Error::Stopped`] if the loop is stopped before, [`Error::AlreadyRunning`] if a loop runs on this thread.
     ///

@@ -20,9 +20,9 @@ use std::time::Duration;
 /// keep the runtime from ending.
 ///
 /// What a runtime that is shut down is asked for, it refuses: [`Error::ShutDown`], or a future whose error says so
-/// ([`JoinError::is_refused`](crate::JoinError::is_refused)). What it has accepted runs, unless it is ended by
-/// [`shutdown_now`](super::Runtime::shutdown_now) before. On the loop's own thread work is accepted until the loop has
-/// ended: it is part of what was accepted before.
+/// ([`JoinError::is_refused`](crate::JoinError::is_refused)). What it has accepted runs to its end, unless the runtime is
+/// dropped or ended by [`shutdown_now`](super::Runtime::shutdown_now) before: then it is cancelled. On the loop's own
+/// thread work is accepted until the loop has ended: it is part of what was accepted before.
 ///
 /// ```
 /// use mainspring::Runtime;

@@ -176,7 +176,7 @@ impl Meta {
         }
         let place = self.place.replace(NOWHERE);
         if let Some(core) = self.core().filter(|_| place != NOWHERE) {
-            core.live_futures.set(core.live_futures.get().saturating_sub(1));
+            core.future_ended();
             core.forget_task(place);
         }
     }

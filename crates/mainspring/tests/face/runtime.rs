@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
@@ -58,29 +58,210 @@ fn a_shutdown_lets_everything_come_to_its_end() {
         });
         drop(spawned);
     }
-    assert_eq!(runtime.shutdown().unwrap(), 0);
+    runtime.shutdown().unwrap();
     assert_eq!(done.load(Ordering::SeqCst), 20);
 }
 
-#[test]
-fn dropping_it_does_the_same() {
-    let done = Arc::new(AtomicBool::new(false));
-    let runtime = Runtime::start().unwrap();
-    let inside = Arc::clone(&done);
-    drop(runtime.delay(Duration::from_millis(2)).map(move |()| inside.store(true, Ordering::SeqCst)));
-    drop(runtime);
-    assert!(done.load(Ordering::SeqCst));
+/// A channel of another library, as far as the loop knows: all that it has of a task is the waker.
+mod foreign {
+    use std::future::poll_fn;
+    use std::sync::{Arc, Mutex};
+    use std::task::{Poll, Waker};
+
+    #[derive(Clone, Default)]
+    pub struct Channel(Arc<Mutex<(Vec<u32>, Option<Waker>)>>);
+
+    impl Channel {
+        pub fn send(&self, number: u32) {
+            let mut state = self.0.lock().unwrap();
+            state.0.insert(0, number);
+            let waker = state.1.take();
+            drop(state);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+
+        pub async fn recv(&self) -> u32 {
+            poll_fn(|cx| {
+                let mut state = self.0.lock().unwrap();
+                match state.0.pop() {
+                    Some(number) => Poll::Ready(number),
+                    None => {
+                        state.1 = Some(cx.waker().clone());
+                        Poll::Pending
+                    }
+                }
+            })
+            .await
+        }
+    }
+}
+
+/// A task that takes 1,000 numbers from a thread, which begins when the runtime is being ended and sends each when the one
+/// before was received. Between them the loop has nothing to do that it can see.
+fn task_fed_by_a_thread(runtime: &Runtime, begin: mpsc::Receiver<()>) -> Arc<AtomicUsize> {
+    const COUNT: u32 = 1000;
+    let (channel, received) = (foreign::Channel::default(), Arc::new(AtomicUsize::new(0)));
+    let (taking, counting) = (channel.clone(), Arc::clone(&received));
+    let (tell, told) = mpsc::channel();
+    drop(runtime.spawn(move || async move {
+        for number in 0..COUNT {
+            assert_eq!(taking.recv().await, number);
+            counting.fetch_add(1, Ordering::SeqCst);
+            // The thread is gone if its test has failed.
+            let _ = tell.send(());
+        }
+        // What a task begins is waited for as well.
+        spawn(async move {
+            assert_eq!(taking.recv().await, COUNT);
+            counting.fetch_add(1, Ordering::SeqCst);
+        });
+    }));
+    std::thread::spawn(move || {
+        begin.recv().unwrap();
+        for number in 0..COUNT {
+            channel.send(number);
+            if told.recv().is_err() {
+                return;
+            }
+        }
+        channel.send(COUNT);
+    });
+    received
 }
 
 #[test]
-fn tasks_that_cannot_go_on_do_not_hold_up_the_shutdown_and_are_counted() {
+fn a_shutdown_waits_for_tasks_that_await_what_the_loop_cannot_see() {
+    type End = fn(Runtime) -> Result<(), Error>;
+    let ends: [End; 3] = [Runtime::shutdown, Runtime::join, |runtime| {
+        runtime.shutdown_timeout(Duration::from_secs(3600)).map(|cancelled| assert_eq!(cancelled, 0))
+    }];
+    for end in ends {
+        let runtime = Runtime::start().unwrap();
+        let (tell, begin) = mpsc::channel();
+        let received = task_fed_by_a_thread(&runtime, begin);
+        let ending = std::thread::spawn(move || end(runtime));
+        tell.send(()).unwrap();
+        ending.join().unwrap().unwrap();
+        assert_eq!(received.load(Ordering::SeqCst), 1001);
+    }
+}
+
+#[test]
+fn a_shutdown_waits_for_many_such_tasks_of_many_threads() {
+    let runtime = Runtime::start().unwrap();
+    let mut begins = Vec::new();
+    let counts = [(); 5].map(|()| {
+        let (tell, begin) = mpsc::channel();
+        begins.push(tell);
+        task_fed_by_a_thread(&runtime, begin)
+    });
+    let handle = runtime.handle();
+    let beginning = std::thread::spawn(move || {
+        while !handle.is_shut_down() {
+            std::thread::yield_now();
+        }
+        begins.iter().for_each(|begin| begin.send(()).unwrap());
+    });
+    runtime.shutdown().unwrap();
+    beginning.join().unwrap();
+    assert_eq!(counts.map(|count| count.load(Ordering::SeqCst)), [1001; 5]);
+}
+
+/// Tells that it was dropped, and on which thread.
+struct Tells(mpsc::Sender<Option<String>>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        self.0.send(std::thread::current().name().map(str::to_owned)).unwrap();
+    }
+}
+
+#[test]
+fn dropping_it_cancels_its_tasks_and_waits_for_their_destructors() {
+    let runtime = Runtime::builder().name("dropped").start().unwrap();
+    let (tell, told) = mpsc::channel();
+    let tells = Tells(tell);
+    let channel = foreign::Channel::default();
+    let never = runtime.spawn(move || async move {
+        let _tells = tells;
+        channel.recv().await
+    });
+    let sleeping = runtime.delay(Duration::from_secs(3600));
+    runtime.call(|| ()).wait().unwrap();
+    drop(runtime);
+    assert_eq!(told.try_recv().unwrap().as_deref(), Some("dropped"));
+    assert!(never.wait().unwrap_err().is_cancelled());
+    assert!(sleeping.wait().unwrap_err().is_cancelled());
+}
+
+#[test]
+fn dropping_it_ends_servers_that_listen() {
+    let runtime = Runtime::start().unwrap();
+    let server = runtime.spawn(|| async {
+        let server = mainspring::net::start_server("127.0.0.1:0", |_, _| pending::<()>()).await.unwrap();
+        let address = server.local_addr();
+        spawn(async move { server.serve_forever().await });
+        let listener = mainspring::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let second = listener.local_addr();
+        spawn(async move { while listener.accept().await.is_ok() {} });
+        [address, second]
+    });
+    let addresses = server.wait().unwrap();
+    let clients = addresses.map(|address| TcpStream::connect(address).unwrap());
+    drop(runtime);
+    for (mut client, address) in clients.into_iter().zip(addresses) {
+        // The end, or a reset: in any case no wait.
+        let _ = client.read(&mut [0]);
+        TcpStream::connect(address).unwrap_err();
+    }
+}
+
+#[test]
+fn a_listener_that_no_task_waits_at_does_not_hold_up_the_drop() {
+    let runtime = Runtime::start().unwrap();
+    let (tell, told) = mpsc::channel();
+    runtime
+        .call_soon_threadsafe(move || {
+            let (here, there) = UnixStream::pair().unwrap();
+            EventLoop::current().add_reader(&here, || unreachable!()).unwrap();
+            tell.send((here, there)).unwrap();
+        })
+        .unwrap();
+    let _watched = told.recv().unwrap();
+    drop(runtime);
+}
+
+#[test]
+fn shut_down_in_the_background_it_waits_for_nothing() {
+    let runtime = Runtime::start().unwrap();
+    let handle = runtime.handle();
+    let never = runtime.spawn(pending::<()>);
+    let (release, blocked) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let blocking = runtime.call(move || {
+        tell.send(()).unwrap();
+        blocked.recv().unwrap();
+    });
+    told.recv().unwrap();
+    runtime.shutdown_background();
+    assert!(handle.is_shut_down());
+    release.send(()).unwrap();
+    blocking.wait().unwrap();
+    assert!(never.wait().unwrap_err().is_cancelled());
+}
+
+#[test]
+fn tasks_that_never_end_are_counted_when_the_time_is_over() {
     let runtime = Runtime::start().unwrap();
     let stuck = runtime.spawn(pending::<()>);
     let also = runtime.spawn({
         let handle = runtime.handle();
         move || async move { handle.spawn(pending::<()>).await }
     });
-    assert_eq!(runtime.shutdown().unwrap(), 3);
+    runtime.call(|| ()).wait().unwrap();
+    assert_eq!(runtime.shutdown_timeout(Duration::from_millis(1)).unwrap(), 3);
     assert!(stuck.wait().unwrap_err().is_cancelled());
     also.wait().unwrap_err();
 }
@@ -118,7 +299,7 @@ fn while_it_drains_others_are_refused_and_its_own_are_not() {
     assert!(handle.call(|| ()).wait().unwrap_err().is_refused());
     release.send(()).unwrap();
     assert_eq!(chained.wait(), Ok(42));
-    assert_eq!(ending.join().unwrap().unwrap(), 0);
+    ending.join().unwrap().unwrap();
 }
 
 #[test]
@@ -156,9 +337,9 @@ fn work_is_refused_or_done_whoever_wins_the_race_with_the_shutdown() {
             .collect();
         start.wait();
         if round % 2 == 0 {
-            assert_eq!(runtime.shutdown().unwrap(), 0);
+            runtime.shutdown().unwrap();
         } else {
-            drop(runtime);
+            assert_eq!(runtime.shutdown_timeout(Duration::from_secs(3600)).unwrap(), 0);
         }
         let mut accepted = 0;
         for thread in threads {
@@ -185,7 +366,7 @@ fn a_runtime_that_is_joined_takes_work_until_nothing_is_pending() {
     assert_eq!(handle.call(|| 1).wait(), Ok(1), "not refused");
     release.send(()).unwrap();
     first.wait().unwrap().unwrap().unwrap();
-    assert_eq!(joining.join().unwrap().unwrap(), 0);
+    joining.join().unwrap().unwrap();
     assert!(handle.is_shut_down());
 }
 
@@ -237,7 +418,7 @@ fn a_stop_of_its_loop_does_not_end_a_runtime() {
         EventLoop::current().stop();
         sleep(Duration::from_millis(1)).await;
     });
-    assert_eq!(runtime.shutdown().unwrap(), 0);
+    runtime.shutdown().unwrap();
     assert_eq!(stopping.wait(), Ok(()));
 }
 
@@ -259,7 +440,11 @@ fn on_its_own_thread_it_is_asked_to_end_and_not_waited_for() {
             }
         });
         give.send(runtime).unwrap();
-        assert_eq!(ended.wait(), Ok(()));
+        if by_drop {
+            assert!(ended.wait().unwrap_err().is_cancelled());
+        } else {
+            assert_eq!(ended.wait(), Ok(()));
+        }
         assert!(handle.call(|| ()).wait().is_err());
     }
 }
@@ -280,7 +465,8 @@ fn what_a_cancelled_task_submits_when_it_is_dropped_is_refused() {
         let _last = last;
         pending::<()>().await;
     }));
-    assert_eq!(runtime.shutdown().unwrap(), 1);
+    runtime.call(|| ()).wait().unwrap();
+    assert_eq!(runtime.shutdown_now().unwrap(), 1);
     assert_eq!(told.recv(), Ok(true));
 }
 
