@@ -21,8 +21,8 @@ mod leaving;
 mod reading;
 mod servers;
 mod settings;
-mod short_receives;
 mod sharing;
+mod short_receives;
 mod unix;
 mod writing;
 
