@@ -178,6 +178,26 @@ def test_the_marks_for_writing_can_be_set(run, authority):
     run(main())
 
 
+def test_setting_the_marks_for_writing_resumes_and_pauses_at_once(run, authority):
+    class Held(Recorder):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            transport.pause_reading()
+
+    async def main():
+        async with secured(authority, Recorder, Held) as (client, _):
+            transport = client.transport
+            while not client.count("pause_writing"):
+                transport.write(bytes(65536))
+            size = transport.get_write_buffer_size()
+            transport.set_write_buffer_limits(size + 2, size + 1)
+            assert client.names[-1] == "resume_writing"
+            transport.set_write_buffer_limits(size - 1, 0)
+            assert client.names[1:] == ["pause_writing", "resume_writing", "pause_writing"]
+
+    run(main())
+
+
 @only_here
 def test_a_mark_of_zero_pauses_only_when_something_waits(run, authority):
     async def main():

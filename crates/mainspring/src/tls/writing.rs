@@ -159,6 +159,9 @@ where
     /// Sets the marks for what is written, and pauses or resumes the protocol if it is time.
     pub fn set_write_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
-        self.control_writing(cx)
+        let size = self.write_buffer_len(cx)?;
+        // As in asyncio, only the marks decide here, also while the transport below is paused.
+        self.flow.shrunk(cx, size, || self.upper.resume_writing(cx))?;
+        self.flow.grown(cx, size, || self.upper.pause_writing(cx))
     }
 }
