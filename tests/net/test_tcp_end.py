@@ -343,3 +343,26 @@ def test_an_exception_in_connection_lost_is_reported_and_the_socket_still_closes
         loop.reports.clear()
 
     run(main())
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("base", [Recorder, BufferedRecorder])
+def test_the_end_is_told_again_after_an_interruption(loop, base, interruption):
+    class Interrupted(base):
+        def eof_received(self):
+            super().eof_received()
+            if self.count("eof_received") == 1:
+                raise interruption
+
+    async def connect():
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        _, protocol = await loop.create_connection(Interrupted, sock=ours)
+        return protocol, theirs
+
+    protocol, theirs = loop.run_until_complete(connect())
+    theirs.close()
+    with pytest.raises(interruption):
+        loop.run_until_complete(protocol.until_lost())
+    assert loop.run_until_complete(protocol.until_lost()) is None
+    assert protocol.names == ["connection_made", "eof_received", "eof_received", "connection_lost"]
