@@ -108,6 +108,8 @@ WATCHER_TELLS_RETURN_CODE = sys.version_info < (3, 12)
 FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varnames
 # From Python 3.13 on a datagram that waits to be sent counts as more than its bytes, and may be empty.
 DATAGRAM_HEADER = 8 if sys.version_info >= (3, 13) else 0
+# From Python 3.12 on a socket that has a transport is refused another one.
+ONE_TRANSPORT_PER_SOCKET = sys.version_info >= (3, 12)
 # From Python 3.13 on a server knows its transports.
 SERVER_TAKES_TRANSPORT: bool = _base.Server._attach.__code__.co_argcount > 1
 

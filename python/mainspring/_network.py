@@ -33,6 +33,8 @@ class Network(_internals.LoopParts):
         server: Any = None,
         context: contextvars.Context | None = None,
     ) -> StreamTransport:
+        if _internals.ONE_TRANSPORT_PER_SOCKET:
+            self._ensure_fd_no_transport(sock)
         transport = StreamTransport(extra)
         _set_nodelay(sock)
         _mainspring.open_stream(transport, self, sock, protocol, server, context)
@@ -50,6 +52,8 @@ class Network(_internals.LoopParts):
         waiter: asyncio.Future[None] | None = None,
         extra: dict[str, Any] | None = None,
     ) -> DatagramTransport:
+        if _internals.ONE_TRANSPORT_PER_SOCKET:
+            self._ensure_fd_no_transport(sock)
         transport = DatagramTransport(sock, address, extra)
         peername = transport._extra["peername"]
         header = _internals.DATAGRAM_HEADER

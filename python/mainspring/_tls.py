@@ -208,6 +208,8 @@ class Tls(_internals.LoopParts):
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> _mainspring.SSLTransport:
+        if _internals.ONE_TRANSPORT_PER_SOCKET:
+            self._ensure_fd_no_transport(rawsock)
         below = SSLProtocol(
             self,
             protocol,

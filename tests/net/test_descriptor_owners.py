@@ -272,3 +272,26 @@ def test_two_loops_know_only_their_own(run, loop):
             await asyncio.sleep(0)
 
     run(main())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12 asyncio does not look")
+@pytest.mark.parametrize("kind", ["stream", "tls", "datagram"])
+def test_a_socket_that_has_a_transport_is_refused_another_one(run, loop, kind):
+    async def open_again(sock):
+        if kind == "datagram":
+            await loop.create_datagram_endpoint(asyncio.DatagramProtocol, sock=sock)
+        elif kind == "tls":
+            await loop.create_connection(Recorder, sock=sock, ssl=True, server_hostname="localhost")
+        else:
+            await loop.create_connection(Recorder, sock=sock)
+
+    async def main():
+        transport, theirs = await endpoint(loop, kind)
+        with theirs:
+            with pytest.raises(RuntimeError, match=r"File descriptor <socket.* is used by transport"):
+                await open_again(transport._sock)
+            transport.close()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    run(main())

@@ -33,13 +33,25 @@ impl FdOwners {
     /// asyncio's refusal, if a transport that is not closing has this descriptor. From one that is closing and asks nothing
     /// of the kernel any more it can be had.
     pub fn check_free(&self, py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd) -> PyResult<()> {
+        self.check_free_named(engine, fd, fd.into_pyobject(py)?.as_any())
+    }
+
+    /// The same; `name` is what the refusal calls the descriptor.
+    pub fn check_free_named(
+        &self,
+        engine: &Engine<PyHost>,
+        fd: RawFd,
+        name: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let py = name.py();
         let Some(owner) = self.owner(fd) else { return Ok(()) };
         let owner = owner.bind(py);
         if owner.call_method0("is_closing")?.is_truthy()? {
             engine.forget_owner(fd);
             return Ok(());
         }
-        Err(PyRuntimeError::new_err(format!("File descriptor {fd} is used by transport {}", owner.repr()?)))
+        let (name, owner) = (name.repr()?, owner.repr()?);
+        Err(PyRuntimeError::new_err(format!("File descriptor {name} is used by transport {owner}")))
     }
 
     fn owner(&self, fd: RawFd) -> Option<Obj> {

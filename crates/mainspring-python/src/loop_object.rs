@@ -329,6 +329,11 @@ impl NativeLoop {
         Self::unwatch(slf, fd, Direction::Outbound)
     }
 
+    /// Raises `RuntimeError` if a transport that is not closing has the descriptor.
+    fn _ensure_fd_no_transport(&self, fd: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.owners().check_free_named(self.engine(), file_descriptor(fd)?, fd)
+    }
+
     /// How many calls are ready, timers wait, and descriptors are registered.
     fn _counts(&self) -> (usize, usize, usize) {
         thread_exit::guard();
