@@ -269,6 +269,29 @@ class Tracked:
         pass
 
 
+def test_a_timer_made_by_hand_cancels_nobody_elses(loop, run_forever):
+    fired = []
+    first = loop.call_later(0, fired.append, "first")
+    by_hand = type(first)(loop.time(), print, (), loop)
+    by_hand._scheduled = True
+    by_hand.cancel()
+    loop.call_later(0.001, loop.stop)
+    run_forever()
+    assert fired == ["first"]
+
+
+def test_a_timer_that_is_given_another_loop_cancels_nothing_there(loop_factory):
+    here, there = loop_factory(), loop_factory()
+    fired = []
+    timer = here.call_later(0, fired.append, "here")
+    there.call_later(0, fired.append, "there")
+    timer._loop = there
+    timer.cancel()
+    there.call_later(0.001, there.stop)
+    there.run_forever()
+    assert fired == ["there"]
+
+
 def test_cancelling_lets_go_of_callback_and_arguments_at_once(loop):
     for schedule in (loop.call_soon, lambda *call: loop.call_later(1000, *call)):
         callback, argument = Tracked(), Tracked()

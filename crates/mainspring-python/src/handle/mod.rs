@@ -294,7 +294,10 @@ extern "C" fn cancel_timer(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *
             if was_scheduled && let Some(event_loop) = NativeLoop::from_ptr(py, types.event_loop.get(this)) {
                 types.scheduled.set(this, new_bool(false));
                 let key = TimerKey::from_bits(*key_place(types, this));
-                let waiting = event_loop.engine().cancel_timer(key);
+                // Whether it is scheduled, in which loop, and under which key is written in slots that anybody may set:
+                // what is cancelled is this timer or none.
+                let waiting =
+                    event_loop.engine().cancel_timer_if(key, |waiting| waiting.as_ptr() == this);
                 drop(waiting);
             }
         }

@@ -31,6 +31,12 @@ impl<H: Host> Engine<H> {
         self.timers.borrow_mut().cancel(key)
     }
 
+    /// The same if `is_it` says so of the call; it must not use the engine. For a face whose users can get at the key.
+    pub fn cancel_timer_if(&self, key: TimerKey, is_it: impl FnOnce(&H::Call) -> bool) -> Option<H::Call> {
+        let mut timers = self.timers.borrow_mut();
+        if timers.get(key).is_some_and(is_it) { timers.cancel(key) } else { None }
+    }
+
     /// How many timers wait.
     pub fn timers_len(&self) -> usize {
         self.timers.borrow().len()
