@@ -74,12 +74,12 @@ const ROOM_BELOW: usize = 64 * 1024;
 extern "C" fn get_buffer(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     method(this, |py, this| {
         let open = open_of(py, this)?;
-        let known = open.buffer.borrow().as_ref().map(|room| room.view().clone());
+        let known = open.buffer.borrow().as_ref().map(|room| room.view(py));
         if let Some(view) = known {
-            return Ok(view.into_ptr());
+            return Ok(view?.into_ptr());
         }
         let room = Room::new(py, ROOM_BELOW)?;
-        let view = room.view().clone();
+        let view = room.view(py)?;
         let former = open.buffer.replace(Some(room));
         drop(former);
         Ok(view.into_ptr())

@@ -1,8 +1,9 @@
 //! `Room`: memory that both Rust and Python can fill: the loop's own, one for what arrives, one for what is decrypted.
 //!
-//! `SSLObject.read()` fills objects with the buffer protocol, and `MemoryBIO.write()` reads from them; a `bytearray` and
-//! a view of it serve both without a copy, and one pair serves every connection of a loop. While one is in use it is
-//! out of the loop, and a second user (the session called out) gets one of its own.
+//! `SSLObject.read()` fills objects with the buffer protocol, and `MemoryBIO.write()` reads from them; a view of a
+//! `bytearray` serves both without a copy, and one `bytearray` serves every connection of a loop. While it is in use it is
+//! out of the loop, and a second user (the session called out) gets one of its own. A class derived from `SSLObject` may
+//! keep the view it is given, or release it and resize the memory: that memory is not used again.
 
 use crate::obj::Obj;
 use pyo3::exceptions::PyRuntimeError;
@@ -13,10 +14,10 @@ use std::cell::Cell;
 /// Up to this size a copy costs less than a view of a part.
 const COPIED: usize = 4096;
 
-/// A `bytearray`, and a `memoryview` of all of it.
+/// A `bytearray` of a fixed size.
 pub struct Room {
     memory: Obj,
-    view: Obj,
+    len: usize,
     size: Obj,
 }
 
@@ -28,41 +29,58 @@ impl Room {
             let memory = ffi::PyByteArray_FromStringAndSize(std::ptr::null(), size as ffi::Py_ssize_t);
             let memory = Obj::from_call(py, memory)?;
             std::ptr::write_bytes(ffi::PyByteArray_AsString(memory.as_ptr()).cast::<u8>(), 0, size);
-            let view = Obj::from_call(py, ffi::PyMemoryView_FromObject(memory.as_ptr()))?;
-            let size = Obj::from_call(py, ffi::PyLong_FromSize_t(size))?;
-            Ok(Room { memory, view, size })
+            let number = Obj::from_call(py, ffi::PyLong_FromSize_t(size))?;
+            Ok(Room { memory, len: size, size: number })
         }
     }
 
-    /// How much there is. Asked each time: Python code that gets hold of the object could have changed it.
+    /// How much there is.
     pub fn len(&self) -> usize {
-        // SAFETY: a live bytearray.
-        unsafe { ffi::PyByteArray_Size(self.memory.as_ptr()) as usize }
+        self.len
     }
 
-    /// The size as a Python number, as it was in the beginning.
+    /// The same as a Python number.
     pub fn size(&self) -> &Obj {
         &self.size
     }
 
-    /// The view of all of it.
-    pub fn view(&self) -> &Obj {
-        &self.view
+    /// A view of all of it. A new one each time: whoever gets it may release it.
+    pub fn view(&self, py: Python<'_>) -> PyResult<Obj> {
+        // SAFETY: a live bytearray.
+        unsafe { Obj::from_call(py, ffi::PyMemoryView_FromObject(self.memory.as_ptr())) }
+    }
+
+    /// Fails if Python code that was given a view has resized the memory.
+    pub fn check(&self) -> PyResult<()> {
+        // SAFETY: a live bytearray.
+        if unsafe { ffi::PyByteArray_Size(self.memory.as_ptr()) } as usize == self.len {
+            Ok(())
+        } else {
+            Err(PyRuntimeError::new_err("the buffer that was passed to SSLObject.read() was resized"))
+        }
+    }
+
+    /// Whether nobody else has a reference to the memory or to a view of it, and it is as large as it was.
+    fn is_reusable(&self) -> bool {
+        // SAFETY: a live object.
+        unsafe { ffi::Py_REFCNT(self.memory.as_ptr()) == 1 && self.check().is_ok() }
     }
 
     /// Lets `fill` write into the memory; it runs no Python code.
-    pub fn fill<R>(&self, fill: impl FnOnce(&mut [u8]) -> R) -> R {
-        // SAFETY: the pointer and the length are those of this moment, and nobody else looks at the memory while
-        // `fill` runs: that takes Python code.
+    pub fn fill<R>(&self, fill: impl FnOnce(&mut [u8]) -> R) -> PyResult<R> {
+        self.check()?;
+        // SAFETY: the length was checked, and nobody else looks at the memory while `fill` runs: that takes Python
+        // code.
         unsafe {
             let start = ffi::PyByteArray_AsString(self.memory.as_ptr()).cast::<u8>();
-            fill(std::slice::from_raw_parts_mut(start, self.len()))
+            Ok(fill(std::slice::from_raw_parts_mut(start, self.len)))
         }
     }
 
     /// The first bytes as a `bytes` object.
     pub fn bytes(&self, py: Python<'_>, count: usize) -> PyResult<Obj> {
-        if count > self.len() {
+        self.check()?;
+        if count > self.len {
             return Err(PyRuntimeError::new_err("more was read than there is room for"));
         }
         // SAFETY: the count was checked, and is copied before anything else runs.
@@ -74,16 +92,13 @@ impl Room {
 
     /// The first bytes as an object to read from before the room is used again.
     pub fn front(&self, py: Python<'_>, count: usize) -> PyResult<Obj> {
-        if count <= COPIED { self.bytes(py, count) } else { self.part(py, 0, Some(count)) }
+        if count <= COPIED { self.bytes(py, count) } else { part_of(py, &self.view(py)?, 0, Some(count)) }
     }
 
     /// A view of all from `start` on.
     pub fn rest(&self, py: Python<'_>, start: usize) -> PyResult<Obj> {
-        self.part(py, start, None)
-    }
-
-    fn part(&self, py: Python<'_>, start: usize, end: Option<usize>) -> PyResult<Obj> {
-        part_of(py, &self.view, start, end)
+        let view = self.view(py)?;
+        if start == 0 { Ok(view) } else { part_of(py, &view, start, None) }
     }
 }
 
@@ -116,8 +131,9 @@ impl RoomCell {
             None => Room::new(py, size)?,
         };
         let result = use_it(&room);
-        let other = self.0.replace(Some(room));
-        drop(other);
+        // One that Python code has kept or resized is left to it.
+        let former = if room.is_reusable() { self.0.replace(Some(room)) } else { Some(room) };
+        drop(former);
         result
     }
 }

@@ -87,7 +87,7 @@ impl PySession {
     ) -> PyResult<io::Result<usize>> {
         let py = attached();
         host.cipher_room().with(py, CIPHER_SIZE, |room| {
-            let received = room.fill(claim);
+            let received = room.fill(claim)?;
             if let Ok(count @ 1..) = received {
                 self.write_incoming(&room.front(py, count)?)?;
             }
@@ -138,16 +138,18 @@ impl PySession {
 
     /// Reads once, behind what was read before. `None`: not yet.
     fn read_once(&self, py: Python<'_>, room: &Room, filled: usize) -> PyResult<Option<usize>> {
+        let room_left = room.len().saturating_sub(filled);
         let count = if filled == 0 {
-            self.try_call(&self.names.read, &[room.size().as_ptr(), room.view().as_ptr()])?
+            self.try_call(&self.names.read, &[room.size().as_ptr(), room.view(py)?.as_ptr()])?
         } else {
             // SAFETY: always allowed.
-            let size = unsafe { Obj::from_call(py, ffi::PyLong_FromSize_t(room.len() - filled))? };
+            let size = unsafe { Obj::from_call(py, ffi::PyLong_FromSize_t(room_left))? };
             self.try_call(&self.names.read, &[size.as_ptr(), room.rest(py, filled)?.as_ptr()])?
         };
+        room.check()?;
         let Some(count) = count else { return Ok(None) };
         let count = number(py, &count)?;
-        if count > room.len().saturating_sub(filled) {
+        if count > room_left {
             return Err(PyRuntimeError::new_err("SSLObject.read() gave more than it was asked for"));
         }
         Ok(Some(count))
