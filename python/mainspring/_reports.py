@@ -97,7 +97,7 @@ def tls_failed(loop: Loop, protocol: Any, exception: BaseException, message: str
     if isinstance(exception, OSError):
         if loop.get_debug():
             logger.debug("%r: %s", protocol, message, exc_info=exception)
-    elif not isinstance(exception, asyncio.CancelledError):
+    else:
         loop.call_exception_handler(
             {
                 "message": message,

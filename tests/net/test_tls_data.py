@@ -328,3 +328,60 @@ def test_a_file_is_sent_in_pieces(run, loop, authority, tmp_path):
             assert await server.until_received(300_000) == pattern(300_000)
 
     run(main())
+
+
+def test_a_cancellation_out_of_data_received_is_reported_and_ends_the_connection(loop, run, authority):
+    class Cancels(Recorder):
+        def data_received(self, data):
+            raise asyncio.CancelledError("out of data_received()")
+
+    async def main():
+        async with secured_with_socket(authority, Cancels) as (client, peer):
+            await in_thread(peer.sendall, b"data")
+            lost_by = await client.until_lost()
+            assert isinstance(lost_by, asyncio.CancelledError)
+            [report] = loop.reports
+            loop.reports.clear()
+            assert report["message"] == "Fatal error: protocol.buffer_updated() call failed."
+            assert report["exception"] is lost_by
+
+    run(main())
+
+
+@only_here
+@pytest.mark.parametrize("deed", ["resizes", "keeps", "keeps a part of", "releases"])
+def test_an_ssl_object_that_misuses_its_buffer_disturbs_no_other_connection(loop, run, authority, deed):
+    kept = []
+
+    class Misuses(ssl.SSLObject):
+        def read(self, len=1024, buffer=None):
+            count = super().read(len, buffer)
+            if deed == "resizes":
+                memory = buffer.obj
+                buffer.release()
+                del memory[10:]
+            elif deed == "keeps":
+                kept.append(buffer)
+            elif deed == "keeps a part of":
+                kept.append(buffer[:5])
+            else:
+                buffer.release()
+            return count
+
+    async def main():
+        context = authority.client_context()
+        context.sslobject_class = Misuses
+        async with secured(authority, Recorder, Echo, client_context=context) as (client, _):
+            client.transport.write(b"first")
+            if deed == "resizes":
+                assert "was resized" in str(await client.until_lost())
+                assert "was resized" in str(loop.reports.pop()["exception"])
+            else:
+                assert await client.until_received(5) == b"first"
+        for _ in range(2):
+            async with secured(authority, Recorder, Echo) as (client, _):
+                client.transport.write(b"other")
+                assert await client.until_received(5) == b"other"
+        assert all(bytes(view[:5]) == b"first" for view in kept)
+
+    run(main())

@@ -10,10 +10,10 @@ use crate::loop_object::NativeLoop;
 use crate::names::names;
 use crate::obj::Obj;
 use crate::source::Source;
-use crate::tls::RoomCell;
+use crate::tls::{self, RoomCell};
 use mainspring::engine::{Host, Readiness};
 use mainspring::transport::{Notice, TransportHost};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PySystemExit};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PySystemExit};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -340,6 +340,10 @@ impl TransportHost for PyHost {
     fn report_fatal(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<PyErr> {
         let py = attached();
         let error = let_through(py, error)?;
+        if !error.is_instance_of::<PyException>(py) && tls::is_tls_transport(py, source)? {
+            // As in asyncio: what is no `Exception` passes TLS, and is the transport's below, which reports it.
+            return Err(error);
+        }
         let names = names(py)?;
         let arguments = (self.event_loop(py)?, source.bind(py), error.value(py), message);
         names.reports.bind(py).call_method1(&names.fatal_transport_error, arguments)?;

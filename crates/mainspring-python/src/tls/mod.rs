@@ -153,6 +153,11 @@ pub fn is_tls_protocol(py: Python<'_>, object: &Obj) -> PyResult<bool> {
     Ok(native_data::<TlsData>(py, object)?.is_some())
 }
 
+/// Whether an object is one of our TLS transports.
+pub fn is_tls_transport(py: Python<'_>, object: &Obj) -> PyResult<bool> {
+    Ok(native_data::<TlsTransportData>(py, object)?.is_some())
+}
+
 fn open_of<'a>(py: Python<'_>, protocol: &'a Obj) -> PyResult<&'a Open> {
     let data = native_data::<TlsData>(py, protocol)?;
     let open = data.and_then(|data| data.open.get());
