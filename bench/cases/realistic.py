@@ -1,10 +1,14 @@
 """C. Realistic: HTTP, WebSocket, churn, bulk transfer, lines, subprocesses, DNS, start-up."""
 
 import asyncio
+import atexit
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import zlib
+from pathlib import Path
 
 from .networking import Echo, serve_protocol, serve_streams, tcp_socket, where
 from .registry import Case, Metric, add, in_process
@@ -192,6 +196,39 @@ async def bulk_streams(reader, writer):
     writer.close()
 
 
+async def file_in_blocks(reader, writer):
+    """Gives a download out of a file, in blocks of 256 KiB that the loop's own thread reads."""
+    with await requested_file(reader) as file:
+        while block := file.read(256 * 1024):
+            writer.write(block)
+            await writer.drain()
+    writer.close()
+
+
+async def file_by_sendfile(reader, writer):
+    """The same by loop.sendfile(); where a loop has none, as aiohttp does it."""
+    loop = asyncio.get_running_loop()
+    with await requested_file(reader) as file:
+        try:
+            await loop.sendfile(writer.transport, file)
+        except NotImplementedError:
+            while block := await loop.run_in_executor(None, file.read, 256 * 1024):
+                writer.write(block)
+                await writer.drain()
+    writer.close()
+
+
+async def requested_file(reader):
+    """A file of so many bytes as the load generator asks for."""
+    left = int((await reader.readline())[1:])
+    path = Path(tempfile.gettempdir()) / f"mainspring-bench-{os.getpid()}-{left}"
+    if not path.exists():
+        whole, rest = divmod(left, len(CHUNK))
+        path.write_bytes(CHUNK * whole + CHUNK[:rest])
+        atexit.register(path.unlink)
+    return path.open("rb")
+
+
 async def count_lines(reader, writer):
     """Reads short lines one by one to the end and answers how many came."""
     check = await reader.readline() == b"V\n"
@@ -220,6 +257,9 @@ add(
 for direction in ("upload", "download"):
     add(Case(f"C.bulk.{direction}.protocol", serve_protocol, MIB, {"protocol": Bulk}, (direction,)))
     add(Case(f"C.bulk.{direction}.streams", serve_streams, MIB, {"handler": bulk_streams}, (direction,)))
+for name, handler in (("blocks", file_in_blocks), ("sendfile", file_by_sendfile)):
+    params = {"handler": handler, "tls": True}
+    add(Case(f"C.file.tls.{name}", serve_streams, MIB, params, ("download", "--tls")))
 add(
     Case(
         "C.readline",

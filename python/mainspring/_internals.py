@@ -76,6 +76,8 @@ format_callback_source: Callable[..., str] = _format._format_callback_source
 extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
 set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 SendfileMode = constants._SendfileMode
+# Stands in for a transport's protocol while a file is sent in blocks.
+SendfileFallbackProtocol: Any = _base._SendfileFallbackProtocol
 create_transport_context: Callable[[bool, str | None], ssl.SSLContext] = sslproto._create_transport_context
 # New in Python 3.11.
 SSL_SHUTDOWN_TIMEOUT: float = getattr(constants, "SSL_SHUTDOWN_TIMEOUT", 30.0)

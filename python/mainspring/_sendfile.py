@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import sys
+from asyncio import constants
 from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ._transports import StreamTransport
 
 __all__ = ("FileSender", "FileSending")
+
+# What is read at once where the kernel cannot send a file by itself: asyncio's size for sock_sendfile().
+BLOCK_SIZE: int = constants.SENDFILE_FALLBACK_READBUFFER_SIZE
 
 
 class FileSending(_internals.LoopParts):
@@ -79,6 +83,32 @@ class FileSending(_internals.LoopParts):
             transp._reset_empty_waiter()
             if is_reading:
                 transp.resume_reading()
+
+
+    async def _sendfile_fallback(self, transp: Any, file: Any, offset: int, count: int | None) -> int:
+        """asyncio's, with larger blocks.
+
+        Every block is read by another thread. asyncio's of 16 KiB cost more in waking threads than in encrypting.
+        """
+        if offset:
+            file.seek(offset)
+        sent = 0
+        protocol = _internals.SendfileFallbackProtocol(transp)
+        try:
+            while count is None or sent < count:
+                size = BLOCK_SIZE if count is None else min(count - sent, BLOCK_SIZE)
+                # Bytes that nobody changes: the transport keeps them without a copy.
+                block = await self.run_in_executor(None, file.read, size)
+                if not block:
+                    break
+                await protocol.drain()
+                transp.write(block)
+                sent += len(block)
+            return sent
+        finally:
+            if sent > 0 and hasattr(file, "seek"):
+                file.seek(offset + sent)
+            await protocol.restore()
 
 
 def _regular_file(file: Any, count: int | None) -> int | None:

@@ -13,7 +13,7 @@ import peers
 import pytest
 from peers import TIMEOUT, Recorder, end_of, fill, in_thread, pattern, read_exactly, read_to_end
 from socks import pair, waiting, watched
-from tls import Authority, uses_tls
+from tls import Authority, secured, uses_tls
 
 CONTENT = pattern(2_000_000)
 
@@ -456,5 +456,34 @@ def test_the_position_is_set_also_if_nothing_was_sent(run, loop, file):
         with pair() as (ours, _):
             assert await loop.sock_sendfile(ours, file, len(CONTENT), 10) == 0
             assert file.tell() == len(CONTENT)
+
+    run(main())
+
+
+class CountsReads(io.BytesIO):
+    def __init__(self, content):
+        super().__init__(content)
+        self.sizes = []
+
+    def read(self, size=-1):
+        self.sizes.append(size)
+        return super().read(size)
+
+
+@uses_tls
+@pytest.mark.parametrize("loop_name", ["mainspring"])
+@pytest.mark.parametrize("count", [None, 1000, 600_000])
+def test_over_tls_few_large_blocks_are_read(run, loop, authority, count):
+    async def main():
+        file = CountsReads(bytes(1 << 20))
+        expected = count or 1 << 20
+        async with secured(authority) as (client, server):
+            assert await loop.sendfile(client.transport, file, 0, count) == expected
+            assert file.tell() == expected
+            assert len(await server.until_received(expected)) == expected
+        block = 256 * 1024
+        # One more finds the end of the file, where it is not known before.
+        assert len(file.sizes) == -(-expected // block) + (count is None)
+        assert max(file.sizes) == min(expected, block)
 
     run(main())
