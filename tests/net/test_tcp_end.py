@@ -366,3 +366,77 @@ def test_the_end_is_told_again_after_an_interruption(loop, base, interruption):
         loop.run_until_complete(protocol.until_lost())
     assert loop.run_until_complete(protocol.until_lost()) is None
     assert protocol.names == ["connection_made", "eof_received", "eof_received", "connection_lost"]
+
+
+class FailingServer:
+    """A server that fails when it is told of the end of a connection."""
+
+    def _attach(self, *transport):
+        pass
+
+    def _detach(self, *transport):
+        raise RuntimeError("out of the server")
+
+
+def lost_with_failures(loop, failure, kind=socket.socket):
+    """A connection whose protocol and whose server fail at its end."""
+
+    class Fails(Recorder):
+        def connection_lost(self, exc):
+            super().connection_lost(exc)
+            raise failure
+
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    ours = kind(fileno=ours.detach())
+    ours.setblocking(False)
+    protocol = Fails()
+    loop._make_socket_transport(ours, protocol, server=FailingServer())
+    loop.run_until_complete(protocol.until_lost())
+
+
+def test_of_two_exceptions_at_the_end_the_second_is_reported_with_the_first(loop):
+    first = ValueError("out of connection_lost()")
+    lost_with_failures(loop, first)
+    [report] = loop.reports
+    loop.reports.clear()
+    assert str(report["exception"]) == "out of the server"
+    assert report["exception"].__context__ is first
+
+
+@pytest.mark.parametrize("loop_name", ["mainspring"])
+def test_an_interruption_is_not_lost_to_a_second_exception(loop):
+    first = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        lost_with_failures(loop, first)
+    assert raised.value is first
+    assert str(first.__context__) == "out of the server"
+
+
+@pytest.mark.parametrize("loop_name", ["mainspring"])
+def test_an_exception_that_has_the_other_as_its_context_already_is_left_as_it_is(loop):
+    first = ValueError("out of connection_lost()")
+    first.__context__ = first  # a circle
+    lost_with_failures(loop, first)
+    [report] = loop.reports
+    loop.reports.clear()
+    assert report["exception"] is first or report["exception"].__context__ is first
+
+
+@pytest.mark.parametrize("loop_name", ["mainspring"])
+def test_both_exceptions_of_a_socket_that_cannot_be_closed_are_shown(loop, monkeypatch):
+    class Fails(socket.socket):
+        def close(self):
+            super().close()
+            raise ValueError("out of close()")
+
+        def _decref_socketios(self):
+            with contextlib.suppress(ValueError):
+                super()._decref_socketios()  # which closes
+            raise ValueError("out of _decref_socketios()")
+
+    shown = []
+    monkeypatch.setattr("sys.unraisablehook", lambda args: shown.append(str(args.exc_value)))
+    lost_with_failures(loop, ValueError(), Fails)
+    loop.reports.clear()
+    assert shown == ["out of close()", "out of _decref_socketios()"]

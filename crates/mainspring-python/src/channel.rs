@@ -65,11 +65,10 @@ impl Drop for SocketHold {
         // SAFETY: an `Obj` is dropped only by an attached thread, and so is what holds it.
         let py = unsafe { Python::assume_attached() };
         let socket = self.socket.bind(py);
-        let mut result = if self.closes { socket.call_method0("close").map(drop) } else { Ok(()) };
-        if self.is_counted {
-            result = result.and(socket.call_method0("_decref_socketios").map(drop));
-        }
-        if let Err(error) = result {
+        let closed = if self.closes { socket.call_method0("close").map(drop) } else { Ok(()) };
+        let released =
+            if self.is_counted { socket.call_method0("_decref_socketios").map(drop) } else { Ok(()) };
+        for error in [closed, released].into_iter().filter_map(Result::err) {
             // Nobody is left to raise it to; the interpreter shows it.
             error.write_unraisable(py, Some(&socket));
         }
@@ -132,6 +131,15 @@ impl AsFd for PyChannel {
 }
 
 impl PyChannel {
+    /// Shows what is held to the garbage collector.
+    pub fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
+        match self {
+            PyChannel::Owned(_) => {}
+            PyChannel::Socket(hold) => show(hold.socket.as_ptr()),
+            PyChannel::File(hold) => hold.file.iter().for_each(|file| show(file.as_ptr())),
+        }
+    }
+
     /// The socket object of this channel. An owned descriptor is handed to a new socket object first.
     pub fn into_socket(self, py: Python<'_>) -> PyResult<SocketHold> {
         match self {

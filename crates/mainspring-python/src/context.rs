@@ -1,5 +1,6 @@
 //! `contextvars.Context`, by CPython's own functions.
 
+use crate::errors::merge_outcomes;
 use crate::obj::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -25,7 +26,7 @@ pub fn run_in(py: Python<'_>, context: &Obj, body: impl FnOnce() -> PyResult<()>
         }
         let result = body();
         if ffi::PyContext_Exit(context.as_ptr()) != 0 {
-            return result.and(Err(PyErr::fetch(py)));
+            return merge_outcomes(py, result, Err(PyErr::fetch(py)));
         }
         result
     }

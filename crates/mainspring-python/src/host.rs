@@ -5,6 +5,7 @@
 //! (`KeyboardInterrupt`, `SystemExit`) ends the run.
 
 use crate::channel::{PyChannel, PyChunk};
+use crate::errors;
 use crate::handle::{self, CallParts, HandleTypes};
 use crate::loop_object::NativeLoop;
 use crate::names::names;
@@ -13,7 +14,7 @@ use crate::source::Source;
 use crate::tls::{self, RoomCell};
 use mainspring::engine::{Host, Readiness};
 use mainspring::transport::{Notice, TransportHost};
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyOSError, PySystemExit};
+use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -111,8 +112,7 @@ impl PyHost {
             Ok(()) => Ok(()),
             Err(error) => self.callback_failed(py, handle, error),
         };
-        event_loop.setattr(&names._current_handle, py.None())?;
-        result?;
+        errors::merge_outcomes(py, result, event_loop.setattr(&names._current_handle, py.None()))?;
         if self.is_slow(py, seconds)? {
             names.reports.bind(py).call_method1(&names.slow_callback, (handle.bind(py), seconds))?;
         }
@@ -219,11 +219,7 @@ fn unbound() -> PyErr {
 
 /// The failures that asyncio lets through the loop come back as `Err`.
 fn let_through(py: Python<'_>, error: PyErr) -> PyResult<PyErr> {
-    if error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py) {
-        Err(error)
-    } else {
-        Ok(error)
-    }
+    if errors::ends_the_loop(py, &error) { Err(error) } else { Ok(error) }
 }
 
 /// A failure of the system's as Python raises it: the subclass of `OSError` that belongs to its number, with the
@@ -308,6 +304,10 @@ impl Host for PyHost {
     fn os_error(&self, error: io::Error) -> PyErr {
         os_error(attached(), error)
     }
+
+    fn merge_errors(&self, first: PyErr, second: PyErr) -> PyErr {
+        errors::merge(attached(), first, second)
+    }
 }
 
 impl TransportHost for PyHost {
@@ -324,8 +324,13 @@ impl TransportHost for PyHost {
 
     fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Obj> {
         let py = attached();
-        let error =
-            error.map_or_else(|| py.None().into_bound(py), |error| error.value(py).clone().into_any());
+        let error = match error {
+            Some(error) => {
+                errors::keep(py, error);
+                error.value(py).clone().into_any()
+            }
+            None => py.None().into_bound(py),
+        };
         self.step(source, Notice::ConnectionLost, Some(error))
     }
 

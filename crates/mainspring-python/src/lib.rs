@@ -11,6 +11,7 @@
 //! | `allocator.rs` | what the C library does with large blocks |
 //! | `dealloc.rs` | the end of objects that hold each other in long chains |
 //! | `thread_exit.rs` | what happens to a thread that is inside this module when the interpreter ends |
+//! | `errors.rs` | exceptions on their way, and two at once |
 //! | `names.rs` | interned strings, asyncio's objects |
 //! | `host.rs` | the engine's view of Python: running a handle, reporting a failure, giving up the interpreter lock |
 //! | `handle.rs`, `scheduling.rs`, `loop_object.rs` | `Handle`, `TimerHandle`, `call_soon` and its kin, `NativeLoop` |
@@ -33,6 +34,7 @@ mod context;
 mod creating;
 mod datagram;
 mod dealloc;
+mod errors;
 mod fastcall;
 mod fd_owners;
 mod free_list;

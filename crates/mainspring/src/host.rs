@@ -341,6 +341,11 @@ impl Host for RustHost {
     fn os_error(&self, error: io::Error) -> Failure {
         Failure::Io(error)
     }
+
+    fn merge_errors(&self, first: Failure, second: Failure) -> Failure {
+        self.tell(ExceptionContext::of_failure("Another failure in the same step", second));
+        first
+    }
 }
 
 impl TransportHost for RustHost {

@@ -9,6 +9,7 @@ mod shared;
 
 pub use shared::new_shared_handle;
 
+use crate::errors::merge_outcomes;
 use crate::fastcall::{self, enter};
 use crate::free_list::FreeList;
 use crate::loop_object::NativeLoop;
@@ -96,7 +97,16 @@ impl HandleTypes {
         TYPES.get_or_try_init(py, || HandleTypes::load(py))
     }
 
-    /// What a handle holds.
+    /// What a handle holds beside what all handles do.
+    fn own_slots(&self, class: *mut ffi::PyTypeObject) -> [Option<Slot>; 2] {
+        if class == self.timer.as_type_ptr() {
+            [Some(self.when), Some(self.scheduled)]
+        } else {
+            [self.shared.as_ref().filter(|shared| shared.is_class(class)).map(|shared| shared.lock), None]
+        }
+    }
+
+    /// What every handle holds.
     fn slots(&self) -> [Slot; 7] {
         [
             self.callback,
@@ -232,8 +242,7 @@ pub fn run(py: Python<'_>, types: &HandleTypes, handle: &Obj) -> PyResult<()> {
     let lock = lock.bind(py);
     lock.call_method0("acquire")?;
     let result = run_unlocked(py, types, handle);
-    lock.call_method0("release")?;
-    result
+    merge_outcomes(py, result, lock.call_method0("release").map(drop))
 }
 
 fn run_unlocked(py: Python<'_>, types: &HandleTypes, handle: &Obj) -> PyResult<()> {
@@ -258,10 +267,11 @@ fn run_unlocked(py: Python<'_>, types: &HandleTypes, handle: &Obj) -> PyResult<(
             return Err(PyErr::fetch(py));
         }
         let result = ffi::PyObject_Call(callback.as_ptr(), args.as_ptr(), std::ptr::null_mut());
-        let left = ffi::PyContext_Exit(context.as_ptr());
-        let result = Obj::from_call(py, result)?;
-        drop(result);
-        if left != 0 { Err(PyErr::fetch(py)) } else { Ok(()) }
+        let result = Obj::from_call(py, result);
+        if ffi::PyContext_Exit(context.as_ptr()) != 0 {
+            return merge_outcomes(py, result.map(drop), Err(PyErr::fetch(py)));
+        }
+        result.map(drop)
     }
 }
 

@@ -44,6 +44,11 @@ impl SharedHandles {
         }))
     }
 
+    /// Whether `class` is this kind's.
+    pub(super) fn is_class(&self, class: *mut ffi::PyTypeObject) -> bool {
+        class == self.native.as_type_ptr()
+    }
+
     /// The lock of a handle, if it is of this kind.
     ///
     /// # Safety

@@ -6,6 +6,7 @@
 use super::kind::Open;
 use super::machine::Machine;
 use crate::context;
+use crate::errors::merge_outcomes;
 use crate::obj::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -87,8 +88,8 @@ pub fn writing<M: Machine>(
 ) -> PyResult<()> {
     let waited = open.machine.interest().is_outbound();
     let result = write();
-    if !waited && open.machine.interest().is_outbound() {
-        open.contexts.keep(py, &open.contexts.writing)?;
+    if waited || !open.machine.interest().is_outbound() {
+        return result;
     }
-    result
+    merge_outcomes(py, result, open.contexts.keep(py, &open.contexts.writing))
 }

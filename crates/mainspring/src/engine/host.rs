@@ -111,4 +111,33 @@ pub trait Host: Sized + 'static {
 
     /// A failure of the system in the face's words.
     fn os_error(&self, error: io::Error) -> Self::Error;
+
+    /// One failure for two: `second` happened in the same step after `first`, which was to be passed on. A face whose
+    /// failures can be told apart must not lose either.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Host;
+    /// use std::io;
+    ///
+    /// // This host keeps the first.
+    /// let merged = Plain.merge_errors(io::Error::other("first"), io::Error::other("second"));
+    /// assert_eq!(merged.to_string(), "first");
+    /// ```
+    fn merge_errors(&self, first: Self::Error, second: Self::Error) -> Self::Error {
+        drop(second);
+        first
+    }
+
+    /// The outcome of two steps of which the second was taken whatever came of the first.
+    fn merge_outcomes(
+        &self,
+        first: Result<(), Self::Error>,
+        second: Result<(), Self::Error>,
+    ) -> Result<(), Self::Error> {
+        match (first, second) {
+            (Err(first), Err(second)) => Err(self.merge_errors(first, second)),
+            (first, second) => first.and(second),
+        }
+    }
 }

@@ -132,7 +132,7 @@ impl<H: Host> Engine<H> {
         turns.is_under_way.set(outer);
         if turns.is_awaited.get() {
             let told = self.end_turn();
-            return outcome.and(told);
+            return self.host.merge_outcomes(outcome, told);
         }
         outcome
     }
@@ -145,7 +145,7 @@ impl<H: Host> Engine<H> {
         let mut outcome = Ok(());
         for source in awaited {
             let told = self.host.turn_ended(source);
-            outcome = outcome.and(told);
+            outcome = self.host.merge_outcomes(outcome, told);
         }
         outcome
     }

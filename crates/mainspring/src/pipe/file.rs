@@ -9,6 +9,7 @@
 //! - A loop that is closed writes what is left before it goes, and waits for the call under way: a program that ends
 //!   has written what it wrote, as with `println!`.
 
+use crate::engine::Host;
 use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
 use crate::net::Transport;
@@ -174,14 +175,14 @@ impl FileEnd {
             Ok(_) if self.is_closing.get() => Ok(()),
             Ok(data) if data.is_empty() => {
                 let told = self.above.eof_received(cx).map(drop);
-                told.and(self.lose(cx, None))
+                cx.host().merge_outcomes(told, self.lose(cx, None))
             }
             Ok(data) => {
                 self.waiting.borrow_mut().extend(data);
                 Ok(())
             }
         };
-        told.and(self.go_on(cx))
+        cx.host().merge_outcomes(told, self.go_on(cx))
     }
 
     /// Schedules the one `connection_lost`.
@@ -284,7 +285,7 @@ impl Below for FileEnd {
                 let told = self.above.connection_lost(cx, self.failure.take());
                 let file = self.file.take();
                 drop(file);
-                told.and(self.above.detach(cx))
+                cx.host().merge_outcomes(told, self.above.detach(cx))
             }
             _ => Ok(()),
         }

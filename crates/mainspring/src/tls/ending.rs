@@ -151,6 +151,7 @@ where
             Told::Nothing | Told::Lost => Ok(()),
         };
         let detached = self.upper.detach(cx);
-        ended.and(told).and(detached)
+        let ended = cx.host().merge_outcomes(ended, told);
+        cx.host().merge_outcomes(ended, detached)
     }
 }

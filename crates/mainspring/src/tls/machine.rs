@@ -216,10 +216,8 @@ where
         match self.stream_ended(cx) {
             Ok(keep_open) => Ok(keep_open),
             Err(error) => {
-                if let Some(lower) = self.lower() {
-                    lower.close(cx)?;
-                }
-                Err(error)
+                let closed = self.lower().map_or(Ok(()), |lower| lower.close(cx));
+                cx.host().merge_outcomes(Err(error), closed).map(|()| false)
             }
         }
     }

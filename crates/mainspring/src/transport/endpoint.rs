@@ -88,6 +88,20 @@ impl<H: TransportHost> Endpoint<H> {
         self.registration.take_again();
     }
 
+    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
+        if let Ok(channel) = self.channel.try_borrow() {
+            channel.iter().for_each(show);
+        }
+    }
+
+    /// Shows what the connection was lost by, likewise.
+    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
+        let failure = self.failure.take();
+        failure.iter().for_each(|failure| show(failure));
+        self.failure.set(failure);
+    }
+
     /// Whether the descriptor is lent at this moment, so that it cannot be taken away.
     pub fn is_lent(&self) -> bool {
         self.channel.try_borrow_mut().is_err()
@@ -153,7 +167,7 @@ impl<H: TransportHost> Endpoint<H> {
         self.want_nothing(cx);
         let channel = self.take_channel();
         drop(channel);
-        result.and(detach())
+        cx.host().merge_outcomes(result, detach())
     }
 
     /// The end of a transport with a protocol of streams above.

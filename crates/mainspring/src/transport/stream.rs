@@ -108,6 +108,16 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.end.put_channel(channel);
     }
 
+    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
+        self.end.show_channel(show);
+    }
+
+    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
+        self.end.show_failure(show);
+    }
+
     /// Whether the transport is closed or on the way there.
     pub fn is_closing(&self) -> bool {
         self.end.is_closing()
@@ -463,7 +473,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let detach = || {
             let told = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
-            told.and(self.upper.detach(cx))
+            cx.host().merge_outcomes(told, self.upper.detach(cx))
         };
         self.end.finish(cx, |error| self.upper.connection_lost(cx, error), detach)
     }

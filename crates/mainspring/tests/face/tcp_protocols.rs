@@ -398,6 +398,36 @@ fn a_protocol_that_panics_loses_its_connection_and_nothing_else() {
 }
 
 #[test]
+fn a_protocol_that_panics_twice_at_the_end_is_reported_twice() {
+    struct Fragile;
+    impl Protocol for Fragile {
+        fn connection_made(&self, transport: &Transport) {
+            transport.close();
+        }
+
+        fn connection_lost(&self, _: &Transport, _: Option<io::Error>) {
+            panic!("when it was lost");
+        }
+    }
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            panic!("when it was dropped");
+        }
+    }
+    let event_loop = new_loop();
+    let reports = collect_reports(&event_loop);
+    run_on(&event_loop, async {
+        let event_loop = EventLoop::current();
+        let server = event_loop.create_server("127.0.0.1:0", 10, || Fragile).await.unwrap();
+        let stream = TcpStream::connect(server.local_addr()).await.unwrap();
+        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+        server.close();
+        server.wait_closed().await;
+    });
+    assert_eq!(reports.entries().join("\n").matches("when it was").count(), 2);
+}
+
+#[test]
 fn a_factory_that_panics_refuses_its_connection_and_nothing_else() {
     let event_loop = new_loop();
     let reports = collect_reports(&event_loop);
