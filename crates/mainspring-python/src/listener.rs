@@ -8,8 +8,9 @@ use crate::address::peer_name;
 use crate::channel::{PyChannel, SocketHold, socket_object};
 use crate::context;
 use crate::dealloc::ClassData;
+use crate::errors;
 use crate::host::{PyHost, os_error};
-use crate::loop_object::NativeLoop;
+use crate::loop_object::{NativeLoop, visit_obj};
 use crate::names::names;
 use crate::obj::Obj;
 use crate::thread_exit;
@@ -19,7 +20,7 @@ use mainspring::poller::PeerAddress;
 use mainspring::socket_file;
 use mainspring::transport::{Acceptor, Cx, Listener, Notice};
 use pyo3::PyTraverseError;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use std::cell::RefCell;
@@ -166,12 +167,19 @@ impl PyListener {
             &acceptor.context,
         ]
         .into_iter()
+        .chain(&acceptor.name)
         .chain(&acceptor.server)
         .chain(&acceptor.accept_secure)
         {
-            crate::loop_object::visit_obj(&visit, held)?;
+            visit_obj(&visit, held)?;
         }
-        Ok(())
+        let mut result = Ok(());
+        inner.show_channel(&mut |channel| {
+            if let PyChannel::Socket(hold) = channel {
+                result = visit_obj(&visit, hold.socket());
+            }
+        });
+        result
     }
 
     fn __clear__(&self) {
@@ -244,7 +252,7 @@ impl Acceptor<PyHost> for PyAcceptor {
         let result = context::copy(py, &self.context)
             .and_then(|own| context::run_in(py, &own, || self.accept(py, &own, connection, peer)));
         let Err(error) = result else { return Ok(()) };
-        if error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py) {
+        if errors::ends_the_loop(py, &error) {
             return Err(error);
         }
         let names = names(py)?;

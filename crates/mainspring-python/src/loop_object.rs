@@ -384,6 +384,16 @@ pub fn visit_obj(visit: &PyVisit<'_>, object: &Obj) -> Result<(), PyTraverseErro
     visit.call(object)
 }
 
+/// Shows an object that is referred to without an `Obj`, or nothing if the pointer is null.
+pub fn visit_ptr(visit: &PyVisit<'_>, object: *mut ffi::PyObject) -> Result<(), PyTraverseError> {
+    if object.is_null() {
+        return Ok(());
+    }
+    // SAFETY: as above; the pointer is not null.
+    let object = unsafe { &*(&raw const object).cast::<Py<PyAny>>() };
+    visit.call(object)
+}
+
 fn current_thread() -> u64 {
     // SAFETY: always allowed.
     unsafe { ffi::PyThread_get_thread_ident() as u64 }

@@ -96,8 +96,11 @@ impl PyDatagramUpper {
         {
             show(socket.as_ptr());
         }
-        if let Some(Remote { name, .. }) = &self.remote {
+        if let Some(Remote { name, destination }) = &self.remote {
             show(name.as_ptr());
+            if let Destination::Foreign(address) = destination {
+                show(address.as_ptr());
+            }
         }
     }
 

@@ -74,7 +74,7 @@ unsafe fn bury(free: &FreeList, this: *mut ffi::PyObject) {
     }
 }
 
-/// Shows the garbage collector what a handle holds: the time of a timer is a number, and of no interest to it.
+/// Shows the garbage collector what a handle holds.
 pub(super) unsafe extern "C" fn traverse(
     this: *mut ffi::PyObject,
     visit: ffi::visitproc,
@@ -83,9 +83,9 @@ pub(super) unsafe extern "C" fn traverse(
     // SAFETY: the collector passes an instance of one of our types; nothing is counted up or down.
     unsafe {
         let Some(types) = TYPES.get(Python::assume_attached()) else { return 0 };
-        let class: *mut ffi::PyObject = ffi::Py_TYPE(this).cast();
-        let held = types.slots().map(|slot| slot.get(this));
-        for object in held.into_iter().chain([class]) {
+        let class = ffi::Py_TYPE(this);
+        let held = all_slots(types, class).map(|slot| slot.get(this));
+        for object in held.chain([class.cast()]) {
             if !object.is_null() {
                 let result = visit(object, argument);
                 if result != 0 {
@@ -103,9 +103,14 @@ pub(super) unsafe extern "C" fn clear(this: *mut ffi::PyObject) -> c_int {
     // SAFETY: the collector passes an instance of one of our types.
     unsafe {
         let Some(types) = TYPES.get(Python::assume_attached()) else { return 0 };
-        for slot in [types.callback, types.args, types.context, types.event_loop, types.source_traceback] {
+        for slot in all_slots(types, ffi::Py_TYPE(this)) {
             slot.set(this, std::ptr::null_mut());
         }
         0
     }
+}
+
+/// Every slot of an instance of `class`, which is one of our types.
+fn all_slots(types: &HandleTypes, class: *mut ffi::PyTypeObject) -> impl Iterator<Item = Slot> {
+    types.slots().into_iter().chain(types.own_slots(class).into_iter().flatten())
 }

@@ -39,9 +39,9 @@ impl HeldBuffer {
         Ok(HeldBuffer { object: unsafe { Obj::from_borrowed(object) }, view })
     }
 
-    /// Whose bytes they are.
-    pub fn object(&self) -> &Obj {
-        &self.object
+    /// What is held, for the garbage collector: the object, and who exports its bytes, often the same (null for nobody).
+    pub fn held(&self) -> (&Obj, *mut ffi::PyObject) {
+        (&self.object, self.view.obj)
     }
 
     pub fn as_mut_slice(&mut self) -> &mut [u8] {

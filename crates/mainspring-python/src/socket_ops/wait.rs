@@ -7,7 +7,7 @@
 use super::buffer::HeldBuffer;
 use crate::dealloc::ClassData;
 use crate::host::{PyHost, os_error};
-use crate::loop_object::{NativeLoop, visit_obj, watch_error};
+use crate::loop_object::{NativeLoop, visit_obj, visit_ptr, watch_error};
 use crate::names::names;
 use crate::obj::Obj;
 use crate::thread_exit;
@@ -299,7 +299,11 @@ impl SocketWait {
             visit_obj(&visit, future)?;
         }
         self.state.pending.with_operation(|operation| match operation {
-            Waiting::SendAll(sending) => visit_obj(&visit, sending.data().object()),
+            Waiting::SendAll(sending) => {
+                let (object, exporter) = sending.data().held();
+                visit_obj(&visit, object)?;
+                visit_ptr(&visit, exporter)
+            }
             Waiting::Ready(_) | Waiting::SendFile(_) => Ok(()),
         })
     }

@@ -5,6 +5,7 @@
 use crate::address::peer_name;
 use crate::obj::Obj;
 use mainspring::poller::{PeerAddress, local_address};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::os::fd::AsFd;
@@ -28,6 +29,13 @@ impl Accepted {
             None => OwnName::Told(local_address(connection.as_fd())),
         };
         Accepted { peer, own }
+    }
+
+    /// Shows what is held to the garbage collector.
+    pub fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
+        if let OwnName::Listener(name) = &self.own {
+            show(name.as_ptr());
+        }
     }
 
     /// `(sockname, peername)`.

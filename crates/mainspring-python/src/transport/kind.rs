@@ -3,6 +3,7 @@
 
 use super::contexts::Contexts;
 use super::machine::Machine;
+use crate::errors;
 use crate::fastcall::enter;
 use crate::fd_owners::FdClaim;
 use crate::host::PyHost;
@@ -57,6 +58,8 @@ pub fn for_each_held<K: Kind>(data: &K, show: &mut dyn FnMut(*mut ffi::PyObject)
     show(open.event_loop.as_ptr());
     K::protocol(&open.machine).for_each_held(&mut |held| show(held.as_ptr()));
     open.contexts.show(show);
+    open.machine.show_channel(&mut |channel| channel.for_each_held(show));
+    open.machine.show_failure(&mut |failure| errors::for_each_held(failure, show));
     K::for_each_own(&open.machine, show);
 }
 

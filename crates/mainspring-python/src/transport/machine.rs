@@ -53,6 +53,8 @@ machines! {
         fn interest() -> Interest;
         fn fd() -> RawFd;
         fn take_channel() -> Option<PyChannel>;
+        fn show_channel(show: &mut dyn FnMut(&PyChannel)) -> ();
+        fn show_failure(show: &mut dyn FnMut(&PyErr)) -> ();
     }
 }
 

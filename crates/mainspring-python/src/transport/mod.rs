@@ -66,6 +66,9 @@ impl NativeData for TransportData {
 
     fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
         kind::for_each_held(self, show);
+        if let Some(accepted) = self.accepted.get() {
+            accepted.for_each_held(show);
+        }
     }
 
     fn clear(&self) {

@@ -179,6 +179,16 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         self.endpoint.take_channel()
     }
 
+    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
+        self.endpoint.show_channel(show);
+    }
+
+    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
+        self.endpoint.show_failure(show);
+    }
+
     /// Whether the transport is closed or on the way there.
     pub fn is_closing(&self) -> bool {
         self.endpoint.is_closing()

@@ -138,6 +138,13 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         &self.acceptor
     }
 
+    /// Shows the channel to a garbage collector, unless it is being changed at this moment.
+    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
+        if let Ok(channel) = self.channel.try_borrow() {
+            channel.iter().for_each(show);
+        }
+    }
+
     /// The descriptor's number; still told after it is closed.
     pub fn fd(&self) -> RawFd {
         self.fd

@@ -128,6 +128,16 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         self.end.take_channel()
     }
 
+    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
+        self.end.show_channel(show);
+    }
+
+    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
+        self.end.show_failure(show);
+    }
+
     /// Whether the transport is closed or on the way there.
     pub fn is_closing(&self) -> bool {
         self.end.is_closing()
