@@ -307,16 +307,6 @@ impl NativeLoop {
         Self::watch(slf, fd, Direction::Outbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
     }
 
-    /// Fails if a transport of this loop has the descriptor.
-    fn _ensure_fd_no_transport(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<()> {
-        let this = slf.get();
-        match file_number(fd)?.extract() {
-            Ok(fd) => this.owners().check_free(slf.py(), this.engine(), fd),
-            // No descriptor has such a number.
-            Err(_) => Ok(()),
-        }
-    }
-
     /// Stop watching the file descriptor for read availability; whether it was watched.
     fn _remove_reader(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
         thread_exit::guard();
@@ -331,7 +321,12 @@ impl NativeLoop {
 
     /// Raises `RuntimeError` if a transport that is not closing has the descriptor.
     fn _ensure_fd_no_transport(&self, fd: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.owners().check_free_named(self.engine(), file_descriptor(fd)?, fd)
+        thread_exit::guard();
+        match file_number(fd)?.extract() {
+            Ok(number) => self.owners().check_free_named(self.engine(), number, fd),
+            // No descriptor has such a number.
+            Err(_) => Ok(()),
+        }
     }
 
     /// How many calls are ready, timers wait, and descriptors are registered.
