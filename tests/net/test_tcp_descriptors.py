@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import socket
 import warnings
@@ -185,5 +186,93 @@ def test_a_negative_backlog_is_no_error(run, loop):
     async def main():
         server = await loop.create_server(Recorder, "127.0.0.1", 0, backlog=-1)
         server.close()
+
+    run(main())
+
+
+async def accepted():
+    """An accepted connection: the server, its transport and protocol, and the peer."""
+    loop = asyncio.get_running_loop()
+    made = loop.create_future()
+
+    class Accepted(Recorder):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            made.set_result((transport, self))
+
+    server = await loop.create_server(Accepted, "127.0.0.1", 0)
+    peer = socket.create_connection(server.sockets[0].getsockname())
+    return server, *await made, peer
+
+
+async def works(server, transport, protocol, peer):
+    """The connection carries data both ways, and ends."""
+    peer.sendall(b"question")
+    await protocol.until_received(8)
+    transport.write(b"answer")
+    assert peer.recv(100) == b"answer"
+    sock = transport.get_extra_info("socket")
+    assert sock.fileno() > 0 and sock.getpeername() == peer.getsockname()
+    transport.close()
+    await protocol.until_lost()
+    assert peer.recv(1) == b""
+    peer.close()
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize("place", ["before", "after", "setblocking"])
+def test_a_connection_outlives_a_failure_to_make_its_socket_object(run, monkeypatch, place):
+    init = socket.socket.__init__
+
+    def fail(self, *args, **kwargs):
+        if place == "after":
+            init(self, *args, **kwargs)
+        raise ZeroDivisionError  # as a signal handler or an audit hook may
+
+    async def main():
+        server, transport, protocol, peer = await accepted()
+        with monkeypatch.context() as patch:
+            patch.setattr(socket.socket, "setblocking" if place == "setblocking" else "__init__", fail)
+            with contextlib.suppress(ZeroDivisionError):
+                transport.get_extra_info("socket")
+        gc.collect()
+        await works(server, transport, protocol, peer)
+
+    run(main())
+
+
+@pytest.mark.parametrize("use", ["write", "get_extra_info", "abort"])
+def test_a_transport_can_be_used_while_its_socket_object_is_made(run, monkeypatch, use):
+    init = socket.socket.__init__
+
+    async def main():
+        server, transport, protocol, peer = await accepted()
+
+        def use_the_transport(self, *args, **kwargs):
+            init(self, *args, **kwargs)
+            patch.undo()
+            if use == "write":
+                transport.write(b"meanwhile")
+            elif use == "abort":
+                transport.abort()
+            else:
+                assert transport.get_extra_info("socket").fileno() > 0
+
+        with monkeypatch.context() as patch:
+            patch.setattr(socket.socket, "__init__", use_the_transport)
+            sock = transport.get_extra_info("socket")
+            reached = socket.socket.__init__ is init
+        assert sock.fileno() > 0
+        if use == "write" and reached:
+            assert peer.recv(9) == b"meanwhile"
+        if use == "abort" and reached:
+            await protocol.until_lost()
+            peer.close()
+            server.close()
+            await server.wait_closed()
+            return
+        assert transport.get_extra_info("socket") is sock
+        await works(server, transport, protocol, peer)
 
     run(main())

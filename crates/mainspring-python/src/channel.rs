@@ -1,13 +1,14 @@
 //! What a transport owns: its descriptor, and the bytes it still has to send.
 
 use crate::host::os_error;
+use crate::names::names;
 use crate::obj::Obj;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// The owner of a transport's descriptor: one of these, and nobody else.
 pub enum PyChannel {
@@ -139,27 +140,38 @@ impl PyChannel {
             PyChannel::File(hold) => hold.file.iter().for_each(|file| show(file.as_ptr())),
         }
     }
+}
 
-    /// The socket object of this channel. An owned descriptor is handed to a new socket object first.
-    pub fn into_socket(self, py: Python<'_>) -> PyResult<SocketHold> {
-        match self {
-            PyChannel::Socket(hold) => Ok(hold),
-            PyChannel::Owned(fd) => SocketHold::new(&socket_object(py, fd)?),
-            PyChannel::File(_) => Err(PyTypeError::new_err("a pipe has no socket")),
+/// A new `socket.socket` for a descriptor, which belongs to the socket from here on. If this fails, the descriptor stays
+/// the caller's.
+pub fn socket_object<'py>(py: Python<'py>, fd: BorrowedFd<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let class = names(py)?.socket_class.bind(py);
+    let socket = class.call_method1("__new__", (class,))?;
+    let fill = || {
+        let arguments = PyDict::new(py);
+        arguments.set_item("fileno", fd.as_raw_fd())?;
+        socket.call_method("__init__", (), Some(&arguments))?;
+        // It takes a descriptor for a blocking one, whatever that is, and its `dup()` would make it so.
+        socket.call_method1("setblocking", (false,)).map(drop)
+    };
+    match fill() {
+        Ok(()) => Ok(socket),
+        Err(error) => {
+            detach_socket(&socket);
+            Err(error)
         }
     }
 }
 
-/// A new `socket.socket` that owns the descriptor.
-pub fn socket_object(py: Python<'_>, fd: OwnedFd) -> PyResult<Bound<'_, PyAny>> {
-    let arguments = PyDict::new(py);
-    arguments.set_item("fileno", fd.as_raw_fd())?;
-    let socket = py.import("socket")?.getattr("socket")?.call((), Some(&arguments))?;
-    // The object closes it from here on.
-    let _ = fd.into_raw_fd();
-    // It takes a descriptor for a blocking one, whatever that is, and its `dup()` would make it so.
-    socket.call_method1("setblocking", (false,))?;
-    Ok(socket)
+/// Makes a socket object forget its descriptor. It is the C type's own method: no Python code runs, so no signal handler
+/// can interrupt it.
+pub fn detach_socket(socket: &Bound<'_, PyAny>) {
+    let py = socket.py();
+    let detached =
+        py.import("_socket").and_then(|module| module.getattr("socket")?.getattr("detach")?.call1((socket,)));
+    if let Err(error) = detached {
+        error.write_unraisable(py, Some(socket));
+    }
 }
 
 /// Bytes that wait to be sent: the user's own object where it cannot change, else a copy.

@@ -24,7 +24,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use std::cell::RefCell;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::path::PathBuf;
 
 /// What becomes of an accepted connection.
@@ -209,7 +209,8 @@ impl PyAcceptor {
         }
         if let Some(accept_secure) = &self.accept_secure {
             let peername = peer_name(py, &peer)?;
-            let socket = socket_object(py, connection)?;
+            let socket = socket_object(py, connection.as_fd())?;
+            let _ = connection.into_raw_fd();
             return accept_secure.bind(py).call1((socket, peername)).map(drop);
         }
         if self.is_tcp {

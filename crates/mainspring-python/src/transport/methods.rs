@@ -4,15 +4,17 @@ use super::TransportData;
 use super::common::{boolean, none};
 use super::contexts::writing;
 use super::kind::{Open, method};
-use crate::channel::{Data, PyChannel};
+use crate::channel::{Data, PyChannel, SocketHold, detach_socket, socket_object};
 use crate::fastcall::{self, Args, enter};
 use crate::host::PyHost;
 use crate::native_object::NativeClass;
+use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use mainspring::transport::{Stream, WriteRefused};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 
 /// The methods beside those of every kind.
 pub fn table() -> Vec<ffi::PyMethodDef> {
@@ -134,12 +136,51 @@ extern "C" fn accepted_names(this: *mut ffi::PyObject, _: *mut ffi::PyObject) ->
 }
 
 extern "C" fn take_socket(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<TransportData>(this, |py, open, _| {
-        let Some(channel) = open.machine.take_channel() else { return none(py) };
-        // The channel is out of the stream while Python makes the socket object; nothing there asks for it.
-        let hold = channel.into_socket(py)?;
-        let socket = hold.socket().clone();
-        open.machine.put_channel(PyChannel::Socket(hold));
-        Ok(socket.into_ptr())
+    method::<TransportData>(this, |py, open, _| match open.machine.with_channel(socket_of) {
+        None => none(py),
+        Some(Ok(socket)) => Ok(socket.into_ptr()),
+        Some(Err(fd)) => make_socket(py, &open.machine, fd),
     })
+}
+
+/// The socket object of a channel; the number of its descriptor where there is no such object yet.
+fn socket_of(channel: &PyChannel) -> Result<Obj, RawFd> {
+    match channel {
+        PyChannel::Socket(hold) => Ok(hold.socket().clone()),
+        PyChannel::Owned(_) | PyChannel::File(_) => Err(channel.as_fd().as_raw_fd()),
+    }
+}
+
+/// Makes the socket object of an accepted connection. The transport keeps its channel while Python code runs, which may
+/// fail, use the transport, or end it; then the new object must not close the descriptor.
+fn make_socket(py: Python<'_>, stream: &Stream<PyHost, PyUpper>, fd: RawFd) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: the stream has the descriptor open. If the stream ends meanwhile, what the socket object asks of it fails
+    // or is about another connection; both only set the object's own state.
+    let socket = socket_object(py, unsafe { BorrowedFd::borrow_raw(fd) })?;
+    let hold = match SocketHold::new(&socket) {
+        Ok(hold) => hold,
+        Err(error) => {
+            detach_socket(&socket);
+            return Err(error);
+        }
+    };
+    let mut hold = Some(hold);
+    stream.replace_channel(|channel| match (channel, hold.take()) {
+        (PyChannel::Owned(owned), Some(new)) => {
+            // The object closes it from here on.
+            let _ = owned.into_raw_fd();
+            PyChannel::Socket(new)
+        }
+        (channel, unused) => {
+            hold = unused;
+            channel
+        }
+    });
+    if hold.is_some() {
+        detach_socket(&socket);
+    }
+    match stream.with_channel(socket_of) {
+        Some(Ok(socket)) => Ok(socket.into_ptr()),
+        Some(Err(_)) | None => none(py),
+    }
 }

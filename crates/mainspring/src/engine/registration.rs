@@ -86,9 +86,6 @@ impl Registration {
     /// assert_eq!(engine.registered_len(), 0, "the watch is over");
     /// assert!(watch().is_err_and(|error| error.kind() == ErrorKind::ResourceBusy));
     /// registration.give_up();
-    /// registration.take_again();
-    /// assert!(watch().is_err());
-    /// registration.give_up();
     /// assert!(watch()?.is_none());
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -120,19 +117,10 @@ impl Registration {
     /// The descriptor is no longer this source's, which wants nothing of it any more: to be called before it is closed or
     /// given to somebody else. Dropping the registration does it too.
     pub fn give_up(&self) {
-        self.exchange(self.key.get(), Key::UNREGISTERED);
-    }
-
-    /// Takes the descriptor again after [`Registration::give_up`], unless it has become somebody else's.
-    pub fn take_again(&self) {
-        self.exchange(Key::UNREGISTERED, self.key.get());
-    }
-
-    fn exchange(&self, from: Key, to: Key) {
         if let Some(numbers) = self.numbers.get()
             && !numbers::is_registered(self.key.get())
         {
-            numbers.exchange(self.fd.get(), from, to);
+            numbers.exchange(self.fd.get(), self.key.get(), Key::UNREGISTERED);
         }
     }
 
@@ -324,7 +312,7 @@ mod tests {
         drop(engine.close());
         registered.set(&engine, here.as_fd(), &source(), Interest::NONE).unwrap();
         drop(engine);
-        resting.take_again();
+        resting.give_up();
         drop((resting, registered));
     }
 }

@@ -82,10 +82,11 @@ impl<H: TransportHost> Endpoint<H> {
         self.channel.borrow_mut().take()
     }
 
-    pub fn put_channel(&self, channel: H::Channel) {
-        let former = self.channel.borrow_mut().replace(channel);
-        drop(former);
-        self.registration.take_again();
+    /// Puts another owner of the same descriptor in the channel's place. Nothing happens once the channel is gone.
+    /// `exchange` must not call out: the channel is borrowed.
+    pub fn replace_channel(&self, exchange: impl FnOnce(H::Channel) -> H::Channel) {
+        let mut channel = self.channel.borrow_mut();
+        *channel = channel.take().map(exchange);
     }
 
     /// Shows the channel to the garbage collector, unless it is being changed at this moment.

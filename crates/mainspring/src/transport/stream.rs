@@ -97,15 +97,20 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.end.with_fd(use_it)
     }
 
-    /// Takes the channel out, from a transport that goes without having been closed, or to put another owner of
-    /// the same descriptor in its place.
+    /// Takes the channel out, from a transport that goes without having been closed.
     pub fn take_channel(&self) -> Option<H::Channel> {
         self.end.take_channel()
     }
 
-    /// Puts a channel back.
-    pub fn put_channel(&self, channel: H::Channel) {
-        self.end.put_channel(channel);
+    /// Looks at the channel; `None` once the descriptor is closed. `look` must not call out: the channel is borrowed.
+    pub fn with_channel<R>(&self, look: impl FnOnce(&H::Channel) -> R) -> Option<R> {
+        self.end.lend().ok().map(|channel| look(&channel))
+    }
+
+    /// Puts another owner of the same descriptor in the channel's place. Nothing happens once the descriptor is closed.
+    /// `exchange` must not call out: the channel is borrowed.
+    pub fn replace_channel(&self, exchange: impl FnOnce(H::Channel) -> H::Channel) {
+        self.end.replace_channel(exchange);
     }
 
     /// Shows the channel to the garbage collector, unless it is being changed at this moment.
