@@ -61,7 +61,8 @@
 //!
 //! None is on unless it is asked for.
 //!
-//! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind.
+//! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind. The cryptography comes with `rustls-ring` or
+//!   `rustls-aws-lc-rs`, or with the program's own dependency on rustls.
 //! - `hyper`: HTTP by hyper on this loop, in `hyper`.
 //!
 //! # The layer below

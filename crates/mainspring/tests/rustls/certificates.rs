@@ -1,16 +1,15 @@
 //! Certificates of a test authority, and configurations that use them.
 
 use crate::leak_check::for_good;
+use mainspring::net::tls::rustls::crypto::{CryptoProvider, ring};
 use mainspring::net::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use mainspring::net::tls::rustls::server::WebPkiClientVerifier;
-use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use mainspring::net::tls::rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::sync::{Arc, LazyLock};
 
 static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
-    // Whoever is first installs the cryptography for the whole program.
-    let _ = ClientConfig::builder();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, "the authority of these tests");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -35,13 +34,29 @@ pub fn roots() -> RootCertStore {
     roots
 }
 
+/// The cryptography of these tests. No default is set for the process: nothing asks for it.
+pub fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
+    for_good(|| Arc::clone(&PROVIDER))
+}
+
+/// The beginning of a client's configuration.
+pub fn client_builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap()
+}
+
+/// The beginning of a server's.
+pub fn server_builder() -> ConfigBuilder<ServerConfig, WantsVerifier> {
+    ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap()
+}
+
 /// Serves as `localhost`.
 pub fn server_config() -> ServerConfig {
     thread_local! {
         /// A test's own: it remembers the sessions.
         static SERVER: ServerConfig = {
             let (chain, key) = certificate("localhost");
-            ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
+            server_builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
         };
     }
     SERVER.with(ServerConfig::clone)
@@ -50,14 +65,15 @@ pub fn server_config() -> ServerConfig {
 /// Serves as `localhost` those who have a certificate.
 pub fn strict_server_config() -> ServerConfig {
     let (chain, key) = certificate("localhost");
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots())).build().unwrap();
-    ServerConfig::builder().with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap()
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots()), provider()).build().unwrap();
+    server_builder().with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap()
 }
 
 /// Trusts the authority, and remembers no sessions of others.
 pub fn client_config() -> ClientConfig {
     let roots = roots();
-    ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
+    client_builder().with_root_certificates(roots).with_no_client_auth()
 }
 
 pub fn acceptor() -> TlsAcceptor {

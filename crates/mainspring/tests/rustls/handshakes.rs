@@ -1,14 +1,15 @@
 //! How a connection begins, and does not.
 
 use crate::certificates::{
-    acceptor, certificate, client_config, connector, roots, server_config, strict_server_config,
+    acceptor, certificate, client_builder, client_config, connector, provider, roots, server_builder,
+    server_config, strict_server_config,
 };
 use crate::pair::{Pair, connect, tls_error, tls_server};
 use crate::support::probe::{Face, Probe};
 use crate::support::{DELIBERATE, On, Stage, guarded};
 use mainspring::net::tls::rustls::server::{ClientHello, ResolvesServerCert};
 use mainspring::net::tls::rustls::sign::CertifiedKey;
-use mainspring::net::tls::rustls::{self, ClientConfig, ProtocolVersion, ServerConfig};
+use mainspring::net::tls::rustls::{self, ClientConfig, ProtocolVersion};
 use mainspring::net::tls::{TlsAcceptor, TlsConnector, TlsError, TlsInfo};
 use mainspring::{EventLoop, Protocol, Transport};
 use std::io;
@@ -41,7 +42,9 @@ fn both_protocols_are_connected_when_the_handshake_is_done() {
 #[test]
 fn the_older_version_works_too() {
     guarded(|| {
-        let client = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS12])
+        let client = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS12])
+            .unwrap()
             .with_root_certificates(roots())
             .with_no_client_auth();
         let pair = Pair::with(On::Epoll, &acceptor(), &TlsConnector::new(client));
@@ -70,7 +73,7 @@ fn a_protocol_is_agreed_on_by_alpn() {
 fn a_client_shows_its_certificate() {
     guarded(|| {
         let (chain, key) = certificate("a client");
-        let client = ClientConfig::builder()
+        let client = client_builder()
             .with_root_certificates(roots())
             .with_client_auth_cert(chain.clone(), key)
             .unwrap();
@@ -168,7 +171,7 @@ fn a_certificate_of_an_unknown_authority_is_refused() {
         let stage = Stage::new(On::Epoll, "an unknown authority");
         let key = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let private = rustls::pki_types::PrivatePkcs8KeyDer::from(key.signing_key.serialize_der()).into();
-        let config = ServerConfig::builder()
+        let config = server_builder()
             .with_no_client_auth()
             .with_single_cert(vec![key.cert.der().clone()], private)
             .unwrap();
@@ -317,7 +320,7 @@ impl ResolvesServerCert for Odd {
 }
 
 fn odd_server(odd: fn()) -> TlsAcceptor {
-    TlsAcceptor::new(ServerConfig::builder().with_no_client_auth().with_cert_resolver(Arc::new(Odd(odd))))
+    TlsAcceptor::new(server_builder().with_no_client_auth().with_cert_resolver(Arc::new(Odd(odd))))
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod data;
 mod endings;
 mod handshakes;
 mod pair;
+mod providers;
 mod streams;
 mod sweep;
 mod upgrades;

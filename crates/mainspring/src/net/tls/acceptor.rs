@@ -39,6 +39,7 @@ use std::time::Duration;
 ///     }
 /// }
 ///
+/// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
 /// // Certificates to show are added here.
 /// let certificates = Arc::new(ResolvesServerCertUsingSni::new());
 /// let config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificates);
@@ -103,6 +104,7 @@ impl TlsAcceptor {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -149,6 +151,7 @@ impl TlsAcceptor {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -200,6 +203,7 @@ impl TlsAcceptor {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -274,6 +278,7 @@ impl TlsAcceptor {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -311,6 +316,7 @@ impl TlsAcceptor {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());

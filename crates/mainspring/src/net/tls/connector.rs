@@ -28,6 +28,7 @@ use std::time::Duration;
 /// use mainspring::net::{TcpListener, TcpStream};
 /// use std::time::Duration;
 ///
+/// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
 /// // Certificates to trust are added here.
 /// let roots = RootCertStore::empty();
 /// let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
@@ -95,6 +96,7 @@ impl TlsConnector {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -152,6 +154,7 @@ impl TlsConnector {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -215,6 +218,7 @@ impl TlsConnector {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -254,6 +258,7 @@ impl TlsConnector {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -293,6 +298,7 @@ impl TlsConnector {
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
     /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
     /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+    /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
     /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     /// # let certificate = made.cert.der().clone();
     /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());

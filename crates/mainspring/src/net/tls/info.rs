@@ -14,6 +14,7 @@ use rustls::{Connection, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 /// # use mainspring::net::tls::rustls::pki_types::PrivatePkcs8KeyDer;
 /// # use mainspring::net::tls::{TlsAcceptor, TlsConnector};
+/// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
 /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
 /// # let certificate = made.cert.der().clone();
 /// # let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
