@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         """What every part of the loop may use of the others."""
 
         _debug: bool
-        _signals: set[int]
+        _signal_handlers: dict[int, asyncio.Handle]
         _thread_id: Any
 
         def _check_closed(self) -> None: ...

@@ -23,6 +23,7 @@ from ._signals import SignalHandlers
 from ._sockets import SocketOperations
 from ._tls import Tls
 from ._unix import UnixSockets
+from ._views import Views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,7 @@ class Loop(
     Network,
     Tls,
     Processes,
+    Views,
     asyncio.BaseEventLoop,
 ):
     """An asyncio event loop whose inside is Rust."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ._internals import LoopParts
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterator
 
     from typing_extensions import Unpack
@@ -43,7 +44,8 @@ class SignalHandlers(LoopParts):
     """The part of the loop that is about signals."""
 
     def _init_signals(self) -> None:
-        self._signals: set[int] = set()
+        # What libraries look for and put back: prompt_toolkit does.
+        self._signal_handlers: dict[int, asyncio.Handle] = {}
 
     def add_signal_handler(
         self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts]
@@ -58,8 +60,7 @@ class SignalHandlers(LoopParts):
             _set_wakeup_fd(self._signal_fd())
         except (ValueError, OSError) as error:
             raise RuntimeError(str(error)) from None
-        self._set_signal(sig, callback, *args)
-        self._signals.add(sig)
+        self._signal_handlers[sig] = self._set_signal(sig, callback, *args)
         try:
             signal.signal(sig, _ignore_on_arrival)
             # System calls go on after the signal instead of failing with EINTR.
@@ -73,7 +74,7 @@ class SignalHandlers(LoopParts):
     def remove_signal_handler(self, sig: int) -> bool:
         """Forget the callback for a signal; whether there was one."""
         _check_signal(sig)
-        if sig not in self._signals:
+        if sig not in self._signal_handlers:
             return False
         handler = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
         self._forget_signal(sig)
@@ -86,9 +87,9 @@ class SignalHandlers(LoopParts):
         return True
 
     def _forget_signal(self, sig: int) -> None:
-        self._signals.discard(sig)
+        self._signal_handlers.pop(sig, None)
         self._remove_signal(sig)
-        if not self._signals and not self.is_running():
+        if not self._signal_handlers and not self.is_running():
             try:
                 _set_wakeup_fd(-1)
             except (ValueError, OSError) as error:
@@ -96,16 +97,16 @@ class SignalHandlers(LoopParts):
 
     def _close_signals(self) -> None:
         if sys.is_finalizing():
-            if self._signals:
+            if self._signal_handlers:
                 warnings.warn(
                     f"Closing the loop {self!r} on interpreter shutdown stage, skipping signal handlers removal",
                     ResourceWarning,
                     stacklevel=2,
                     source=self,
                 )
-                self._signals.clear()
+                self._signal_handlers.clear()
             return
-        for sig in list(self._signals):
+        for sig in list(self._signal_handlers):
             self.remove_signal_handler(sig)
 
     @contextlib.contextmanager
@@ -119,14 +120,14 @@ class SignalHandlers(LoopParts):
             except (ValueError, OSError):
                 pass  # the main thread of a subinterpreter
             else:
-                if former not in (-1, ours) and not self._signals:
+                if former not in (-1, ours) and not self._signal_handlers:
                     # Somebody else listens there, and nobody needs it here.
                     _set_wakeup_fd(former)
                     former = None
         try:
             yield
         finally:
-            if former is not None and not self._signals:
+            if former is not None and not self._signal_handlers:
                 _set_wakeup_fd(-1 if former == self._signal_fd() else former)
 
 

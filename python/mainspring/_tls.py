@@ -94,6 +94,8 @@ class SSLProtocol(_mainspring.SSLProtocol):
         if not sslcontext:
             sslcontext = _internals.create_transport_context(server_side, server_hostname)
         self._loop = loop
+        # Libraries look here: aiohttp's tests do.
+        self._sslcontext = sslcontext
         self._waiter = waiter
         self._handshake_begun = 0.0
         # More is known when the handshake is done.

@@ -64,6 +64,14 @@ class SocketTransport(Native):
     def _low_water(self) -> int:
         return self.get_write_buffer_limits()[0]
 
+    def _read_ready(self: Any) -> None:
+        """Receive what is there."""
+        self._loop._serve(self, False)
+
+    def _write_ready(self: Any) -> None:
+        """Send what waits, as far as the kernel takes it."""
+        self._loop._serve(self, True)
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name in ("socket", "sockname", "peername") and name not in self._extra:
             self._load_extra()

@@ -306,6 +306,7 @@ def test_the_transport_is_asyncios_and_cannot_end_in_one_direction(run, authorit
             assert isinstance(transport._ssl_protocol, asyncio.BufferedProtocol)
             assert transport._ssl_protocol._app_transport is transport
             assert transport._ssl_protocol._app_protocol is client
+            assert transport._ssl_protocol._sslcontext is transport.get_extra_info("sslcontext")
             assert transport._ssl_protocol._transport.get_extra_info("sslcontext") is None
             assert not transport.can_write_eof()
             with pytest.raises(NotImplementedError):

@@ -11,14 +11,15 @@ use crate::handle::{self, CallParts, HandleTypes};
 use crate::host::{PyHost, Watch, os_error};
 use crate::obj::Obj;
 use crate::overrides::{self, Overrides};
+use crate::source::Source;
 use crate::thread_exit;
-use mainspring::engine::{Direction, Engine, Held};
+use mainspring::engine::{Direction, Engine, Held, Readiness};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::RawFd;
@@ -263,18 +264,18 @@ impl NativeLoop {
         pipe.map(|pipe| pipe.write_fd()).ok_or_else(|| PyRuntimeError::new_err("Event loop is closed"))
     }
 
-    /// Calls `callback(*args)` in the loop for each `signal` that comes through the descriptor.
+    /// Calls `callback(*args)` in the loop for each `signal` that comes through the descriptor; gives the handle.
     #[pyo3(signature = (signal, callback, *args))]
     fn _set_signal(
         slf: &Bound<'_, Self>,
         signal: i32,
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
-    ) -> PyResult<()> {
+    ) -> PyResult<Py<PyAny>> {
         thread_exit::guard();
         let handle = Self::new_call(slf, callback, args)?;
-        drop(slf.get().engine().set_signal(signal, handle.into()));
-        Ok(())
+        drop(slf.get().engine().set_signal(signal, handle.clone().into()));
+        Ok(handle.bind(slf.py()).unbind())
     }
 
     /// Forgets the callback for a signal; whether there was one.
@@ -329,6 +330,82 @@ impl NativeLoop {
         }
     }
 
+    /// The handles of the calls that are ready, in the order in which they run.
+    fn _ready_handles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        thread_exit::guard();
+        let mut handles = Vec::new();
+        self.engine().for_each_ready(&mut |held| {
+            if let Held::Call(handle) | Held::Inbound(handle) = held {
+                handles.push(handle.clone());
+            }
+        });
+        list(py, handles)
+    }
+
+    /// The handles of the calls that wait for their time, in no order.
+    fn _timer_handles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        thread_exit::guard();
+        let mut handles = Vec::new();
+        self.engine().for_each_timer(&mut |handle| handles.push(handle.clone()));
+        list(py, handles)
+    }
+
+    /// What the kernel is asked about: descriptors, whether to write, the file objects they were given as, and the handles
+    /// or transports that are served.
+    fn _registrations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        thread_exit::guard();
+        let mut found = Vec::new();
+        self.engine().for_each_registered(&mut |fd, direction, held| {
+            let (file, object) = match held {
+                Held::Watch(Watch { handle, file }) => (file.clone(), handle.clone()),
+                Held::Call(object) | Held::Source(object) | Held::Inbound(object) => (None, object.clone()),
+            };
+            found.push((fd, direction == Direction::Outbound, file, object));
+        });
+        let entries = found.iter().map(|(fd, writes, file, object)| {
+            let file = file.as_ref().map(|file| file.bind(py));
+            (*fd, *writes, file, object.bind(py)).into_pyobject(py)
+        });
+        PyList::new(py, entries.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Serves a transport as if the kernel had told that it can be read, or written.
+    fn _serve(&self, transport: &Bound<'_, PyAny>, writes: bool) -> PyResult<()> {
+        thread_exit::guard();
+        let py = transport.py();
+        let source = Obj::from(transport.clone());
+        let readiness = if writes { Readiness::OUTBOUND } else { Readiness::INBOUND };
+        Source::of(py, &source)?.io_ready(py, &source, readiness)
+    }
+
+    /// Forgets every call that is ready.
+    fn _clear_ready(&self) {
+        thread_exit::guard();
+        drop(self.engine().take_ready());
+    }
+
+    /// Forgets every call that waits for its time.
+    fn _clear_timers(&self) {
+        thread_exit::guard();
+        drop(self.engine().take_timers());
+    }
+
+    /// Whether stop() was called and the run has not ended yet.
+    #[getter(_stopping)]
+    fn is_stopping(&self) -> bool {
+        thread_exit::guard();
+        self.engine().is_stopping()
+    }
+
+    #[setter(_stopping)]
+    fn set_stopping(&self, stopping: bool) {
+        thread_exit::guard();
+        match stopping {
+            true => self.engine().stop(),
+            false => self.engine().cancel_stop(),
+        }
+    }
+
     /// How many calls are ready, timers wait, and descriptors are registered.
     fn _counts(&self) -> (usize, usize, usize) {
         thread_exit::guard();
@@ -369,6 +446,10 @@ pub fn watch_error(py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd, error: io
         None => "a server".to_owned(),
     };
     Ok(PyRuntimeError::new_err(format!("File descriptor {fd} is used by {owner}")))
+}
+
+fn list<'py>(py: Python<'py>, objects: Vec<Obj>) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, objects.iter().map(|object| object.bind(py)))
 }
 
 /// Shows an `Obj` to the garbage collector.

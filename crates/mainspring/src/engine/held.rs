@@ -139,17 +139,8 @@ impl<H: Host> Engine<H> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn for_each_held(&self, show: &mut dyn FnMut(Held<'_, H>)) {
-        if let Ok(lanes) = self.lanes.try_borrow() {
-            for ready in lanes.iter() {
-                if let Ready::Call(call) = ready {
-                    show(Held::Call(call));
-                }
-            }
-        }
-        self.inbox.for_each(&mut |inbound| show(Held::Inbound(inbound)));
-        if let Ok(timers) = self.timers.try_borrow() {
-            timers.iter().for_each(|call| show(Held::Call(call)));
-        }
+        self.for_each_ready(show);
+        self.for_each_timer(&mut |call| show(Held::Call(call)));
         if let Ok(signals) = self.signals.try_borrow() {
             signals.iter().for_each(|(_, watch)| show(Held::Watch(watch)));
         }
@@ -167,6 +158,49 @@ impl<H: Host> Engine<H> {
                 }
             }
         }
+    }
+
+    /// Shows every call that is ready, in the order in which they run, and after them what other threads have sent. `show`
+    /// must not use the engine.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// engine.call_soon(Rc::new(|| ()));
+    /// engine.call_at(engine.now(), Rc::new(|| ()));
+    /// let (mut ready, mut timers) = (0, 0);
+    /// engine.for_each_ready(&mut |_| ready += 1);
+    /// engine.for_each_timer(&mut |_| timers += 1);
+    /// assert_eq!((ready, timers), (1, 1));
+    /// assert_eq!(engine.take_timers().len(), 1);
+    /// engine.for_each_timer(&mut |_| unreachable!());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn for_each_ready(&self, show: &mut dyn FnMut(Held<'_, H>)) {
+        if let Ok(lanes) = self.lanes.try_borrow() {
+            for ready in lanes.iter() {
+                if let Ready::Call(call) = ready {
+                    show(Held::Call(call));
+                }
+            }
+        }
+        self.inbox.for_each(&mut |inbound| show(Held::Inbound(inbound)));
+    }
+
+    /// Shows every call that waits for its time, in no order. `show` must not use the engine.
+    pub fn for_each_timer(&self, show: &mut dyn FnMut(&H::Call)) {
+        if let Ok(timers) = self.timers.try_borrow() {
+            timers.iter().for_each(show);
+        }
+    }
+
+    /// Takes out every call that waits for its time.
+    #[must_use = "the calls are the caller's to drop"]
+    pub fn take_timers(&self) -> Vec<H::Call> {
+        self.timers.borrow_mut().clear()
     }
 
     /// Shows every descriptor that the kernel is asked about, once for each direction, with the watch or the source that

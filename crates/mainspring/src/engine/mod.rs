@@ -363,6 +363,22 @@ impl<H: Host> Engine<H> {
         self.stopping.get()
     }
 
+    /// Takes a call of [`Engine::stop`] back that was not yet obeyed.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// engine.stop();
+    /// engine.cancel_stop();
+    /// assert!(!engine.is_stopping());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn cancel_stop(&self) {
+        self.stopping.set(false);
+    }
+
     /// Whether [`Engine::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.closed.get()

@@ -1,0 +1,158 @@
+"""What libraries look for inside of asyncio's loop: ``_ready``, ``_scheduled`` and ``_selector``.
+
+asyncio keeps its handles in a deque and a list, and its descriptors in a selector.  Here they are the engine's; these
+objects show them.  They can be looked at and emptied, and not added to.  Which library asks for which name is listed in
+``docs/private-names.md``.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterator
+
+    from ._loop import Loop
+
+__all__ = ("Handles", "SelectorView", "Views")
+
+H = TypeVar("H", bound="asyncio.Handle")
+
+
+class Handles(Sequence[H]):
+    """The handles of a loop at any time."""
+
+    __slots__ = ("_show", "clear")
+
+    def __init__(self, show: Callable[[], list[H]], clear: Callable[[], None]) -> None:
+        self._show = show
+        self.clear = clear
+
+    def __len__(self) -> int:
+        return len(self._show())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._show()[index]
+
+    def __iter__(self) -> Iterator[H]:
+        return iter(self._show())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._show()!r})"
+
+
+class Registrations(Mapping[Any, selectors.SelectorKey]):
+    """The descriptors of a loop, by number or file object."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def _keys(self) -> dict[int, selectors.SelectorKey]:
+        keys: dict[int, selectors.SelectorKey] = {}
+        for fd, writes, file, served in self._loop._registrations():
+            known = keys.get(fd)
+            events, data = (0, (None, None)) if known is None else (known.events, known.data)
+            data = (data[0], served) if writes else (served, data[1])
+            events |= selectors.EVENT_WRITE if writes else selectors.EVENT_READ
+            if known is not None and not isinstance(known.fileobj, int):
+                file = known.fileobj
+            keys[fd] = selectors.SelectorKey(fd if file is None else file, fd, events, data)
+        return keys
+
+    def __len__(self) -> int:
+        return len(self._keys())
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys())
+
+    def __getitem__(self, fileobj: Any) -> selectors.SelectorKey:
+        keys = self._keys()
+        for key in keys.values():
+            # By identity first: a closed object knows its number no more.
+            if key.fileobj is fileobj:
+                return key
+        try:
+            fd = fileobj if isinstance(fileobj, int) else int(fileobj.fileno())
+        except (AttributeError, TypeError, ValueError):
+            raise ValueError(f"Invalid file object: {fileobj!r}") from None
+        if fd < 0:
+            raise ValueError(f"Invalid file descriptor: {fd}")
+        return keys[fd]
+
+
+class SelectorView:
+    """What the kernel is asked about, as asyncio's selector shows it.
+
+    A key's ``data`` are the handles for reading and writing; a transport stands there for itself.
+    """
+
+    __slots__ = ("_loop",)
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def get_map(self) -> Registrations:
+        """The keys of all descriptors."""
+        return Registrations(self._loop)
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        """The key of a descriptor or a file object; KeyError if it is not registered."""
+        try:
+            return self.get_map()[fileobj]
+        except KeyError:
+            raise KeyError(f"{fileobj!r} is not registered") from None
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        """Stop watching a descriptor that add_reader() or add_writer() was called with."""
+        key = self.get_key(fileobj)
+        self._loop._remove_reader(key.fd)
+        self._loop._remove_writer(key.fd)
+        return key
+
+
+class Views:
+    """The part of the loop that is looked at."""
+
+    if TYPE_CHECKING:
+        _ready_handles: Callable[[], list[asyncio.Handle]]
+        _timer_handles: Callable[[], list[asyncio.TimerHandle]]
+        _clear_ready: Callable[[], None]
+        _clear_timers: Callable[[], None]
+
+    @property
+    def _ready(self) -> Handles[asyncio.Handle]:
+        return Handles(self._ready_handles, self._clear_ready)
+
+    @_ready.setter
+    def _ready(self, handles: Sequence[asyncio.Handle]) -> None:
+        _check_empty("_ready", handles)
+
+    @property
+    def _scheduled(self) -> Handles[asyncio.TimerHandle]:
+        def by_time() -> list[asyncio.TimerHandle]:
+            return sorted(self._timer_handles(), key=lambda handle: handle.when())
+
+        return Handles(by_time, self._clear_timers)
+
+    @_scheduled.setter
+    def _scheduled(self, handles: Sequence[asyncio.Handle]) -> None:
+        _check_empty("_scheduled", handles)
+
+    @property
+    def _selector(self: Any) -> SelectorView:
+        return SelectorView(self)
+
+    def _call_soon(self: Any, callback: Any, args: Any, context: Any) -> asyncio.Handle:
+        handle: asyncio.Handle = self.call_soon(callback, *args, context=context)
+        return handle
+
+
+def _check_empty(name: str, handles: Sequence[asyncio.Handle]) -> None:
+    """asyncio's own constructor sets these, to nothing."""
+    if handles:
+        raise AttributeError(f"{name} of a mainspring.Loop shows what is scheduled and cannot be replaced")
