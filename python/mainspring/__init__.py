@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
+from ._internals import HAS_POLICIES as _HAS_POLICIES
 from ._loop import Loop
 from ._mainspring import __version__
 from ._running import install, new_event_loop, run
@@ -21,7 +22,7 @@ if TYPE_CHECKING and _sys.version_info < (3, 16):
 
 __all__ = ["Loop", "__version__", "install", "new_event_loop", "run"]
 
-if _sys.version_info < (3, 16):
+if _HAS_POLICIES:
     # Later versions of asyncio have no event loop policies; loop factories have taken their place.
     __all__ += ["EventLoopPolicy"]
 

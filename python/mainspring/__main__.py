@@ -18,6 +18,7 @@ import zipfile
 
 import mainspring
 
+from ._internals import HAS_POLICIES
 from ._loop import Loop
 from ._mainspring import __version__
 from ._running import install
@@ -35,7 +36,7 @@ Runs an asyncio program on the mainspring event loop.
 
 def take_over() -> None:
     """Every new loop of this process is ours, whichever way the program asks asyncio for it."""
-    if sys.version_info < (3, 16):
+    if HAS_POLICIES:
         install()
     for name in ("SelectorEventLoop", "EventLoop"):
         if hasattr(asyncio, name):

@@ -1,10 +1,8 @@
-"""The private names of asyncio that this package leans on: all of them, and no others.
+"""The private names of asyncio that this package knows: all of them, in Python and in the native code.
 
 asyncio's documentation offers ``BaseEventLoop`` as the base of other loops and says that what it calls on its heirs is
 internal.  This is where that is written down, so that a new Python version is checked against one page.
-
-The native code names three more by itself: ``transports._FlowControlMixin``, the slots of ``events.Handle`` and
-``TimerHandle``, and from Python 3.14 on ``events._ThreadSafeHandle``.
+``tests/test_internals.py`` compares these lists with the sources.
 """
 
 from __future__ import annotations
@@ -22,6 +20,136 @@ from asyncio import (
     unix_events,
 )
 from typing import TYPE_CHECKING, Any
+
+# What this package asks of asyncio, by whose it is.
+USES: dict[str, tuple[str, ...]] = {
+    "asyncio": ("_get_running_loop", "_set_running_loop"),
+    "asyncio.base_events": ("_check_ssl_socket", "_format_handle"),
+    "asyncio.constants": ("_SendfileMode",),
+    # Before Python 3.16; from Python 3.14 on.
+    "asyncio.events": ("_event_loop_policy", "_ThreadSafeHandle"),
+    "asyncio.format_helpers": ("_format_callback_source",),
+    "asyncio.futures": ("_set_result_unless_cancelled",),
+    "asyncio.sslproto": ("_create_transport_context",),
+    "asyncio.transports": ("_FlowControlMixin",),
+    "asyncio.unix_events": ("_UnixSelectorEventLoop",),
+    "BaseEventLoop": (
+        "_asyncgen_finalizer_hook",
+        "_asyncgen_firstiter_hook",
+        "_check_callback",
+        "_check_closed",
+        "_check_running",
+        "_check_sendfile_params",
+        "_check_thread",
+        "_current_handle",
+        "_debug",
+        "_ensure_resolved",
+        "_run_forever_cleanup",  # from Python 3.13 on
+        "_run_forever_setup",  # from Python 3.13 on
+        "_set_coroutine_origin_tracking",
+        "_task_factory",
+        "_thread_id",
+    ),
+    "Handle": (
+        "_args",
+        "_callback",
+        "_cancelled",
+        "_context",
+        "_loop",
+        "_repr",
+        "_run",
+        "_source_traceback",
+    ),
+    "TimerHandle": ("_scheduled", "_when"),
+    "_ThreadSafeHandle": ("_lock",),
+    "Future": ("_asyncio_future_blocking",),
+    "Server": ("_attach", "_detach"),
+    "StreamReaderProtocol": ("_stream_reader",),
+    "StreamReader": ("_buffer",),
+    "BaseSubprocessTransport": (
+        "_check_proc",
+        "_closed",
+        "_connect_pipes",
+        "_pending_calls",
+        "_pipes",
+        "_proc",
+        "_process_exited",
+        "_protocol",
+        "_returncode",
+        "_start",
+        "_wait",
+    ),
+    "BaseDefaultEventLoopPolicy": ("_loop_factory", "_watcher"),
+}
+
+# What asyncio's own code asks of our loop and transports.
+SERVES: dict[str, tuple[str, ...]] = {
+    "the loop": (
+        "_add_reader",
+        "_add_writer",
+        "_call_soon",
+        "_child_watcher_callback",
+        "_ensure_fd_no_transport",
+        "_make_datagram_transport",
+        "_make_read_pipe_transport",
+        "_make_socket_transport",
+        "_make_ssl_transport",
+        "_make_subprocess_transport",
+        "_make_write_pipe_transport",
+        "_ready",
+        "_remove_reader",
+        "_remove_writer",
+        "_run_once",
+        "_sendfile_native",
+        "_sock_sendfile_native",
+        "_start_serving",
+        "_stop_serving",
+        "_stopping",
+        "_unix_server_sockets",  # from Python 3.13 on
+    ),
+    "a transport": (
+        "_empty_waiter",
+        "_extra",
+        "_force_close",
+        "_make_empty_waiter",
+        "_protocol_paused",
+        "_reset_empty_waiter",
+        "_sendfile_compatible",
+        "_sock",
+        "_start_tls_compatible",
+    ),
+}
+
+# asyncio's names for things that are ours, so that reports read as asyncio's and libraries find them
+# (docs/private-names.md).
+NAMED_AS_IN_ASYNCIO: tuple[str, ...] = (
+    "_accept_connection",
+    "_address",
+    "_app_protocol",
+    "_app_reading_paused",
+    "_app_transport",
+    "_call_connection_lost",
+    "_check_handshake_timeout",
+    "_check_shutdown_timeout",
+    "_closing",
+    "_do_read",
+    "_fileno",
+    "_get_extra_info",
+    "_high_water",
+    "_low_water",
+    "_paused",
+    "_pipe",
+    "_read_ready",
+    "_selector",
+    "_signal_handlers",
+    "_sock_fd",
+    "_ssl_protocol",
+    "_sslcontext",
+    "_sslobj",
+    "_transport",
+    "_waiter",
+    "_write_ready",
+)
 
 if TYPE_CHECKING:
     import contextvars
@@ -67,12 +195,11 @@ else:
     LoopParts = object
 
 _base: Any = base_events
-_format: Any = format_helpers
-_events: Any = events
+_helpers: Any = format_helpers
 
 check_ssl_socket: Callable[[object], None] = _base._check_ssl_socket
 format_handle: Callable[[asyncio.Handle], str] = _base._format_handle
-format_callback_source: Callable[..., str] = _format._format_callback_source
+format_callback_source: Callable[..., str] = _helpers._format_callback_source
 extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
 set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 SendfileMode = constants._SendfileMode
@@ -89,12 +216,22 @@ ReadSubprocessPipeProto = base_subprocess.ReadSubprocessPipeProto
 WriteSubprocessPipeProto = base_subprocess.WriteSubprocessPipeProto
 
 
+# Python 3.16 has no event loop policies.
+HAS_POLICIES = hasattr(events, "set_event_loop_policy")
+# Python 3.14 has no child watchers.
+HAS_CHILD_WATCHERS = hasattr(events, "set_child_watcher")
+
+
 def explicit_child_watcher() -> Any:
-    """The child watcher that the program has set with ``asyncio.set_child_watcher()``, before Python 3.14.
+    """The child watcher that the program has set with ``asyncio.set_child_watcher()``, where Python has them.
 
     Those that only watch, and reap nobody else's children, are as good as none: the loop watches by itself.
     """
-    watcher = getattr(_events._event_loop_policy, "_watcher", None)
+    if not HAS_CHILD_WATCHERS:
+        return None
+    # Not asyncio.get_child_watcher(): that would make one where none was set.
+    policy = getattr(events, "_event_loop_policy", None)
+    watcher = getattr(policy, "_watcher", None)
     if watcher is None or type(watcher).__name__ in ("PidfdChildWatcher", "ThreadedChildWatcher"):
         return None
     return watcher
@@ -107,7 +244,7 @@ ASKS_ENTERED_WATCHER = sys.version_info < (3, 12)
 WATCHER_TELLS_RETURN_CODE = sys.version_info < (3, 12)
 
 # From Python 3.13 on a callback's source is formatted with or without its arguments' values.
-FORMAT_TAKES_DEBUG = "debug" in _format._format_callback_source.__code__.co_varnames
+FORMAT_TAKES_DEBUG = "debug" in _helpers._format_callback_source.__code__.co_varnames
 # From Python 3.13 on a datagram that waits to be sent counts as more than its bytes, and may be empty.
 DATAGRAM_HEADER = 8 if sys.version_info >= (3, 13) else 0
 # From Python 3.12 on a socket that has a transport is refused another one.

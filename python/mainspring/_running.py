@@ -7,6 +7,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ._internals import HAS_POLICIES
 from ._loop import Loop
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def install() -> None:
     Works through asyncio's event loop policies, which Python 3.16 no longer has; ``mainspring.run()`` and loop
     factories work everywhere.
     """
-    if sys.version_info >= (3, 16):
+    if not HAS_POLICIES:
         raise RuntimeError(
             "asyncio has no event loop policies on this Python: use mainspring.run(), "
             "asyncio.run(..., loop_factory=mainspring.new_event_loop) or python -m mainspring"
