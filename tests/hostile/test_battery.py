@@ -1,0 +1,43 @@
+"""Hostile programs: each in a process of its own, on asyncio and mainspring, in normal and debug mode.
+
+A case fails if mainspring crashes, hangs, panics, or leaves descriptors or objects behind that asyncio does not, or if
+it shows something else than asyncio.  ``run NAME`` in this folder runs one by hand.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import battery
+import hostile
+import pytest
+
+for subject in hostile.subjects():
+    hostile.load(subject)
+
+EVERY = [(name, debug) for name in hostile.cases for debug in (False, True)]
+
+
+@pytest.fixture(scope="module")
+def judgements(request):
+    """The judgements of the cases that this run was asked for, as futures: they run beside each other."""
+    wanted = dict.fromkeys(
+        item.callspec.params["case"]
+        for item in request.session.items
+        if item.path == request.path and hasattr(item, "callspec")
+    )
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {case: pool.submit(battery.judge, *case) for case in wanted}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.timeout(600)  # the first one waits for its turn, too
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: f"{case[0]}-{'debug' if case[1] else 'normal'}")
+def test_a_hostile_program_sees_the_same_on_both_loops(case, judgements):
+    if wrong := judgements[case].result():
+        pytest.fail(wrong, pytrace=False)
+
+
+def test_the_battery_has_at_least_150_cases():
+    assert len(hostile.cases) >= 150
