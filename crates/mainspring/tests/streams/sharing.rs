@@ -126,6 +126,11 @@ fn messages_of_many_tasks_are_never_mixed_on_a_childs_standard_input() {
     });
 }
 
+/// Polls it once.
+async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+}
+
 /// A task that writes `count` bytes of `value`.
 fn writing(near: &Rc<UnixStream>, value: u8, count: usize) -> mainspring::Task<Result<(), io::Error>> {
     let near = Rc::clone(near);
@@ -176,7 +181,7 @@ fn a_writer_that_gives_up_its_turn_as_it_gets_it_passes_it_on() {
             let last = writing(&near, 3, 1_000_000);
             // It stands in line between the two.
             settle().await;
-            poll_fn(|cx| Poll::Ready(assert!(given_up.as_mut().poll(cx).is_pending()))).await;
+            assert!(is_pending(given_up.as_mut()).await);
             let fourth = writing(&near, 4, 10);
             assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![1; 1_000_000]);
             first.await.unwrap().unwrap();
@@ -240,7 +245,7 @@ fn a_lost_connection_is_told_also_behind_a_message_that_nobody_polls() {
         let near = Rc::new(near);
         let data = vec![1; 1_000_000];
         let mut unpolled = pin!(near.write_all(&data));
-        poll_fn(|cx| Poll::Ready(assert!(unpolled.as_mut().poll(cx).is_pending()))).await;
+        assert!(is_pending(unpolled.as_mut()).await);
         let tasks = [2, 3].map(|value| writing(&near, value, 10));
         settle().await;
         drop(far);
@@ -278,7 +283,7 @@ fn what_is_written_without_waiting_follows_the_message_and_is_drained() {
         writer.writelines(&[b"two ", b"three"]);
         {
             let mut draining = pin!(writer.drain());
-            poll_fn(|cx| Poll::Ready(assert!(draining.as_mut().poll(cx).is_pending()))).await;
+            assert!(is_pending(draining.as_mut()).await);
             assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![1; 1_000_000]);
             assert_eq!(far.read_exactly(13).await.unwrap(), b"one two three");
             draining.await.unwrap();
@@ -335,7 +340,7 @@ fn a_writer_that_is_polled_goes_on_after_messages_of_tasks() {
     on_pairs("polled", async |mut near, far| {
         {
             let mut cut = pin!(near.write_all(pattern(1_000_000)));
-            poll_fn(|cx| Poll::Ready(assert!(cut.as_mut().poll(cx).is_pending()))).await;
+            assert!(is_pending(cut.as_mut()).await);
         }
         let reading = spawn(async move { far.read_to_end().await.unwrap() });
         let written = poll_fn(|cx| Pin::new(&mut near).poll_write(cx, b"polled")).await.unwrap();
