@@ -42,6 +42,7 @@ mod task_locals;
 mod tasks;
 mod tcp_protocols;
 mod tcp_streams;
+mod thread_order;
 mod threads;
 mod timing;
 mod udp;
