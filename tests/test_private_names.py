@@ -153,10 +153,18 @@ def test_a_stop_can_be_taken_back(loop):
     assert not loop._stopping
 
 
-@pytest.mark.parametrize("name", ["_callback", "_args", "_context", "_cancelled", "_source_traceback", "_loop"])
+@pytest.mark.parametrize(
+    "name", ["_callback", "_args", "_context", "_cancelled", "_source_traceback", "_loop"]
+)
 def test_a_handle_has_asyncios_attributes(loop, name):
     handle = loop.call_soon(print, 1)
-    expected = {"_callback": print, "_args": (1,), "_cancelled": False, "_source_traceback": None, "_loop": loop}
+    expected = {
+        "_callback": print,
+        "_args": (1,),
+        "_cancelled": False,
+        "_source_traceback": None,
+        "_loop": loop,
+    }
     assert name == "_context" or getattr(handle, name) == expected[name]
     assert hasattr(handle, name)
     handle.cancel()
