@@ -131,6 +131,12 @@ def reporting(loop: asyncio.AbstractEventLoop, words: bool = True) -> None:
 _kind = "asyncio"
 
 
+def choose(kind: str) -> None:
+    """Which loops ``new_loop`` makes from now on."""
+    global _kind
+    _kind = kind
+
+
 def loop_class() -> type[asyncio.AbstractEventLoop]:
     if _kind == "asyncio":
         return asyncio.SelectorEventLoop
@@ -352,10 +358,15 @@ KINDS = {
 }
 
 
+def collect() -> None:
+    # The second collects what finalisers of the first let go of.
+    gc.collect()
+    gc.collect()
+
+
 def live_objects() -> Counter[str]:
     """How many objects of a loop's there are, by kind."""
-    gc.collect()
-    gc.collect()
+    collect()
     types = Counter(map(type, gc.get_objects()))
     found: Counter[str] = Counter()
     for kind, base in KINDS.items():
@@ -365,8 +376,7 @@ def live_objects() -> Counter[str]:
 
 def run_case(name: str, kind: str) -> dict[str, Any]:
     """Runs a case in this process; what it left behind."""
-    global _kind
-    _kind = kind
+    choose(kind)
     load(name.partition("/")[0])
     if name not in cases:
         raise SystemExit(f"there is no case {name} on this version of Python")
