@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::tls::{self, RoomCell};
 use mainspring::engine::{Host, Readiness};
 use mainspring::transport::{Notice, TransportHost};
-use pyo3::exceptions::{PyException, PyOSError};
+use pyo3::exceptions::{PyException, PyMemoryError, PyOSError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -225,11 +225,19 @@ fn let_through(py: Python<'_>, error: PyErr) -> PyResult<PyErr> {
 /// A failure of the system's as Python raises it: the subclass of `OSError` that belongs to its number, with the
 /// number in `errno`, which PyO3's own conversion leaves out.
 pub fn os_error(py: Python<'_>, error: io::Error) -> PyErr {
-    let Some(number) = error.raw_os_error() else { return error.into() };
+    let Some(number) = error.raw_os_error() else {
+        let is_of_memory = error.kind() == io::ErrorKind::OutOfMemory;
+        return if is_of_memory { out_of_memory() } else { error.into() };
+    };
     match py.import("os").and_then(|os| os.call_method1("strerror", (number,))) {
         Ok(text) => PyOSError::new_err((number, text.unbind())),
         Err(failure) => failure,
     }
+}
+
+/// What there is no memory for.
+pub fn out_of_memory() -> PyErr {
+    PyMemoryError::new_err(())
 }
 
 /// The engine calls the host only on a thread that is attached: everything that runs the engine is called by the

@@ -89,6 +89,12 @@ impl<T> Fifo<T> {
         self.taken + self.items.len() as u64
     }
 
+    /// Makes room for one more item; `false` if there is no memory for it.
+    #[inline(always)]
+    fn try_reserve(&mut self) -> bool {
+        self.items.len() < self.items.capacity() || self.items.try_reserve(1).is_ok()
+    }
+
     fn pop(&mut self) -> Option<T> {
         let item = self.items.pop_front()?;
         self.taken += 1;
@@ -190,6 +196,26 @@ impl<T> Lanes<T> {
             Lane::Io => self.io.items.push_back(item),
             Lane::Normal => self.normal.items.push_back(item),
             Lane::Background => self.background.items.push_back((self.now, item)),
+        }
+    }
+
+    /// Makes room for one more item in `lane`, so that the next [`Lanes::push`] needs no memory. `false` if there is none.
+    ///
+    /// ```
+    /// use mainspring::ready::{Lane, Lanes};
+    ///
+    /// let mut lanes = Lanes::new();
+    /// if lanes.try_reserve(Lane::Normal) {
+    ///     lanes.push(Lane::Normal, "first");
+    /// }
+    /// assert_eq!(lanes.len(), 1);
+    /// ```
+    #[inline(always)]
+    pub fn try_reserve(&mut self, lane: Lane) -> bool {
+        match lane {
+            Lane::Io => self.io.try_reserve(),
+            Lane::Normal => self.normal.try_reserve(),
+            Lane::Background => self.background.try_reserve(),
         }
     }
 

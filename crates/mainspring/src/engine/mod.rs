@@ -289,6 +289,28 @@ impl<H: Host> Engine<H> {
         self.lanes.borrow_mut().push(Lane::Normal, Ready::Call(call));
     }
 
+    /// As [`Engine::call_soon`]; gives the call back if there is no memory for it, to be dropped by the face.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// assert!(engine.try_call_soon(Rc::new(|| ())).is_ok());
+    /// assert_eq!(engine.ready_len(), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn try_call_soon(&self, call: H::Call) -> Result<(), H::Call> {
+        let mut lanes = self.lanes.borrow_mut();
+        if !lanes.try_reserve(Lane::Normal) {
+            return Err(call);
+        }
+        lanes.push(Lane::Normal, Ready::Call(call));
+        Ok(())
+    }
+
     /// Makes a call ready in a lane of its own choice.
     ///
     /// ```

@@ -25,6 +25,22 @@ impl<H: Host> Engine<H> {
         self.timers.borrow_mut().insert(when, call)
     }
 
+    /// As [`Engine::call_at`]; gives the call back if there is no memory for it, to be dropped by the face.
+    ///
+    /// ```
+    #[doc = include_str!("../doc/plain_host.txt")]
+    /// use mainspring::engine::Engine;
+    /// use std::rc::Rc;
+    ///
+    /// let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+    /// assert!(engine.try_call_at(engine.now(), Rc::new(|| ())).is_ok());
+    /// assert_eq!(engine.timers_len(), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn try_call_at(&self, when: Time, call: H::Call) -> Result<TimerKey, H::Call> {
+        self.timers.borrow_mut().try_insert(when, call)
+    }
+
     /// Takes a timer out before its time, at once and wherever it stands in the queue. `None` if it has fired or
     /// was cancelled before.
     pub fn cancel_timer(&self, key: TimerKey) -> Option<H::Call> {

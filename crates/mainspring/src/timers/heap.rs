@@ -31,11 +31,17 @@ pub(super) struct ExactHeap {
 }
 
 impl ExactHeap {
+    /// Makes room for `count` more; `false` if there is no memory for it.
+    pub(super) fn try_reserve(&mut self, count: usize) -> bool {
+        self.keys.try_reserve(count).is_ok()
+    }
+
+    /// Room was made for it.
     pub(super) fn push(&mut self, due: Due) {
         self.keys.push(Reverse(due));
     }
 
-    /// Adds many at once, which costs less than adding each.
+    /// Adds many at once, for which room was made; that costs less than adding each.
     pub(super) fn extend(&mut self, dues: impl Iterator<Item = Due>) {
         self.keys.extend(dues.map(Reverse));
     }

@@ -48,6 +48,7 @@ mod wheel;
 use crate::clock::Time;
 use heap::{Due, ExactHeap};
 use slab::{Place, Slab};
+use std::alloc::{Layout, handle_alloc_error};
 use wheel::{FIRST_LEVEL, Wheel, start_of, tick_of};
 
 /// A far bucket with no more entries than this is searched for its exact earliest deadline.
@@ -129,25 +130,53 @@ impl<T> TimerQueue<T> {
 
     /// Adds `item`, due at `when`, which may be in the past. At [`Time::NEVER`] it is never due.
     pub fn insert(&mut self, when: Time, item: T) -> TimerKey {
+        match self.try_insert(when, item) {
+            Ok(key) => key,
+            Err(_) => handle_alloc_error(Layout::new::<T>()),
+        }
+    }
+
+    /// As [`TimerQueue::insert`]; gives the item back if there is no memory for it.
+    ///
+    /// ```
+    /// use mainspring::Time;
+    /// use mainspring::timers::TimerQueue;
+    ///
+    /// let mut timers = TimerQueue::new();
+    /// let key = timers.try_insert(Time::ZERO, "now").unwrap();
+    /// assert_eq!(timers.get(key), Some(&"now"));
+    /// ```
+    pub fn try_insert(&mut self, when: Time, item: T) -> Result<TimerKey, T> {
+        if !self.slab.try_reserve_one() {
+            return Err(item);
+        }
         if when == Time::NEVER {
             let slot = self.slab.insert(when, Place::Parked, item);
-            return self.slab.key(slot);
+            return Ok(self.slab.key(slot));
         }
         let tick = tick_of(when);
         if self.is_next_and_near(tick) {
+            // Where that fails, it goes to a bucket like any other.
             self.wheel.advance(tick + 1, &mut self.slab);
         }
         let slot = if tick < self.wheel.cursor() {
+            if !self.heap.try_reserve(1) {
+                return Err(item);
+            }
             let slot = self.slab.insert(when, Place::Heap, item);
             self.heap.push(Due { when, sequence: self.slab.entry(slot).sequence, slot });
             slot
         } else {
             let bucket = self.wheel.bucket_for(tick);
+            if !self.wheel.try_reserve_one(bucket) {
+                return Err(item);
+            }
             let slot = self.slab.insert(when, Place::Bucket(bucket), item);
-            self.wheel.put(&mut self.slab, bucket, slot);
+            let is_put = self.wheel.put(&mut self.slab, bucket, slot);
+            debug_assert!(is_put, "room was made for it");
             slot
         };
-        self.slab.key(slot)
+        Ok(self.slab.key(slot))
     }
 
     /// Takes a timer out before it is due; `None` if it is no longer there.
@@ -164,7 +193,7 @@ impl<T> TimerQueue<T> {
                 item
             }
             Place::Parked => self.slab.remove(slot),
-            Place::FreeLow | Place::FreeHigh => None,
+            Place::FreeLow | Place::FreeHigh | Place::Lost => None,
         }
     }
 
@@ -186,8 +215,11 @@ impl<T> TimerQueue<T> {
             }
             let first = self.wheel.first()?;
             if first.start < self.now_tick + FIRST_LEVEL {
-                self.wheel.open(first, &mut self.slab, &mut self.heap);
-                continue;
+                if self.wheel.open(first, &mut self.slab, &mut self.heap) {
+                    continue;
+                }
+                // No memory: to be tried again then.
+                return Some(start_of(first.start));
             }
             let slots = self.wheel.slots(first);
             if slots.len() > SEARCHED_ENTRIES {
@@ -211,7 +243,10 @@ impl<T> TimerQueue<T> {
             }
             match self.wheel.first() {
                 Some(first) if first.start <= now_tick => {
-                    self.wheel.open(first, &mut self.slab, &mut self.heap);
+                    if !self.wheel.open(first, &mut self.slab, &mut self.heap) {
+                        // No memory. They are due the next time too.
+                        return None;
+                    }
                 }
                 _ => {
                     self.wheel.advance(now_tick + 1, &mut self.slab);

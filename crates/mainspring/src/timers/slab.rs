@@ -3,7 +3,7 @@
 //! An entry keeps its slot from insertion to removal, so a [`TimerKey`] finds it in one step. What holds the
 //! table together:
 //!
-//! - `item` is `None` exactly when the place is one of the two free ones.
+//! - `item` is `None` exactly when the place is one of the three free ones.
 //! - A slot is in one bag at most, and its entry knows its position there, so that taking it out costs no
 //!   search: the bag's last slot moves into the gap. Bags are arrays and not linked lists, for going through
 //!   a list of a million scattered entries means waiting for memory a million times.
@@ -29,6 +29,8 @@ pub(super) enum Place {
     FreeLow,
     /// In the bag of free slots to use last.
     FreeHigh,
+    /// Free, and not used again before the table is emptied: there was no memory to note it.
+    Lost,
     /// In the slab alone: its deadline never comes.
     Parked,
     /// In the exact heap.
@@ -72,9 +74,21 @@ impl Bag {
     }
 
     /// Adds `slot`, whose entry is `entry`.
-    fn put<T>(&mut self, slot: u32, entry: &mut Entry<T>) {
+    /// Makes room for `count` more; `false` if there is no memory for it.
+    #[inline]
+    pub(super) fn try_reserve(&mut self, count: usize) -> bool {
+        self.0.capacity() - self.0.len() >= count || self.0.try_reserve(count).is_ok()
+    }
+
+    /// `false`, and nothing done, if there is no memory for it.
+    #[must_use]
+    fn put<T>(&mut self, slot: u32, entry: &mut Entry<T>) -> bool {
+        if !self.try_reserve(1) {
+            return false;
+        }
         entry.position = self.0.len() as u32;
         self.0.push(slot);
+        true
     }
 
     /// Takes out the slot at `position`; answers the slot that moved there, if one did.
@@ -116,7 +130,15 @@ impl<T> Slab<T> {
         &self.entries[slot as usize]
     }
 
-    /// Takes a slot for `item`. The caller puts it where `place` says.
+    /// Makes room for one more; `false` if there is no memory for it.
+    pub(super) fn try_reserve_one(&mut self) -> bool {
+        !self.free_low.is_empty()
+            || !self.free_high.is_empty()
+            || self.entries.len() < self.entries.capacity()
+            || self.entries.try_reserve(1).is_ok()
+    }
+
+    /// Takes a slot for `item`, for which room was made. The caller puts it where `place` says.
     pub(super) fn insert(&mut self, when: Time, place: Place, item: T) -> u32 {
         let sequence = self.sequence;
         self.sequence += 1;
@@ -141,11 +163,11 @@ impl<T> Slab<T> {
         if self.live == 0 && large {
             self.release();
         } else if slot as usize <= self.live.saturating_mul(2) {
-            entry.place = Place::FreeLow;
-            self.free_low.put(slot, entry);
+            let is_noted = self.free_low.put(slot, entry);
+            entry.place = if is_noted { Place::FreeLow } else { Place::Lost };
         } else {
-            entry.place = Place::FreeHigh;
-            self.free_high.put(slot, entry);
+            let is_noted = self.free_high.put(slot, entry);
+            entry.place = if is_noted { Place::FreeHigh } else { Place::Lost };
             self.trim();
         }
         Some(item)
@@ -175,9 +197,15 @@ impl<T> Slab<T> {
         self.entries[slot as usize].place = place;
     }
 
-    /// Puts `slot` into `bag`.
-    pub(super) fn put(&mut self, bag: &mut Bag, slot: u32) {
-        bag.put(slot, &mut self.entries[slot as usize]);
+    /// Puts `slot` into `bag`; `false`, and nothing done, if there is no memory for it.
+    #[must_use]
+    pub(super) fn put(&mut self, bag: &mut Bag, slot: u32) -> bool {
+        bag.put(slot, &mut self.entries[slot as usize])
+    }
+
+    /// Notes where in its bag `slot` is.
+    pub(super) fn set_position(&mut self, slot: u32, position: u32) {
+        self.entries[slot as usize].position = position;
     }
 
     /// Takes `slot` out of `bag`, in which it is.

@@ -79,12 +79,20 @@ impl Wheel {
         (level as u16) << DIGIT_BITS | digit as u16
     }
 
-    /// Puts `slot`, whose place is that bucket, into it.
-    pub(super) fn put<T>(&mut self, slab: &mut Slab<T>, bucket: u16, slot: u32) {
-        slab.put(&mut self.buckets[bucket as usize], slot);
+    /// Makes room for one more in that bucket; `false` if there is no memory for it.
+    pub(super) fn try_reserve_one(&mut self, bucket: u16) -> bool {
+        self.buckets[bucket as usize].try_reserve(1)
+    }
+
+    /// Puts `slot`, whose place is that bucket, into it; `false`, and nothing done, if there is no memory for it.
+    #[must_use]
+    pub(super) fn put<T>(&mut self, slab: &mut Slab<T>, bucket: u16, slot: u32) -> bool {
+        if !slab.put(&mut self.buckets[bucket as usize], slot) {
+            return false;
+        }
         let (level, index) = split(bucket);
-        self.occupied[level] |= 1 << index;
-        self.levels |= 1 << level;
+        self.mark_used(level, index);
+        true
     }
 
     /// Takes `slot` out of that bucket.
@@ -115,40 +123,71 @@ impl Wheel {
     }
 
     /// Moves the entries of the earliest bucket on: from the first level to the heap, from a higher level to
-    /// lower ones. The cursor follows.
-    pub(super) fn open<T>(&mut self, first: First, slab: &mut Slab<T>, heap: &mut ExactHeap) {
+    /// lower ones. The cursor follows. `false`, and nothing done, if there is no memory for it.
+    #[must_use]
+    pub(super) fn open<T>(&mut self, first: First, slab: &mut Slab<T>, heap: &mut ExactHeap) -> bool {
         if first.level > 0 {
             return self.advance(first.start, slab);
         }
+        if !heap.try_reserve(self.slots(first).len()) {
+            return false;
+        }
         let bag = self.empty(first.level, first.index);
+        if !self.advance(first.start + 1, slab) {
+            self.buckets[first.index] = bag;
+            self.mark_used(first.level, first.index);
+            return false;
+        }
         heap.extend(bag.slots().iter().map(|&slot| {
             slab.set_place(slot, Place::Heap);
             let entry = slab.entry(slot);
             Due { when: entry.when, sequence: entry.sequence, slot }
         }));
         self.recycle(first.level, first.index, bag);
-        self.advance(first.start + 1, slab);
+        true
     }
 
-    /// Moves the cursor on to `tick`; no entry lies before it. Never moves back.
-    pub(super) fn advance<T>(&mut self, tick: u64, slab: &mut Slab<T>) {
+    /// Moves the cursor on to `tick`; no entry lies before it. Never moves back. `false`, and nothing done, if there is no
+    /// memory for it.
+    pub(super) fn advance<T>(&mut self, tick: u64, slab: &mut Slab<T>) -> bool {
         if tick <= self.cursor {
-            return;
+            return true;
         }
+        let former = self.cursor;
         let level = ((tick ^ self.cursor).ilog2() / DIGIT_BITS) as usize;
         let index = (tick >> (level as u32 * DIGIT_BITS)) as usize & (BUCKETS - 1);
         self.cursor = tick;
         // On the first level, the bucket that the cursor reaches is where its entries belong.
         if level == 0 || self.occupied[level] & 1 << index == 0 {
-            return;
+            return true;
         }
         let bag = self.empty(level, index);
-        for &slot in bag.slots() {
+        for (moved, &slot) in bag.slots().iter().enumerate() {
             let bucket = self.bucket_for(tick_of(slab.entry(slot).when));
+            if !self.put(slab, bucket, slot) {
+                self.put_back(slab, level, index, bag, moved);
+                self.cursor = former;
+                return false;
+            }
             slab.set_place(slot, Place::Bucket(bucket));
-            self.put(slab, bucket, slot);
         }
         self.recycle(level, index, bag);
+        true
+    }
+
+    /// Undoes the move of the first `moved` entries of `bag` to other buckets.
+    #[cold]
+    fn put_back<T>(&mut self, slab: &mut Slab<T>, level: usize, index: usize, bag: Bag, moved: usize) {
+        let own = (level << DIGIT_BITS | index) as u16;
+        for (position, &slot) in bag.slots().iter().enumerate().take(moved) {
+            if let Place::Bucket(bucket) = slab.entry(slot).place {
+                self.take(slab, bucket, slot);
+            }
+            slab.set_place(slot, Place::Bucket(own));
+            slab.set_position(slot, position as u32);
+        }
+        self.buckets[own as usize] = bag;
+        self.mark_used(level, index);
     }
 
     /// Forgets all entries; the cursor stays.
@@ -163,10 +202,18 @@ impl Wheel {
         std::mem::take(&mut self.buckets[level * BUCKETS + index])
     }
 
-    /// Gives an emptied bucket its memory back.
+    /// Gives an emptied bucket its memory back, unless it is in use again.
     fn recycle(&mut self, level: usize, index: usize, mut bag: Bag) {
-        bag.clear();
-        self.buckets[level * BUCKETS + index] = bag;
+        let bucket = &mut self.buckets[level * BUCKETS + index];
+        if bucket.is_empty() {
+            bag.clear();
+            *bucket = bag;
+        }
+    }
+
+    fn mark_used(&mut self, level: usize, index: usize) {
+        self.occupied[level] |= 1 << index;
+        self.levels |= 1 << level;
     }
 
     fn mark_empty(&mut self, level: usize, index: usize) {
