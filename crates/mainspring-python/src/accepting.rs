@@ -5,7 +5,9 @@
 //! cancelled or fails, and `Server.wait_closed()` would wait for ever. The task here is scheduled behind
 //! `connection_made()`; its only step ends it, and an exception thrown into it closes the transport.
 
+use crate::dealloc::ClassData;
 use crate::socket_ops::thrown;
+use crate::thread_exit;
 use pyo3::PyTraverseError;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::PyVisit;
@@ -14,13 +16,13 @@ use pyo3::prelude::*;
 /// See the module's text.
 #[pyclass(module = "mainspring._mainspring", frozen)]
 pub struct AcceptedConnection {
-    transport: Py<PyAny>,
+    transport: ClassData<Py<PyAny>>,
 }
 
 impl AcceptedConnection {
     /// Creates the task, after `connection_made()` was scheduled.
     pub fn start(event_loop: &Bound<'_, PyAny>, transport: &Bound<'_, PyAny>) -> PyResult<()> {
-        let this = AcceptedConnection { transport: transport.clone().unbind() };
+        let this = AcceptedConnection { transport: ClassData::new(transport.clone().unbind()) };
         let names = crate::names::names(event_loop.py())?;
         event_loop.call_method1(&names.create_task, (this,)).map(drop)
     }
@@ -31,27 +33,33 @@ impl AcceptedConnection {
     /// The name that the task shows.
     #[getter]
     fn __qualname__(&self) -> &'static str {
+        thread_exit::guard();
         "Loop._accept_connection"
     }
 
     #[getter]
     fn __name__(&self) -> &'static str {
+        thread_exit::guard();
         "_accept_connection"
     }
 
     fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        thread_exit::guard();
         slf
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        thread_exit::guard();
         slf
     }
 
     fn __next__(&self) -> PyResult<()> {
+        thread_exit::guard();
         Err(PyStopIteration::new_err(()))
     }
 
     fn send(&self, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        thread_exit::guard();
         self.__next__()
     }
 
@@ -63,13 +71,16 @@ impl AcceptedConnection {
         value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        thread_exit::guard();
         self.transport.bind(kind.py()).call_method0("close")?;
         Err(thrown(kind, value)?)
     }
 
-    fn close(&self) {}
+    fn close(&self) {
+        thread_exit::guard();
+    }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.transport)
+        visit.call(&*self.transport)
     }
 }

@@ -1,12 +1,13 @@
 //! What a transport owns: its descriptor, and the bytes it still has to send.
 
-use crate::host::os_error;
+use crate::host::{os_error, out_of_memory};
 use crate::names::names;
 use crate::obj::Obj;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -181,11 +182,19 @@ pub enum PyChunk {
 }
 
 impl PyChunk {
-    /// The same bytes for another owner.
-    pub fn share(&self) -> Self {
+    /// The same bytes for another owner; `None` if there is no memory for them.
+    pub fn share(&self) -> Option<Self> {
         match self {
-            PyChunk::Bytes(bytes) => PyChunk::Bytes(bytes.clone()),
-            PyChunk::Copy(copy) => PyChunk::Copy(copy.clone()),
+            PyChunk::Bytes(bytes) => Some(PyChunk::Bytes(bytes.clone())),
+            PyChunk::Copy(copy) => copied(Vec::new(), copy).map(PyChunk::Copy),
+        }
+    }
+
+    /// The bytes as a `bytes` object.
+    pub fn to_bytes(&self, py: Python<'_>) -> PyResult<Obj> {
+        match self {
+            PyChunk::Bytes(bytes) => Ok(bytes.clone()),
+            PyChunk::Copy(copy) => bytes_object(py, copy),
         }
     }
 }
@@ -203,6 +212,25 @@ impl AsRef<[u8]> for PyChunk {
     }
 }
 
+/// A new `bytes` object. Fails where PyO3's own function panics: if there is no memory for it.
+pub fn bytes_object(py: Python<'_>, data: &[u8]) -> PyResult<Obj> {
+    // SAFETY: copies the slice.
+    unsafe {
+        let start = data.as_ptr().cast();
+        Obj::from_call(py, ffi::PyBytes_FromStringAndSize(start, data.len() as ffi::Py_ssize_t))
+    }
+}
+
+/// A copy of `data` in `memory`, which is empty; `None` if there is none.
+fn copied(mut memory: Vec<u8>, data: &[u8]) -> Option<Vec<u8>> {
+    memory.try_reserve_exact(data.len()).ok()?;
+    memory.extend_from_slice(data);
+    Some(memory)
+}
+
+/// For the copy of so many bytes memory is found before the first of them is sent.
+const RESERVED: usize = 64 * 1024;
+
 const BYTES_LIKE: &str = "bytes-like object";
 
 /// What this version of asyncio says a stream takes.
@@ -215,6 +243,8 @@ pub struct Data {
     object: *mut ffi::PyObject,
     /// None for exact `bytes`, which need none.
     buffer: Option<Box<ffi::Py_buffer>>,
+    /// Memory for a copy, once [`Data::reserve`] has found some.
+    memory: RefCell<Vec<u8>>,
 }
 
 impl Data {
@@ -261,7 +291,7 @@ impl Data {
         // SAFETY: a live object, as the caller promised.
         unsafe {
             if ffi::PyBytes_CheckExact(object) != 0 {
-                return Ok(Data { object, buffer: None });
+                return Ok(Data { object, buffer: None, memory: RefCell::default() });
             }
             let accepted = ffi::PyBytes_Check(object) != 0
                 || ffi::PyByteArray_Check(object) != 0
@@ -284,7 +314,7 @@ impl Data {
         if unsafe { ffi::PyObject_GetBuffer(object, &mut *buffer, ffi::PyBUF_SIMPLE) } != 0 {
             return Err(PyErr::fetch(py));
         }
-        Ok(Data { object, buffer: Some(buffer) })
+        Ok(Data { object, buffer: Some(buffer), memory: RefCell::default() })
     }
 
     pub fn as_slice(&self) -> &[u8] {
@@ -298,13 +328,32 @@ impl Data {
         }
     }
 
-    /// What the write queue keeps.
-    pub fn to_chunk(&self) -> PyChunk {
+    /// Finds memory for what [`Data::to_chunk`] would have to copy, if it is much: it is known then, before any of it is
+    /// sent, whether the rest can be kept.
+    pub fn reserve(&self) -> PyResult<()> {
+        let length = self.as_slice().len();
+        if self.buffer.is_none() || length <= RESERVED {
+            return Ok(());
+        }
+        self.memory.borrow_mut().try_reserve_exact(length).map_err(|_| out_of_memory())
+    }
+
+    /// What the write queue keeps; `None` if there is no memory for it.
+    pub fn to_chunk(&self) -> Option<PyChunk> {
         if self.buffer.is_some() {
-            return PyChunk::Copy(self.as_slice().to_vec());
+            return copied(self.memory.take(), self.as_slice()).map(PyChunk::Copy);
         }
         // SAFETY: the object is alive.
-        PyChunk::Bytes(unsafe { Obj::from_borrowed(self.object) })
+        Some(PyChunk::Bytes(unsafe { Obj::from_borrowed(self.object) }))
+    }
+
+    /// The same as a `bytes` object: what TLS encrypts.
+    pub fn to_bytes(&self, py: Python<'_>) -> PyResult<PyChunk> {
+        if self.buffer.is_some() {
+            return Ok(PyChunk::Bytes(bytes_object(py, self.as_slice())?));
+        }
+        // SAFETY: the object is alive.
+        Ok(PyChunk::Bytes(unsafe { Obj::from_borrowed(self.object) }))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Methods are looked up by name at each call, as asyncio does, so a method that is replaced on the protocol is seen.
 //! TLS of our own is no Python protocol: it is told directly.
 
-use crate::channel::PyChunk;
+use crate::channel::{PyChunk, bytes_object};
 use crate::host::PyHost;
 use crate::names::{Names, names};
 use crate::obj::Obj;
@@ -119,11 +119,7 @@ impl Upper<PyHost> for PyUpper {
 
     fn data_received(&self, _: Cx<'_, PyHost>, data: &[u8]) -> PyResult<()> {
         let py = attached();
-        // SAFETY: copies the slice into a new bytes object.
-        let bytes = unsafe {
-            let start = data.as_ptr().cast();
-            Obj::from_call(py, ffi::PyBytes_FromStringAndSize(start, data.len() as ffi::Py_ssize_t))?
-        };
+        let bytes = bytes_object(py, data)?;
         self.call(&self.names.data_received, [bytes.as_ptr()]).map(drop)
     }
 

@@ -89,6 +89,7 @@ mod host;
 pub mod hyper;
 mod in_place;
 mod loom_shim;
+mod memory;
 pub mod net;
 mod panics;
 pub mod pipe;

@@ -1,15 +1,16 @@
 //! The methods that only `DatagramTransport` has, as the interpreter calls them.
 
 use super::DatagramData;
-use crate::channel::{Data, PyChunk};
+use crate::channel::Data;
 use crate::fastcall::{self, Args};
+use crate::host::out_of_memory;
 use crate::transport::common::none;
 use crate::transport::contexts::writing;
 use crate::transport::kind::method;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyList;
 
 /// The methods beside those of every kind.
 pub fn table() -> Vec<ffi::PyMethodDef> {
@@ -57,16 +58,13 @@ extern "C" fn queued(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ff
         let mut waiting = Vec::new();
         // Only references are made while the queue is looked at.
         open.machine.for_each_queued(&mut |datagram| {
-            let chunk = match &datagram.chunk {
-                PyChunk::Bytes(bytes) => PyChunk::Bytes(bytes.clone()),
-                PyChunk::Copy(copy) => PyChunk::Copy(copy.clone()),
-            };
-            waiting.push((chunk, datagram.destination.clone()));
+            let chunk = datagram.chunk.share().ok_or_else(out_of_memory);
+            waiting.push(chunk.map(|chunk| (chunk, datagram.destination.clone())));
         });
         let list = PyList::empty(py);
-        for (chunk, destination) in waiting {
-            let data = PyBytes::new(py, chunk.as_ref());
-            list.append((data, open.machine.upper().name_of(py, &destination)?))?;
+        for queued in waiting {
+            let (chunk, destination) = queued?;
+            list.append((chunk.to_bytes(py)?.bind(py), open.machine.upper().name_of(py, &destination)?))?;
         }
         Ok(list.into_ptr())
     })

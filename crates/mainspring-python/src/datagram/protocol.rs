@@ -1,6 +1,7 @@
 //! A Python protocol object, as the engine's datagram transport sees it, and the addresses it speaks of.
 
 use crate::address::{self, AddressBook};
+use crate::channel::bytes_object;
 use crate::host::PyHost;
 use crate::names::{Names, names};
 use crate::obj::Obj;
@@ -10,7 +11,7 @@ use mainspring::transport::{Cx, DatagramUpper, Destination, MAX_DATAGRAM, Receiv
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 use std::cell::RefCell;
 
 /// A protocol, and what belongs to its endpoint.
@@ -204,11 +205,7 @@ impl DatagramUpper<PyHost> for PyDatagramUpper {
 
     fn datagram_received(&self, _: Cx<'_, PyHost>, data: &[u8], from: PeerAddress) -> PyResult<()> {
         let py = attached();
-        // SAFETY: copies the slice into a new bytes object.
-        let bytes = unsafe {
-            let start = data.as_ptr().cast();
-            Obj::from_call(py, ffi::PyBytes_FromStringAndSize(start, data.len() as ffi::Py_ssize_t))?
-        };
+        let bytes = bytes_object(py, data)?;
         let peer = self.peer(py, from)?;
         self.protocol.call(&self.names.datagram_received, [bytes.as_ptr(), peer.as_ptr()]).map(drop)
     }
@@ -237,7 +234,7 @@ impl DatagramUpper<PyHost> for PyDatagramUpper {
 
     fn send_foreign(&self, _: Cx<'_, PyHost>, data: &[u8], to: &Obj) -> Result<(), Refusal<PyErr>> {
         let py = attached();
-        let data = PyBytes::new(py, data).into_any();
+        let data = bytes_object(py, data).map_err(Refusal::Fatal)?.bind(py);
         self.ask_socket(py, &self.names.sendto, [data, to.bind(py)]).map(drop)
     }
 

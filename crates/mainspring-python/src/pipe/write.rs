@@ -73,6 +73,7 @@ extern "C" fn write(
             let args = Args::new("write", args, count, kwnames);
             Data::new(py, args.only("data")?)?
         };
+        data.reserve()?;
         writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
         none(py)
     })

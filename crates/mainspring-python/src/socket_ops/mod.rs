@@ -10,6 +10,7 @@ mod wait;
 
 pub use wait::{SocketWait, thrown};
 
+use crate::channel::bytes_object;
 use crate::fastcall::{self, Args, enter};
 use crate::host::os_error;
 use crate::loop_object::{NativeLoop, file_descriptor};
@@ -21,7 +22,7 @@ use mainspring::socket_ops::{Ready, SendAll, SendFile};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyType};
+use pyo3::types::{PyString, PyType};
 use std::os::fd::{BorrowedFd, RawFd};
 use wait::Waiting;
 
@@ -161,7 +162,7 @@ extern "C" fn try_recv(
         engine.with_scratch(|scratch| {
             let received = engine.try_recv(socket, scratch.get_mut(..room).unwrap_or_default());
             match received.map_err(|error| os_error(py, error))? {
-                Some(count) => Ok(PyBytes::new(py, scratch.get(..count).unwrap_or_default()).into()),
+                Some(count) => bytes_object(py, scratch.get(..count).unwrap_or_default()),
                 None => Ok(none(py)),
             }
         })

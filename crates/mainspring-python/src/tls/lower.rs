@@ -9,7 +9,7 @@ use crate::transport::{self, TransportData};
 use mainspring::tls::Lower;
 use mainspring::transport::Cx;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::PyString;
 
 /// The transport below.
 #[derive(Clone)]
@@ -47,10 +47,7 @@ impl Lower<PyHost> for PyLower {
         match self {
             PyLower::Stream(stream) => transport::write_chunk(py, stream, chunk),
             PyLower::Other(other) => {
-                let bytes = match chunk {
-                    PyChunk::Bytes(bytes) => bytes,
-                    PyChunk::Copy(copy) => PyBytes::new(py, &copy).into(),
-                };
+                let bytes = chunk.to_bytes(py)?;
                 other.bind(py).call_method1(&names(py)?.write, (bytes.bind(py),)).map(drop)
             }
         }

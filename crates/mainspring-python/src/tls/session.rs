@@ -5,7 +5,7 @@
 //! nothing, it is not asked for.
 
 use super::rooms::{Room, part_of};
-use crate::channel::PyChunk;
+use crate::channel::{PyChunk, bytes_object};
 use crate::host::PyHost;
 use crate::names::{Names, names};
 use crate::obj::Obj;
@@ -207,8 +207,7 @@ impl Session<PyHost> for PySession {
     }
 
     fn feed(&self, _: Cx<'_, PyHost>, ciphertext: &[u8]) -> PyResult<()> {
-        let bytes = pyo3::types::PyBytes::new(attached(), ciphertext);
-        self.write_incoming(&bytes.into())
+        self.write_incoming(&bytes_object(attached(), ciphertext)?)
     }
 
     fn fed(&self, _: Cx<'_, PyHost>) -> PyResult<usize> {
@@ -222,10 +221,7 @@ impl Session<PyHost> for PySession {
 
     fn write(&self, _: Cx<'_, PyHost>, chunk: &PyChunk, done: usize) -> PyResult<Option<usize>> {
         let py = attached();
-        let whole = match chunk {
-            PyChunk::Bytes(bytes) => bytes.clone(),
-            PyChunk::Copy(copy) => pyo3::types::PyBytes::new(py, copy).into(),
-        };
+        let whole = chunk.to_bytes(py)?;
         let data = if done == 0 {
             whole
         } else {

@@ -8,6 +8,7 @@ use crate::native_object::native_data;
 use crate::obj::Obj;
 use crate::transport::common::{boolean, none};
 use crate::transport::marks::marks_from;
+use crate::transport::methods::collect;
 use mainspring::transport::{Cx, Notice, WaterMarks};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -129,7 +130,7 @@ extern "C" fn write(
             Err(PyTypeError::new_err(format!("data: expecting a bytes-like instance, got {name}")))
         })?;
         if !data.as_slice().is_empty() {
-            tls.write(cx, [data.to_chunk()])?;
+            tls.write(cx, [data.to_bytes(py)?])?;
         }
         none(py)
     })
@@ -147,12 +148,11 @@ extern "C" fn writelines(
             let args = Args::new("writelines", args, count, kwnames);
             Bound::from_borrowed_ptr(py, args.only("list_of_data")?)
         };
-        let mut chunks = Vec::new();
-        for line in lines.try_iter()? {
+        let chunks = collect(lines.try_iter()?.map(|line| {
             let line = line?;
             // SAFETY: the object is held by `line`.
-            chunks.push(unsafe { Data::for_lines(py, line.as_ptr())? }.to_chunk());
-        }
+            unsafe { Data::for_lines(py, line.as_ptr())? }.to_bytes(py)
+        }))?;
         tls.write(cx, chunks)?;
         none(py)
     })

@@ -6,7 +6,7 @@ use super::contexts::writing;
 use super::kind::{Open, method};
 use crate::channel::{Data, PyChannel, SocketHold, detach_socket, socket_object};
 use crate::fastcall::{self, Args, enter};
-use crate::host::PyHost;
+use crate::host::{PyHost, out_of_memory};
 use crate::native_object::NativeClass;
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
@@ -70,6 +70,7 @@ extern "C" fn write(
             Data::for_stream(py, args.only("data")?)?
         };
         check_write(open, || "write")?;
+        data.reserve()?;
         writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
         none(py)
     })
@@ -87,19 +88,28 @@ extern "C" fn writelines(
             let args = Args::new("writelines", args, count, kwnames);
             Bound::from_borrowed_ptr(py, args.only("list_of_data")?)
         };
-        let lines: Vec<Bound<'_, PyAny>> = lines.try_iter()?.collect::<PyResult<_>>()?;
+        let lines = collect(lines.try_iter()?)?;
         // SAFETY: the objects are held by `lines`.
-        let pieces: Vec<Data> = lines
-            .iter()
-            .map(|line| unsafe { Data::for_lines(py, line.as_ptr()) })
-            .collect::<PyResult<_>>()?;
+        let pieces = collect(lines.iter().map(|line| unsafe { Data::for_lines(py, line.as_ptr()) }))?;
         // Before Python 3.12 it joined the lines and called write().
         check_write(open, || if py.version_info() >= (3, 12) { "writelines" } else { "write" })?;
-        let slices: Vec<_> = pieces.iter().map(|piece| std::io::IoSlice::new(piece.as_slice())).collect();
-        let keep = |index: usize| pieces.get(index).map(Data::to_chunk);
+        pieces.iter().try_for_each(Data::reserve)?;
+        let slices = collect(pieces.iter().map(|piece| Ok(std::io::IoSlice::new(piece.as_slice()))))?;
+        let keep = |index: usize| pieces.get(index)?.to_chunk();
         writing(py, open, || open.machine.write_vectored(cx, &slices, keep))?;
         none(py)
     })
+}
+
+/// Everything that an iterator gives, however much that is: `MemoryError` if it is too much.
+pub fn collect<T>(items: impl Iterator<Item = PyResult<T>>) -> PyResult<Vec<T>> {
+    let mut all = Vec::new();
+    for item in items {
+        let item = item?;
+        all.try_reserve(1).map_err(|_| out_of_memory())?;
+        all.push(item);
+    }
+    Ok(all)
 }
 
 extern "C" fn write_eof(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {

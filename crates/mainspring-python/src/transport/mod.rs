@@ -9,7 +9,7 @@ pub mod contexts;
 pub mod kind;
 pub mod machine;
 pub mod marks;
-mod methods;
+pub mod methods;
 
 use crate::channel::{PyChannel, PyChunk, SocketHold};
 use crate::host::PyHost;
@@ -136,7 +136,7 @@ pub fn write_chunk(py: Python<'_>, transport: &Obj, chunk: PyChunk) -> PyResult<
     kind::with_open(py, data, |open, native| {
         let cx = Cx { engine: native.engine(), this: transport };
         let pieces = [io::IoSlice::new(chunk.as_ref())];
-        contexts::writing(py, open, || open.machine.write_vectored(cx, &pieces, |_| Some(chunk.share())))
+        contexts::writing(py, open, || open.machine.write_vectored(cx, &pieces, |_| chunk.share()))
     })
 }
 

@@ -15,6 +15,7 @@ use super::begin;
 use crate::Remote;
 use crate::concurrent::ConcurrentFuture;
 use crate::event_loop::{ExceptionContext, report_here, running_core};
+use crate::memory;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -61,8 +62,7 @@ impl Carry {
 
     fn fill(&mut self, mut file: &File, size: usize) -> io::Result<()> {
         self.taken = 0;
-        self.bytes.clear();
-        self.bytes.resize(size, 0);
+        memory::fill_with_zeroes(&mut self.bytes, size)?;
         let result = loop {
             match file.read(&mut self.bytes) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -187,7 +187,7 @@ impl Cursor {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(cx))?;
         self.seeking = None;
-        let piece = data.get(..MAX_PIECE).unwrap_or(data).to_vec();
+        let piece = memory::copy(data.get(..MAX_PIECE).unwrap_or(data))?;
         let count = piece.len();
         self.start(move |mut file, carry| {
             let written = carry.rewind(file).and_then(|()| file.write_all(&piece));

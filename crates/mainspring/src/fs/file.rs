@@ -3,6 +3,7 @@
 use super::cursor::Cursor;
 use super::open_options::OpenOptions;
 use super::{begin, in_thread};
+use crate::memory;
 use std::fmt;
 use std::fs::{Metadata, Permissions};
 use std::future::poll_fn;
@@ -197,7 +198,7 @@ impl File {
         loop {
             match self.read(&mut piece).await? {
                 0 => return Ok(into.len() - before),
-                count => into.extend_from_slice(piece.get(..count).unwrap_or_default()),
+                count => memory::append(into, piece.get(..count).unwrap_or_default())?,
             }
         }
     }
@@ -400,7 +401,8 @@ impl File {
     /// ```
     pub async fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let file = Arc::clone(self.cursor.file());
-        let mut bytes = vec![0; buffer.len()];
+        let mut bytes = Vec::new();
+        memory::fill_with_zeroes(&mut bytes, buffer.len())?;
         let (bytes, count) = begin(move || {
             let count = file.read_at(&mut bytes, offset);
             (bytes, count)
@@ -419,7 +421,7 @@ impl File {
     /// Cancel safety: once begun it happens, and a failure is told to nobody.
     pub async fn write_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
         let file = Arc::clone(self.cursor.file());
-        let data = data.to_vec();
+        let data = memory::copy(data)?;
         in_thread(move || file.write_at(&data, offset)).await
     }
 }

@@ -3,6 +3,7 @@
 //! Cancel safety of all of them: see [the module's text](super). What was begun goes on, for nobody.
 
 use super::in_thread;
+use crate::memory;
 use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,7 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
 /// ```
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    let contents = contents.as_ref().to_vec();
+    let contents = memory::copy(contents.as_ref())?;
     in_thread(move || fs::write(path, contents)).await
 }
 

@@ -5,6 +5,7 @@ use super::datagram_protocol::{Above, DatagramProtocol};
 use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::host::{Failure, RustHost};
+use crate::memory;
 use crate::transport::{Cx, Datagram, Destination, WaterMarks};
 use std::fmt;
 use std::net::SocketAddr;
@@ -135,7 +136,7 @@ impl<A: DatagramAddress> DatagramTransport<A> {
     }
 
     fn send_with(&self, data: &[u8], destination: Destination<std::convert::Infallible>) {
-        self.with(|machine, cx| machine.send_to(cx, data, destination, || data.to_vec()));
+        self.with(|machine, cx| machine.send_to(cx, data, destination, || memory::copy(data).ok()));
     }
 
     /// Receives no more, sends what is queued, then closes; `connection_lost` is called without an error.

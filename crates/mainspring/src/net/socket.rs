@@ -7,6 +7,7 @@ use super::transport::Transport;
 use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
+use crate::memory;
 use crate::poller::{PeerAddress, local_address};
 use crate::transport::{Cx, Notice, Stream, WaterMarks, WriteRefused};
 use socket2::SockRef;
@@ -105,12 +106,12 @@ impl Below for SocketConnection {
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
         self.stream.check_write().map_err(refused)?;
-        self.stream.write(cx, data, || data.to_vec())
+        self.stream.write(cx, data, || memory::copy(data).ok())
     }
 
     #[inline(always)]
     fn write_checked(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
-        self.stream.write_vectored(cx, pieces, |index| pieces.get(index).map(|piece| piece.to_vec()))
+        self.stream.write_vectored(cx, pieces, |index| memory::copy(pieces.get(index)?).ok())
     }
 
     fn check_write(&self) -> Result<(), WriteRefused> {

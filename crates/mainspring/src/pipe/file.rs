@@ -12,6 +12,7 @@
 use crate::engine::Host;
 use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
+use crate::memory;
 use crate::net::Transport;
 use crate::net::below::{Above, Below, Told, WithFd};
 use crate::transport::{Cx, FlowControl, Notice, Upper, WaterMarks};
@@ -298,7 +299,7 @@ impl Below for FileEnd {
         if self.is_closing.get() || data.is_empty() {
             return Ok(());
         }
-        self.waiting.borrow_mut().extend_from_slice(data);
+        memory::append(&mut self.waiting.borrow_mut(), data).map_err(Failure::Io)?;
         // At once: a program that ends now has written it all the same.
         if let Some(this) = find(self.number) {
             this.go_on(cx)?;

@@ -3,6 +3,7 @@
 use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
+use crate::memory;
 use crate::net::Transport;
 use crate::net::below::{Above, Below, Told, WithFd};
 use crate::transport::{Cx, Notice, PipeKind, WaterMarks, WritePipe};
@@ -45,7 +46,7 @@ impl Below for WriteEnd {
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
-        self.pipe.write(cx, data, || data.to_vec())
+        self.pipe.write(cx, data, || memory::copy(data).ok())
     }
 
     fn can_write_eof(&self) -> bool {

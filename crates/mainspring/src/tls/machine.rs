@@ -346,14 +346,17 @@ where
 
     /// Schedules a deferred step.
     pub(super) fn soon(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
-        cx.engine.call_soon(cx.host().notice(cx.this, notice)?);
-        Ok(())
+        cx.call_soon(cx.host().notice(cx.this, notice)?)
     }
 
     /// Starts a time limit.
     pub(super) fn later(&self, cx: Cx<'_, H>, delay: Duration, notice: Notice) -> Result<TimerKey, H::Error> {
         let call = cx.host().notice(cx.this, notice)?;
-        Ok(cx.engine.call_at(cx.engine.now().saturating_add(delay), call))
+        let timer = cx.engine.try_call_at(cx.engine.now().saturating_add(delay), call);
+        timer.map_err(|call| {
+            drop(call);
+            cx.out_of_memory()
+        })
     }
 
     /// Ends a time limit.

@@ -14,13 +14,17 @@ where
     L: Lower<H>,
     U: Upper<H>,
 {
-    /// Sends chunks of plain text, in order.
+    /// Sends chunks of plain text, in order: all of them, or none if there is no memory to keep so many.
     pub fn write(&self, cx: Cx<'_, H>, chunks: impl IntoIterator<Item = H::Chunk>) -> Result<(), H::Error> {
         match self.state.get() {
             State::Handshaking | State::Wrapped => {}
             State::Unwrapped | State::Flushing | State::ShuttingDown => {
                 return count_lost_write(cx, &self.lost_writes);
             }
+        }
+        let chunks = chunks.into_iter();
+        if !self.backlog.borrow_mut().try_reserve(chunks.size_hint().0) {
+            return Err(cx.out_of_memory());
         }
         for chunk in chunks {
             let length = chunk.as_ref().len();

@@ -158,8 +158,8 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Schedules `connection_made`, and the start of receiving after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?);
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
+        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
+        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
         self.endpoint.own(cx);
         Ok(())
     }
@@ -279,13 +279,13 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     }
 
     /// Sends a datagram: now if none waits before it and the kernel takes it, else later. `keep` gives the chunk that
-    /// holds `data` for that case. `Err` is what `error_received` raised, as it is for asyncio's callers.
+    /// holds `data` for that case, `None` if there is no memory for it, which is an error. `Err` is what `error_received` raised, as it is for asyncio's callers.
     pub fn send_to(
         &self,
         cx: Cx<'_, H>,
         data: &[u8],
         destination: Destination<U::Foreign>,
-        keep: impl FnOnce() -> H::Chunk,
+        keep: impl FnOnce() -> Option<H::Chunk>,
     ) -> Result<(), H::Error> {
         if self.endpoint.is_lost() && (self.drops_when_lost || self.is_finished()) {
             return count_lost_write(cx, &self.lost_writes);
@@ -302,7 +302,11 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             // Nobody will be there to send it later.
             return Ok(());
         }
-        self.queue.borrow_mut().push(Queued { chunk: keep(), destination });
+        let Some(chunk) = keep() else { return Err(cx.out_of_memory()) };
+        if !self.queue.borrow_mut().try_reserve_one() {
+            return Err(cx.out_of_memory());
+        }
+        self.queue.borrow_mut().push(Queued { chunk, destination });
         self.want(cx, Interest::WRITE, true)?;
         self.maybe_pause_protocol(cx)
     }

@@ -43,6 +43,11 @@ impl<C: AsRef<[u8]>, D> DatagramQueue<C, D> {
         datagram.chunk.as_ref().len() + self.header
     }
 
+    /// Makes room for one more; `false` if there is no memory for it.
+    pub fn try_reserve_one(&mut self) -> bool {
+        self.datagrams.try_reserve(1).is_ok()
+    }
+
     pub fn push(&mut self, datagram: Queued<C, D>) {
         self.weight += self.weigh(&datagram);
         self.datagrams.push_back(datagram);

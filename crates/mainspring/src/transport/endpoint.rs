@@ -153,8 +153,12 @@ impl<H: TransportHost> Endpoint<H> {
         }
         let call = cx.host().lost_notice(cx.this, error.as_ref());
         self.failure.set(error.map(Box::new));
-        cx.engine.call_soon(call?);
-        Ok(())
+        let scheduled = cx.call_soon(call?);
+        if scheduled.is_err() {
+            // Nobody will tell the end: it can be asked for again.
+            self.lost.set(false);
+        }
+        scheduled
     }
 
     /// The end: tells the protocol what the connection was lost by, closes the descriptor, and lets go of the protocol.

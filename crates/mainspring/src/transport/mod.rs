@@ -210,6 +210,7 @@ pub use write_pipe::WritePipe;
 pub use write_queue::WriteQueue;
 
 use crate::engine::{Engine, Host};
+use crate::memory;
 use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
@@ -338,6 +339,22 @@ impl<H: Host> Copy for Cx<'_, H> {}
 impl<'a, H: Host> Cx<'a, H> {
     pub(crate) fn host(&self) -> &'a H {
         self.engine.host()
+    }
+
+    /// Schedules a step; fails if there is no memory for it.
+    pub(crate) fn call_soon(&self, call: H::Call) -> Result<(), H::Error> {
+        match self.engine.try_call_soon(call) {
+            Ok(()) => Ok(()),
+            Err(call) => {
+                drop(call);
+                Err(self.out_of_memory())
+            }
+        }
+    }
+
+    /// The failure of something that there is no memory for.
+    pub(crate) fn out_of_memory(&self) -> H::Error {
+        self.host().os_error(memory::out_of_memory())
     }
 }
 

@@ -4,6 +4,7 @@
 //! borrow, because dropping one may run user code that writes again.
 
 use super::{WriteQueue, is_to_be_repeated};
+use crate::memory;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 
@@ -16,6 +17,8 @@ pub(super) enum Written {
     Begun,
     /// It waits behind what waited before.
     Behind,
+    /// There is no memory to keep it. Nothing of it was sent, and nothing waits.
+    Refused,
 }
 
 /// See the module's text. There is a queue while something waits: most connections have none most of the time.
@@ -47,7 +50,7 @@ impl<C: AsRef<[u8]>> Outbox<C> {
     }
 
     /// Keeps what is left of `pieces` when `sent` came of sending them, which is tried when nothing waits. `keep` gives the
-    /// chunks.
+    /// chunks, `None` if there is no memory for one. Then the write is refused, or fails if some of it was sent already.
     #[cold]
     #[inline(never)]
     pub fn keep_rest(
@@ -62,12 +65,18 @@ impl<C: AsRef<[u8]>> Outbox<C> {
             Some(Ok(count)) => count,
             Some(Err(_)) | None => 0,
         };
+        let mut is_begun = sent > 0;
         for (index, piece) in pieces.iter().enumerate() {
             let skip = sent.min(piece.len());
             sent -= skip;
-            if skip < piece.len() {
-                let Some(chunk) = keep(index) else { continue };
-                self.0.borrow_mut().get_or_insert_default().push(chunk, skip);
+            if skip == piece.len() {
+                continue;
+            }
+            let is_kept = keep(index).is_some_and(|chunk| self.push(chunk, skip));
+            match (is_kept, is_begun) {
+                (true, _) => is_begun = true,
+                (false, true) => return Err(memory::out_of_memory()),
+                (false, false) => return Ok(Written::Refused),
             }
         }
         Ok(match (self.is_empty(), was_empty) {
@@ -75,6 +84,16 @@ impl<C: AsRef<[u8]>> Outbox<C> {
             (false, true) => Written::Begun,
             (false, false) => Written::Behind,
         })
+    }
+
+    /// Puts a chunk at the end; `false` if there is no memory for it.
+    fn push(&self, chunk: C, skip: usize) -> bool {
+        // A chunk without room is dropped when nothing is borrowed.
+        if !self.0.borrow_mut().get_or_insert_default().try_reserve(1) {
+            return false;
+        }
+        self.0.borrow_mut().get_or_insert_default().push(chunk, skip);
+        true
     }
 
     /// Sends with `send` what one call takes of the queue; `false` if the kernel took nothing.

@@ -57,8 +57,8 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
 
     /// Schedules `connection_made`, and the start of reading after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?);
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
+        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
+        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
         self.end.own(cx);
         Ok(())
     }
@@ -242,7 +242,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
     }
 
     fn reached_the_end(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::EofReceived)?);
+        cx.call_soon(cx.host().notice(cx.this, Notice::EofReceived)?)?;
         self.end_with(cx, None)
     }
 

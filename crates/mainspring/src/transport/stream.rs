@@ -76,8 +76,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Schedules `connection_made`, and the start of reading after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?);
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
+        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
+        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
         self.end.own(cx);
         Ok(())
     }
@@ -270,13 +270,19 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     /// Sends `data`: now if nothing waits before it, and what the kernel does not take later. `keep` gives the
-    /// chunk that holds all of `data` for that case.
-    pub fn write(&self, cx: Cx<'_, H>, data: &[u8], keep: impl FnOnce() -> H::Chunk) -> Result<(), H::Error> {
+    /// chunk that holds all of `data` for that case, `None` if there is no memory for it. Then the write fails with
+    /// [`io::ErrorKind::OutOfMemory`]; if some of it was sent already, the connection is lost by that.
+    pub fn write(
+        &self,
+        cx: Cx<'_, H>,
+        data: &[u8],
+        keep: impl FnOnce() -> Option<H::Chunk>,
+    ) -> Result<(), H::Error> {
         let mut keep = Some(keep);
-        self.write_vectored(cx, &[IoSlice::new(data)], |_| keep.take().map(|keep| keep()))
+        self.write_vectored(cx, &[IoSlice::new(data)], |_| keep.take().and_then(|keep| keep()))
     }
 
-    /// Sends several pieces as one write; `keep` gives the chunk of one of them.
+    /// Sends several pieces as one write; `keep` gives the chunk of one of them, as in [`Stream::write`].
     #[inline(always)]
     pub fn write_vectored(
         &self,
@@ -305,6 +311,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             Ok(Written::All) => return Ok(()),
             Ok(Written::Begun) => self.want_outbound(cx, true)?,
             Ok(Written::Behind) => {}
+            Ok(Written::Refused) => return Err(cx.out_of_memory()),
             Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
         }
         self.maybe_pause_protocol(cx)

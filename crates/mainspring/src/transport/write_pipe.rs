@@ -37,7 +37,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 /// pipe.set_water_marks(cx, WaterMarks::of(1024))?;
 /// assert_eq!(pipe.water_marks().high, 1024);
 /// let much = vec![b'!'; 1 << 22];
-/// pipe.write(cx, &much, || much.clone())?;
+/// pipe.write(cx, &much, || Some(much.clone()))?;
 /// assert!(pipe.is_writing_paused() && pipe.interest().is_outbound());
 /// let mut waiting = 0;
 /// pipe.for_each_chunk(&mut |chunk| waiting += chunk.len());
@@ -79,9 +79,9 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
 
     /// Schedules `connection_made`, and the look-out for the reader's end after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.engine.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?);
+        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
         if self.watches_reader {
-            cx.engine.call_soon(cx.host().notice(cx.this, Notice::StartReading)?);
+            cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
         }
         self.end.own(cx);
         Ok(())
@@ -212,8 +212,13 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     }
 
     /// Writes `data`: now if nothing waits before it, and what the kernel does not take later. `keep` gives the chunk
-    /// that holds all of `data` for that case.
-    pub fn write(&self, cx: Cx<'_, H>, data: &[u8], keep: impl FnOnce() -> H::Chunk) -> Result<(), H::Error> {
+    /// that holds all of `data` for that case; without memory it is as in [`Stream::write`](super::Stream::write).
+    pub fn write(
+        &self,
+        cx: Cx<'_, H>,
+        data: &[u8],
+        keep: impl FnOnce() -> Option<H::Chunk>,
+    ) -> Result<(), H::Error> {
         if data.is_empty() {
             return Ok(());
         }
@@ -226,10 +231,11 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         if matches!(sent, Some(Ok(count)) if count == data.len()) {
             return Ok(());
         }
-        match self.outbox.keep_rest(&pieces, sent, |_| keep.take().map(|keep| keep())) {
+        match self.outbox.keep_rest(&pieces, sent, |_| keep.take().and_then(|keep| keep())) {
             Ok(Written::All) => return Ok(()),
             Ok(Written::Begun) => self.want(cx, Interest::WRITE, true)?,
             Ok(Written::Behind) => {}
+            Ok(Written::Refused) => return Err(cx.out_of_memory()),
             Err(error) => return self.write_failed(cx, error),
         }
         self.flow.grown(cx, self.outbox.len(), || self.upper.pause_writing(cx))

@@ -52,6 +52,19 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
         self.len == 0
     }
 
+    /// Makes room for `count` more chunks, so that appending them needs no memory. `false` if there is none.
+    ///
+    /// ```
+    /// use mainspring::transport::WriteQueue;
+    ///
+    /// let mut queue = WriteQueue::<&str>::default();
+    /// assert!(queue.try_reserve(1));
+    /// assert!(!queue.try_reserve(usize::MAX));
+    /// ```
+    pub fn try_reserve(&mut self, count: usize) -> bool {
+        self.chunks.try_reserve(count).is_ok()
+    }
+
     /// Appends a chunk of which the first `sent` bytes are sent already (only the first chunk may be so).
     pub fn push(&mut self, chunk: C, sent: usize) {
         let remaining = chunk.as_ref().len().saturating_sub(sent);

@@ -36,7 +36,7 @@ fn play(on: On, when: Told, deed: Deed) {
             stage.cx(),
             &vec![0; 64 << 20],
             mainspring::transport::Destination::Connected,
-            Vec::new,
+            || Some(Vec::new()),
         );
         assert_eq!(sent.is_err(), deed == Deed::Fail && kind == std::mem::discriminant(&Told::Error(0)));
     }

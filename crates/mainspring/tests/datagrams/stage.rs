@@ -167,7 +167,9 @@ impl Protocol {
         match deed {
             Deed::Close => transport.close(cx),
             Deed::Abort => transport.abort(cx, None),
-            Deed::Send => transport.send_to(cx, b"inside", Destination::Connected, || b"inside".to_vec()),
+            Deed::Send => {
+                transport.send_to(cx, b"inside", Destination::Connected, || Some(b"inside".to_vec()))
+            }
             Deed::Fail => Err(Failure::OfTheProtocol),
             Deed::PauseReading => transport.pause_reading(cx).map(drop),
             Deed::CallSoon => {
@@ -282,7 +284,7 @@ impl Stage {
     }
 
     pub fn send_to(&self, data: &[u8], destination: Destination<&'static str>) {
-        self.transport.send_to(self.cx(), data, destination, || data.to_vec()).unwrap();
+        self.transport.send_to(self.cx(), data, destination, || Some(data.to_vec())).unwrap();
     }
 
     /// Sends until something waits.

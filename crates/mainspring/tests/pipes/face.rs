@@ -259,7 +259,7 @@ where
 
 impl Transport<Writer> {
     pub fn write(&self, data: &[u8]) {
-        self.with(|pipe, cx| pipe.write(cx, data, || data.to_vec()));
+        self.with(|pipe, cx| pipe.write(cx, data, || Some(data.to_vec())));
     }
 }
 

@@ -3,6 +3,9 @@
 //! Reading moves a mark; what is before the mark is overwritten when room is needed, or given up with the last byte. So a
 //! byte is copied in once and out once, and moved at most as often as the buffer doubles.
 
+use crate::memory;
+use std::io;
+
 /// A buffer that was read empty keeps no more memory than this.
 const KEEP: usize = 4 * 1024;
 
@@ -44,14 +47,25 @@ impl ByteBuffer {
     }
 
     pub(super) fn push(&mut self, data: &[u8]) {
-        let is_short_of_room = self.bytes.capacity() - self.bytes.len() < data.len();
+        self.move_to_front_for(data.len());
+        self.bytes.extend_from_slice(data);
+    }
+
+    /// The same; fails, and keeps nothing of it, if there is no memory for it.
+    pub(super) fn try_push(&mut self, data: &[u8]) -> io::Result<()> {
+        self.move_to_front_for(data.len());
+        memory::append(&mut self.bytes, data)
+    }
+
+    /// Uses the room of what was read, if there is no other for so many bytes.
+    fn move_to_front_for(&mut self, count: usize) {
+        let is_short_of_room = self.bytes.capacity() - self.bytes.len() < count;
         if is_short_of_room && self.read >= self.len() {
             // Moves no more than was read since the last time.
             self.bytes.copy_within(self.read.., 0);
             self.bytes.truncate(self.bytes.len() - self.read);
             self.read = 0;
         }
-        self.bytes.extend_from_slice(data);
     }
 
     /// The first `count` bytes are read, or all if there are fewer.
@@ -78,15 +92,23 @@ impl ByteBuffer {
         count
     }
 
-    /// Takes the first `count` bytes, or all if there are fewer.
-    pub(super) fn take(&mut self, count: usize) -> Vec<u8> {
+    /// Takes the first `count` bytes, or all if there are fewer. Fails, and takes none, if there is no memory for them.
+    pub(super) fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let count = count.min(self.len());
-        if count == self.bytes.len() && count >= HAND_OUT {
-            self.position += count as u64;
-            return std::mem::take(&mut self.bytes);
+        if count == self.len() && count >= HAND_OUT {
+            return Ok(self.take_all());
         }
-        let taken = self.unread().get(..count).unwrap_or_default().to_vec();
+        let taken = memory::copy(self.unread().get(..count).unwrap_or_default())?;
         self.consume(count);
+        Ok(taken)
+    }
+
+    /// Takes all bytes, in the memory that they are in.
+    pub(super) fn take_all(&mut self) -> Vec<u8> {
+        let mut taken = std::mem::take(&mut self.bytes);
+        taken.drain(..self.read.min(taken.len()));
+        self.read = 0;
+        self.position += taken.len() as u64;
         taken
     }
 
@@ -119,7 +141,7 @@ mod tests {
             pushed += data.len() as u32;
             buffer.push(&data);
             match round % 3 {
-                0 => taken.extend(buffer.take(round % 41)),
+                0 => taken.extend(buffer.take(round % 41).unwrap()),
                 1 => {
                     let mut into = [0; 50];
                     let count = buffer.read(&mut into);
@@ -134,7 +156,7 @@ mod tests {
             assert_eq!(buffer.position(), taken.len() as u64);
             assert_eq!(buffer.len(), pushed as usize - taken.len());
         }
-        taken.extend(buffer.take(usize::MAX));
+        taken.extend(buffer.take_all());
         assert_eq!(taken.len(), pushed as usize);
         assert!(taken.iter().enumerate().all(|(place, &byte)| byte == place as u8));
     }
@@ -173,6 +195,6 @@ mod tests {
         assert_eq!((buffer.unread(), buffer.position()), (&b"cdef"[..], 2));
         assert!(lent.is_empty());
         buffer.push(b"g");
-        assert_eq!(buffer.take(10), b"cdefg");
+        assert_eq!(buffer.take(10).unwrap(), b"cdefg");
     }
 }

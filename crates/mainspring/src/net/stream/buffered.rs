@@ -147,13 +147,13 @@ impl Buffered {
         Early::No
     }
 
-    /// Keeps what was received, and says how much it is with what was kept before.
-    fn keep(&self, data: &[u8]) -> usize {
+    /// Keeps what was received, and says how much it is with what was kept before. Fails if there is no memory for it.
+    fn keep(&self, data: &[u8]) -> io::Result<usize> {
         self.arrival.set(Arrival::Unknown);
         self.is_much_at_once.set(data.len() >= MUCH);
         self.with_received(|received| {
-            received.push(data);
-            received.len()
+            received.try_push(data)?;
+            Ok(received.len())
         })
     }
 
@@ -248,7 +248,15 @@ impl Buffered {
 
 impl Protocol for Buffered {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
-        let is_too_much = self.keep(data) / 2 > self.limit.get();
+        let kept = match self.keep(data) {
+            Ok(kept) => kept,
+            Err(error) => {
+                // What was received is lost, and with it the connection: its readers are told why.
+                let _ = self.error.set(error);
+                return transport.abort();
+            }
+        };
+        let is_too_much = kept / 2 > self.limit.get();
         if is_too_much && !self.is_reading_paused.replace(true) {
             transport.pause_reading();
         }

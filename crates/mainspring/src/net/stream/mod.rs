@@ -106,7 +106,7 @@ impl Stream {
     /// The transport, which is not closed with the stream. What has arrived and was not read comes with it.
     #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
     pub(crate) fn into_transport(self) -> (Transport, Vec<u8>) {
-        let unread = self.reader.with(|received| received.take(usize::MAX));
+        let unread = self.reader.with(|received| received.take_all());
         (self.reader.ends.give_away(), unread)
     }
 

@@ -199,8 +199,9 @@ impl StreamReader {
     /// ```
     pub fn read_some(&self, count: usize) -> impl Future<Output = io::Result<Vec<u8>>> {
         let check = move || match self.with(|received| received.take(count)) {
-            some if !some.is_empty() || count == 0 => Some(Ok(some)),
-            none => self.end().map(|end| end.map(|()| none)),
+            Err(error) => Some(Err(error)),
+            Ok(some) if !some.is_empty() || count == 0 => Some(Ok(some)),
+            Ok(none) => self.end().map(|end| end.map(|()| none)),
         };
         self.ends.buffered.readers.until(check)
     }
@@ -220,7 +221,7 @@ impl StreamReader {
     /// ```
     pub fn read_to_end(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
         let check = || match self.end() {
-            Some(end) => Some(end.map(|()| self.with(|received| received.take(usize::MAX)))),
+            Some(end) => Some(end.map(|()| self.with(ByteBuffer::take_all))),
             None => self.wait_for_more(),
         };
         self.ends.buffered.readers.until(check)
@@ -243,7 +244,8 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn read_exactly(&self, count: usize) -> Result<Vec<u8>, ReadError> {
-        self.until_there_are(count, |received| received.take(count)).await
+        let taken = self.until_there_are(count, |received| received.take(count)).await?;
+        taken.map_err(ReadError::Io)
     }
 
     /// Fills `buffer`; an error of kind `UnexpectedEof` if the stream ends before, with [`ReadError::Incomplete`] in it.
@@ -340,7 +342,7 @@ impl StreamReader {
         if before > limit {
             return Some(Err(ReadError::LimitOverrun { consumed: before, buffered, limit }));
         }
-        found.map(|place| Ok(received.take(place + length)))
+        found.map(|place| received.take(place + length).map_err(ReadError::Io))
     }
 
     /// Reads a line, with its `\n`. The last line of a stream may have none; nothing at all is the end of the stream.
@@ -369,7 +371,7 @@ impl StreamReader {
     }
 
     fn incomplete(&self, expected: Option<usize>) -> ReadError {
-        ReadError::Incomplete { partial: self.with(|received| received.take(usize::MAX)), expected }
+        ReadError::Incomplete { partial: self.with(ByteBuffer::take_all), expected }
     }
 
     /// Whether nothing more can come, or why.

@@ -10,6 +10,7 @@
 use super::session::RustlsSession;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
+use crate::memory;
 use crate::net::Transport;
 use crate::net::below::{Below, WithFd, refused};
 use crate::net::protocol::{Above, Protocol};
@@ -103,12 +104,17 @@ impl Below for TlsConnection {
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
         self.check_write().map_err(refused)?;
-        if data.is_empty() { Ok(()) } else { self.machine.write(cx, [data.to_vec()]) }
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.machine.write(cx, [memory::copy(data).map_err(Failure::Io)?])
     }
 
     fn write_checked(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
         // One chunk, so that small pieces share a record.
-        let mut chunk = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum());
+        let mut chunk = Vec::new();
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        chunk.try_reserve_exact(length).map_err(|error| Failure::Io(error.into()))?;
         pieces.iter().for_each(|piece| chunk.extend_from_slice(piece));
         if chunk.is_empty() { Ok(()) } else { self.machine.write(cx, [chunk]) }
     }

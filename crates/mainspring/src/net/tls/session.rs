@@ -140,7 +140,9 @@ impl Session<RustHost> for RustlsSession {
                 self.panic.set(Some(text));
             }
         }
-        self.ciphertext.borrow_mut().extend(rest);
+        let mut ciphertext = self.ciphertext.borrow_mut();
+        ciphertext.try_reserve(rest.len()).map_err(|error| Failure::Io(error.into()))?;
+        ciphertext.extend(rest);
         Ok(())
     }
 

@@ -1,0 +1,235 @@
+//! Without memory: what is asked for is refused, nothing that was taken is lost, and everything goes on afterwards.
+
+use mainspring::net::TcpStream;
+use mainspring::ready::{Lane, Lanes};
+use mainspring::timers::TimerQueue;
+use mainspring::transport::WriteQueue;
+use mainspring::{EventLoop, Protocol, Time, Transport};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+/// The system's allocator, which refuses what is larger than this thread allows.
+struct Limited;
+
+thread_local! {
+    static LIMIT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+fn is_refused(size: usize) -> bool {
+    LIMIT.try_with(Cell::get).is_ok_and(|limit| size > limit)
+}
+
+// SAFETY: passed on to the system's allocator, or refused, which every allocator may.
+unsafe impl GlobalAlloc for Limited {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises.
+        if is_refused(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if size > layout.size() && is_refused(size) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the caller's promises.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Limited = Limited;
+
+/// Runs `body` on a thread that gets no block larger than `limit`.
+fn with_limit<R>(limit: usize, body: impl FnOnce() -> R) -> R {
+    let former = LIMIT.replace(limit);
+    let result = body();
+    LIMIT.set(former);
+    result
+}
+
+/// Numbers without order, the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+#[test]
+fn ready_lanes_refuse_an_item_and_keep_the_others() {
+    let mut lanes = Lanes::new();
+    let mut pushed = 0;
+    with_limit(1000, || {
+        while lanes.try_reserve(Lane::Normal) {
+            lanes.push(Lane::Normal, pushed);
+            pushed += 1;
+        }
+    });
+    assert!(pushed > 10);
+    assert!(lanes.try_reserve(Lane::Normal), "there is memory again");
+    let mut pass = lanes.begin_pass();
+    let taken: Vec<_> = std::iter::from_fn(|| lanes.next(&mut pass)).collect();
+    assert_eq!(taken, (0..pushed).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_write_queue_refuses_a_chunk_and_keeps_the_others() {
+    let mut queue = WriteQueue::default();
+    with_limit(1000, || {
+        while queue.try_reserve(1) {
+            queue.push("chunk", 0);
+        }
+    });
+    assert!(queue.try_reserve(1));
+    assert_eq!(queue.len(), queue.take().len() * 5);
+}
+
+/// Timers are set, cancelled and taken out while memory comes and goes; beside the queue a map says what has to come out.
+#[test]
+fn timers_are_refused_or_fire_in_their_order_and_none_is_lost() {
+    for seed in 0..40 {
+        let mut numbers = Numbers(seed);
+        let mut timers = TimerQueue::new();
+        let mut expected = BTreeMap::new();
+        let mut keys = Vec::new();
+        let mut now = 0;
+        let mut refused = 0;
+        for number in 0..4000_u64 {
+            let limit = if numbers.below(3) == 0 { 0 } else { usize::MAX };
+            match numbers.below(8) {
+                0..5 => {
+                    // Milliseconds to hours away.
+                    let when = now + (1 << (18 + numbers.below(24))) + numbers.below(1 << 20);
+                    match with_limit(limit, || timers.try_insert(Time::from_nanos(when), number)) {
+                        Ok(key) => {
+                            expected.insert((when, number), ());
+                            keys.push((key, when, number));
+                        }
+                        Err(item) => {
+                            assert_eq!(item, number);
+                            refused += 1;
+                        }
+                    }
+                }
+                5 if !keys.is_empty() => {
+                    let (key, when, number) = keys.swap_remove(numbers.below(keys.len() as u64) as usize);
+                    let cancelled = with_limit(limit, || timers.cancel(key));
+                    let was_there = expected.remove(&(when, number)).is_some();
+                    assert_eq!(cancelled, was_there.then_some(number));
+                }
+                _ => {
+                    now += 1 << (16 + numbers.below(18));
+                    with_limit(limit, || timers.next_wakeup());
+                    while let Some(item) = with_limit(limit, || timers.pop_due(Time::from_nanos(now))) {
+                        let ((when, number), ()) = expected.pop_first().unwrap();
+                        assert_eq!(item, number);
+                        assert!(when <= now);
+                    }
+                    if limit > 0 {
+                        assert!(expected.first_key_value().is_none_or(|(&(when, _), ())| when > now));
+                    }
+                }
+            }
+            assert_eq!(timers.len(), expected.len());
+        }
+        assert!(refused > 0, "seed {seed}");
+        while let Some(when) = timers.next_wakeup() {
+            while let Some(item) = timers.pop_due(when) {
+                assert_eq!(Some(item), expected.pop_first().map(|((_, number), ())| number));
+            }
+        }
+        assert!(expected.is_empty());
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+fn new_loop() -> (EventLoop, Rc<RefCell<Vec<String>>>) {
+    let event_loop = EventLoop::new().unwrap();
+    let reports = Rc::new(RefCell::new(Vec::new()));
+    let told = Rc::clone(&reports);
+    event_loop.set_exception_handler(move |context| told.borrow_mut().push(context.to_string()));
+    (event_loop, reports)
+}
+
+#[test]
+fn a_stream_that_cannot_keep_what_it_received_ends_with_the_reason() {
+    struct Floods;
+    impl Protocol for Floods {
+        fn connection_made(&self, transport: &Transport) {
+            transport.write(&vec![0; 8 * MIB]);
+        }
+    }
+    let (event_loop, _) = new_loop();
+    let outcome = event_loop.run_until_complete(async {
+        let server = EventLoop::current().create_server("127.0.0.1:0", 10, || Floods).await.unwrap();
+        let stream = TcpStream::connect(server.local_addr()).await.unwrap();
+        let (reader, _writer) = stream.split();
+        // Once something is kept, the loop has all that it needs, and the server's end has what it sends.
+        while reader.buffered() == 0 {
+            mainspring::sleep(std::time::Duration::ZERO).await;
+        }
+        LIMIT.set(300_000);
+        let outcome = reader.read_to_end().await;
+        LIMIT.set(usize::MAX);
+        server.close();
+        outcome
+    });
+    let error = outcome.unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+}
+
+#[test]
+fn a_write_that_cannot_be_kept_fails_and_the_loop_goes_on() {
+    let (event_loop, reports) = new_loop();
+    event_loop
+        .run_until_complete(async {
+            let event_loop = EventLoop::current();
+            struct Silent;
+            impl Protocol for Silent {
+                fn connection_made(&self, transport: &Transport) {
+                    transport.pause_reading();
+                }
+            }
+            let server = event_loop.create_server("127.0.0.1:0", 10, || Silent).await.unwrap();
+            let (transport, _) = event_loop.create_connection(server.local_addr(), || Silent).await.unwrap();
+            let much = vec![0; 64 * MIB];
+            with_limit(MIB, || transport.write(&much));
+            assert!(transport.is_closing(), "some of it was sent already");
+            // Another connection is not concerned.
+            let stream = TcpStream::connect(server.local_addr()).await.unwrap();
+            stream.write_all(b"small").await.unwrap();
+            server.close();
+        })
+        .unwrap();
+    assert!(reports.borrow().iter().all(|report| !report.contains("panic")), "{:?}", reports.borrow());
+}
+
+#[test]
+fn a_file_is_read_as_far_as_there_is_memory() {
+    let (event_loop, _) = new_loop();
+    let path = std::env::temp_dir().join(format!("mainspring-out-of-memory-{}", std::process::id()));
+    std::fs::write(&path, vec![7; 4 * MIB]).unwrap();
+    let outcome = event_loop.run_until_complete(async {
+        let mut all = Vec::new();
+        let mut file = mainspring::fs::File::open(&path).await?;
+        LIMIT.set(MIB);
+        let outcome = file.read_to_end(&mut all).await;
+        LIMIT.set(usize::MAX);
+        assert!(!all.is_empty() && all.iter().all(|&byte| byte == 7));
+        let all_of_it = mainspring::fs::read(&path).await?;
+        assert_eq!(all_of_it.len(), 4 * MIB);
+        outcome
+    });
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(outcome.unwrap().unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+}
