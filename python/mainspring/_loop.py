@@ -87,11 +87,15 @@ class Loop(
             self._check_running()
             self._set_coroutine_origin_tracking(self._debug)
             self._former_asyncgen_hooks = sys.get_asyncgen_hooks()
-            self._thread_id = threading.get_ident()
-            sys.set_asyncgen_hooks(
-                firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook
-            )
-            asyncio._set_running_loop(self)
+            try:
+                self._thread_id = threading.get_ident()
+                sys.set_asyncgen_hooks(
+                    firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook
+                )
+                asyncio._set_running_loop(self)
+            except BaseException:  # a signal handler's, or want of memory
+                self._run_forever_cleanup()
+                raise
 
         def _run_forever_cleanup(self) -> None:
             self._thread_id = None

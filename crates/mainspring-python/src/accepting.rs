@@ -6,6 +6,7 @@
 //! `connection_made()`; its only step ends it, and an exception thrown into it closes the transport.
 
 use crate::dealloc::ClassData;
+use crate::fastcall::guarded;
 use crate::socket_ops::thrown;
 use crate::thread_exit;
 use pyo3::PyTraverseError;
@@ -54,13 +55,11 @@ impl AcceptedConnection {
     }
 
     fn __next__(&self) -> PyResult<()> {
-        thread_exit::guard();
-        Err(PyStopIteration::new_err(()))
+        guarded(|| Err(PyStopIteration::new_err(())))
     }
 
     fn send(&self, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        thread_exit::guard();
-        self.__next__()
+        guarded(|| self.__next__())
     }
 
     /// The task is cancelled.
@@ -71,9 +70,10 @@ impl AcceptedConnection {
         value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        thread_exit::guard();
-        self.transport.bind(kind.py()).call_method0("close")?;
-        Err(thrown(kind, value)?)
+        guarded(|| {
+            self.transport.bind(kind.py()).call_method0("close")?;
+            Err(thrown(kind, value)?)
+        })
     }
 
     fn close(&self) {
@@ -81,6 +81,6 @@ impl AcceptedConnection {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&*self.transport)
+        self.transport.get().map_or(Ok(()), |transport| visit.call(transport))
     }
 }

@@ -1,12 +1,12 @@
 //! What a transport owns: its descriptor, and the bytes it still has to send.
 
 use crate::host::{os_error, out_of_memory};
-use crate::names::names;
+use crate::names::{Names, names};
 use crate::obj::Obj;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -67,9 +67,12 @@ impl Drop for SocketHold {
         // SAFETY: an `Obj` is dropped only by an attached thread, and so is what holds it.
         let py = unsafe { Python::assume_attached() };
         let socket = self.socket.bind(py);
-        let closed = if self.closes { socket.call_method0("close").map(drop) } else { Ok(()) };
-        let released =
-            if self.is_counted { socket.call_method0("_decref_socketios").map(drop) } else { Ok(()) };
+        let call = |is_wanted: bool, name: fn(&Names) -> &Py<PyString>| match is_wanted {
+            true => socket.call_method0(name(names(py)?)).map(drop),
+            false => Ok(()),
+        };
+        let closed = call(self.closes, |names| &names.close);
+        let released = call(self.is_counted, |names| &names._decref_socketios);
         for error in [closed, released].into_iter().filter_map(Result::err) {
             // Nobody is left to raise it to; the interpreter shows it.
             error.write_unraisable(py, Some(&socket));
@@ -113,7 +116,7 @@ impl Drop for FileHold {
         // SAFETY: an `Obj` is dropped only by an attached thread, and so is what holds it.
         let py = unsafe { Python::assume_attached() };
         let Some(file) = self.file.as_ref().map(|file| file.bind(py)) else { return };
-        if let Err(error) = file.call_method0("close") {
+        if let Err(error) = names(py).and_then(|names| file.call_method0(&names.close)) {
             // Nobody is left to raise it to; the interpreter shows it.
             error.write_unraisable(py, Some(&file));
         }

@@ -1,5 +1,6 @@
 //! `ChildWatch`: the engine's watch of one child process, for Python.
 
+use crate::fastcall::guarded;
 use crate::host::os_error;
 use crate::thread_exit;
 use mainspring::child::{ChildExit, ChildWatch};
@@ -39,21 +40,22 @@ impl PyChildWatch {
     /// Watches the child `pid`.
     #[new]
     fn new(py: Python<'_>, pid: i32) -> PyResult<Self> {
-        thread_exit::guard();
-        let watch = ChildWatch::open(pid).map_err(|error| os_error(py, error))?;
-        Ok(PyChildWatch { pid, watch: Watch(RefCell::new(Some(watch))) })
+        guarded(|| {
+            let watch = ChildWatch::open(pid).map_err(|error| os_error(py, error))?;
+            Ok(PyChildWatch { pid, watch: Watch(RefCell::new(Some(watch))) })
+        })
     }
 
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
-        thread_exit::guard();
-        self.with(py, |watch| Ok(watch.as_fd().as_raw_fd()))
+        guarded(|| self.with(py, |watch| Ok(watch.as_fd().as_raw_fd())))
     }
 
     /// None while the child runs; then whether it is there to be waited for, by the one who asks.
     fn look(&self, py: Python<'_>) -> PyResult<Option<bool>> {
-        thread_exit::guard();
-        let exit = self.with(py, ChildWatch::look)?;
-        Ok(exit.map(|exit| exit != ChildExit::Unknown))
+        guarded(|| {
+            let exit = self.with(py, ChildWatch::look)?;
+            Ok(exit.map(|exit| exit != ChildExit::Unknown))
+        })
     }
 
     /// Closes the descriptor.

@@ -6,9 +6,9 @@
 //! module does the same for our types: below [`MAX_DEPTH`] nested deallocations the rest is put off, and done by the
 //! outermost one.
 
-use crate::thread_exit;
+use crate::fastcall::shown;
 use std::cell::{Cell, RefCell};
-use std::mem::ManuallyDrop;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 
 /// CPython's limit for its own containers.
@@ -26,13 +26,12 @@ thread_local! {
 /// The object must be out of the garbage collector's sight already: it may see the object before `dealloc` runs.
 #[inline]
 pub fn bounded(dealloc: impl FnOnce() + 'static) {
-    thread_exit::guard();
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {
         return put_off(Box::new(dealloc));
     }
     DEPTH.set(depth + 1);
-    dealloc();
+    shown(dealloc);
     if depth == 0 {
         do_what_was_put_off();
     }
@@ -45,7 +44,7 @@ fn put_off(dealloc: Box<dyn FnOnce()>) {
     // Past the thread's destructors there is no list any more, and nothing else to be done.
     let _ = PUT_OFF.try_with(|list| list.borrow_mut().extend(dealloc.take()));
     if let Some(dealloc) = dealloc {
-        dealloc();
+        shown(dealloc);
     }
 }
 
@@ -53,16 +52,29 @@ fn put_off(dealloc: Box<dyn FnOnce()>) {
 #[inline]
 fn do_what_was_put_off() {
     while let Ok(Some(next)) = PUT_OFF.try_with(|list| list.borrow_mut().pop()) {
-        next();
+        shown(next);
     }
 }
 
 /// The data of a `pyclass` that holds Python objects: dropped by [`bounded`].
-pub struct ClassData<T: 'static>(ManuallyDrop<T>);
+///
+/// Zeroed memory is valid, and empty. The interpreter drops an instance that it could not complete for want of memory, of
+/// a class derived from ours, before the data was put in.
+#[repr(C)]
+pub struct ClassData<T: 'static> {
+    is_set: bool,
+    data: MaybeUninit<T>,
+}
 
 impl<T> ClassData<T> {
     pub fn new(data: T) -> Self {
-        ClassData(ManuallyDrop::new(data))
+        ClassData { is_set: true, data: MaybeUninit::new(data) }
+    }
+
+    /// `None` in an instance that was never completed.
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: set together with the flag.
+        self.is_set.then(|| unsafe { self.data.assume_init_ref() })
     }
 }
 
@@ -70,14 +82,16 @@ impl<T> Deref for ClassData<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0
+        self.get().expect("methods are called on complete instances")
     }
 }
 
 impl<T> Drop for ClassData<T> {
     fn drop(&mut self) {
-        // SAFETY: taken once, here; nothing uses the field after this.
-        let data = unsafe { ManuallyDrop::take(&mut self.0) };
-        bounded(move || drop(data));
+        if self.is_set {
+            // SAFETY: set together with the flag, and taken once, here.
+            let data = unsafe { self.data.assume_init_read() };
+            bounded(move || drop(data));
+        }
     }
 }

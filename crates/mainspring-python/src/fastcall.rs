@@ -22,18 +22,59 @@ pub type Function = unsafe extern "C" fn(
 
 /// Runs the body of an entry point. It gives a new reference, or fails.
 pub fn enter(body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>) -> *mut ffi::PyObject {
-    let attached = || {
-        as_called(|py| match body(py) {
-            Ok(object) => object,
-            Err(error) => {
-                error.restore(py);
-                std::ptr::null_mut()
-            }
-        })
+    as_called(|py| match catch(py, || body(py)) {
+        Ok(object) => object,
+        Err(error) => {
+            error.restore(py);
+            std::ptr::null_mut()
+        }
+    })
+}
+
+/// Runs the body of a function that PyO3 exports.
+///
+/// PyO3 makes the exception of a `PyErr::new_err` when it raises it, behind its own guard against panics: want of memory
+/// at that point would abort the process. Here it is made before.
+pub fn guarded<R>(body: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+    as_called(|py| catch(py, body))
+}
+
+/// Runs what cannot fail, such as the end of an object. A failure of ours all the same is shown by the interpreter.
+pub fn shown(body: impl FnOnce()) {
+    as_called(|py| {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+            panicked(py, &*payload).write_unraisable(py, None);
+        }
+    });
+}
+
+/// Turns a panic into an exception, and makes the exception of every failure.
+#[inline]
+pub fn catch<R>(py: Python<'_>, body: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(error)) => Err(made(py, error)),
+        Err(payload) => Err(panicked(py, &*payload)),
+    }
+}
+
+/// The exception that a panic becomes. PyO3 panics where an object cannot be made; the exception is then set already.
+#[cold]
+fn panicked(py: Python<'_>, payload: &(dyn std::any::Any + Send)) -> PyErr {
+    PyErr::take(py).unwrap_or_else(|| made(py, panic_as_exception(payload)))
+}
+
+/// The error, with its exception object; `MemoryError` if that cannot be made.
+#[cold]
+fn made(py: Python<'_>, error: PyErr) -> PyErr {
+    let make = || {
+        error.value(py);
+        error
     };
-    catch_unwind(AssertUnwindSafe(attached)).unwrap_or_else(|payload| {
-        as_called(|py| panic_as_exception(&*payload).restore(py));
-        std::ptr::null_mut()
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {
+        // SAFETY: always allowed; the interpreter has this exception in stock.
+        unsafe { ffi::PyErr_NoMemory() };
+        PyErr::fetch(py)
     })
 }
 
@@ -46,7 +87,7 @@ pub fn as_called<R>(body: impl FnOnce(Python<'_>) -> R) -> R {
 }
 
 /// A panic of our own code as an exception.
-pub fn panic_as_exception(payload: &(dyn std::any::Any + Send)) -> PyErr {
+fn panic_as_exception(payload: &(dyn std::any::Any + Send)) -> PyErr {
     let text = payload
         .downcast_ref::<&str>()
         .copied()

@@ -9,6 +9,7 @@ use crate::channel::{PyChannel, SocketHold, socket_object};
 use crate::context;
 use crate::dealloc::ClassData;
 use crate::errors;
+use crate::fastcall::guarded;
 use crate::host::{PyHost, os_error};
 use crate::loop_object::{NativeLoop, visit_obj};
 use crate::names::names;
@@ -101,58 +102,59 @@ impl PyListener {
         accept_secure: Option<&Bound<'_, PyAny>>,
         context: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        thread_exit::guard();
-        let py = event_loop.py();
-        let family: i32 = sock.getattr("family")?.extract()?;
-        let acceptor = PyAcceptor {
-            event_loop: event_loop.clone().into(),
-            socket: sock.clone().into(),
-            name: name_of_connections(sock)?,
-            protocol_factory: protocol_factory.clone().into(),
-            server: server.map(|server| server.clone().into()),
-            transport_class: transport_class.clone().into(),
-            accept_secure: accept_secure.map(|function| function.clone().into()),
-            gives_context: context.is_some(),
-            context: match context {
-                Some(context) => context.clone().into(),
-                None => context::copy_current(py)?,
-            },
-            is_tcp: matches!(family, libc::AF_INET | libc::AF_INET6),
-        };
-        let channel = PyChannel::Socket(SocketHold::lent(sock)?);
-        let listener =
-            std::rc::Rc::new(Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0)));
-        let state = ListenerState(RefCell::new(Some(listener)));
-        Ok(PyListener { state: ClassData::new(state) })
+        guarded(|| {
+            let py = event_loop.py();
+            let family: i32 = sock.getattr("family")?.extract()?;
+            let acceptor = PyAcceptor {
+                event_loop: event_loop.clone().into(),
+                socket: sock.clone().into(),
+                name: name_of_connections(sock)?,
+                protocol_factory: protocol_factory.clone().into(),
+                server: server.map(|server| server.clone().into()),
+                transport_class: transport_class.clone().into(),
+                accept_secure: accept_secure.map(|function| function.clone().into()),
+                gives_context: context.is_some(),
+                context: match context {
+                    Some(context) => context.clone().into(),
+                    None => context::copy_current(py)?,
+                },
+                is_tcp: matches!(family, libc::AF_INET | libc::AF_INET6),
+            };
+            let channel = PyChannel::Socket(SocketHold::lent(sock)?);
+            let listener =
+                std::rc::Rc::new(Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0)));
+            let state = ListenerState(RefCell::new(Some(listener)));
+            Ok(PyListener { state: ClassData::new(state) })
+        })
     }
 
     /// The listening socket.
     #[getter]
     fn _sock(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        thread_exit::guard();
-        Ok(self.inner()?.acceptor().socket.bind(py).unbind())
+        guarded(|| Ok(self.inner()?.acceptor().socket.bind(py).unbind()))
     }
 
     /// Begins to accept.
     fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
-        thread_exit::guard();
-        Self::with(slf, |listener, cx| listener.start(cx).map_err(|error| os_error(slf.py(), error)))
+        guarded(|| {
+            Self::with(slf, |listener, cx| listener.start(cx).map_err(|error| os_error(slf.py(), error)))
+        })
     }
 
     /// Accepts no more, and lets go of the socket, which is its owner's to close.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        thread_exit::guard();
-        Self::with(slf, |listener, cx| {
-            let channel = listener.close(cx);
-            drop(channel);
-            Ok(())
+        guarded(|| {
+            Self::with(slf, |listener, cx| {
+                let channel = listener.close(cx);
+                drop(channel);
+                Ok(())
+            })
         })
     }
 
     /// Accepts again, after a pause; scheduled by the engine.
     fn _start_serving(slf: &Bound<'_, Self>) -> PyResult<()> {
-        thread_exit::guard();
-        Self::with(slf, |listener, cx| listener.notified(cx, Notice::ResumeAccepting))
+        guarded(|| Self::with(slf, |listener, cx| listener.notified(cx, Notice::ResumeAccepting)))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -192,8 +194,7 @@ impl PyListener {
 /// Removes the file of a Unix server's socket, if it is still the one with this inode number.
 #[pyfunction]
 pub fn remove_socket_file(py: Python<'_>, path: PathBuf, inode: u64) -> PyResult<()> {
-    thread_exit::guard();
-    socket_file::remove(&path, inode).map_err(|error| os_error(py, error))
+    guarded(|| socket_file::remove(&path, inode).map_err(|error| os_error(py, error)))
 }
 
 /// Connections wait at a source that is a listener.

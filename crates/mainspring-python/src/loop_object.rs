@@ -5,7 +5,7 @@
 
 use crate::clock::LoopClock;
 use crate::dealloc::ClassData;
-use crate::fastcall::panic_as_exception;
+use crate::fastcall::{catch, guarded};
 use crate::fd_owners::FdOwners;
 use crate::handle::{self, CallParts, HandleTypes};
 use crate::host::{PyHost, Watch, os_error};
@@ -23,7 +23,6 @@ use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::RawFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// The engine and what the face remembers beside it.
@@ -63,11 +62,11 @@ impl NativeLoop {
     }
 
     /// Runs the engine on this thread. While it runs, calls from other threads go through the inbox, which wakes it.
-    fn run_here(&self, run: impl FnOnce(&Engine<PyHost>) -> PyResult<()>) -> PyResult<()> {
+    fn run_here(&self, py: Python<'_>, run: impl FnOnce(&Engine<PyHost>) -> PyResult<()>) -> PyResult<()> {
         let outer = self.state.running_in.replace(Some(current_thread()));
-        let result = catch_unwind(AssertUnwindSafe(|| run(self.engine())));
+        let result = catch(py, || run(self.engine()));
         self.state.running_in.set(outer);
-        result.unwrap_or_else(|payload| Err(panic_as_exception(&*payload)))
+        result
     }
 
     /// What Python code replaced of the loop.
@@ -190,46 +189,50 @@ impl NativeLoop {
         _args: &Bound<'_, PyTuple>,
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        thread_exit::guard();
-        let backend = mainspring::poller::open_epoll().map_err(|error| os_error(py, error))?;
-        let overrides = Rc::<Overrides>::default();
-        let clock = LoopClock::new(overrides.clone());
-        let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
-        let engine = engine.map_err(|error| os_error(py, error))?;
-        let state = LoopState { engine, running_in: Cell::new(None), overrides, owners: Rc::default() };
-        Ok(NativeLoop { state: ClassData::new(state) })
+        guarded(|| {
+            let backend = mainspring::poller::open_epoll().map_err(|error| os_error(py, error))?;
+            let overrides = Rc::<Overrides>::default();
+            let clock = LoopClock::new(overrides.clone());
+            let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
+            let engine = engine.map_err(|error| os_error(py, error))?;
+            let state = LoopState { engine, running_in: Cell::new(None), overrides, owners: Rc::default() };
+            Ok(NativeLoop { state: ClassData::new(state) })
+        })
     }
 
     /// Ties the engine to this object. Called once, by `Loop.__init__`.
     fn _bind(slf: &Bound<'_, Self>) -> PyResult<()> {
-        thread_exit::guard();
-        slf.get().engine().host().bind(slf.as_any());
-        slf.get().overrides().bind(slf.as_any())
+        guarded(|| {
+            slf.get().engine().host().bind(slf.as_any());
+            slf.get().overrides().bind(slf.as_any())
+        })
     }
 
     fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        thread_exit::guard();
-        overrides::set_attribute(slf, name, value.as_ptr())?;
-        if Overrides::concern(name) { slf.get().overrides().look(slf.as_any()) } else { Ok(()) }
+        guarded(|| {
+            overrides::set_attribute(slf, name, value.as_ptr())?;
+            if Overrides::concern(name) { slf.get().overrides().look(slf.as_any()) } else { Ok(()) }
+        })
     }
 
     fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<()> {
-        thread_exit::guard();
-        overrides::set_attribute(slf, name, std::ptr::null_mut())?;
-        if Overrides::concern(name) { slf.get().overrides().look(slf.as_any()) } else { Ok(()) }
+        guarded(|| {
+            overrides::set_attribute(slf, name, std::ptr::null_mut())?;
+            if Overrides::concern(name) { slf.get().overrides().look(slf.as_any()) } else { Ok(()) }
+        })
     }
 
     /// Runs passes until `stop()`; `run_forever()` without what asyncio does around it.
     fn _run_native(slf: &Bound<'_, Self>) -> PyResult<()> {
-        thread_exit::guard();
-        slf.get().check_closed()?;
-        slf.get().run_here(Engine::run_forever)
+        guarded(|| {
+            slf.get().check_closed()?;
+            slf.get().run_here(slf.py(), Engine::run_forever)
+        })
     }
 
     /// One pass of the loop, for those who drive it by hand.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
-        thread_exit::guard();
-        slf.get().run_here(Engine::run_once)
+        guarded(|| slf.get().run_here(slf.py(), Engine::run_once))
     }
 
     /// Lets go of everything the engine holds; the loop is closed from here on.
@@ -240,8 +243,9 @@ impl NativeLoop {
 
     /// Parts the loop from the one of the process that forked this one.
     fn _after_fork(&self, py: Python<'_>) -> PyResult<()> {
-        thread_exit::guard();
-        self.engine().after_fork(mainspring::poller::open_epoll).map_err(|error| os_error(py, error))
+        guarded(|| {
+            self.engine().after_fork(mainspring::poller::open_epoll).map_err(|error| os_error(py, error))
+        })
     }
 
     /// Stop run_forever() after the pass that is under way.
@@ -258,10 +262,11 @@ impl NativeLoop {
 
     /// The descriptor that signal.set_wakeup_fd() is given.
     fn _signal_fd(&self) -> PyResult<RawFd> {
-        thread_exit::guard();
-        self.check_closed()?;
-        let pipe = self.engine().signal_pipe();
-        pipe.map(|pipe| pipe.write_fd()).ok_or_else(|| PyRuntimeError::new_err("Event loop is closed"))
+        guarded(|| {
+            self.check_closed()?;
+            let pipe = self.engine().signal_pipe();
+            pipe.map(|pipe| pipe.write_fd()).ok_or_else(|| PyRuntimeError::new_err("Event loop is closed"))
+        })
     }
 
     /// Calls `callback(*args)` in the loop for each `signal` that comes through the descriptor; gives the handle.
@@ -272,10 +277,11 @@ impl NativeLoop {
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<Py<PyAny>> {
-        thread_exit::guard();
-        let handle = Self::new_call(slf, callback, args)?;
-        drop(slf.get().engine().set_signal(signal, handle.clone().into()));
-        Ok(handle.bind(slf.py()).unbind())
+        guarded(|| {
+            let handle = Self::new_call(slf, callback, args)?;
+            drop(slf.get().engine().set_signal(signal, handle.clone().into()));
+            Ok(handle.bind(slf.py()).unbind())
+        })
     }
 
     /// Forgets the callback for a signal; whether there was one.
@@ -292,8 +298,10 @@ impl NativeLoop {
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<Py<PyAny>> {
-        thread_exit::guard();
-        Self::watch(slf, fd, Direction::Inbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
+        guarded(|| {
+            Self::watch(slf, fd, Direction::Inbound, callback, args)
+                .map(|handle| handle.bind(slf.py()).unbind())
+        })
     }
 
     /// Start watching the file descriptor for write availability and call the callback then.
@@ -304,78 +312,85 @@ impl NativeLoop {
         callback: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<Py<PyAny>> {
-        thread_exit::guard();
-        Self::watch(slf, fd, Direction::Outbound, callback, args).map(|handle| handle.bind(slf.py()).unbind())
+        guarded(|| {
+            Self::watch(slf, fd, Direction::Outbound, callback, args)
+                .map(|handle| handle.bind(slf.py()).unbind())
+        })
     }
 
     /// Stop watching the file descriptor for read availability; whether it was watched.
     fn _remove_reader(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
-        thread_exit::guard();
-        Self::unwatch(slf, fd, Direction::Inbound)
+        guarded(|| Self::unwatch(slf, fd, Direction::Inbound))
     }
 
     /// Stop watching the file descriptor for write availability; whether it was watched.
     fn _remove_writer(slf: &Bound<'_, Self>, fd: &Bound<'_, PyAny>) -> PyResult<bool> {
-        thread_exit::guard();
-        Self::unwatch(slf, fd, Direction::Outbound)
+        guarded(|| Self::unwatch(slf, fd, Direction::Outbound))
     }
 
     /// Raises `RuntimeError` if a transport that is not closing has the descriptor.
     fn _ensure_fd_no_transport(&self, fd: &Bound<'_, PyAny>) -> PyResult<()> {
-        thread_exit::guard();
-        match file_number(fd)?.extract() {
-            Ok(number) => self.owners().check_free_named(self.engine(), number, fd),
-            // No descriptor has such a number.
-            Err(_) => Ok(()),
-        }
+        guarded(|| {
+            match file_number(fd)?.extract() {
+                Ok(number) => self.owners().check_free_named(self.engine(), number, fd),
+                // No descriptor has such a number.
+                Err(_) => Ok(()),
+            }
+        })
     }
 
     /// The handles of the calls that are ready, in the order in which they run.
     fn _ready_handles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        thread_exit::guard();
-        let mut handles = Vec::new();
-        self.engine().for_each_ready(&mut |held| {
-            if let Held::Call(handle) | Held::Inbound(handle) = held {
-                handles.push(handle.clone());
-            }
-        });
-        list(py, handles)
+        guarded(|| {
+            let mut handles = Vec::new();
+            self.engine().for_each_ready(&mut |held| {
+                if let Held::Call(handle) | Held::Inbound(handle) = held {
+                    handles.push(handle.clone());
+                }
+            });
+            list(py, handles)
+        })
     }
 
     /// The handles of the calls that wait for their time, in no order.
     fn _timer_handles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        thread_exit::guard();
-        let mut handles = Vec::new();
-        self.engine().for_each_timer(&mut |handle| handles.push(handle.clone()));
-        list(py, handles)
+        guarded(|| {
+            let mut handles = Vec::new();
+            self.engine().for_each_timer(&mut |handle| handles.push(handle.clone()));
+            list(py, handles)
+        })
     }
 
     /// What the kernel is asked about: descriptors, whether to write, the file objects they were given as, and the handles
     /// or transports that are served.
     fn _registrations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        thread_exit::guard();
-        let mut found = Vec::new();
-        self.engine().for_each_registered(&mut |fd, direction, held| {
-            let (file, object) = match held {
-                Held::Watch(Watch { handle, file }) => (file.clone(), handle.clone()),
-                Held::Call(object) | Held::Source(object) | Held::Inbound(object) => (None, object.clone()),
-            };
-            found.push((fd, direction == Direction::Outbound, file, object));
-        });
-        let entries = found.iter().map(|(fd, writes, file, object)| {
-            let file = file.as_ref().map(|file| file.bind(py));
-            (*fd, *writes, file, object.bind(py)).into_pyobject(py)
-        });
-        PyList::new(py, entries.collect::<PyResult<Vec<_>>>()?)
+        guarded(|| {
+            let mut found = Vec::new();
+            self.engine().for_each_registered(&mut |fd, direction, held| {
+                let (file, object) = match held {
+                    Held::Watch(Watch { handle, file }) => (file.clone(), handle.clone()),
+                    Held::Call(object) | Held::Source(object) | Held::Inbound(object) => {
+                        (None, object.clone())
+                    }
+                };
+                found.push((fd, direction == Direction::Outbound, file, object));
+            });
+            let entries = found.iter().map(|(fd, writes, file, object)| {
+                let file = file.as_ref().map(|file| file.bind(py));
+                (*fd, *writes, file, object.bind(py)).into_pyobject(py)
+            });
+            PyList::new(py, entries.collect::<PyResult<Vec<_>>>()?)
+        })
     }
 
     /// Serves a transport as if the kernel had told that it can be read, or written.
     fn _serve(&self, transport: &Bound<'_, PyAny>, writes: bool) -> PyResult<()> {
-        thread_exit::guard();
-        let py = transport.py();
-        let source = Obj::from(transport.clone());
-        let readiness = if writes { Readiness::OUTBOUND } else { Readiness::INBOUND };
-        Source::of(py, &source)?.io_ready(py, &source, readiness)
+        guarded(|| {
+            let py = transport.py();
+            let source = Obj::from(transport.clone());
+            let readiness = if writes { Readiness::OUTBOUND } else { Readiness::INBOUND };
+            Source::of(py, &source)?.io_ready(py, &source, readiness)
+        })
     }
 
     /// Forgets every call that is ready.
@@ -414,8 +429,9 @@ impl NativeLoop {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(state) = self.state.get() else { return Ok(()) };
         let mut result = Ok(());
-        self.engine().for_each_held(&mut |held| {
+        state.engine.for_each_held(&mut |held| {
             let (object, file) = match held {
                 Held::Call(object) | Held::Source(object) | Held::Inbound(object) => (object, None),
                 Held::Watch(Watch { handle, file }) => (handle, file.as_ref()),
@@ -431,7 +447,9 @@ impl NativeLoop {
 
     fn __clear__(&self) {
         thread_exit::guard();
-        drop(self.engine().close());
+        if let Some(state) = self.state.get() {
+            drop(state.engine.close());
+        }
     }
 }
 

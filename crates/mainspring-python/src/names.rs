@@ -70,7 +70,7 @@ macro_rules! names {
 names! {
     _accept_secure, _attach, _check_callback, _check_thread, _current_handle, _detach, _loop,
     _add_reader, _call_connection_lost, _check_handshake_timeout, _check_shutdown_timeout, _close_lower, _do_read,
-    _sock, _start_serving,
+    _decref_socketios, _sock, _start_serving,
     buffer_updated, callback_failed, connection_lost, connection_made, context, data_received, datagram_received,
     eof_received, error_received, fatal_transport_error, get_buffer, pause_writing, recvfrom, resume_writing, sendto, slow_callback, slow_io,
     slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed, accepted, note,

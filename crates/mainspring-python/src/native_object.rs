@@ -2,16 +2,14 @@
 //! garbage collector, and ends them. One implementation for every kind; a kind says what its data is (`NativeData`).
 
 use crate::dealloc;
-use crate::fastcall::{as_called, enter, panic_as_exception};
+use crate::fastcall::{as_called, catch, enter, shown};
 use crate::native_type::{NativeType, Slot, Spec, all_slots};
 use crate::obj::Obj;
-use crate::thread_exit;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::ffi::{CStr, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a kind of objects holds behind the layout of its base.
 pub trait NativeData: Sized + 'static {
@@ -171,14 +169,15 @@ unsafe extern "C" fn traverse<T: NativeData>(
 }
 
 unsafe extern "C" fn clear<T: NativeData>(object: *mut ffi::PyObject) -> c_int {
-    thread_exit::guard();
-    // SAFETY: the collector passes an instance.
-    unsafe {
-        let py = Python::assume_attached();
-        let Some(kind) = T::class_cell().get(py) else { return 0 };
-        kind.data::<T>(object).clear();
-        kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
-    }
+    shown(|| {
+        // SAFETY: the collector passes an instance, on a thread that is attached.
+        unsafe {
+            let py = Python::assume_attached();
+            let Some(kind) = T::class_cell().get(py) else { return };
+            kind.data::<T>(object).clear();
+            kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
+        }
+    });
     0
 }
 
@@ -191,9 +190,7 @@ unsafe extern "C" fn finalize<T: NativeData>(object: *mut ffi::PyObject) {
             let Some(kind) = T::class_cell().get(py) else { return };
             (Bound::from_borrowed_ptr(py, object), kind.data::<T>(object))
         };
-        let guarded = AssertUnwindSafe(|| data.finalize(&object));
-        let result = catch_unwind(guarded).unwrap_or_else(|payload| Err(panic_as_exception(&*payload)));
-        if let Err(error) = result {
+        if let Err(error) = catch(py, || data.finalize(&object)) {
             error.write_unraisable(py, Some(&object));
         }
         if let Some(error) = on_its_way {

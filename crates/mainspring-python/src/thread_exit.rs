@@ -10,8 +10,8 @@
 //! handler does not return. So the guard covers every call into Python that is made below a guarded entry point, and no
 //! single call needs one of its own.
 //!
-//! **Rule: every function that the interpreter calls begins with [`guard`]**, directly or through `fastcall::enter`,
-//! `fastcall::as_called` or `dealloc::bounded`; a `pyclass` keeps Python objects in a `dealloc::ClassData`. A `traverse`
+//! **Rule: every function that the interpreter calls begins with [`guard`]**, directly or through the functions of
+//! `fastcall.rs` or `dealloc::bounded`; a `pyclass` keeps Python objects in a `dealloc::ClassData`. A `traverse`
 //! function needs none: it runs no Python code. `tests/test_interpreter_exit.py` checks the rule.
 //!
 //! Other C libraries (musl) run no unwinder in `pthread_exit()`; there is nothing to guard against.

@@ -7,10 +7,10 @@ mod methods;
 mod protocol;
 
 use crate::channel::{PyChannel, PyChunk, SocketHold};
+use crate::fastcall::guarded;
 use crate::host::PyHost;
 use crate::native_object::{NativeClass, NativeData};
 use crate::protocol::PyUpper;
-use crate::thread_exit;
 use crate::transport::common;
 use crate::transport::kind::{self, Kind, Open};
 use mainspring::transport::{Datagram, Destination};
@@ -109,10 +109,11 @@ pub fn open_datagram(
     peername: &Bound<'_, PyAny>,
     header: usize,
 ) -> PyResult<()> {
-    thread_exit::guard();
-    let upper = PyDatagramUpper::new(sock, protocol, address, peername, header > 0)?;
-    let drops_when_lost = upper.has_remote();
-    let channel = PyChannel::Socket(SocketHold::new(sock)?);
-    let machine = Datagram::new(channel, upper, header, drops_when_lost);
-    kind::open::<DatagramData>(transport, event_loop, machine, None, || Ok(()))
+    guarded(|| {
+        let upper = PyDatagramUpper::new(sock, protocol, address, peername, header > 0)?;
+        let drops_when_lost = upper.has_remote();
+        let channel = PyChannel::Socket(SocketHold::new(sock)?);
+        let machine = Datagram::new(channel, upper, header, drops_when_lost);
+        kind::open::<DatagramData>(transport, event_loop, machine, None, || Ok(()))
+    })
 }

@@ -8,10 +8,10 @@ mod write;
 
 use crate::channel::{FileHold, PyChannel, PyChunk};
 use crate::fastcall;
+use crate::fastcall::guarded;
 use crate::host::{PyHost, os_error};
 use crate::native_object::{NativeClass, NativeData};
 use crate::protocol::PyUpper;
-use crate::thread_exit;
 use crate::transport::common::{self, none};
 use crate::transport::kind::{self, Kind, Open, method};
 use crate::transport::machine::Machine;
@@ -150,8 +150,7 @@ pub fn open_read_pipe(
     file: &Bound<'_, PyAny>,
     protocol: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    thread_exit::guard();
-    open::<ReadMachine>(transport, event_loop, file, protocol)
+    guarded(|| open::<ReadMachine>(transport, event_loop, file, protocol))
 }
 
 /// `open_write_pipe(transport, loop, file, protocol)`: ties a new transport object to a file object that is written.
@@ -162,6 +161,5 @@ pub fn open_write_pipe(
     file: &Bound<'_, PyAny>,
     protocol: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    thread_exit::guard();
-    open::<WriteMachine>(transport, event_loop, file, protocol)
+    guarded(|| open::<WriteMachine>(transport, event_loop, file, protocol))
 }

@@ -6,6 +6,7 @@
 
 use super::buffer::HeldBuffer;
 use crate::dealloc::ClassData;
+use crate::fastcall::guarded;
 use crate::host::{PyHost, os_error};
 use crate::loop_object::{NativeLoop, visit_obj, visit_ptr, watch_error};
 use crate::names::names;
@@ -169,58 +170,61 @@ impl SocketWait {
 impl SocketWait {
     /// The loop says that the socket is ready.
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        thread_exit::guard();
-        if !self.state.pending.is_waiting() {
-            return Ok(());
-        }
-        let names = names(py)?;
-        let engine = self.engine(py)?;
-        let future = self.future(py)?;
-        if future.call_method0(&names.done)?.is_truthy()? {
-            // Cancelled, and the task has not heard of it yet.
-            return self.leave(py);
-        }
-        let outcome = match self.descriptor(py) {
-            Ok(socket) => match self.state.pending.ready(engine, socket) {
-                Some(settled) => {
-                    drop(settled.watch);
-                    settled.outcome.map_err(|error| os_error(py, error))
-                }
-                None => return Ok(()),
-            },
-            Err(error) => {
-                self.leave(py)?;
-                Err(error)
+        guarded(|| {
+            if !self.state.pending.is_waiting() {
+                return Ok(());
             }
-        };
-        match outcome {
-            Ok(value) => future.call_method1(&names.set_result, (value,)),
-            Err(error) => future.call_method1(&names.set_exception, (error.into_value(py),)),
-        }
-        .map(drop)
+            let names = names(py)?;
+            let engine = self.engine(py)?;
+            let future = self.future(py)?;
+            if future.call_method0(&names.done)?.is_truthy()? {
+                // Cancelled, and the task has not heard of it yet.
+                return self.leave(py);
+            }
+            let outcome = match self.descriptor(py) {
+                Ok(socket) => match self.state.pending.ready(engine, socket) {
+                    Some(settled) => {
+                        drop(settled.watch);
+                        settled.outcome.map_err(|error| os_error(py, error))
+                    }
+                    None => return Ok(()),
+                },
+                Err(error) => {
+                    self.leave(py)?;
+                    Err(error)
+                }
+            };
+            match outcome {
+                Ok(value) => future.call_method1(&names.set_result, (value,)),
+                Err(error) => future.call_method1(&names.set_exception, (error.into_value(py),)),
+            }
+            .map(drop)
+        })
     }
 
     /// Waits no longer: takes the watch back from the loop.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        thread_exit::guard();
-        let watch = self.state.pending.leave(self.engine(py)?);
-        drop(watch);
-        Ok(())
+        guarded(|| {
+            let watch = self.state.pending.leave(self.engine(py)?);
+            drop(watch);
+            Ok(())
+        })
     }
 
     /// Ends the wait with a failure that somebody else has noticed.
     fn fail(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
-        thread_exit::guard();
-        let py = error.py();
-        if !self.state.pending.is_waiting() {
-            return Ok(());
-        }
-        self.leave(py)?;
-        let (names, future) = (names(py)?, self.future(py)?);
-        if !future.call_method0(&names.done)?.is_truthy()? {
-            future.call_method1(&names.set_exception, (error,))?;
-        }
-        Ok(())
+        guarded(|| {
+            let py = error.py();
+            if !self.state.pending.is_waiting() {
+                return Ok(());
+            }
+            self.leave(py)?;
+            let (names, future) = (names(py)?, self.future(py)?);
+            if !future.call_method0(&names.done)?.is_truthy()? {
+                future.call_method1(&names.set_exception, (error,))?;
+            }
+            Ok(())
+        })
     }
 
     /// How much of the file was sent.
@@ -235,12 +239,13 @@ impl SocketWait {
 
     /// Puts the file's own position behind what was sent.
     fn update_position(&self, py: Python<'_>) -> PyResult<()> {
-        thread_exit::guard();
-        let updated = self.state.pending.with_operation(|operation| match operation {
-            Waiting::SendFile(sending) => sending.update_position(),
-            Waiting::Ready(_) | Waiting::SendAll(_) => Ok(()),
-        });
-        updated.map_err(|error| os_error(py, error))
+        guarded(|| {
+            let updated = self.state.pending.with_operation(|operation| match operation {
+                Waiting::SendFile(sending) => sending.update_position(),
+                Waiting::Ready(_) | Waiting::SendAll(_) => Ok(()),
+            });
+            updated.map_err(|error| os_error(py, error))
+        })
     }
 
     fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -255,20 +260,21 @@ impl SocketWait {
 
     /// First the future, for the task to wait on; then what came of it.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        thread_exit::guard();
-        if let Some(outcome) = self.state.outcome.take() {
-            let value = outcome.map_err(|error| os_error(py, error))?;
-            return Err(PyStopIteration::new_err((value,)));
-        }
-        let names = names(py)?;
-        let future = self.future(py)?;
-        if !self.state.is_awaited.replace(true) {
-            future.setattr(&names._asyncio_future_blocking, true)?;
-            return Ok(future);
-        }
-        self.leave(py)?;
-        let value = future.call_method0(&names.result)?;
-        Err(PyStopIteration::new_err((value.unbind(),)))
+        guarded(|| {
+            if let Some(outcome) = self.state.outcome.take() {
+                let value = outcome.map_err(|error| os_error(py, error))?;
+                return Err(PyStopIteration::new_err((value,)));
+            }
+            let names = names(py)?;
+            let future = self.future(py)?;
+            if !self.state.is_awaited.replace(true) {
+                future.setattr(&names._asyncio_future_blocking, true)?;
+                return Ok(future);
+            }
+            self.leave(py)?;
+            let value = future.call_method0(&names.result)?;
+            Err(PyStopIteration::new_err((value.unbind(),)))
+        })
     }
 
     /// The task is cancelled, or whatever is thrown into it.
@@ -279,15 +285,15 @@ impl SocketWait {
         value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        thread_exit::guard();
-        self.leave(kind.py())?;
-        Err(thrown(kind, value)?)
+        guarded(|| {
+            self.leave(kind.py())?;
+            Err(thrown(kind, value)?)
+        })
     }
 
     /// The coroutine ends here.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        thread_exit::guard();
-        self.leave(py)
+        guarded(|| self.leave(py))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -12,12 +12,12 @@ pub mod marks;
 pub mod methods;
 
 use crate::channel::{PyChannel, PyChunk, SocketHold};
+use crate::fastcall::guarded;
 use crate::host::PyHost;
 use crate::names::names;
 use crate::native_object::{NativeClass, NativeData, native_data};
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
-use crate::thread_exit;
 use accepted::Accepted;
 use kind::{Kind, Open};
 use mainspring::transport::{Cx, Stream};
@@ -172,7 +172,8 @@ pub fn open_stream(
     server: Option<&Bound<'_, PyAny>>,
     context: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    thread_exit::guard();
-    let channel = PyChannel::Socket(SocketHold::new(sock)?);
-    open(transport, event_loop, channel, protocol, server, context.map(|context| context.clone().into()))
+    guarded(|| {
+        let channel = PyChannel::Socket(SocketHold::new(sock)?);
+        open(transport, event_loop, channel, protocol, server, context.map(|context| context.clone().into()))
+    })
 }
