@@ -286,7 +286,7 @@ fn a_runtime_that_is_shut_down_receives_all_that_was_accepted() {
     });
     let sending =
         std::thread::spawn(move || (0..100).for_each(|number| sender.blocking_send(number).unwrap()));
-    assert_eq!(runtime.shutdown().unwrap(), 0);
+    runtime.shutdown().unwrap();
     assert_eq!(count.wait(), Ok(100));
     sending.join().unwrap();
 }
