@@ -168,8 +168,7 @@ fn run(steps: &[Step], is_begun_inside: bool) -> Vec<usize> {
         script.go_on(&event_loop);
     }
     event_loop.run_until_idle().unwrap();
-    let ran = ran.lock().unwrap().clone();
-    ran
+    std::mem::take(&mut *ran.lock().unwrap())
 }
 
 #[test]
