@@ -150,7 +150,15 @@ class Stage:
         context.sslobject_class = kind
         return SSLProtocol(self.loop, protocol or asyncio.Protocol(), context, None, False, "localhost")
 
-    def listener(self, sock=None, factory=asyncio.Protocol, kind=StreamTransport, server=None, secure=None, context=None):
+    def listener(
+        self,
+        sock=None,
+        factory=asyncio.Protocol,
+        kind=StreamTransport,
+        server=None,
+        secure=None,
+        context=None,
+    ):
         sock = sock or self.socket()
         return _mainspring.Listener(self.loop, sock, factory, kind, server, 1, secure, context)
 

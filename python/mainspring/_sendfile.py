@@ -84,7 +84,6 @@ class FileSending(_internals.LoopParts):
             if is_reading:
                 transp.resume_reading()
 
-
     async def _sendfile_fallback(self, transp: Any, file: Any, offset: int, count: int | None) -> int:
         """asyncio's, with larger blocks.
 
