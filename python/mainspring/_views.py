@@ -25,11 +25,20 @@ H = TypeVar("H", bound="asyncio.Handle")
 class Handles(Sequence[H]):
     """The handles of a loop at any time."""
 
-    __slots__ = ("_show", "clear")
+    __slots__ = ("_clear", "_loop", "_show")
 
-    def __init__(self, show: Callable[[], list[H]], clear: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, show: Callable[[], list[H]], clear: Callable[[], None]
+    ) -> None:
+        self._loop = loop
         self._show = show
-        self.clear = clear
+        self._clear = clear
+
+    def clear(self) -> None:
+        """Forget the calls; they will not run."""
+        # asyncio's close() calls this, when the loop is closed and before the engine is: that forgets everything.
+        if not self._loop.is_closed():
+            self._clear()
 
     def __len__(self) -> int:
         return len(self._show())
@@ -118,26 +127,20 @@ class SelectorView:
 class Views:
     """The part of the loop that is looked at."""
 
-    if TYPE_CHECKING:
-        _ready_handles: Callable[[], list[asyncio.Handle]]
-        _timer_handles: Callable[[], list[asyncio.TimerHandle]]
-        _clear_ready: Callable[[], None]
-        _clear_timers: Callable[[], None]
-
     @property
-    def _ready(self) -> Handles[asyncio.Handle]:
-        return Handles(self._ready_handles, self._clear_ready)
+    def _ready(self: Any) -> Handles[asyncio.Handle]:
+        return Handles(self, self._ready_handles, self._clear_ready)
 
     @_ready.setter
     def _ready(self, handles: Sequence[asyncio.Handle]) -> None:
         _check_empty("_ready", handles)
 
     @property
-    def _scheduled(self) -> Handles[asyncio.TimerHandle]:
+    def _scheduled(self: Any) -> Handles[asyncio.TimerHandle]:
         def by_time() -> list[asyncio.TimerHandle]:
             return sorted(self._timer_handles(), key=lambda handle: handle.when())
 
-        return Handles(by_time, self._clear_timers)
+        return Handles(self, by_time, self._clear_timers)
 
     @_scheduled.setter
     def _scheduled(self, handles: Sequence[asyncio.Handle]) -> None:
