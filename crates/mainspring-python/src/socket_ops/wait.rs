@@ -164,6 +164,14 @@ impl SocketWait {
         // code runs that could close it.
         Ok(unsafe { BorrowedFd::borrow_raw(now) })
     }
+
+    /// Lets go of the buffer, so that it can be resized. This object may live on in a traceback.
+    fn release_buffer(&self) {
+        let pending = &self.state.pending;
+        if pending.with_operation(|operation| matches!(operation, Waiting::SendAll(_))) {
+            drop(pending.replace_operation(Waiting::Ready(Ready(Direction::Outbound))));
+        }
+    }
 }
 
 #[pymethods]
@@ -185,6 +193,7 @@ impl SocketWait {
                 Ok(socket) => match self.state.pending.ready(engine, socket) {
                     Some(settled) => {
                         drop(settled.watch);
+                        self.release_buffer();
                         settled.outcome.map_err(|error| os_error(py, error))
                     }
                     None => return Ok(()),
@@ -207,6 +216,7 @@ impl SocketWait {
         guarded(|| {
             let watch = self.state.pending.leave(self.engine(py)?);
             drop(watch);
+            self.release_buffer();
             Ok(())
         })
     }

@@ -136,6 +136,11 @@ impl<O> Pending<O> {
         look(&self.operation.borrow())
     }
 
+    /// Puts another operation in the place of this one, which comes back: to release what it holds.
+    pub fn replace_operation(&self, operation: O) -> O {
+        self.operation.replace(operation)
+    }
+
     /// Begins to wait: `watch` has to call [`Pending::ready`]. The watch it replaces comes back, to be cancelled and
     /// dropped by the face; fails as [`Engine::watch`] does.
     pub fn wait<H: Host>(
