@@ -182,16 +182,6 @@ def run_until_complete_inside_a_callback():
         coroutine = turns()
         show("nested", attempt(loop.run_until_complete, coroutine), attempt(loop.run_forever))
         coroutine.close()
-        other = new_loop()
-        coroutine = turns()
-        show(
-            "other",
-            attempt(other.run_until_complete, coroutine),
-            attempt(other.run_forever),
-            attempt(loop.close),
-        )
-        coroutine.close()
-        other.close()
 
     loop.call_soon(nested)
     run(turns(), loop)

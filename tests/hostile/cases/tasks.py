@@ -261,21 +261,6 @@ def an_eager_task_that_ends_the_run():
         finish(loop)
 
 
-@case(since=(3, 12))
-async def an_eager_task_in_an_entered_context():
-    loop = asyncio.get_running_loop()
-    context = contextvars.copy_context()
-    coroutine = turns()
-
-    def start():
-        return asyncio.Task(coroutine, loop=loop, context=context, eager_start=True)
-
-    show(attempt(context.run, start))
-    coroutine.close()
-    await turns()
-    show("the loop goes on")
-
-
 @case
 async def tasks_that_nobody_keeps():
     loop = asyncio.get_running_loop()
