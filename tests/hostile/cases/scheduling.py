@@ -184,7 +184,8 @@ def run_until_complete_inside_a_callback():
         coroutine.close()
 
     loop.call_soon(nested)
-    run(turns(), loop)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
     finish(loop)
 
 
