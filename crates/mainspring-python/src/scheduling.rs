@@ -142,7 +142,12 @@ fn call_soon_threadsafe(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> 
         request.handle(py, callback, rest, false, |call| unsafe { handle::new_shared_handle(py, call) })?;
     let native = request.native;
     if native.runs_elsewhere() {
-        let pushed = native.engine().inbox().push(handle.clone());
+        let inbox = native.engine().inbox();
+        // Nobody pushes between the two: the interpreter lock is held.
+        if !inbox.try_reserve() {
+            return Err(refused(handle));
+        }
+        let pushed = inbox.push(handle.clone());
         pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
     } else {
         // The loop's own thread, or nobody runs it: its order is call_soon()'s.

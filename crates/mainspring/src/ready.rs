@@ -89,10 +89,10 @@ impl<T> Fifo<T> {
         self.taken + self.items.len() as u64
     }
 
-    /// Makes room for one more item; `false` if there is no memory for it.
+    /// Makes room for so many more items; `false` if there is no memory for them.
     #[inline(always)]
-    fn try_reserve(&mut self) -> bool {
-        self.items.len() < self.items.capacity() || self.items.try_reserve(1).is_ok()
+    fn try_reserve(&mut self, count: usize) -> bool {
+        self.items.capacity() - self.items.len() >= count || self.items.try_reserve(count).is_ok()
     }
 
     fn pop(&mut self) -> Option<T> {
@@ -199,23 +199,24 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Makes room for one more item in `lane`, so that the next [`Lanes::push`] needs no memory. `false` if there is none.
+    /// Makes room for `count` more items in `lane`, so that as many calls of [`Lanes::push`] need no memory. `false` if there
+    /// is none.
     ///
     /// ```
     /// use mainspring::ready::{Lane, Lanes};
     ///
     /// let mut lanes = Lanes::new();
-    /// if lanes.try_reserve(Lane::Normal) {
+    /// if lanes.try_reserve(Lane::Normal, 1) {
     ///     lanes.push(Lane::Normal, "first");
     /// }
     /// assert_eq!(lanes.len(), 1);
     /// ```
     #[inline(always)]
-    pub fn try_reserve(&mut self, lane: Lane) -> bool {
+    pub fn try_reserve(&mut self, lane: Lane, count: usize) -> bool {
         match lane {
-            Lane::Io => self.io.try_reserve(),
-            Lane::Normal => self.normal.try_reserve(),
-            Lane::Background => self.background.try_reserve(),
+            Lane::Io => self.io.try_reserve(count),
+            Lane::Normal => self.normal.try_reserve(count),
+            Lane::Background => self.background.try_reserve(count),
         }
     }
 

@@ -256,6 +256,32 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         }
     }
 
+    /// How many items wait to be drained.
+    pub fn len(&self) -> usize {
+        self.lock().items.len()
+    }
+
+    /// Whether nothing waits to be drained.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes room for one more item, so that the next push needs no memory, if no other thread pushes between. `false` if
+    /// there is none.
+    ///
+    /// ```
+    /// # use mainspring::wakeup::{EventFd, Inbox};
+    /// let inbox = Inbox::new(EventFd::new()?);
+    /// if inbox.try_reserve() {
+    ///     inbox.push("a call").unwrap();
+    /// }
+    /// assert_eq!((inbox.len(), inbox.is_empty()), (1, false));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn try_reserve(&self) -> bool {
+        self.lock().items.try_reserve(1).is_ok()
+    }
+
     /// Whether something may wait to be drained: one load, for every pass.
     #[inline]
     pub fn has_pending(&self) -> bool {

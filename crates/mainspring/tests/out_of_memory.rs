@@ -69,13 +69,13 @@ fn ready_lanes_refuse_an_item_and_keep_the_others() {
     let mut lanes = Lanes::new();
     let mut pushed = 0;
     with_limit(1000, || {
-        while lanes.try_reserve(Lane::Normal) {
+        while lanes.try_reserve(Lane::Normal, 1) {
             lanes.push(Lane::Normal, pushed);
             pushed += 1;
         }
     });
     assert!(pushed > 10);
-    assert!(lanes.try_reserve(Lane::Normal), "there is memory again");
+    assert!(lanes.try_reserve(Lane::Normal, 1), "there is memory again");
     let mut pass = lanes.begin_pass();
     let taken: Vec<_> = std::iter::from_fn(|| lanes.next(&mut pass)).collect();
     assert_eq!(taken, (0..pushed).collect::<Vec<_>>());

@@ -303,8 +303,9 @@ impl<H: Host> Engine<H> {
     /// ```
     #[inline(always)]
     pub fn try_call_soon(&self, call: H::Call) -> Result<(), H::Call> {
+        self.take_inbox_if_pending();
         let mut lanes = self.lanes.borrow_mut();
-        if !lanes.try_reserve(Lane::Normal) {
+        if !lanes.try_reserve(Lane::Normal, 1) {
             return Err(call);
         }
         lanes.push(Lane::Normal, Ready::Call(call));

@@ -254,7 +254,11 @@ impl<H: Host> Engine<H> {
         let readiness = Readiness { inbound, outbound };
         self.count_io_event();
         if !source.is_some_and(|source| self.host.announce(self, source, readiness)) {
-            self.lanes.borrow_mut().push(self.io_lane.get(), Ready::Io(key, readiness));
+            let mut lanes = self.lanes.borrow_mut();
+            // Without memory the event is left out, and reported again by the next poll.
+            if lanes.try_reserve(self.io_lane.get(), 1) {
+                lanes.push(self.io_lane.get(), Ready::Io(key, readiness));
+            }
         }
     }
 
@@ -263,8 +267,11 @@ impl<H: Host> Engine<H> {
         let reader = watches.reader.as_ref().filter(|_| readiness.inbound && interest.is_inbound());
         let writer = watches.writer.as_ref().filter(|_| readiness.outbound && interest.is_outbound());
         for watched in reader.into_iter().chain(writer) {
-            let call = Ready::Call(watched.watch.clone().into());
-            self.lanes.borrow_mut().push(self.io_lane.get(), call);
+            // Without memory the event is left out, and reported again by the next poll.
+            if self.lanes.borrow_mut().try_reserve(self.io_lane.get(), 1) {
+                let call = Ready::Call(watched.watch.clone().into());
+                self.lanes.borrow_mut().push(self.io_lane.get(), call);
+            }
         }
     }
 
@@ -293,6 +300,10 @@ impl<H: Host> Engine<H> {
 
     #[inline(never)]
     fn take_inbox(&self) {
+        // Without memory the calls stay where they are until the next iteration.
+        if !self.lanes.borrow_mut().try_reserve(Lane::Normal, self.inbox.len()) {
+            return;
+        }
         // Kept from one time to the next, and out of the engine while the face looks at the items.
         let mut arrived = self.arrived.take();
         self.inbox.drain_into(&mut arrived);
@@ -307,7 +318,10 @@ impl<H: Host> Engine<H> {
         let now = self.clock.now();
         let mut timers = self.timers.borrow_mut();
         let mut lanes = self.lanes.borrow_mut();
-        while let Some(call) = timers.pop_due(now) {
+        // Without memory a timer stays due.
+        while lanes.try_reserve(Lane::Normal, 1)
+            && let Some(call) = timers.pop_due(now)
+        {
             match self.host.lane(&call) {
                 Lane::Background => lanes.push_background(Ready::Call(call), now),
                 lane => lanes.push(lane, Ready::Call(call)),

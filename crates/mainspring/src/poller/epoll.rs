@@ -189,7 +189,12 @@ impl Parker for EpollParker {
             self.wait(piece, max_events)?;
             Ok(self.buffer.len())
         })?;
-        events.extend(self.buffer.iter().map(|(flags, data)| Event {
+        // Without memory for all of them the others are left out: the next wait reports them again.
+        let room = match events.try_reserve(self.buffer.len()) {
+            Ok(()) => self.buffer.len(),
+            Err(_) => events.capacity() - events.len(),
+        };
+        events.extend(self.buffer.iter().take(room).map(|(flags, data)| Event {
             key: Key::from_bits(data),
             readiness: readiness_of(EventFlags::from_bits_retain(flags)),
         }));
