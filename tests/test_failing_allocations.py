@@ -209,7 +209,13 @@ def test_an_allocation_that_fails_is_no_crash(run_python, scenario):
     source = PRELUDE + dedent(scenario) + SWEEP.replace("LIMIT", "300")
     done = run_python(source, env={}, timeout=120)
     if done.returncode == -signal.SIGSEGV:
-        asyncios = run_python("from asyncio import SelectorEventLoop as new_loop\n" + source, env={}, timeout=120)
+        asyncios = run_python(
+            "from asyncio import SelectorEventLoop as new_loop\n" + source, env={}, timeout=120
+        )
         if asyncios.returncode == -signal.SIGSEGV:
             pytest.skip("the interpreter itself does not survive this: it crashes with asyncio's loop too")
-    assert done.returncode == 0 and done.stdout.endswith("survived\n"), (done.returncode, done.stdout, done.stderr)
+    assert done.returncode == 0 and done.stdout.endswith("survived\n"), (
+        done.returncode,
+        done.stdout,
+        done.stderr,
+    )

@@ -279,7 +279,11 @@ def functions_called_by_the_interpreter(text):
     py_function = r"^(?P<indent>)#\[pyfunction\](?:\n#\[.*\])*\npub fn " + body
     py_method = r"^(?P<indent>    )(?:pub )?fn " + body
     methods = re.findall(r"^#\[pymethods\]\n(.*?^)\}\n", text, re.M | re.S)
-    for pattern, part in [(c_function, text), (py_function, text), *((py_method, block) for block in methods)]:
+    for pattern, part in [
+        (c_function, text),
+        (py_function, text),
+        *((py_method, block) for block in methods),
+    ]:
         for found in re.finditer(pattern, part, re.M | re.S):
             yield found["name"], found["body"]
 
@@ -287,7 +291,9 @@ def functions_called_by_the_interpreter(text):
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are not here")
 def test_every_function_that_the_interpreter_calls_guards_its_thread():
     # `request::run` and the functions called `method` and `notified` begin with `enter`, `dealloc` with `bounded`.
-    guards = re.compile(r"thread_exit::guard\(\)|\b(enter|as_called|guarded|shown|dealloc|bounded|request::run|notified|method(::<[\w<>]+>)?)\(")
+    guards = re.compile(
+        r"thread_exit::guard\(\)|\b(enter|as_called|guarded|shown|dealloc|bounded|request::run|notified|method(::<[\w<>]+>)?)\("
+    )
     without = re.compile(r"traverse$|__traverse__$")
     found, unguarded = 0, []
     for path in sorted(SOURCES.rglob("*.rs")):
@@ -298,8 +304,12 @@ def test_every_function_that_the_interpreter_calls_guards_its_thread():
             found += 1
             if not guards.search(body) and not without.search(name):
                 unguarded.append(f"{path.relative_to(SOURCES)}: {name}")
-        for name, fields in re.findall(r"^#\[pyclass.*\]\npub struct (\w+) \{\n(.*?)^\}\n", text, re.M | re.S):
-            plain = re.compile(r"^ *(?:pub )?\w+: (?!i32|Watch|ClassData<)", re.M)  # what holds no Python object
+        for name, fields in re.findall(
+            r"^#\[pyclass.*\]\npub struct (\w+) \{\n(.*?)^\}\n", text, re.M | re.S
+        ):
+            plain = re.compile(
+                r"^ *(?:pub )?\w+: (?!i32|Watch|ClassData<)", re.M
+            )  # what holds no Python object
             if plain.search(fields):
                 unguarded.append(f"{path.relative_to(SOURCES)}: {name}")
     assert found > 100 and not unguarded

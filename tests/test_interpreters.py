@@ -74,7 +74,9 @@ class PyModuleDef(ctypes.Structure):
     ]
 
 
-@pytest.mark.skipif(not (3, 13) <= sys.version_info < (3, 15), reason="the declaration is new in 3.13, and another in 3.15")
+@pytest.mark.skipif(
+    not (3, 13) <= sys.version_info < (3, 15), reason="the declaration is new in 3.13, and another in 3.15"
+)
 def test_the_module_declares_that_it_needs_the_interpreter_lock():
     ctypes.pythonapi.PyModule_GetDef.restype = ctypes.POINTER(PyModuleDef)
     ctypes.pythonapi.PyModule_GetDef.argtypes = [ctypes.py_object]
@@ -91,5 +93,7 @@ def test_the_module_declares_that_it_needs_the_interpreter_lock():
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded interpreter")
 def test_a_free_threaded_interpreter_turns_the_lock_on(run_python):
-    done = run_python("import mainspring, sys, warnings\nprint(sys._is_gil_enabled())", flags=["-W", "ignore"])
+    done = run_python(
+        "import mainspring, sys, warnings\nprint(sys._is_gil_enabled())", flags=["-W", "ignore"]
+    )
     assert (done.returncode, done.stdout) == (0, "True\n")
