@@ -393,7 +393,7 @@ class World:
         method = self.draw(
             ["set_debug", "get_debug", "is_running", "is_closed", "set_exception_handler", "set_task_factory", "call_at",
              "run_in_executor", "add_signal_handler", "remove_signal_handler", "create_task", "create_future",
-             "call_exception_handler", "run_until_complete", "set_default_executor"]
+             "call_exception_handler", "run_until_complete"]
         )  # fmt: skip
         bad = self.draw([5, "x", b"", 1.5])
         arguments = {

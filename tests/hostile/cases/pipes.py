@@ -67,7 +67,7 @@ async def the_reader_goes_away_while_much_waits():
     show((await protocol.end()).partition("(")[0], transport.get_write_buffer_size())
 
 
-@case
+@case(since=(3, 11))
 async def every_method_of_a_read_pipe():
     transport, protocol, writer = await reading()
     show(transport.is_reading(), attempt(transport.resume_reading), attempt(transport.pause_reading))

@@ -47,6 +47,7 @@ async def every_method_of_a_child_in_every_state():
     show(child.returncode, attempt(child.send_signal, 0), attempt(child.send_signal, "x"))
     child.kill()
     show(await child.wait(), await child.wait(), child.returncode)
+    await settle()
     for method in (child.kill, child.terminate):
         show(attempt(method))
     show(attempt(child.send_signal, signal.SIGTERM), child.stdin.is_closing() or attempt(child.stdin.close))

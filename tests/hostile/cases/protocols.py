@@ -169,7 +169,8 @@ def declare():
             "ends_the_run_in": lambda callback=callback: ends_of_the_run_in(callback),
         }.items():
             function.__name__ = f"{title}_{callback}"
-            case(function)
+            # asyncio 3.10 forgets a pause_reading() in connection_made().
+            case(function, since=(3, 11) if function.__name__ == "acts_in_connection_made" else (3, 10))
 
 
 declare()

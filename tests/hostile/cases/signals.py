@@ -123,19 +123,25 @@ def handlers_from_another_thread():
 
 
 @case
-def a_plain_handler_that_raises_ends_the_run():
-    loop = new_loop()
+def a_plain_handler_that_raises_inside_a_callback():
+    for error in (Boom, KeyboardInterrupt):
+        loop = new_loop()
+        reporting(loop)
 
-    def fail(number, frame):
-        raise Boom
+        def fail(number, frame, error=error):
+            raise error
 
-    signal.signal(signal.SIGUSR1, fail)
-    loop.call_soon(os.kill, os.getpid(), signal.SIGUSR1)
-    timer = loop.call_later(5, loop.stop)
-    show(attempt(loop.run_forever), loop.is_running())
-    timer.cancel()
-    run(turns(), loop)
-    finish(loop)
+        def kill():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            for _ in range(100):  # somewhere here the interpreter calls the handler
+                pass
+
+        signal.signal(signal.SIGUSR1, fail)
+        loop.call_soon(kill)
+        loop.call_soon(loop.stop)
+        show(attempt(loop.run_forever), loop.is_running())
+        run(turns(), loop) if error is Boom else attempt(loop.run_forever)
+        finish(loop)
 
 
 @case

@@ -260,7 +260,7 @@ def loops_in_many_threads_call_each_other():
     show(counts)
 
 
-@case
+@case(since=(3, 11))
 def executors_that_fail_and_are_closed():
     loop = new_loop()
     reporting(loop)
