@@ -274,4 +274,6 @@ def test_data_is_delivered_in_the_same_iteration_as_on_asyncio(kind, busy):
         loop.run_until_complete(asyncio.sleep(0))
         loop.close()
     assert counts["asyncio"] is not None
-    assert counts["mainspring"] == counts["asyncio"]
+    # asyncio calls the protocol factory of a server in a task of its own, one iteration after it has accepted.
+    earlier = 1 if kind in (accepted_connection, accepted_data) else 0
+    assert counts["mainspring"] == counts["asyncio"] - earlier

@@ -148,6 +148,8 @@ def test_a_clock_that_fails_is_not_kept_quiet(derived, loop_kind, monkeypatch):
     shown = []
     monkeypatch.setattr("sys.unraisablehook", lambda failure: shown.append(failure.exc_type))
     loop = derived(time=lambda _: 1 / 0)
+    # Without a timer nobody asks for the time.
+    loop.call_at(1.0, print)
     run_pass(loop)
     assert ZeroDivisionError in shown
 

@@ -410,16 +410,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             // Open for writing, but there is nothing more to receive.
             Ok(true) => self.want_inbound(cx, false),
             Ok(false) => self.close(cx),
-            Err(error) => {
-                let ended = self.fatal(cx, error, "Fatal error: protocol.eof_received() call failed.");
-                if ended.is_err() && !self.end.is_closing() {
-                    // The failure leaves the loop, and the transport is as it was: as in asyncio, the end is received
-                    // again when the loop goes on.
-                    self.want_inbound(cx, false)?;
-                    self.want_inbound(cx, true)?;
-                }
-                ended
-            }
+            Err(error) => self.fatal(cx, error, "Fatal error: protocol.eof_received() call failed."),
         }
     }
 
