@@ -67,9 +67,10 @@ fn panicked(py: Python<'_>, payload: &(dyn std::any::Any + Send)) -> PyErr {
 /// The error, with its exception object; `MemoryError` if that cannot be made.
 #[cold]
 fn made(py: Python<'_>, error: PyErr) -> PyErr {
+    // Not `PyErr::value()`: it gives up the interpreter lock, and cannot take it again while the interpreter ends.
     let make = || {
-        error.value(py);
-        error
+        error.restore(py);
+        PyErr::fetch(py)
     };
     catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {
         // SAFETY: always allowed; the interpreter has this exception in stock.
