@@ -72,6 +72,12 @@ impl StreamWriter {
     /// Keeps `pieces` until the turn of somebody else ends; `false` if nobody has it.
     pub(super) fn defer(&self, pieces: &[&[u8]]) -> bool {
         let Some(turn) = self.ends.buffered.turn.get().filter(|turn| turn.is_held()) else { return false };
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        if turn.deferred.borrow_mut().try_reserve(length).is_err() {
+            // The connection ends, as it does where the transport has no memory for its queue.
+            self.ends.transport().abort();
+            return true;
+        }
         let mut deferred = turn.deferred.borrow_mut();
         pieces.iter().for_each(|piece| deferred.extend_from_slice(piece));
         true
