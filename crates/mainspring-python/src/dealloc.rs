@@ -6,7 +6,7 @@
 //! module does the same for our types: below [`MAX_DEPTH`] nested deallocations the rest is put off, and done by the
 //! outermost one.
 
-use crate::fastcall::shown;
+use crate::fastcall::{as_called, shown};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -14,10 +14,15 @@ use std::ops::Deref;
 /// CPython's limit for its own containers.
 const MAX_DEPTH: u32 = 50;
 
+/// The deallocations of ours that a thread is inside of.
+struct Nesting {
+    depth: Cell<u32>,
+    /// Whether the outermost of them has something in [`PUT_OFF`] to do.
+    has_put_off: Cell<bool>,
+}
+
 thread_local! {
-    /// How many deallocations of ours the thread is inside of.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// What the outermost of them has yet to do.
+    static NESTING: Nesting = const { Nesting { depth: Cell::new(0), has_put_off: Cell::new(false) } };
     static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -26,16 +31,19 @@ thread_local! {
 /// The object must be out of the garbage collector's sight already: it may see the object before `dealloc` runs.
 #[inline]
 pub fn bounded(dealloc: impl FnOnce() + 'static) {
-    let depth = DEPTH.get();
-    if depth >= MAX_DEPTH {
-        return put_off(Box::new(dealloc));
-    }
-    DEPTH.set(depth + 1);
-    shown(dealloc);
-    if depth == 0 {
-        do_what_was_put_off();
-    }
-    DEPTH.set(depth);
+    NESTING.with(|nesting| {
+        let depth = nesting.depth.get();
+        if depth >= MAX_DEPTH {
+            nesting.has_put_off.set(true);
+            return put_off(Box::new(dealloc));
+        }
+        nesting.depth.set(depth + 1);
+        shown(dealloc);
+        if depth == 0 && nesting.has_put_off.take() {
+            do_what_was_put_off();
+        }
+        nesting.depth.set(depth);
+    });
 }
 
 #[cold]
@@ -49,7 +57,7 @@ fn put_off(dealloc: Box<dyn FnOnce()>) {
 }
 
 /// Each may put off more.
-#[inline]
+#[cold]
 fn do_what_was_put_off() {
     while let Ok(Some(next)) = PUT_OFF.try_with(|list| list.borrow_mut().pop()) {
         shown(next);
@@ -91,7 +99,7 @@ impl<T> Drop for ClassData<T> {
         if self.is_set {
             // SAFETY: set together with the flag, and taken once, here.
             let data = unsafe { self.data.assume_init_read() };
-            bounded(move || drop(data));
+            bounded(move || as_called(|_| drop(data)));
         }
     }
 }

@@ -170,13 +170,14 @@ unsafe extern "C" fn traverse<T: NativeData>(
 
 unsafe extern "C" fn clear<T: NativeData>(object: *mut ffi::PyObject) -> c_int {
     shown(|| {
-        // SAFETY: the collector passes an instance, on a thread that is attached.
-        unsafe {
-            let py = Python::assume_attached();
+        as_called(|py| {
             let Some(kind) = T::class_cell().get(py) else { return };
-            kind.data::<T>(object).clear();
-            kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
-        }
+            // SAFETY: the collector passes an instance.
+            unsafe {
+                kind.data::<T>(object).clear();
+                kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
+            }
+        });
     });
     0
 }

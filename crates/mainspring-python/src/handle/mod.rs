@@ -40,6 +40,8 @@ pub struct HandleTypes {
     context: Slot,
     when: Slot,
     scheduled: Slot,
+    /// These two.
+    timer_slots: [Slot; 2],
 }
 
 static TYPES: PyOnceLock<HandleTypes> = PyOnceLock::new();
@@ -90,6 +92,7 @@ impl HandleTypes {
             context: Slot::find(&handle_base, "_context")?,
             when: Slot::find(&timer_base, "_when")?,
             scheduled: Slot::find(&timer_base, "_scheduled")?,
+            timer_slots: [Slot::find(&timer_base, "_when")?, Slot::find(&timer_base, "_scheduled")?],
         })
     }
 
@@ -98,11 +101,13 @@ impl HandleTypes {
     }
 
     /// What a handle holds beside what all handles do.
-    fn own_slots(&self, class: *mut ffi::PyTypeObject) -> [Option<Slot>; 2] {
+    fn own_slots(&self, class: *mut ffi::PyTypeObject) -> &[Slot] {
         if class == self.timer.as_type_ptr() {
-            [Some(self.when), Some(self.scheduled)]
-        } else {
-            [self.shared.as_ref().filter(|shared| shared.is_class(class)).map(|shared| shared.lock), None]
+            return &self.timer_slots;
+        }
+        match &self.shared {
+            Some(shared) if shared.is_class(class) => std::slice::from_ref(&shared.lock),
+            _ => &[],
         }
     }
 
