@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 # What this package asks of asyncio, by whose it is.
 USES: dict[str, tuple[str, ...]] = {
     "asyncio": ("_get_running_loop", "_set_running_loop"),
-    "asyncio.base_events": ("_check_ssl_socket", "_format_handle"),
+    "asyncio.base_events": ("_SendfileFallbackProtocol", "_check_ssl_socket", "_format_handle"),
     "asyncio.constants": ("_SendfileMode",),
     # Before Python 3.16; from Python 3.14 on.
     "asyncio.events": ("_event_loop_policy", "_ThreadSafeHandle"),
@@ -100,6 +100,7 @@ SERVES: dict[str, tuple[str, ...]] = {
         "_remove_reader",
         "_remove_writer",
         "_run_once",
+        "_sendfile_fallback",
         "_sendfile_native",
         "_sock_sendfile_native",
         "_start_serving",
