@@ -174,6 +174,8 @@ def test_giving_up_at_any_moment_of_the_start_leaves_no_child_and_no_descriptor(
     run(main())
 
 
+# On asyncio the child may be forgotten before its end was seen, which Popen then warns of.
+@pytest.mark.mainspring_only
 def test_giving_up_twice_leaves_no_child_either(run):
     async def main():
         for passes in range(1, 6):
@@ -194,9 +196,6 @@ def test_giving_up_twice_leaves_no_child_either(run):
             else:
                 child.kill()
                 await child.communicate()
-        # asyncio has threads that wait for the children, and may have reaped one without having said so.
-        while any(thread.name.startswith("waitpid-") for thread in threading.enumerate()):
-            await asyncio.sleep(0)
         # The pipes of those that were given up twice end in the background.
         for _ in range(10):
             await asyncio.sleep(0)
