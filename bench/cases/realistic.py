@@ -10,6 +10,8 @@ import tempfile
 import zlib
 from pathlib import Path
 
+from harness import loops
+
 from .networking import Echo, serve_protocol, serve_streams, tcp_socket, where
 from .registry import Case, Metric, add, in_process
 from .scheduling import measure
@@ -316,7 +318,8 @@ def run_noop(run):
 @in_process("C.import", "", metrics=(Metric("import_ms", "ms", higher_is_better=False),))
 def import_time(run, samples=9):
     """The first import of the loop's package in a new interpreter (asyncio's own import included)."""
-    module = run.spec.partition(":")[0]
-    code = f"from time import perf_counter as t; s = t(); import {module}; print(t() - s)"
+    module, _, folder = loops.split(run.spec)
+    path = f"import sys; sys.path.insert(0, {folder!r}); " if folder else ""
+    code = f"{path}from time import perf_counter as t; s = t(); import {module}; print(t() - s)"
     times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(samples)]
     return {"import_ms": statistics.median(times) * 1e3}
