@@ -14,10 +14,10 @@ def limit(room):
     '''Leaves room for so many bytes more.'''
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + room, -1))
+    resource.setrlimit(resource.RLIMIT_AS, (size + room, resource.RLIM_INFINITY))
 
 def no_limit():
-    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 MIB = 1 << 20
 

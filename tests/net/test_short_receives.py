@@ -7,8 +7,9 @@ SO_PASSCRED.  A loop that takes a short recv() for the end of what is there neve
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -38,11 +39,10 @@ def two_senders():
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     theirs.sendall(SENT[:4])
-    child = os.fork()
-    if child == 0:
-        theirs.send(SENT[4:])
-        os._exit(0)
-    os.waitpid(child, 0)
+    # Another process, because the kernel tells senders apart by their process.
+    send = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).send(sys.argv[2].encode())"
+    command = [sys.executable, "-c", send, str(theirs.fileno()), SENT[4:].decode()]
+    subprocess.run(command, pass_fds=[theirs.fileno()], check=True)
     return ours, theirs
 
 

@@ -223,6 +223,22 @@ def test_writelines_takes_more_parts_than_one_system_call_and_more_bytes_than_th
     run(main())
 
 
+@pytest.mark.mainspring_only  # asyncio 3.15 does not send what is written afterwards.
+def test_a_connection_goes_on_after_lines_that_raised(run):
+    def lines():
+        yield b"one"
+        raise ZeroDivisionError
+
+    async def main():
+        async with connected() as (client, server):
+            with pytest.raises(ZeroDivisionError):
+                client.transport.writelines(lines())
+            client.transport.write(b"two")
+            assert await server.until_received(3) == b"two"
+
+    run(main())
+
+
 def test_writelines_takes_a_list_that_is_empty(run):
     async def main():
         async with connected() as (client, server):

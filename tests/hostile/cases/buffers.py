@@ -79,10 +79,9 @@ async def lines_that_fail_in_the_middle():
         raise Boom
 
     show(attempt(transport.writelines, lines()), transport.is_closing())
-    transport.write(b"two")
-    transport.close()
-    await protocol.end()
-    show(peer.recv(100)[-3:])
+    # No write after this: with asyncio 3.15 it is never sent.
+    transport.abort()
+    show(await protocol.end())
     peer.close()
 
 
