@@ -254,6 +254,9 @@ def test_the_native_parts_alone_do_not_crash(loop):
     from mainspring import _mainspring
 
     native = _mainspring.NativeLoop()
+    with pytest.raises(AttributeError, match="was not called"):
+        native.call_soon(print)
+    native._bind()
     handle = native.call_soon(print)
     timer = native.call_later(1000, print)
     assert repr(handle) and repr(timer)

@@ -213,3 +213,30 @@ def test_name_lookup_on_the_instance_is_asked_by_create_connection(loop):
     loop.getaddrinfo = getaddrinfo
     with pytest.raises(OSError, match="no names today"):
         loop.run_until_complete(loop.create_connection(asyncio.Protocol, "localhost", 1))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda loop: loop.call_soon(print),
+        lambda loop: loop.call_soon_threadsafe(print),
+        lambda loop: loop.call_later(1, print),
+        lambda loop: loop.call_at(1, print),
+        lambda loop: loop.get_debug(),
+        lambda loop: loop.create_future(),
+        lambda loop: loop.add_reader(0, print),
+        lambda loop: loop.remove_reader(0),
+        lambda loop: loop.add_writer(0, print),
+        lambda loop: loop.remove_writer(0),
+        lambda loop: loop.run_until_complete(asyncio.sleep(0)),
+        lambda loop: loop.close(),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_subclass_that_does_not_call_init_is_refused(loop_kind, use):
+    def nothing(self):
+        pass
+
+    loop = type("Unfinished", (BASES[loop_kind],), {"__init__": nothing, "__del__": nothing})()
+    with pytest.raises(AttributeError):
+        use(loop)

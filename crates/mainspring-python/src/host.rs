@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::tls::{self, RoomCell};
 use mainspring::engine::{Host, Readiness};
 use mainspring::transport::{Notice, TransportHost};
-use pyo3::exceptions::{PyException, PyMemoryError, PyOSError};
+use pyo3::exceptions::{PyAttributeError, PyException, PyMemoryError, PyOSError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -77,6 +77,12 @@ impl PyHost {
     /// Tells the host which object it lives in.
     pub fn bind(&self, event_loop: &Bound<'_, PyAny>) {
         self.event_loop.set(event_loop.as_ptr());
+    }
+
+    /// Whether `bind` was called, by the loop's `__init__()`.
+    #[inline]
+    pub fn is_bound(&self) -> bool {
+        !self.event_loop.get().is_null()
     }
 
     pub fn is_debug(&self) -> bool {
@@ -213,8 +219,10 @@ impl PyHost {
     }
 }
 
-fn unbound() -> PyErr {
-    pyo3::exceptions::PyRuntimeError::new_err("the event loop's __init__() was not called")
+/// The exception of a loop whose `__init__()` was not called. Its type is asyncio's.
+#[cold]
+pub fn unbound() -> PyErr {
+    PyAttributeError::new_err("the event loop's __init__() was not called")
 }
 
 /// The failures that asyncio lets through the loop come back as `Err`.

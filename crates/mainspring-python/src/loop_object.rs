@@ -8,7 +8,7 @@ use crate::dealloc::ClassData;
 use crate::fastcall::{catch, guarded};
 use crate::fd_owners::FdOwners;
 use crate::handle::{self, CallParts, HandleTypes};
-use crate::host::{PyHost, Watch, os_error};
+use crate::host::{PyHost, Watch, os_error, unbound};
 use crate::obj::Obj;
 use crate::overrides::{self, Overrides};
 use crate::source::Source;
@@ -79,11 +79,18 @@ impl NativeLoop {
         &self.state.owners
     }
 
+    /// `RuntimeError` if the loop is closed, `AttributeError` if its `__init__()` was not called.
     pub fn check_closed(&self) -> PyResult<()> {
+        self.check_initialized()?;
         if self.engine().is_closed() {
             return Err(PyRuntimeError::new_err("Event loop is closed"));
         }
         Ok(())
+    }
+
+    /// `AttributeError` if `__init__()` was not called: asyncio's loop has none of its attributes then.
+    pub fn check_initialized(&self) -> PyResult<()> {
+        if self.engine().host().is_bound() { Ok(()) } else { Err(unbound()) }
     }
 
     /// The native part of a loop object; `None` for an object of another kind.
@@ -331,6 +338,7 @@ impl NativeLoop {
     /// Raises `RuntimeError` if a transport that is not closing has the descriptor.
     fn _ensure_fd_no_transport(&self, fd: &Bound<'_, PyAny>) -> PyResult<()> {
         guarded(|| {
+            self.check_initialized()?;
             match file_number(fd)?.extract() {
                 Ok(number) => self.owners().check_free_named(self.engine(), number, fd),
                 // No descriptor has such a number.

@@ -202,7 +202,9 @@ extern "C" fn get_debug(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut
     enter(|py| {
         // SAFETY: called by the interpreter as a method of the class; the booleans live for ever.
         unsafe {
-            let debug = native(py, this).is_debug();
+            let native = native(py, this);
+            native.check_initialized()?;
+            let debug = native.is_debug();
             Ok(Obj::from_borrowed(if debug { ffi::Py_True() } else { ffi::Py_False() }).into_ptr())
         }
     })

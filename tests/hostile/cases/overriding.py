@@ -269,3 +269,39 @@ def a_mock_in_place_of_every_scheduler():
         show(loop.call_later(1, print).when())
     show(run(outcome(settle()), loop))
     finish(loop)
+
+
+@case
+def an_init_that_does_not_call_the_original():
+    def nothing(self):
+        pass
+
+    loop = derived(__init__=nothing, __del__=nothing)
+    show(
+        attempt(loop.call_soon, print), attempt(loop.call_soon_threadsafe, print),
+        attempt(loop.call_later, 1, print), attempt(loop.call_at, 1, print), attempt(loop.get_debug),
+        attempt(loop.create_future), attempt(loop.add_reader, 0, print), attempt(loop.remove_reader, 0),
+        attempt(loop.add_writer, 0, print), attempt(loop.remove_writer, 0), attempt(loop.run_forever),
+        attempt(loop.time), attempt(loop.stop), attempt(loop.close),
+    )  # fmt: skip
+
+
+@case
+def methods_of_the_class_on_objects_of_other_classes():
+    base = loop_class()
+    names = [name for name in dir(base) if not name.startswith("_") and callable(getattr(base, name))]
+    for receiver in (object(), None, 5, base, asyncio.AbstractEventLoop()):
+        for name in names:
+            for arguments in ((), (print,), (1, print)):
+                # Which exception it is differs; that the process lives on does not.
+                result = getattr(base, name)
+                try:
+                    result = result(receiver, *arguments)
+                    if asyncio.iscoroutine(result):
+                        result.send(None)
+                except Exception:
+                    pass
+                finally:
+                    if asyncio.iscoroutine(result):
+                        result.close()
+    show("survived")
