@@ -282,17 +282,24 @@ def test_an_exception_in_a_protocol_is_reported_and_ends_the_connection(run, loo
     run(main())
 
 
+GET_BUFFER_FAILED = "Fatal error: protocol.get_buffer() call failed."
+READ_FAILED = "Fatal read error on socket transport"
+NOT_WRITABLE = "recv_into() argument 1 must be read-write bytes-like object, not "
+
+
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("answer", "expected", "words", "message"),
     [
-        (bytearray(), RuntimeError),
-        (b"read-only", TypeError),
-        (memoryview(bytearray(8))[::2], TypeError),
-        (None, TypeError),
+        (bytearray(), RuntimeError, "get_buffer() returned an empty buffer", GET_BUFFER_FAILED),
+        (b"", RuntimeError, "get_buffer() returned an empty buffer", GET_BUFFER_FAILED),
+        (b"read-only", TypeError, NOT_WRITABLE + "bytes", READ_FAILED),
+        (memoryview(bytearray(8))[::2], TypeError, NOT_WRITABLE + "memoryview", READ_FAILED),
+        ("text", TypeError, NOT_WRITABLE + "str", READ_FAILED),
+        (None, TypeError, "object of type 'NoneType' has no len()", GET_BUFFER_FAILED),
     ],
-    ids=["empty", "read-only", "gaps", "none"],
+    ids=["empty", "empty and read-only", "read-only", "gaps", "text", "none"],
 )
-def test_a_useless_buffer_is_reported_and_ends_the_connection(run, loop, answer, expected):
+def test_a_useless_buffer_is_reported_and_ends_the_connection(run, loop, answer, expected, words, message):
     class Useless(BufferedRecorder):
         def get_buffer(self, sizehint):
             return answer
@@ -301,10 +308,10 @@ def test_a_useless_buffer_is_reported_and_ends_the_connection(run, loop, answer,
         async with connected_to_socket(Useless) as (protocol, peer):
             peer.sendall(b"x")
             error = await protocol.until_lost()
-            assert isinstance(error, expected)
+            assert (type(error), str(error)) == (expected, words)
             (report,) = loop.reports
             assert report["exception"] is error
-            assert report["message"].startswith("Fatal ")
+            assert report["message"] == message
             loop.reports.clear()
 
     run(main())

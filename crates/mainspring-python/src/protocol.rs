@@ -9,11 +9,12 @@ use crate::names::{Names, names};
 use crate::obj::Obj;
 use crate::tls;
 use mainspring::transport::{Claim, Cx, Upper};
-use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
 use std::io;
 
 /// A protocol and what belongs to its connection.
@@ -140,17 +141,24 @@ impl Upper<PyHost> for PyUpper {
         // SAFETY: always allowed.
         let hint = unsafe { Obj::from_call(py, ffi::PyLong_FromLong(-1))? };
         let target = self.call(&self.names.get_buffer, [hint.as_ptr()])?;
+        // asyncio asks for len() first: an object without a length, or of length zero, is get_buffer()'s failure.
+        // SAFETY: a live object.
+        match unsafe { ffi::PyObject_Size(target.as_ptr()) } {
+            ..0 => return Err(PyErr::fetch(py)),
+            0 => return Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer")),
+            1.. => {}
+        }
         let mut view = ffi::Py_buffer::new();
         // SAFETY: the view is filled by the interpreter, or an exception is set; it is released below, and keeps
         // the memory in place until then. A length of zero may come with a null pointer, hence the check before
         // the slice is made. `claim` is the engine's recv: it runs no Python.
         unsafe {
             if ffi::PyObject_GetBuffer(target.as_ptr(), &mut view, ffi::PyBUF_WRITABLE) != 0 {
-                return Err(no_buffer(py, &target));
+                return Ok(Err(io::Error::other(no_buffer(py, &target))));
             }
             if view.len <= 0 {
                 ffi::PyBuffer_Release(&mut view);
-                return Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer"));
+                return Ok(Ok(0)); // as recv_into() does
             }
             let received = claim(std::slice::from_raw_parts_mut(view.buf.cast::<u8>(), view.len as usize));
             ffi::PyBuffer_Release(&mut view);
@@ -212,17 +220,13 @@ impl Upper<PyHost> for PyUpper {
     }
 }
 
-/// What asyncio says of something that cannot be received into; the interpreter has raised its own exception.
+/// What `socket.recv_into()` says of an object that is no writable buffer, whatever the interpreter has raised.
 #[cold]
 fn no_buffer(py: Python<'_>, target: &Obj) -> PyErr {
-    let error = PyErr::fetch(py);
-    if !error.is_instance_of::<PyBufferError>(py) {
-        return error;
-    }
-    match target.bind(py).get_type().name() {
-        Ok(name) => PyTypeError::new_err(format!(
-            "recv_into() argument 1 must be read-write bytes-like object, not {name}"
-        )),
-        Err(failure) => failure,
-    }
+    drop(PyErr::take(py));
+    // SAFETY: a live object, whose class lives as long and has a name that ends with a zero.
+    let name = unsafe { CStr::from_ptr((*ffi::Py_TYPE(target.as_ptr())).tp_name) }.to_string_lossy();
+    PyTypeError::new_err(format!(
+        "recv_into() argument 1 must be read-write bytes-like object, not {name:.50}"
+    ))
 }

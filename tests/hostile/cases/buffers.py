@@ -141,12 +141,23 @@ def failing(error):
     return give
 
 
-def given(give, pair=unix_pair):
-    """A connection whose protocol hands out that buffer."""
+class Misjudged(bytearray):
+    """A buffer that is wrong about its length."""
+
+    def __init__(self, told, size):
+        super().__init__(size)
+        self.told = told
+
+    def __len__(self):
+        return self.told
+
+
+def given(give, pair=unix_pair, words=False):
+    """A connection whose protocol hands out that buffer; with the words of what is reported if they are wanted."""
 
     async def main():
         loop = asyncio.get_running_loop()
-        reporting(loop, words=False)
+        reporting(loop, words)
         ours, theirs = pair()
         ours.setblocking(False)
         transport, protocol = await loop.create_connection(lambda: Buffered(give), sock=ours)
@@ -175,9 +186,11 @@ def buffers_that_a_protocol_may_hand_out():
 
 @case
 def buffers_that_a_protocol_may_not_hand_out():
-    for nonsense in (None, b"read only", "text", 5, bytearray(), memoryview(b"read only"), object()):
+    gaps = memoryview(bytearray(100))[::2]
+    readable = (b"read only", memoryview(b"read only"), b"", memoryview(b""), bytearray(), gaps)
+    for nonsense in (None, "text", "", 5, object(), *readable, Misjudged(0, 100), Misjudged(100, 0)):
         show(type(nonsense).__name__)
-        given(lambda protocol, nonsense=nonsense: nonsense)
+        given(lambda protocol, nonsense=nonsense: nonsense, words=True)
 
 
 @case
