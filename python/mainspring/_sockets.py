@@ -36,7 +36,6 @@ class SocketOperations(_internals.LoopParts):
 
     async def _attempts(self, sock: socket.socket, to_write: bool, method: str, *args: Any) -> Any:
         """What a method of the socket gives, as soon as the socket is ready for it."""
-        self._check_socket(sock)
         while True:
             try:
                 return getattr(sock, method)(*args)
@@ -60,6 +59,7 @@ class SocketOperations(_internals.LoopParts):
 
         async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
             """Receive a datagram of up to *bufsize* bytes; it and its sender's address."""
+            self._check_socket(sock)
             data, address = await self._attempts(sock, False, "recvfrom", bufsize)
             return data, address
 
@@ -67,6 +67,7 @@ class SocketOperations(_internals.LoopParts):
             self, sock: socket.socket, buf: WriteableBuffer, nbytes: int = 0
         ) -> tuple[int, Any]:
             """Receive a datagram into a buffer; how many bytes, and the sender's address."""
+            self._check_socket(sock)
             if not nbytes:
                 nbytes = len(buf)  # type: ignore[arg-type]
             count, address = await self._attempts(sock, False, "recvfrom_into", buf, nbytes)
@@ -74,6 +75,7 @@ class SocketOperations(_internals.LoopParts):
 
         async def sock_sendto(self, sock: socket.socket, data: ReadableBuffer, address: Any) -> int:
             """Send a datagram to an address; how many bytes of it."""
+            self._check_socket(sock)
             sent: int = await self._attempts(sock, True, "sendto", data, address)
             return sent
 
@@ -84,14 +86,21 @@ class SocketOperations(_internals.LoopParts):
             if rest is not None:
                 await rest
             return
+        self._check_socket(sock)
+        # First send(), then memoryview(): the exception for a wrong socket or wrong data is that of send().
+        try:
+            sent = sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
         with memoryview(data) as view, view.cast("B") as octets:
-            sent = await self._attempts(sock, True, "send", data)
             while sent < len(octets):
                 with octets[sent:] as unsent:
                     sent += await self._attempts(sock, True, "send", unsent)
 
     async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
         """Accept a connection: its socket, non-blocking, and its peer's address."""
+        self._check_socket(sock)
+        sock.fileno()  # as asyncio does first: the exception for something that is no socket is that of fileno()
         conn, address = await self._attempts(sock, False, "accept")
         conn.setblocking(False)
         return conn, address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import io
 import socket
 import ssl
 import sys
@@ -58,6 +59,27 @@ def test_a_socket_with_tls_is_refused(run, loop, name, args):
         with context.wrap_socket(ours, do_handshake_on_connect=False) as secure:
             with pytest.raises(TypeError, match="Socket cannot be of type SSLSocket"):
                 run(getattr(loop, name)(secure, *args))
+
+
+@each_operation
+@pytest.mark.parametrize(
+    "make", [io.BytesIO, object, lambda: None, lambda: 5], ids=["file", "object", "none", "int"]
+)
+def test_what_is_no_socket_is_refused_as_asyncio_does(run, loop, name, args, make):
+    # What asyncio asks the socket for first.
+    first = {"sock_accept": "fileno", "sock_sendall": "send", "sock_connect": "family"}
+    attribute = first.get(name, name.removeprefix("sock_"))
+    with pytest.raises((AttributeError, io.UnsupportedOperation)) as failure:
+        run(getattr(loop, name)(make(), *args))
+    if make is io.BytesIO and attribute == "fileno":
+        assert failure.type is io.UnsupportedOperation
+    else:
+        assert f"has no attribute '{attribute}'" in str(failure.value)
+
+
+def test_sendall_asks_the_socket_about_the_data(run, loop):
+    with pytest.raises(AttributeError, match="has no attribute 'send'"):
+        run(loop.sock_sendall(io.BytesIO(), "text"))
 
 
 def test_arguments_that_make_no_sense(run, loop):

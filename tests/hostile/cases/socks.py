@@ -258,3 +258,31 @@ async def datagrams_by_hand():
     show((await task)[0])
     await settle()
     first.close(), second.close()
+
+
+@case
+async def objects_that_are_no_sockets():
+    loop = asyncio.get_running_loop()
+    for make in (io.BytesIO, io.StringIO, object, lambda: None, lambda: 5, lambda: "text"):
+        show(type(make()).__name__)
+        await try_each(
+            loop.sock_accept(make()),
+            loop.sock_recv(make(), 10),
+            loop.sock_recv_into(make(), bytearray(10)),
+            loop.sock_sendall(make(), b"data"),
+            loop.sock_sendall(make(), "text"),
+            loop.sock_connect(make(), ("127.0.0.1", 1)),
+        )
+
+
+@case(since=(3, 11))
+async def datagrams_of_objects_that_are_no_sockets():
+    loop = asyncio.get_running_loop()
+    for make in (io.BytesIO, object, lambda: None):
+        show(type(make()).__name__)
+        await try_each(
+            loop.sock_recvfrom(make(), 10),
+            loop.sock_recvfrom_into(make(), bytearray(10)),
+            loop.sock_recvfrom_into(make(), 5),
+            loop.sock_sendto(make(), b"data", ("127.0.0.1", 1)),
+        )
