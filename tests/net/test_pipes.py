@@ -232,6 +232,25 @@ def test_aborting_drops_what_waits(run):
     run(main())
 
 
+@pytest.mark.parametrize("loop_name", ["mainspring"])  # asyncio raises or reports AttributeError
+@pytest.mark.parametrize("end", ["close", "write_eof", "abort", "the reader leaves"])
+@pytest.mark.parametrize("is_lost_first", [False, True])
+def test_aborting_a_pipe_that_is_at_its_end_does_nothing(run, end, is_lost_first):
+    async def main():
+        protocol, read_end = await writing()
+        if end != "the reader leaves":
+            getattr(protocol.transport, end)()
+        os.close(read_end)
+        if is_lost_first:
+            assert await protocol.until_lost() is None
+        protocol.transport.abort()
+        assert protocol.transport.is_closing()
+        assert await protocol.until_lost() is None
+        protocol.transport.abort()
+
+    run(main())
+
+
 @pytest.mark.parametrize("waiting", [False, True])
 def test_a_reader_that_leaves_ends_the_writer(run, waiting):
     async def main():

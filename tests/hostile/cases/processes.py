@@ -223,3 +223,28 @@ def children_of_a_loop_in_another_thread():
     for thread in threads:
         thread.join()
     show(results)
+
+
+@case
+async def a_grandchild_that_holds_the_output():
+    # When wait() returns depends on the version, and on whether the child's end is known before the call.
+    for is_called_first in (True, False):
+        os.mkfifo("held")
+        hold = os.open("held", os.O_RDWR)
+        child = await shell("cat held & read line; exit 3", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if is_called_first:
+            waiting = asyncio.ensure_future(child.wait())
+            await turns()
+        child.stdin.write(b"line\n")
+        while child.returncode is None:
+            await asyncio.sleep(0.001)
+        if not is_called_first:
+            waiting = asyncio.ensure_future(child.wait())
+        await settle()
+        show(is_called_first, child.returncode, waiting.done())
+        # The end of the file ends the grandchild, once it has opened the file.
+        os.write(hold, b"data")
+        show(await child.stdout.readexactly(4))
+        os.close(hold)
+        show(await waiting, await child.stdout.read())
+        os.unlink("held")
