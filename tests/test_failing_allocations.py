@@ -1,17 +1,30 @@
-"""One allocation of the interpreter's fails, each in turn: an exception may come of it, a crash never."""
+"""One allocation of the interpreter's fails, each in turn: an exception may come of it, a crash never.
+
+CPython itself does not survive two of them, which are therefore left out: that of a function object, see
+``failing_allocations.c``, and in 3.13 that of a larger table in ``PyDict_SetDefaultRef()``, see ``PRELUDE``.
+"""
 
 from __future__ import annotations
 
-import signal
-import sys
+import pathlib
+import shutil
+import subprocess
 from textwrap import dedent
 
 import pytest
 
-pytest.importorskip("_testcapi")
-
 PRELUDE = """
-import _testcapi, asyncio, gc, logging, os, socket, ssl, sys, warnings
+import asyncio, ctypes, gc, logging, os, socket, ssl, sys, warnings
+
+allocations = ctypes.PyDLL(sys.argv[1])
+allocations.fail_allocation.argtypes = [ctypes.c_long]
+allocations.fail_allocation.restype = allocations.fail_no_allocation.restype = None
+
+def fail_no_allocation():
+    try:
+        allocations.fail_no_allocation()
+    except MemoryError:  # it was the turn of this call
+        allocations.fail_no_allocation()
 
 logging.disable()
 warnings.simplefilter("ignore")
@@ -31,6 +44,16 @@ class Receives(asyncio.Protocol):
         self.transport.close()
 
 context = ssl.create_default_context()
+
+# Each step of a task enters this dict, in 3.13 with PyDict_SetDefaultRef().  If the dict has to grow and cannot, it counts
+# an entry that it does not have, and the garbage collector crashes on it after its next growth (seen in 3.13.0; without
+# any event loop: dict.setdefault() returns a result with an exception set, and len() is too large).  So there is room
+# for all steps: entries that are deleted leave the table as large as it is.
+current_tasks = getattr(asyncio.tasks, "_current_tasks", {})
+for number in range(100_000):
+    current_tasks[number] = None
+for number in range(100_000):
+    del current_tasks[number]
 """
 
 SCENARIOS = {
@@ -180,13 +203,13 @@ gc.collect()
 gc.freeze()  # collections are short from here on
 for number in range(LIMIT):
     limit = loop.call_later(0.05, loop.stop)
-    _testcapi.set_nomemory(number, number + 1)
     try:
+        allocations.fail_allocation(number)
         scenario(loop)
     except BaseException:
         pass
     finally:
-        _testcapi.remove_mem_hooks()
+        fail_no_allocation()
     limit.cancel()
     asyncio._set_running_loop(None)
     if loop.is_closed() or loop.is_running():
@@ -204,19 +227,25 @@ os._exit(0)
 """
 
 
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("cc is missing")
+    source = pathlib.Path(__file__).with_name("failing_allocations.c")
+    library = tmp_path_factory.mktemp("library") / "failing_allocations.so"
+    subprocess.run(
+        [compiler, "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-o", library, source],
+        check=True,
+    )
+    return library
+
+
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
-def test_an_allocation_that_fails_is_no_crash(run_python, scenario):
+def test_an_allocation_that_fails_is_no_crash(run_python, library, scenario):
     source = PRELUDE + dedent(scenario) + SWEEP.replace("LIMIT", "300")
-    done = run_python(source, env={}, timeout=120)
-    if done.returncode == -signal.SIGSEGV and sys.version_info[:2] == (3, 13):
-        pytest.skip("CPython 3.13 leaves a broken dict behind, on which its garbage collector crashes")
-    if done.returncode == -signal.SIGSEGV:
-        asyncios = run_python(
-            "from asyncio import SelectorEventLoop as new_loop\n" + source, env={}, timeout=120
-        )
-        if asyncios.returncode == -signal.SIGSEGV:
-            pytest.skip("the interpreter itself does not survive this: it crashes with asyncio's loop too")
+    done = run_python(source, library, env={}, timeout=120)
     assert done.returncode == 0 and done.stdout.endswith("survived\n"), (
         done.returncode,
         done.stdout,
