@@ -8,7 +8,6 @@ use crate::event_loop::{Core, Debugging, ExceptionContext, Slow};
 use crate::handle::Callback;
 use crate::net::{Below, Offered};
 use crate::panics::catch;
-use crate::prefetch::prefetch_two;
 use crate::ready::Lane;
 use crate::transport::{Cx, Notice, TransportHost};
 use crate::wakeup::Inbox;
@@ -57,8 +56,6 @@ pub(crate) type Canceller = async_task::Task<(), Home>;
 pub(crate) struct Home {
     pub(crate) inbox: Arc<Inbox<Inbound>>,
     pub(crate) lane: Lane,
-    /// How many bytes the task's future takes.
-    pub(crate) length: u32,
 }
 
 /// What other threads send.
@@ -102,9 +99,6 @@ pub(crate) trait Source {
         let _ = (cx, readiness);
         Ok(false)
     }
-
-    /// This is announced soon, and near itself: has what it will look at then brought near as well.
-    fn foresee(&self) {}
 
     /// Something happened on the descriptor.
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
@@ -298,12 +292,6 @@ impl Host for RustHost {
                 false
             }
         }
-    }
-
-    fn foresee<'a>(&self, sources: impl Iterator<Item = &'a Rc<dyn Source>> + Clone) {
-        // What a source leads to cannot be asked for before it is there itself.
-        sources.clone().for_each(|source| prefetch_two(Rc::as_ptr(source)));
-        sources.for_each(|source| source.foresee());
     }
 
     fn guarded(&self, announce: &mut dyn FnMut()) -> bool {

@@ -94,7 +94,6 @@ pub mod net;
 mod panics;
 pub mod pipe;
 pub mod poller;
-mod prefetch;
 pub mod process;
 pub mod ready;
 mod remote;

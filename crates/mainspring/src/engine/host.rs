@@ -72,23 +72,6 @@ pub trait Host: Sized + 'static {
         true
     }
 
-    /// These are about to be announced, one after the other. A face may have the processor bring near what it is going to look
-    /// at.
-    ///
-    /// Called only if [`Host::ANNOUNCES`], and where so many sources are registered that they are not near by themselves. In
-    /// the midst of the engine's work, so it must not come back to it.
-    ///
-    /// ```
-    #[doc = include_str!("../doc/plain_host.txt")]
-    /// use mainspring::engine::Host;
-    ///
-    /// // This host does nothing of the kind.
-    /// Plain.foresee([(), ()].iter());
-    /// ```
-    fn foresee<'a>(&self, sources: impl Iterator<Item = &'a Self::Source> + Clone) {
-        drop(sources);
-    }
-
     /// A transport has taken the descriptor that this watched: it is not called any more, and nobody has to remove it.
     fn displaced(&self, watch: Self::Watch) {
         drop(watch);

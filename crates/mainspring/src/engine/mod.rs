@@ -87,7 +87,6 @@
 
 mod brink;
 mod claims;
-mod foresight;
 mod fork;
 mod held;
 mod host;

@@ -202,9 +202,6 @@ impl<H: Host> Engine<H> {
         // A thread that calls the loop and then causes an event expects its call to run first, as in asyncio.
         self.take_inbox_if_pending();
         let mut signalled = false;
-        if H::ANNOUNCES {
-            self.foresee(events);
-        }
         let mut events = events.drain(..);
         self.announcing(|| {
             for event in events.by_ref() {

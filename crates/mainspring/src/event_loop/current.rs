@@ -3,7 +3,6 @@
 use super::core::Core;
 use super::{EventLoop, Owner};
 use crate::host::{Call, Home, Inbound, Step};
-use crate::prefetch::prefetch_ends;
 use crate::ready::Lane;
 use crate::wakeup::Inbox;
 use std::cell::{Cell, RefCell};
@@ -68,7 +67,6 @@ pub(super) fn step_soon_here(step: Step) -> Result<(), Step> {
     if !Arc::ptr_eq(core.inbox(), inbox) || *lane != Lane::Normal || core.check_open().is_err() {
         return Err(step);
     }
-    bring_near(&step);
     core.engine.call_soon(Call::Task(step));
     Ok(())
 }
@@ -89,13 +87,4 @@ pub(crate) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
             |living: &RefCell<Vec<Weak<Core>>>| living.borrow().iter().filter_map(Weak::upgrade).find(is_it);
         LIVING.try_with(find).ok().flatten()
     })
-}
-
-/// Has what the step will look at brought near: it is not going to be the next one. What is in front of the task the wake-up has
-/// looked at.
-#[inline(always)]
-fn bring_near(step: &Step) {
-    let home: *const Home = step.metadata();
-    // The future follows, after a word or so.
-    prefetch_ends(home.cast(), size_of::<Home>() + step.metadata().length as usize);
 }

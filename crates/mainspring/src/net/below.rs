@@ -246,10 +246,6 @@ impl<B: Below + 'static> Source for B {
         Some(self)
     }
 
-    fn foresee(&self) {
-        self.above().foresee();
-    }
-
     fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn Below)> {
         Some((open_loop(self)?, self))
     }

@@ -6,7 +6,6 @@ use super::transport::Transport;
 use crate::host::{Failure, RustHost};
 use crate::in_place::InPlace;
 use crate::panics::catch;
-use crate::prefetch::prefetch_two;
 use crate::sync::wait_list::WaitList;
 use crate::transport::{Claim, Cx, Early, Upper};
 use std::cell::{Cell, OnceCell};
@@ -162,15 +161,6 @@ impl Above {
     /// The protocol, until the connection is gone.
     pub(super) fn protocol(&self) -> Option<Rc<dyn Protocol>> {
         self.told().map(Told::into_protocol)
-    }
-
-    /// Has the stream brought near which is told of what arrives.
-    #[inline]
-    pub(super) fn foresee(&self) {
-        // SAFETY: a pointer is made, and nothing else.
-        if let Some(stream) = unsafe { self.of_stream(Weak::as_ptr) } {
-            prefetch_two(stream);
-        }
     }
 
     /// Looks at the stream that is told, if it is one.

@@ -225,8 +225,7 @@ where
     let state = Rc::clone(sink.state());
     core.live_futures.set(core.live_futures.get() + 1);
     let guarded = Guarded::new(future, sink);
-    let length = u32::try_from(size_of_val(&guarded)).unwrap_or(u32::MAX);
-    let home = Home { inbox: Arc::clone(core.inbox()), lane, length };
+    let home = Home { inbox: Arc::clone(core.inbox()), lane };
     let builder = async_task::Builder::new().metadata(home);
     // SAFETY: the future stays on this thread. Whoever wakes the task, its step goes by `wake_step`: on this thread among
     // what is ready, from any other into the inbox, which is emptied on this thread alone; and what the inbox of a closed
