@@ -1,7 +1,7 @@
 """TLS: the native machine as asyncio's transports and protocols, and the loop's ways to it.
 
 The records are made and read by the user's own ``ssl.SSLContext``, over ``SSLObject`` and ``MemoryBIO``; when, is the
-machine's (``crates/mainspring/src/tls``).  Here is what happens once for a connection, and asyncio's words for it.
+machine's (``crates/mainspring-engine/src/tls``).  Here is what happens once for a connection, and asyncio's words for it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-//! The attribute `#[test]` of mainspring's test programs: as the usual one, but what the test does is handed to the
-//! program's `leak_check::checked`, with what it gives back.
-//!
-//! A program says `#[macro_use] extern crate checked_test;` at its top, and every `#[test]` in it is this one.
+//! The attribute `#[test]` of mainspring's test programs: the body of the test runs in `test_support::checked`.
 
 #![deny(missing_docs)]
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A test that is run by `crate::leak_check::checked`.
+/// A test that is run by `test_support::checked`.
 #[proc_macro_attribute]
 pub fn test(_: TokenStream, item: TokenStream) -> TokenStream {
     let mut item: Vec<TokenTree> = item.into_iter().collect();
@@ -24,7 +21,7 @@ pub fn test(_: TokenStream, item: TokenStream) -> TokenStream {
         }
         closure.extend(output_and_body);
         let arguments = TokenTree::Group(Group::new(Delimiter::Parenthesis, closure));
-        let mut call = tokens("crate::leak_check::checked");
+        let mut call = tokens("::test_support::checked");
         call.extend([arguments]);
         item.push(TokenTree::Group(Group::new(Delimiter::Brace, call)));
     }

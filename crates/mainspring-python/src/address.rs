@@ -5,7 +5,7 @@
 //! it does and raises is what Python does and raises.
 
 use crate::obj::Obj;
-use mainspring::poller::PeerAddress;
+use mainspring_engine::poller::PeerAddress;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};

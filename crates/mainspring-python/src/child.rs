@@ -3,7 +3,7 @@
 use crate::fastcall::guarded;
 use crate::host::os_error;
 use crate::thread_exit;
-use mainspring::child::{ChildExit, ChildWatch};
+use mainspring_engine::child::{ChildExit, ChildWatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::cell::RefCell;

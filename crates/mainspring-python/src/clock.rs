@@ -3,7 +3,7 @@
 //! that clock too, so that a replacement may call `super().time()`.
 
 use crate::overrides::Overrides;
-use mainspring::clock::{Clock, MonotonicClock, Time};
+use mainspring_engine::clock::{Clock, MonotonicClock, Time};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;

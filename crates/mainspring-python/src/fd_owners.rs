@@ -3,7 +3,7 @@
 
 use crate::host::PyHost;
 use crate::obj::Obj;
-use mainspring::engine::Engine;
+use mainspring_engine::Engine;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;

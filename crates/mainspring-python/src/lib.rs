@@ -1,4 +1,4 @@
-//! The Python face of mainspring: an adapter over the engine in `crates/mainspring`.
+//! The Python face of mainspring: an adapter over the engine in `crates/mainspring-engine`.
 //!
 //! It translates and decides nothing: what a pass of the loop is, when a timer is due, what a transport does with what
 //! it cannot send, is the engine's. Here are the objects Python sees, and the words it uses.

@@ -13,7 +13,7 @@ use crate::obj::Obj;
 use crate::overrides::{self, Overrides};
 use crate::source::Source;
 use crate::thread_exit;
-use mainspring::engine::{Direction, Engine, Held, Readiness};
+use mainspring_engine::{Direction, Engine, Held, Readiness};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -197,7 +197,7 @@ impl NativeLoop {
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         guarded(|| {
-            let backend = mainspring::poller::open_epoll().map_err(|error| os_error(py, error))?;
+            let backend = mainspring_engine::poller::open_epoll().map_err(|error| os_error(py, error))?;
             let overrides = Rc::<Overrides>::default();
             let clock = LoopClock::new(overrides.clone());
             let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
@@ -251,7 +251,9 @@ impl NativeLoop {
     /// Parts the loop from the one of the process that forked this one.
     fn _after_fork(&self, py: Python<'_>) -> PyResult<()> {
         guarded(|| {
-            self.engine().after_fork(mainspring::poller::open_epoll).map_err(|error| os_error(py, error))
+            self.engine()
+                .after_fork(mainspring_engine::poller::open_epoll)
+                .map_err(|error| os_error(py, error))
         })
     }
 

@@ -8,7 +8,7 @@ use crate::host::PyHost;
 use crate::names::{Names, names};
 use crate::obj::Obj;
 use crate::tls;
-use mainspring::transport::{Claim, Cx, Upper};
+use mainspring_engine::transport::{Claim, Cx, Upper};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;

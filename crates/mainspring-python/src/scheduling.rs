@@ -7,7 +7,7 @@ use crate::host::out_of_memory;
 use crate::names::names;
 use crate::obj::Obj;
 use crate::request::{Request, loop_method, native};
-use mainspring::clock::{Clock, MonotonicClock, Time};
+use mainspring_engine::clock::{Clock, MonotonicClock, Time};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,6 +1,6 @@
 //! A thread that waits for a future without a loop: it sleeps until the future's waker is called.
 
-use crate::loom_shim::{Condvar, Mutex};
+use mainspring_engine::loom_shim::{Condvar, Mutex};
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};

@@ -18,10 +18,10 @@ pub use cancel::CancelHandle;
 
 use crate::event_loop::{ExceptionContext, KeepAlive, report_here, running_core};
 use crate::host::Inbound;
-use crate::loom_shim::{Condvar, Mutex, MutexGuard};
 use crate::panics::{Payload, catch, catch_payload};
 use crate::task::JoinError;
-use crate::wakeup::Inbox;
+use mainspring_engine::loom_shim::{Condvar, Mutex, MutexGuard};
+use mainspring_engine::wakeup::Inbox;
 use std::fmt;
 use std::mem;
 use std::pin::Pin;

@@ -4,9 +4,9 @@
 //! leaves that for good when it runs or is cancelled, whichever is first: so it runs at most once, and what it
 //! holds is let go at once.
 
-use crate::clock::Time;
 use crate::event_loop::Core;
-use crate::timers::TimerKey;
+use mainspring_engine::clock::Time;
+use mainspring_engine::timers::TimerKey;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;

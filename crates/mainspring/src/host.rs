@@ -3,14 +3,14 @@
 //! What user code panics with is caught here, or below where a transport has to know of it, and given to the
 //! loop's exception handler: nothing a program does on the loop ends the loop.
 
-use crate::engine::{Engine, Host, Readiness};
 use crate::event_loop::{Core, Debugging, ExceptionContext, Slow};
 use crate::handle::Callback;
 use crate::net::{Below, Offered};
 use crate::panics::catch;
-use crate::ready::Lane;
-use crate::transport::{Cx, Notice, TransportHost};
-use crate::wakeup::Inbox;
+use mainspring_engine::ready_queue::Lane;
+use mainspring_engine::transport::{Cx, Notice, TransportHost};
+use mainspring_engine::wakeup::Inbox;
+use mainspring_engine::{Engine, Host, Readiness};
 use std::cell::OnceCell;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;

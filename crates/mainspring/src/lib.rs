@@ -64,20 +64,11 @@
 //! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind. The cryptography comes with `rustls-ring` or
 //!   `rustls-aws-lc-rs`, or with the program's own dependency on rustls.
 //! - `hyper`: HTTP by hyper on this loop, in `hyper`.
-//!
-//! # The layer below
-//!
-//! The same engine carries the Python package of the same name. Its parts ([`engine`], [`transport`],
-//! [`tls`], [`socket_ops`], [`poller`], [`timers`], [`ready`], [`wakeup`]) are public for such faces, not for
-//! programs, and change as faces need.
 
 #![deny(missing_docs)]
 
 mod block_on;
-pub mod child;
-pub mod clock;
 mod concurrent;
-pub mod engine;
 mod error;
 mod event_loop;
 pub mod executor;
@@ -88,32 +79,23 @@ mod host;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod in_place;
-mod loom_shim;
-mod memory;
 pub mod net;
 mod panics;
 pub mod pipe;
-pub mod poller;
 pub mod process;
-pub mod ready;
 mod remote;
 mod run;
 mod runtime;
 #[cfg(not(loom))]
 pub mod signal;
-pub mod signals;
-pub mod socket_file;
-pub mod socket_ops;
 pub mod sync;
 mod task;
-pub mod testing;
 pub mod time;
-pub mod timers;
-pub mod tls;
-pub mod transport;
-pub mod wakeup;
 
-pub use clock::Time;
+pub use mainspring_engine::clock::Time;
+pub use mainspring_engine::ready_queue::Lane;
+pub use mainspring_engine::{clock, testing};
+
 pub use concurrent::{CancelHandle, ConcurrentFuture, Promise};
 pub use error::Error;
 pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics, to_thread};
@@ -121,7 +103,6 @@ pub use executor::{Executor, ExecutorConfig};
 pub use future::{Future, FutureError};
 pub use handle::{Handle, TimerHandle};
 pub use net::{Protocol, Server, Transport};
-pub use ready::Lane;
 pub use remote::Remote;
 pub use run::{Runner, run};
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeHandle};

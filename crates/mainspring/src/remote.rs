@@ -6,7 +6,7 @@ use crate::event_loop::{KeepAlive, running_core, wake_call};
 use crate::host::Inbound;
 use crate::panics::catch_payload;
 use crate::task::{JoinError, Task, current_task};
-use crate::wakeup::Inbox;
+use mainspring_engine::wakeup::Inbox;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;

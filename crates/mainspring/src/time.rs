@@ -6,10 +6,10 @@ mod interval;
 pub use after::{After, after};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 
-use crate::clock::Time;
 use crate::event_loop::{Core, running_core};
 use crate::host::Call;
-use crate::timers::TimerKey;
+use mainspring_engine::clock::Time;
+use mainspring_engine::timers::TimerKey;
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};

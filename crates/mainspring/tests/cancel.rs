@@ -5,10 +5,8 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "support/leak_check.rs"]
-mod leak_check;
 mod support;
 
 use mainspring::net::{TcpListener, TcpStream};
@@ -18,9 +16,11 @@ use std::io;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::Duration;
+use support::Stage;
 use support::polls::given_up_after;
-use support::probe::{Face, Probe, pattern, probe_server};
-use support::{On, Stage, guarded};
+use support::probe::{Face, Probe, probe_server};
+use test_support::pattern;
+use test_support::{On, guarded};
 
 /// More polls than any of these operations needs.
 const MAX_POLLS: usize = 100;
@@ -249,7 +249,7 @@ fn what_runs_in_the_executor_runs_on_when_it_is_given_up() {
             });
             assert_eq!(stage.run(given_up_after(polls, job.unwrap())), None);
             go.send(()).unwrap();
-            has_run.recv_timeout(support::PATIENCE).unwrap();
+            has_run.recv_timeout(test_support::PATIENCE).unwrap();
         }
         let job = stage.event_loop.run_in_executor(|| 6 * 7).unwrap();
         assert_eq!(stage.run(job), Ok(42));

@@ -2,23 +2,22 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "support/leak_check.rs"]
-mod leak_check;
 mod support;
 
-use mainspring::poller::Readiness;
-use mainspring::testing::Op;
 use mainspring::{Error, EventLoop};
+use mainspring_engine::poller::Readiness;
+use mainspring_engine::testing::Op;
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use support::numbers::pair_with;
+use support::Stage;
 use support::probe::{Face, Probe, Told, connect, probe_server};
-use support::{On, Stage, guarded};
+use test_support::fd_numbers::pair_with;
+use test_support::{On, guarded};
 
 fn counter() -> (Rc<Cell<u32>>, impl FnMut() + 'static) {
     let count = Rc::new(Cell::new(0));

@@ -2,10 +2,7 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
-
-#[path = "support/leak_check.rs"]
-mod leak_check;
+extern crate test_support;
 
 use mainspring::{Error, Runner, sleep, spawn};
 use std::cell::Cell;

@@ -2,18 +2,15 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "support/leak_check.rs"]
-mod leak_check;
-
-use leak_check::{checked, checked_within, for_good, meant_from_here};
 use mainspring::{EventLoop, Runtime};
 use std::panic::catch_unwind;
 use std::process::Termination;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use test_support::{checked, checked_within, for_good, meant_from_here};
 
 /// Something that is never freed.
 fn leak() {

@@ -4,17 +4,14 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "support/leak_check.rs"]
-mod leak_check;
-
-use leak_check::open_descriptors;
 use mainspring::fs::File;
 use mainspring::net::{DatagramOptions, DatagramProtocol, TcpListener, TcpStream, UdpSocket, UnixDatagram};
 use mainspring::{EventLoop, Protocol, Transport, sleep, spawn};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use test_support::open_descriptors;
 
 static TURN: Mutex<()> = Mutex::new(());
 

@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use mainspring::ConcurrentFuture;
-use mainspring::wakeup::{Inbox, Waker};
+use mainspring_engine::wakeup::{Inbox, Waker};
 use std::task::{Context, Poll, Wake};
 
 /// An eventfd as a model.

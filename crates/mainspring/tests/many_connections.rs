@@ -2,10 +2,8 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "support/leak_check.rs"]
-mod leak_check;
 mod support;
 
 use mainspring::net::TcpStream;
@@ -14,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use support::guarded;
+use test_support::guarded;
 
 const WANTED: usize = 10_000;
 /// Fewer would prove nothing.

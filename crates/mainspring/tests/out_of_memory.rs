@@ -1,10 +1,10 @@
 //! Without memory: what is asked for is refused, nothing that was taken is lost, and everything goes on afterwards.
 
 use mainspring::net::TcpStream;
-use mainspring::ready::{Lane, Lanes};
-use mainspring::timers::TimerQueue;
-use mainspring::transport::WriteQueue;
 use mainspring::{EventLoop, Protocol, Time, Transport};
+use mainspring_engine::ready_queue::{Lane, Lanes};
+use mainspring_engine::timers::TimerQueue;
+use mainspring_engine::transport::WriteQueue;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@ use crate::native_object::{NativeClass, NativeData};
 use crate::protocol::PyUpper;
 use crate::transport::common;
 use crate::transport::kind::{self, Kind, Open};
-use mainspring::transport::{Datagram, Destination};
+use mainspring_engine::transport::{Datagram, Destination};
 use protocol::PyDatagramUpper;
 use pyo3::ffi;
 use pyo3::prelude::*;

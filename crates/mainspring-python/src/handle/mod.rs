@@ -15,7 +15,7 @@ use crate::free_list::FreeList;
 use crate::loop_object::NativeLoop;
 use crate::native_type::{NativeType, Slot, Spec};
 use crate::obj::Obj;
-use mainspring::timers::TimerKey;
+use mainspring_engine::timers::TimerKey;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -15,7 +15,7 @@ use crate::protocol::PyUpper;
 use crate::transport::common::{self, none};
 use crate::transport::kind::{self, Kind, Open, method};
 use crate::transport::machine::Machine;
-use mainspring::transport::{Cx, PipeKind, ReadPipe, Upper, WritePipe, prepare_pipe};
+use mainspring_engine::transport::{Cx, PipeKind, ReadPipe, Upper, WritePipe, prepare_pipe};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;

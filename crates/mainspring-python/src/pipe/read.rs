@@ -6,7 +6,7 @@ use crate::host::PyHost;
 use crate::native_object::NativeClass;
 use crate::protocol::PyUpper;
 use crate::transport::common;
-use mainspring::transport::{Cx, PipeKind, ReadPipe};
+use mainspring_engine::transport::{Cx, PipeKind, ReadPipe};
 use pyo3::ffi;
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;

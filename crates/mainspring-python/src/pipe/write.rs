@@ -9,7 +9,7 @@ use crate::protocol::PyUpper;
 use crate::transport::common::{self, boolean, none};
 use crate::transport::contexts::writing;
 use crate::transport::kind::method;
-use mainspring::transport::{Cx, PipeKind, WritePipe};
+use mainspring_engine::transport::{Cx, PipeKind, WritePipe};
 use pyo3::ffi;
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;

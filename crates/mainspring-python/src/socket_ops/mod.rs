@@ -1,6 +1,6 @@
 //! The native half of the `sock_*` coroutines in `mainspring._sockets`: the first attempt, and the wait after it.
 //!
-//! What is tried, how a partial send goes on and what giving up means is the engine's (`mainspring::socket_ops`). Here
+//! What is tried, how a partial send goes on and what giving up means is the engine's (`mainspring_engine::socket_ops`). Here
 //! sockets and buffers become descriptors and slices. Only a plain `socket.socket` is used through its descriptor; the
 //! methods of every other kind of object are called as asyncio calls them, and so are a plain socket's for arguments
 //! that are out of the ordinary: it knows what to say.
@@ -17,8 +17,8 @@ use crate::loop_object::{NativeLoop, file_descriptor};
 use crate::names::names;
 use crate::obj::Obj;
 use buffer::HeldBuffer;
-use mainspring::engine::{Direction, READ_SIZE};
-use mainspring::socket_ops::{Ready, SendAll, SendFile};
+use mainspring_engine::socket_ops::{Ready, SendAll, SendFile};
+use mainspring_engine::{Direction, READ_SIZE};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -6,8 +6,8 @@ use crate::names::names;
 use crate::native_object::native_data;
 use crate::obj::Obj;
 use crate::transport::{self, TransportData};
-use mainspring::tls::Lower;
-use mainspring::transport::Cx;
+use mainspring_engine::tls::Lower;
+use mainspring_engine::transport::Cx;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 

@@ -9,7 +9,7 @@ use crate::native_object::native_data;
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use crate::transport::common::{boolean, none};
-use mainspring::tls::{Tls, TlsOptions};
+use mainspring_engine::tls::{Tls, TlsOptions};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -9,7 +9,7 @@ use crate::obj::Obj;
 use crate::transport::common::{boolean, none};
 use crate::transport::marks::marks_from;
 use crate::transport::methods::collect;
-use mainspring::transport::{Cx, Notice, WaterMarks};
+use mainspring_engine::transport::{Cx, Notice, WaterMarks};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;

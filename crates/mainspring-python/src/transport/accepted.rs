@@ -4,7 +4,7 @@
 
 use crate::address::peer_name;
 use crate::obj::Obj;
-use mainspring::poller::{PeerAddress, local_address};
+use mainspring_engine::poller::{PeerAddress, local_address};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;

@@ -5,7 +5,7 @@ use super::machine::{Machine, Reading, Writing};
 use super::marks::marks_from;
 use crate::fastcall::{self, Args};
 use crate::obj::Obj;
-use mainspring::transport::{Notice, WaterMarks};
+use mainspring_engine::transport::{Notice, WaterMarks};
 use pyo3::ffi;
 use pyo3::prelude::*;
 

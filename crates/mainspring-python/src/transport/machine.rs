@@ -5,9 +5,9 @@ use crate::channel::PyChannel;
 use crate::datagram::DatagramMachine;
 use crate::host::PyHost;
 use crate::protocol::PyUpper;
-use mainspring::engine::Readiness;
-use mainspring::poller::Interest;
-use mainspring::transport::{Cx, Notice, ReadPipe, Stream, WaterMarks, WritePipe};
+use mainspring_engine::Readiness;
+use mainspring_engine::poller::Interest;
+use mainspring_engine::transport::{Cx, Notice, ReadPipe, Stream, WaterMarks, WritePipe};
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
 

@@ -1,7 +1,7 @@
 //! Water marks as users give them: `set_write_buffer_limits(high=None, low=None)` and its kin.
 
 use crate::fastcall::Args;
-use mainspring::transport::WaterMarks;
+use mainspring_engine::transport::WaterMarks;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;

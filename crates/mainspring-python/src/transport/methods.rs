@@ -10,7 +10,7 @@ use crate::host::{PyHost, out_of_memory};
 use crate::native_object::NativeClass;
 use crate::obj::Obj;
 use crate::protocol::PyUpper;
-use mainspring::transport::{Stream, WriteRefused};
+use mainspring_engine::transport::{Stream, WriteRefused};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;

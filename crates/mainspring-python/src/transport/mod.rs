@@ -20,7 +20,7 @@ use crate::obj::Obj;
 use crate::protocol::PyUpper;
 use accepted::Accepted;
 use kind::{Kind, Open};
-use mainspring::transport::{Cx, Stream};
+use mainspring_engine::transport::{Cx, Stream};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;

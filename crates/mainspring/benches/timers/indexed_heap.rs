@@ -1,6 +1,6 @@
 //! For comparison: a 4-ary heap in which every entry knows its place, so that cancelling removes it at once.
 
-use mainspring::clock::Time;
+use mainspring_engine::clock::Time;
 
 use crate::{Item, Queue};
 

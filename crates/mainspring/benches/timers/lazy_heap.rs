@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use mainspring::clock::Time;
+use mainspring_engine::clock::Time;
 
 use crate::{Item, Queue};
 

@@ -13,8 +13,8 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use indexed_heap::IndexedHeap;
 use lazy_heap::LazyHeap;
-use mainspring::clock::Time;
-use mainspring::timers::{TimerKey, TimerQueue};
+use mainspring_engine::clock::Time;
+use mainspring_engine::timers::{TimerKey, TimerQueue};
 
 /// The size of a pointer and never zero, like what the loop holds.
 type Item = NonZeroU64;

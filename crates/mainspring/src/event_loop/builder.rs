@@ -1,13 +1,13 @@
 //! `Builder`: a loop with something of its own.
 
 use super::{Core, EventLoop, Owner};
-use crate::clock::{Clock, MonotonicClock};
-use crate::engine::Engine;
 use crate::error::Error;
 use crate::executor::ExecutorConfig;
 use crate::host::RustHost;
 use crate::net::Resolver;
-use crate::poller::{Backend, open_epoll};
+use mainspring_engine::Engine;
+use mainspring_engine::clock::{Clock, MonotonicClock};
+use mainspring_engine::poller::{Backend, open_epoll};
 use std::rc::Rc;
 use std::time::Duration;
 

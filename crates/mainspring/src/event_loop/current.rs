@@ -3,8 +3,8 @@
 use super::core::Core;
 use super::{EventLoop, Owner};
 use crate::host::{Call, Home, Inbound, Step};
-use crate::ready::Lane;
-use crate::wakeup::Inbox;
+use mainspring_engine::ready_queue::Lane;
+use mainspring_engine::wakeup::Inbox;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::{Rc, Weak};

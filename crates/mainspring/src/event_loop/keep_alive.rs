@@ -2,7 +2,7 @@
 
 use super::current;
 use crate::host::Inbound;
-use crate::wakeup::Inbox;
+use mainspring_engine::wakeup::Inbox;
 use std::fmt;
 use std::sync::Arc;
 

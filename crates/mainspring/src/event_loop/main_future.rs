@@ -5,7 +5,7 @@
 
 use super::core::wake_call;
 use crate::host::Inbound;
-use crate::wakeup::Inbox;
+use mainspring_engine::wakeup::Inbox;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;

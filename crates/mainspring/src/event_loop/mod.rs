@@ -1,6 +1,6 @@
 //! `EventLoop`: asyncio's loop for a Rust program.
 //!
-//! The loop itself is the [engine](crate::engine); here it gets the face of asyncio's `AbstractEventLoop`. The
+//! The loop itself is the [engine](mainspring_engine); here it gets the face of asyncio's `AbstractEventLoop`. The
 //! rules are asyncio's: first in, first out; a pass runs what was ready when it began; what a callback
 //! schedules waits for the next pass; nothing runs early; a callback that fails does not stop the others.
 
@@ -33,7 +33,6 @@ pub(crate) use executing::run_in_executor;
 pub(crate) use kept::Kept;
 pub(crate) use sockets::ready;
 
-use crate::clock::Time;
 use crate::error::Error;
 use crate::future::Future;
 use crate::host::Call;
@@ -41,6 +40,7 @@ use crate::remote::Remote;
 use crate::task::context::copy_context;
 use current::Running;
 use main_future::MainWaker;
+use mainspring_engine::clock::Time;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;

@@ -1,12 +1,12 @@
 //! What a program has the loop call: at once, later, in which lane; as a closure or as a task.
 
 use super::EventLoop;
-use crate::clock::Time;
 use crate::error::Error;
 use crate::handle::{Handle, TimerHandle};
 use crate::host::Call;
-use crate::ready::Lane;
 use crate::task::{Task, TaskBuilder};
+use mainspring_engine::clock::Time;
+use mainspring_engine::ready_queue::Lane;
 use std::rc::Rc;
 use std::time::Duration;
 

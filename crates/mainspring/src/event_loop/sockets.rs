@@ -5,11 +5,11 @@
 //! where when an operation is given up are those of [`socket_ops`](crate::socket_ops).
 
 use super::{Core, EventLoop};
-use crate::engine::{Direction, READ_SIZE};
 use crate::host::Watch;
 use crate::net::connect_socket;
-use crate::poller::{Key, PeerAddress};
-use crate::socket_ops::{Pending, Ready};
+use mainspring_engine::poller::{Key, PeerAddress};
+use mainspring_engine::socket_ops::{Pending, Ready};
+use mainspring_engine::{Direction, READ_SIZE};
 use socket2::SockRef;
 use std::cell::Cell;
 use std::future::poll_fn;

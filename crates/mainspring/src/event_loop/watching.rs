@@ -1,10 +1,10 @@
 //! `add_reader`, `add_writer` and `add_signal_handler`: closures that are called again and again.
 
 use super::EventLoop;
-use crate::engine::Direction;
 use crate::error::Error;
 use crate::host::Watch;
 use crate::signal::CaughtSignals;
+use mainspring_engine::Direction;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;

@@ -15,7 +15,7 @@ use super::begin;
 use crate::Remote;
 use crate::concurrent::ConcurrentFuture;
 use crate::event_loop::{ExceptionContext, report_here, running_core};
-use crate::memory;
+use mainspring_engine::memory;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};

@@ -3,7 +3,7 @@
 use super::cursor::Cursor;
 use super::open_options::OpenOptions;
 use super::{begin, in_thread};
-use crate::memory;
+use mainspring_engine::memory;
 use std::fmt;
 use std::fs::{Metadata, Permissions};
 use std::future::poll_fn;

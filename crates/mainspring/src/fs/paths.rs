@@ -3,7 +3,7 @@
 //! Cancel safety of all of them: see [the module's text](super). What was begun goes on, for nobody.
 
 use super::in_thread;
-use crate::memory;
+use mainspring_engine::memory;
 use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,15 +4,15 @@
 //! loop's: it knows the loop by its inbox, which any thread may hold, and its timer by a number. On the loop's own thread,
 //! where hyper polls it, it finds the loop and uses its timers directly; on any other it asks the loop to wait for it.
 
-use crate::clock::Time;
 use crate::concurrent::ConcurrentFuture;
 use crate::event_loop::{EventLoop, find_loop, running_core, wake_call};
 use crate::host::{Call, Inbound};
 use crate::remote::Remote;
 use crate::time::sleep_until;
-use crate::timers::TimerKey;
-use crate::wakeup::Inbox;
 use hyper::rt::{Sleep, Timer};
+use mainspring_engine::clock::Time;
+use mainspring_engine::timers::TimerKey;
+use mainspring_engine::wakeup::Inbox;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -13,11 +13,11 @@
 
 pub(crate) use super::protocol::{Above, Told};
 
-use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
-use crate::poller::PeerAddress;
-use crate::transport::{Cx, Notice, WaterMarks, WriteRefused};
+use mainspring_engine::Readiness;
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::transport::{Cx, Notice, WaterMarks, WriteRefused};
 use std::any::Any;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -66,7 +66,7 @@ pub(crate) trait Below {
         Ok(false)
     }
 
-    /// Receives what was left for who reads ([`Early::Fetches`](crate::transport::Early)); `None` if that is nothing, or
+    /// Receives what was left for who reads ([`Early::Fetches`](mainspring_engine::transport::Early)); `None` if that is nothing, or
     /// the end, which is told by itself.
     fn fetch(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         let _ = (cx, buffer);

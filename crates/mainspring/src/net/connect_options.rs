@@ -7,7 +7,7 @@ use super::protocol::Protocol;
 use super::stream::{LIMIT, StreamReader, StreamWriter};
 use super::tcp_stream::TcpStream;
 use super::transport::Transport;
-use crate::poller::PeerAddress;
+use mainspring_engine::poller::PeerAddress;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;

@@ -5,11 +5,11 @@
 //! those of Unix, told apart by their type.
 
 use super::unix_address::to_std;
-use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
-use crate::poller::PeerAddress;
-use crate::transport::{Cx, Datagram, DatagramUpper, Notice};
+use mainspring_engine::Readiness;
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::transport::{Cx, Datagram, DatagramUpper, Notice};
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::OwnedFd;

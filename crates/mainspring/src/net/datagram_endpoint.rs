@@ -8,7 +8,7 @@ use super::datagram_protocol::DatagramProtocol;
 use super::datagram_transport::DatagramTransport;
 use super::resolve::{Family, Hints, SocketKind, resolve_with};
 use crate::event_loop::{Core, EventLoop};
-use crate::poller::local_address;
+use mainspring_engine::poller::local_address;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@ use crate::host::{Failure, RustHost};
 use crate::in_place::InPlace;
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
-use crate::transport::{Claim, Cx, Early, Upper};
+use mainspring_engine::transport::{Claim, Cx, Early, Upper};
 use std::cell::{Cell, OnceCell};
 use std::io;
 use std::rc::{Rc, Weak};

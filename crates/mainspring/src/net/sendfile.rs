@@ -8,7 +8,7 @@ use super::stream::Stream;
 use super::transport::Transport;
 use crate::event_loop::{Core, run_in_executor};
 use crate::host::{RustHost, Watch};
-use crate::socket_ops::{Operation, Pending, SendFile};
+use mainspring_engine::socket_ops::{Operation, Pending, SendFile};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};

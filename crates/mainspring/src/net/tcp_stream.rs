@@ -6,7 +6,7 @@ use super::socket::SocketConnection;
 use super::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use super::{ToAddress, current_core};
 use crate::event_loop::Core;
-use crate::poller::PeerAddress;
+use mainspring_engine::poller::PeerAddress;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::sync::wait_list::WaitList;
-use crate::transport::{Cx, TransportHost, WaterMarks};
+use mainspring_engine::transport::{Cx, TransportHost, WaterMarks};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! Unix addresses: paths and abstract names, as asyncio, std and the engine spell them.
 
-use crate::poller::PeerAddress;
+use mainspring_engine::poller::PeerAddress;
 use socket2::SockAddr;
 use std::ffi::OsStr;
 use std::io;

@@ -3,7 +3,7 @@
 use super::at_address::at_address;
 use super::datagram_socket::{DatagramSocket, datagram_socket_on};
 use super::unix_address::{show, show_std, to_socket_address};
-use crate::poller::PeerAddress;
+use mainspring_engine::poller::PeerAddress;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::Shutdown;

@@ -8,7 +8,7 @@ use super::stream::IntoStdError;
 use super::unix_address;
 use super::unix_stream::UnixStream;
 use crate::event_loop::Core;
-use crate::poller::PeerAddress;
+use mainspring_engine::poller::PeerAddress;
 use std::fmt;
 use std::io;
 use std::os::unix::net::SocketAddr as UnixAddress;

@@ -9,13 +9,13 @@
 //! - A loop that is closed writes what is left before it goes, and waits for the call under way: a program that ends
 //!   has written what it wrote, as with `println!`.
 
-use crate::engine::Host;
 use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
-use crate::memory;
 use crate::net::Transport;
 use crate::net::below::{Above, Below, Told, WithFd};
-use crate::transport::{Cx, FlowControl, Notice, Upper, WaterMarks};
+use mainspring_engine::Host;
+use mainspring_engine::memory;
+use mainspring_engine::transport::{Cx, FlowControl, Notice, Upper, WaterMarks};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;

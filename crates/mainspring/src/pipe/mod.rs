@@ -25,7 +25,7 @@ pub(crate) use writing::WriteEnd;
 
 use crate::event_loop::EventLoop;
 use crate::net::{Protocol, Transport, after_what_is_ready};
-use crate::transport::{PipeKind, prepare_pipe};
+use mainspring_engine::transport::{PipeKind, prepare_pipe};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;

@@ -1,11 +1,11 @@
 //! A pipe that is read, as a kind of connection.
 
-use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::net::Transport;
 use crate::net::below::{Above, Below, Told, WithFd};
-use crate::transport::{Cx, Notice, ReadPipe};
+use mainspring_engine::Readiness;
+use mainspring_engine::transport::{Cx, Notice, ReadPipe};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};

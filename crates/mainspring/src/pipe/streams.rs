@@ -6,7 +6,7 @@ use super::writing::WriteEnd;
 use crate::event_loop::{Core, running_core};
 use crate::net::below::Told;
 use crate::net::{LIMIT, Stream, StreamReader, StreamWriter, Transport};
-use crate::transport::{PipeKind, prepare_pipe};
+use mainspring_engine::transport::{PipeKind, prepare_pipe};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;

@@ -1,12 +1,12 @@
 //! A pipe that is written, as a kind of connection.
 
-use crate::engine::Readiness;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
-use crate::memory;
 use crate::net::Transport;
 use crate::net::below::{Above, Below, Told, WithFd};
-use crate::transport::{Cx, Notice, PipeKind, WaterMarks, WritePipe};
+use mainspring_engine::Readiness;
+use mainspring_engine::memory;
+use mainspring_engine::transport::{Cx, Notice, PipeKind, WaterMarks, WritePipe};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};

@@ -3,7 +3,7 @@
 //! A child is usually reaped by its loop. It comes here when the loop was closed before it ended. A thread per child
 //! blocks until then; it has little stack, and ends with the child.
 
-use crate::child::ChildWatch;
+use mainspring_engine::child::ChildWatch;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use std::sync::{Mutex, PoisonError};

@@ -8,12 +8,12 @@
 //!   ([`Watched::try_end`]) and signals still work, and who drops the child last hands it to the [`reaper`].
 
 use super::reaper;
-use crate::child::{ChildExit, ChildWatch};
-use crate::engine::{Direction, WatchTicket};
 use crate::error::Error;
 use crate::event_loop::Core;
 use crate::future::Future;
 use crate::host::{Call, Watch};
+use mainspring_engine::child::{ChildExit, ChildWatch};
+use mainspring_engine::{Direction, WatchTicket};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

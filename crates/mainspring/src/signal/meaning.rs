@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::host::Watch;
 use crate::panics::catch;
-use crate::signals::{Installed, install};
+use mainspring_engine::signals::{Installed, install};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};

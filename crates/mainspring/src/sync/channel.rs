@@ -5,7 +5,7 @@ use super::only::Only;
 use super::queue::{Fifo, Order, QueueCell, State};
 use super::state_cell::StateCell;
 use super::wait_list::{self, WaitList};
-use crate::loom_shim::atomic::{AtomicUsize, Ordering};
+use mainspring_engine::loom_shim::atomic::{AtomicUsize, Ordering};
 use std::cell::Cell;
 use std::fmt;
 

@@ -4,7 +4,7 @@
 //! Either way it is open for a few instructions at a time, and never while foreign code runs: wakers are cloned, called
 //! and dropped outside, and so are values of the program.
 
-use crate::loom_shim::Mutex;
+use mainspring_engine::loom_shim::Mutex;
 use std::cell::RefCell;
 use std::ops::DerefMut;
 use std::sync::PoisonError;

@@ -49,8 +49,8 @@ pub use weak::{WeakSender, WeakUnboundedSender};
 use super::channel::{self, ChannelState};
 use super::queue::State;
 use super::wait_list;
-use crate::loom_shim::Mutex;
-use crate::loom_shim::atomic::AtomicUsize;
+use mainspring_engine::loom_shim::Mutex;
+use mainspring_engine::loom_shim::atomic::AtomicUsize;
 use std::sync::Arc;
 
 /// A channel that holds up to `capacity` values, one at least.

@@ -14,7 +14,7 @@ use super::line::{Key, wake_each};
 use super::state_cell::StateCell;
 use super::waiters::{Turn, Waiters};
 use crate::in_place::InPlace;
-use crate::loom_shim::Mutex;
+use mainspring_engine::loom_shim::Mutex;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -7,7 +7,7 @@ use super::state::State;
 use crate::error::Error;
 use crate::event_loop::{Core, EventLoop, timed, wake_step};
 use crate::host::{Call, Home};
-use crate::ready::Lane;
+use mainspring_engine::ready_queue::Lane;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;

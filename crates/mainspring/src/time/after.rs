@@ -3,7 +3,7 @@
 use super::current_core;
 use crate::event_loop::Core;
 use crate::host::{Call, Watch};
-use crate::timers::TimerKey;
+use mainspring_engine::timers::TimerKey;
 use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;

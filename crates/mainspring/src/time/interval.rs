@@ -1,7 +1,7 @@
 //! `interval`: a tick every so often.
 
 use super::{Sleep, current_core, sleep_until};
-use crate::clock::Time;
+use mainspring_engine::clock::Time;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! What makes it hard for what is tested: faults, other turns of the loop, and giving up.
 
 use crate::polls::given_up_after;
-use mainspring::testing::{FakeControl, FakePoller};
 use mainspring::{Builder, EventLoop, sleep};
+use mainspring_engine::testing::{FakeControl, FakePoller};
 use std::time::Duration;
 
 /// A loop whose back end fails when it is told to.

@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
 mod address_errors;
 mod adversity;
@@ -19,8 +19,6 @@ mod idle;
 mod intervals;
 mod join_sets;
 mod lanes;
-#[path = "../support/leak_check.rs"]
-mod leak_check;
 mod lifecycle;
 mod lookup;
 mod polling;

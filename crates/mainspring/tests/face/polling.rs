@@ -1,8 +1,8 @@
 //! How often a busy loop polls for I/O.
 
 use crate::support::collect_reports;
-use mainspring::testing::{FakeControl, FakePoller, Op};
 use mainspring::{Builder, EventLoop, yield_now};
+use mainspring_engine::testing::{FakeControl, FakePoller, Op};
 use std::cell::Cell;
 use std::io::Write;
 use std::os::unix::net::UnixStream;

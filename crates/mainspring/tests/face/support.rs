@@ -1,7 +1,7 @@
 //! What the tests share: loops, logs, and the check that nothing is left behind.
 
-use mainspring::testing::{FakePoller, VirtualClock};
 use mainspring::{Builder, EventLoop, timeout};
+use mainspring_engine::testing::{FakePoller, VirtualClock};
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::rc::Rc;

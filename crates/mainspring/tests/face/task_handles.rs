@@ -113,7 +113,7 @@ fn a_payload_that_panics_when_it_is_dropped_does_no_harm() {
         }
     }
     // What a destructor throws while a thrown value is dropped is kept for good.
-    crate::leak_check::meant_from_here();
+    test_support::meant_from_here();
     let event_loop = new_loop();
     let task = event_loop.spawn(async { std::panic::panic_any(Bomb) }).unwrap();
     drop(run_on(&event_loop, task));

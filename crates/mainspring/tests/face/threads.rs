@@ -121,7 +121,7 @@ fn a_loop_and_what_lives_on_it_stay_on_its_thread() {
     check! { send: false, sync: false;
         EventLoop, Builder, Runner, ExceptionContext, Handle, TimerHandle, Future<u8>, FutureError,
         Task<u8>, TaskHandle, TaskBuilder, TaskFuture, TaskGroup<u8>, JoinSet<u8>, Context, Token<u8>,
-        Sleep, time::After, time::Interval, mainspring::poller::Backend,
+        Sleep, time::After, time::Interval, mainspring_engine::poller::Backend,
     }
 }
 
@@ -134,10 +134,10 @@ fn what_reaches_a_loop_goes_to_the_threads_it_is_for() {
     check! { send: true, sync: true;
         Remote, KeepAlive, Runtime, RuntimeHandle, Executor, CancelHandle,
         ConcurrentFuture<u8>, ConcurrentFuture<std::cell::Cell<u8>>, Promise<u8>,
-        mainspring::context::ContextVar<std::rc::Rc<u8>>, mainspring::wakeup::Inbox<u8>,
+        mainspring::context::ContextVar<std::rc::Rc<u8>>, mainspring_engine::wakeup::Inbox<u8>,
     }
     check! { send: true, sync: false;
-        RuntimeBuilder, mainspring::executor::SubmitError, mainspring::child::ChildWatch,
+        RuntimeBuilder, mainspring::executor::SubmitError, mainspring_engine::child::ChildWatch,
     }
     check! { send: false, sync: false; ConcurrentFuture<std::rc::Rc<u8>>, Promise<std::rc::Rc<u8>> }
 }

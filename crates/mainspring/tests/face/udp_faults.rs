@@ -5,7 +5,7 @@ use crate::polls::given_up_after;
 use crate::support::{Log, assert_leaves_nothing, collect_reports, run_on};
 use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport, UdpSocket};
 use mainspring::spawn;
-use mainspring::testing::{Call, FakeControl, FaultPlan, Op};
+use mainspring_engine::testing::{Call, FakeControl, FaultPlan, Op};
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -1,13 +1,14 @@
 //! What `accept` may answer, and how a listener rests.
 
 use crate::conversation::count;
+use crate::support::Stage;
 use crate::support::probe::{Accepted, Face, Probe, probe_server};
-use crate::support::{On, Stage, guarded};
 use mainspring::net::{TcpListener, TcpStream};
-use mainspring::testing::{FaultPlan, Op};
 use mainspring::{Server, Time};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::rc::Rc;
 use std::time::Duration;
+use test_support::{On, guarded};
 
 const OUT_OF_RESOURCE: &str = "socket.accept() out of system resource";
 
@@ -204,7 +205,7 @@ fn a_listener_that_was_full_and_cannot_be_watched_again_goes_on_after_a_rest() {
     });
 }
 
-fn listener_fd(control: &mainspring::testing::FakeControl) -> i32 {
+fn listener_fd(control: &mainspring_engine::testing::FakeControl) -> i32 {
     let log = control.log();
     log.iter().find(|entry| entry.call.op() == Op::Accept).and_then(|entry| entry.call.fd()).unwrap()
 }

@@ -1,10 +1,10 @@
 //! What `recv` and `send` may answer, to protocols.
 
 use crate::conversation::{Conversation, count};
-use crate::support::guarded;
 use crate::support::probe::FULL;
-use mainspring::poller::{Interest, Readiness};
-use mainspring::testing::{FaultPlan, Op};
+use mainspring_engine::poller::{Interest, Readiness};
+use mainspring_engine::testing::{FaultPlan, Op};
+use test_support::guarded;
 
 #[test]
 fn an_interrupted_or_empty_claim_is_made_again_and_nothing_is_lost() {
@@ -171,7 +171,7 @@ fn both_directions_of_one_event_are_served_in_one_pass() {
         assert_eq!(talk.client.received.borrow().len(), 50);
         assert!(log.iter().any(|entry| matches!(
             entry.call,
-            mainspring::testing::Call::Update { new: Interest::RECV, .. }
+            mainspring_engine::testing::Call::Update { new: Interest::RECV, .. }
         )));
         talk.let_arrive();
         talk.end();

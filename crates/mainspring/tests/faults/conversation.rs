@@ -1,12 +1,13 @@
 //! Two probes that are connected, and the descriptors they are on.
 
+use crate::support::Stage;
 use crate::support::probe::{Probe, connect, probe_server};
-use crate::support::{On, Stage};
 use mainspring::Server;
-use mainspring::poller::Interest;
-use mainspring::testing::{Call, LogEntry, Op};
+use mainspring_engine::poller::Interest;
+use mainspring_engine::testing::{Call, LogEntry, Op};
 use std::os::fd::RawFd;
 use std::rc::Rc;
+use test_support::On;
 
 pub struct Conversation {
     pub stage: Stage,

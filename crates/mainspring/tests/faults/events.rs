@@ -1,14 +1,15 @@
 //! Events for nobody, for somebody else, and for those who have just gone.
 
 use crate::conversation::{Conversation, count};
+use crate::support::Stage;
 use crate::support::polls::restless;
 use crate::support::probe::{Face, Probe, Told};
-use crate::support::{On, Stage, guarded};
-use mainspring::poller::{Interest, Key, Readiness};
-use mainspring::testing::{Call, FakeControl, Op};
+use mainspring_engine::poller::{Interest, Key, Readiness};
+use mainspring_engine::testing::{Call, FakeControl, Op};
 use std::cell::Cell;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use test_support::{On, guarded};
 
 #[test]
 fn an_event_for_nobody_is_dropped() {

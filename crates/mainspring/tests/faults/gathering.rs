@@ -1,8 +1,8 @@
 //! What a protocol writes in pieces leaves in one packet, and never stays behind.
 
 use crate::conversation::Conversation;
-use crate::support::guarded;
-use mainspring::testing::{Call, FaultPlan, Op};
+use mainspring_engine::testing::{Call, FaultPlan, Op};
+use test_support::guarded;
 
 /// How the client's connection sends what it writes in one turn, in pieces of these sizes.
 fn turn(talk: &Conversation, pieces: &[usize]) -> Vec<&'static str> {

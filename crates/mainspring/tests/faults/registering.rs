@@ -1,15 +1,16 @@
 //! What the kernel may answer to being asked to watch a descriptor.
 
 use crate::conversation::Conversation;
+use crate::support::Stage;
 use crate::support::probe::{FULL, Face, Probe, Told, probe_server};
-use crate::support::{On, Stage, guarded};
 use mainspring::net::TcpListener;
-use mainspring::testing::{FaultPlan, Op};
 use mainspring::{Error, EventLoop};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use test_support::{On, guarded};
 
 const ERRORS: [i32; 2] = [libc::ENOMEM, libc::ENOSPC];
 

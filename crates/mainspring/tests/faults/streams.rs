@@ -1,11 +1,12 @@
 //! The same faults, to streams.
 
-use crate::support::probe::pattern;
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use mainspring::net::{TcpListener, TcpStream};
-use mainspring::testing::{FakeControl, FaultPlan, Op};
+use mainspring_engine::testing::{FakeControl, FaultPlan, Op};
 use std::io::ErrorKind;
 use std::os::fd::RawFd;
+use test_support::pattern;
+use test_support::{On, guarded};
 
 /// A connected pair of streams, and the descriptor of the first.
 async fn pair(control: &FakeControl) -> (TcpStream, TcpStream, RawFd) {

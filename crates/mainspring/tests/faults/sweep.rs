@@ -5,15 +5,17 @@
 //! arrived is a beginning of what was sent.
 
 use crate::conversation::count;
-use crate::support::probe::{Face, Probe, pattern, probe_server};
-use crate::support::{On, Stage, guarded, now_testing, open_descriptors};
+use crate::support::Stage;
+use crate::support::probe::{Face, Probe, probe_server};
 use mainspring::net::{TcpListener, TcpStream};
-use mainspring::testing::{FaultPlan, Op};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
+use test_support::pattern;
+use test_support::{On, guarded, now_testing, open_descriptors};
 
 const OPS: [Op; 5] = [Op::Update, Op::Recv, Op::Send, Op::Accept, Op::Park];
 

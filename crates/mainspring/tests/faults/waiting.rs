@@ -1,13 +1,14 @@
 //! Waits that fail, and time that passes only when nothing else can.
 
 use crate::conversation::Conversation;
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use mainspring::net::{TcpListener, TcpStream};
-use mainspring::testing::Op;
 use mainspring::{Error, Time, sleep, timeout};
+use mainspring_engine::testing::Op;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use test_support::{On, guarded};
 
 #[test]
 fn a_wait_that_is_interrupted_goes_on() {

@@ -1,7 +1,6 @@
 //! What becomes of those who watch a descriptor, or wait for it, when a transport takes it.
 
-use crate::support::numbers::pair_with;
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use crate::{Hears, assert_free, assert_owned, poll};
 use mainspring::net::UnixStream;
 use mainspring::{EventLoop, spawn};
@@ -11,6 +10,8 @@ use std::net::TcpStream as PlainTcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream as Plain;
 use std::rc::Rc;
+use test_support::fd_numbers::pair_with;
+use test_support::{On, guarded};
 
 /// Says what a reader is for, and that it is gone.
 struct Token(Rc<Cell<u32>>);

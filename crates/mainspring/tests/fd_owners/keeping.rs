@@ -1,16 +1,17 @@
 //! Whose a descriptor is, kind by kind and state by state.
 
-use crate::support::numbers::pair_with;
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use crate::{Hears, assert_free, assert_owned, poll};
 use mainspring::Error;
 use mainspring::net::{TcpListener, UdpSocket, UnixDatagram, UnixStream};
-use mainspring::testing::Op;
+use mainspring_engine::testing::Op;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream as PlainTcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram as PlainDatagram, UnixStream as Plain};
 use std::task::Poll;
+use test_support::fd_numbers::pair_with;
+use test_support::{On, guarded};
 
 /// What holds a descriptor, what becomes of it, and whether its number is free after that.
 type End = Box<dyn FnOnce(&Stage)>;

@@ -3,10 +3,8 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "../support/leak_check.rs"]
-mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

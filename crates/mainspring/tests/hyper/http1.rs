@@ -2,7 +2,7 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::service::{Service, check, request};
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use futures_io::{AsyncBufRead, AsyncWrite};
 use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
@@ -11,6 +11,7 @@ use mainspring::hyper::{HyperIo, HyperTimer};
 use mainspring::net::{TcpListener, TcpStream};
 use mainspring::{Task, spawn};
 use std::io;
+use test_support::{On, guarded};
 
 const CONNECTIONS: usize = 50;
 const REQUESTS: usize = 40;

@@ -2,7 +2,7 @@
 
 use crate::certificates::{client_config, server_config};
 use crate::service::{Service, check, request};
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use hyper::client::conn::http2 as client;
 use hyper::server::conn::http2 as server;
 use hyper::service::service_fn;
@@ -10,6 +10,7 @@ use mainspring::hyper::{HyperExecutor, HyperIo, HyperTimer};
 use mainspring::net::TcpListener;
 use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use mainspring::spawn;
+use test_support::{On, guarded};
 
 const REQUESTS: usize = 100;
 

@@ -2,13 +2,14 @@
 
 use crate::http1::serve;
 use crate::service::Service;
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use mainspring::hyper::{HyperIo, HyperTimer};
 use mainspring::net::{TcpListener, TcpStream};
 use mainspring::spawn;
 use std::time::Duration;
+use test_support::{On, guarded};
 
 #[test]
 fn a_client_that_takes_too_long_for_its_headers_is_thrown_out() {

@@ -2,13 +2,11 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
 #[path = "../rustls/certificates.rs"]
 #[allow(dead_code, reason = "each target uses its share")]
 mod certificates;
-#[path = "../support/leak_check.rs"]
-mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 

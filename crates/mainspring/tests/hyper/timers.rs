@@ -1,6 +1,6 @@
 //! `HyperTimer` and its waits: on the loop's thread, on others, dropped anywhere.
 
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use hyper::rt::{Executor, Sleep, Timer};
 use mainspring::hyper::{HyperExecutor, HyperTimer};
 use mainspring::{EventLoop, sleep};
@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::{On, guarded};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -126,13 +127,13 @@ fn a_task_of_hypers_that_panics_is_reported() {
     guarded(|| {
         let stage = Stage::new(On::Epoll, "a panic");
         stage.run(async {
-            HyperExecutor.execute(async { panic!("{}", crate::support::DELIBERATE) });
+            HyperExecutor.execute(async { panic!("{}", test_support::DELIBERATE) });
             sleep(Duration::ZERO).await;
             sleep(Duration::ZERO).await;
         });
         let reports = stage.reports.take();
         assert_eq!(reports.len(), 1, "{reports:?}");
-        assert!(reports[0].contains(crate::support::DELIBERATE), "{reports:?}");
+        assert!(reports[0].contains(test_support::DELIBERATE), "{reports:?}");
         stage.assert_idle();
     });
 }

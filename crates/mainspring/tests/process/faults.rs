@@ -2,11 +2,11 @@
 
 use crate::support::{assert_leaves_nothing, collect_reports, run_on};
 use crate::{assert_is_reaped, endless, is_our_child};
-use mainspring::poller::Readiness;
 use mainspring::process::{Command, Stdio};
+use mainspring_engine::poller::Readiness;
 
-use mainspring::testing::{FakeControl, FakePoller, FaultPlan, Op};
 use mainspring::{Builder, EventLoop};
+use mainspring_engine::testing::{FakeControl, FakePoller, FaultPlan, Op};
 use std::collections::BTreeSet;
 use std::fs;
 

@@ -2,15 +2,13 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
 mod commands;
 mod connected_pipes;
 mod descriptors;
 mod dropping;
 mod faults;
-#[path = "../support/leak_check.rs"]
-mod leak_check;
 mod leaks;
 mod piped;
 mod protocols;

@@ -1,9 +1,9 @@
 //! What callbacks do: the columns of the table.
 
-use crate::support::DELIBERATE;
 use crate::world::World;
 use mainspring::Error;
 use std::rc::Rc;
+use test_support::DELIBERATE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {

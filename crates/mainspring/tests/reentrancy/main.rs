@@ -7,10 +7,8 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "../support/leak_check.rs"]
-mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -19,7 +17,7 @@ mod bystanders;
 mod world;
 
 use action::Action;
-use support::{On, guarded};
+use test_support::{On, guarded};
 use world::World;
 
 /// Where an action is done.
@@ -82,7 +80,7 @@ struct Bomb;
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        std::panic::panic_any(support::DELIBERATE);
+        std::panic::panic_any(test_support::DELIBERATE);
     }
 }
 

@@ -3,11 +3,12 @@
 use crate::Callback;
 use crate::action::Action;
 use crate::bystanders::Bystanders;
+use crate::support::Stage;
 use crate::support::probe::{Accepted, Face, Probe, Told, connect, probe_server};
-use crate::support::{DELIBERATE, On, Stage};
 use mainspring::Server;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use test_support::{DELIBERATE, On};
 
 pub struct World {
     pub stage: Stage,

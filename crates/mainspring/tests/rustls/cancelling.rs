@@ -2,12 +2,13 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_server;
+use crate::support::Stage;
 use crate::support::polls::given_up_after;
 use crate::support::probe::{Face, Probe, probe_server};
-use crate::support::{On, Stage, guarded};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Waker};
+use test_support::{On, guarded};
 
 /// More polls than any of these operations needs.
 const MAX_POLLS: usize = 100;

@@ -1,6 +1,5 @@
 //! Certificates of a test authority, and configurations that use them.
 
-use crate::leak_check::for_good;
 use mainspring::net::tls::rustls::crypto::{CryptoProvider, ring};
 use mainspring::net::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use mainspring::net::tls::rustls::server::WebPkiClientVerifier;
@@ -8,6 +7,7 @@ use mainspring::net::tls::rustls::{ClientConfig, ConfigBuilder, RootCertStore, S
 use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::sync::{Arc, LazyLock};
+use test_support::for_good;
 
 static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
     let mut params = CertificateParams::new(Vec::new()).unwrap();

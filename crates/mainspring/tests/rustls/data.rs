@@ -1,12 +1,13 @@
 //! Data both ways, and its flow control.
 
 use crate::pair::{Pair, with_pairs};
-use crate::support::guarded;
-use crate::support::{On, probe::FULL};
-use mainspring::testing::FaultPlan;
+use crate::support::probe::FULL;
 use mainspring::{Protocol, Transport};
+use mainspring_engine::testing::FaultPlan;
 use std::cell::RefCell;
 use std::rc::Rc;
+use test_support::On;
+use test_support::guarded;
 
 const MUCH: usize = 1 << 20;
 

@@ -2,15 +2,16 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::{Pair, tls_error, tls_server, with_pairs};
+use crate::support::Stage;
 use crate::support::probe::{Face, Probe};
-use crate::support::{On, Stage, guarded};
 use mainspring::net::tls::{TlsError, TlsInfo};
-use mainspring::testing::{FaultPlan, Op};
 use mainspring::{Protocol, Transport, sleep};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
+use test_support::{On, guarded};
 
 fn assert_clean(probe: &Probe) {
     let error = probe.error.borrow();

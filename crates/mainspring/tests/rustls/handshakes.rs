@@ -5,8 +5,8 @@ use crate::certificates::{
     server_config, strict_server_config,
 };
 use crate::pair::{Pair, connect, tls_error, tls_server};
+use crate::support::Stage;
 use crate::support::probe::{Face, Probe};
-use crate::support::{DELIBERATE, On, Stage, guarded};
 use mainspring::net::tls::rustls::server::{ClientHello, ResolvesServerCert};
 use mainspring::net::tls::rustls::sign::CertifiedKey;
 use mainspring::net::tls::rustls::{self, ClientConfig, ProtocolVersion};
@@ -16,6 +16,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use test_support::{DELIBERATE, On, guarded};
 
 fn info(probe: &Probe) -> TlsInfo {
     TlsInfo::of(&probe.transport().unwrap()).unwrap()

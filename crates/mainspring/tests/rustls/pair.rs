@@ -1,12 +1,13 @@
 //! Two probes with TLS between them.
 
 use crate::certificates::{acceptor, connector};
+use crate::support::Stage;
 use crate::support::probe::{Accepted, Face, Probe};
-use crate::support::{On, Stage, guarded};
 use mainspring::Server;
 use mainspring::net::tls::{TlsAcceptor, TlsConnector, TlsError};
 use std::io;
 use std::rc::Rc;
+use test_support::{On, guarded};
 
 /// A server of probes.
 pub async fn tls_server(acceptor: &TlsAcceptor) -> io::Result<(Server, Accepted)> {

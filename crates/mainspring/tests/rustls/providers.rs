@@ -1,11 +1,11 @@
 //! Which cryptography: that of the configurations, whatever others the program has.
 
 use crate::certificates::{certificate, roots};
-use crate::support::guarded;
 use mainspring::net::tls::rustls::crypto::{CryptoProvider, ring};
 use mainspring::net::tls::rustls::{ClientConfig, ServerConfig};
 use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use std::sync::Arc;
+use test_support::guarded;
 
 /// Those that this build has.
 fn providers() -> Vec<CryptoProvider> {

@@ -2,19 +2,20 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_error;
+use crate::support::Stage;
 use crate::support::polls::given_up_after;
-use crate::support::probe::pattern;
-use crate::support::{On, Stage, guarded, now_testing, open_descriptors};
 use futures_io::AsyncBufRead;
 use mainspring::net::tls::{TlsError, TlsStream};
 use mainspring::net::{Stream, TcpListener, TcpStream, UnixStream};
-use mainspring::testing::{FaultPlan, Op};
 use mainspring::{JoinSet, spawn};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use test_support::pattern;
+use test_support::{On, guarded, now_testing, open_descriptors};
 
 const MUCH: usize = 1 << 20;
 

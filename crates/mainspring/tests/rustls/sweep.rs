@@ -5,10 +5,11 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_server;
+use crate::support::Stage;
 use crate::support::probe::{Face, Probe};
-use crate::support::{On, Stage, guarded, now_testing, open_descriptors};
-use mainspring::testing::{FaultPlan, Op};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::rc::Rc;
+use test_support::{On, guarded, now_testing, open_descriptors};
 
 const OPS: [Op; 4] = [Op::Update, Op::Recv, Op::Send, Op::Accept];
 

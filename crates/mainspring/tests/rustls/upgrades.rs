@@ -2,13 +2,14 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_error;
+use crate::support::Stage;
 use crate::support::probe::{Face, Probe, connect, probe_server};
-use crate::support::{On, Stage, guarded};
 use mainspring::net::tls::{TlsError, TlsInfo};
 use mainspring::{Protocol, Server, Transport};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use test_support::{On, guarded};
 
 /// A plain connection of two probes.
 struct Plain {

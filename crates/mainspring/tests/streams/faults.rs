@@ -1,11 +1,12 @@
 //! The kernel's rare answers, to streams, Unix connections and servers; every operation failing in turn.
 
-use crate::support::probe::pattern;
-use crate::support::{On, Stage, guarded, now_testing, open_descriptors};
+use crate::support::Stage;
 use mainspring::net::{TcpListener, TcpStream, UnixListener, UnixStream, start_unix_server};
 use mainspring::spawn;
-use mainspring::testing::{FaultPlan, Op};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::io;
+use test_support::pattern;
+use test_support::{On, guarded, now_testing, open_descriptors};
 
 const LINES: usize = 400;
 

@@ -1,13 +1,12 @@
 //! Bytes that somebody waits for: received before the turn of anybody, or, where much comes at a time, fetched by who waits.
 //! Who comes, who comes late, who does not come.
 
-use crate::support::probe::pattern;
-use crate::support::{DELIBERATE, On, Stage, guarded};
+use crate::support::Stage;
 use crate::{on_both, on_pairs};
 use mainspring::net::{Protocol, Transport, UnixStream};
-use mainspring::poller::{Backend, Interest, Key, PeerAddress, Poller, open_epoll};
-use mainspring::testing::{FaultPlan, Op, VirtualClock};
 use mainspring::{Builder, spawn, yield_now};
+use mainspring_engine::poller::{Backend, Interest, Key, PeerAddress, Poller, open_epoll};
+use mainspring_engine::testing::{FaultPlan, Op, VirtualClock};
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,6 +15,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
+use test_support::pattern;
+use test_support::{DELIBERATE, On, guarded};
 
 /// Counts how often it was called.
 #[derive(Default)]

@@ -1,6 +1,5 @@
 //! Sending files.
 
-use crate::support::probe::pattern;
 use crate::{on_both, settle};
 use mainspring::net::{TcpListener, TcpStream, UnixStream};
 use mainspring::{EventLoop, Protocol, spawn, timeout};
@@ -9,6 +8,7 @@ use std::io::{self, Seek, Write};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use test_support::pattern;
 
 /// A file with `pattern(size)` in it, which has no name.
 fn file_of(size: usize) -> File {

@@ -1,12 +1,12 @@
 //! The traits of `futures-io`, by hand.
 
-use crate::support::probe::pattern;
 use crate::{on_pairs, settle};
 use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
 use mainspring::spawn;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use test_support::pattern;
 
 async fn read(reader: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io::Result<usize> {
     poll_fn(|cx| Pin::new(&mut *reader).poll_read(cx, buffer)).await

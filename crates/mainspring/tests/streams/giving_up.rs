@@ -3,7 +3,6 @@
 use crate::on_both;
 use crate::support::Stage;
 use crate::support::polls::{given_up_after, restless};
-use crate::support::probe::pattern;
 use mainspring::net::{
     ConnectOptions, ServerOptions, TcpListener, TcpStream, UnixListener, UnixStream, open_connection,
     start_server,
@@ -11,6 +10,7 @@ use mainspring::net::{
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
+use test_support::pattern;
 
 const MAX_POLLS: usize = 100;
 

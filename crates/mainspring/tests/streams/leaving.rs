@@ -1,15 +1,16 @@
 //! Streams and listeners that leave the loop: nothing of them stays behind, and nothing is lost.
 
-use crate::support::{DELIBERATE, On, Stage, guarded};
+use crate::support::Stage;
 use crate::{on_both, on_pairs, settle};
 use mainspring::net::{Protocol, TcpListener, TcpStream, UnixListener, UnixStream};
-use mainspring::testing::Call;
 use mainspring::{EventLoop, yield_now};
+use mainspring_engine::testing::Call;
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
+use test_support::{DELIBERATE, On, guarded};
 
 /// A connection over TCP, and its listener.
 async fn tcp_pair() -> (TcpStream, TcpStream) {

@@ -3,10 +3,8 @@
 //! Every test runs on both back ends, leaves nothing on the loop and no descriptor open.
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
-#[path = "../support/leak_check.rs"]
-mod leak_check;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -27,7 +25,8 @@ mod unix;
 mod writing;
 
 use mainspring::net::UnixStream;
-use support::{On, Stage, guarded};
+use support::Stage;
+use test_support::{On, guarded};
 
 /// Runs `test` on a loop of each back end.
 fn on_both(name: &str, test: impl Fn(&Stage)) {

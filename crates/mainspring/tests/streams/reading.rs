@@ -1,14 +1,14 @@
 //! `StreamReader`: what is read, what stays, and when the peer has to wait.
 
-use crate::support::probe::pattern;
 use crate::{on_pairs, settle};
-use mainspring::engine::READ_SIZE;
 use mainspring::net::{ReadError, UnixStream};
 use mainspring::sync::Event;
 use mainspring::{spawn, timeout};
+use mainspring_engine::READ_SIZE;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
+use test_support::pattern;
 
 /// Writes pieces one by one, so that each arrives alone.
 async fn dribble(stream: &UnixStream, pieces: &[&[u8]]) {

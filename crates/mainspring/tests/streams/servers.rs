@@ -1,6 +1,6 @@
 //! Servers: when they serve, whom they serve, and how they and their connections end.
 
-use crate::support::{On, Stage, guarded};
+use crate::support::Stage;
 use crate::{on_both, settle};
 use mainspring::net::{ServerOptions, TcpListener, TcpStream, start_server};
 use mainspring::{EventLoop, Protocol, Server, Transport, spawn, timeout};
@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use test_support::{On, guarded};
 
 struct Echo;
 

@@ -1,7 +1,5 @@
 //! A writer that several tasks share: messages are written one after the other.
 
-use crate::support::guarded;
-use crate::support::probe::pattern;
 use crate::{on_both, on_pairs, settle};
 use futures_io::AsyncWrite;
 use mainspring::net::{Stream, StreamReader, StreamWriter, TcpListener, TcpStream, UnixStream};
@@ -13,6 +11,8 @@ use std::io::{self, Write};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
+use test_support::guarded;
+use test_support::pattern;
 
 /// Lengths around what goes out at once and what is written in pieces.
 const LENGTHS: [usize; 8] = [1, 1_000_000, 70_000, 262_144, 262_145, 600_000, 3, 1_500_000];

@@ -1,12 +1,12 @@
 //! `StreamWriter`: what goes out, and what dropping, closing and ending do.
 
-use crate::support::guarded;
-use crate::support::probe::pattern;
 use crate::{on_both, on_pairs, settle};
 use mainspring::net::{TcpListener, TcpStream, UnixStream, open_connection};
 use mainspring::{EventLoop, spawn};
 use std::io::{self, Write};
 use std::rc::Rc;
+use test_support::guarded;
+use test_support::pattern;
 
 #[test]
 fn several_pieces_leave_as_one() {

@@ -7,29 +7,12 @@ use mainspring::{EventLoop, Protocol, Server, Transport};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::OnceLock;
 
 use super::Stage;
-use crate::leak_check::for_good;
-
-/// How much one connection can send.
-const PATTERN: usize = 64 << 20;
+use test_support::pattern;
 
 /// So much is queued when a probe has filled its connection.
 pub const FULL: usize = 300_000;
-
-/// The first `length` bytes that any probe sends.
-pub fn pattern(length: usize) -> &'static [u8] {
-    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
-    let make = || {
-        let period: Vec<u8> = (0..=250).collect();
-        let mut bytes = period.repeat(PATTERN / period.len() + 1);
-        bytes.truncate(PATTERN);
-        bytes
-    };
-    let bytes = for_good(|| BYTES.get_or_init(make));
-    &bytes[..length]
-}
 
 /// What a protocol is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

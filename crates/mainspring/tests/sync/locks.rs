@@ -88,7 +88,7 @@ fn a_lock_of_a_slice_locks() {
 
 #[test]
 fn readers_share_and_a_writer_that_waits_stops_new_readers() {
-    crate::leak_check::meant_from_here();
+    test_support::meant_from_here();
     let lock: &'static RwLock<i32> = Box::leak(Box::new(RwLock::new(0)));
     let (one, two) = (lock.try_read().unwrap(), lock.try_read().unwrap());
     let mut writer = pending(async { *lock.write().await += 1 });
@@ -104,7 +104,7 @@ fn readers_share_and_a_writer_that_waits_stops_new_readers() {
 
 #[test]
 fn a_writer_that_goes_on_reading_lets_the_readers_in_and_no_writer() {
-    crate::leak_check::meant_from_here();
+    test_support::meant_from_here();
     let lock: &'static RwLock<i32> = Box::leak(Box::new(RwLock::new(0)));
     let writer = lock.try_write().unwrap();
     let reader = pending(async { *lock.read().await });
@@ -244,7 +244,7 @@ fn a_barrier_is_for_one_at_least_and_goes_round_again() {
 
 #[test]
 fn all_are_notified_who_asked_before_even_if_they_did_not_wait_yet() {
-    crate::leak_check::meant_from_here();
+    test_support::meant_from_here();
     let notify: &'static Notify = Box::leak(Box::default());
     let mut early = Actor::new(notify.notified());
     notify.notify_waiters();

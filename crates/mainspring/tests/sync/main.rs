@@ -3,12 +3,10 @@
 #![cfg(not(loom))]
 
 #[macro_use]
-extern crate checked_test;
+extern crate test_support;
 
 mod channels;
 mod giving_up;
-#[path = "../support/leak_check.rs"]
-mod leak_check;
 mod locks;
 mod models;
 mod permits;

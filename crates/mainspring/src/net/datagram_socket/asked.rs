@@ -3,9 +3,9 @@
 use crate::host::{Failure, RustHost};
 use crate::net::again;
 use crate::net::datagram::Endpoint;
-use crate::poller::PeerAddress;
 use crate::sync::wait_list::WaitList;
-use crate::transport::{Burst, Cx, DatagramUpper, Received, Refusal};
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::transport::{Burst, Cx, DatagramUpper, Received, Refusal};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io;

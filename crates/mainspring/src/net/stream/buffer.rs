@@ -3,7 +3,7 @@
 //! Reading moves a mark; what is before the mark is overwritten when room is needed, or given up with the last byte. So a
 //! byte is copied in once and out once, and moved at most as often as the buffer doubles.
 
-use crate::memory;
+use mainspring_engine::memory;
 use std::io;
 
 /// A buffer that was read empty keeps no more memory than this.

@@ -15,10 +15,10 @@ use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
 use super::received::Received;
 use super::write_turn::WriteTurn;
-use crate::engine::Readiness;
 use crate::error::Error;
 use crate::sync::wait_list::WaitList;
-use crate::transport::Early;
+use mainspring_engine::Readiness;
+use mainspring_engine::transport::Early;
 use std::cell::{Cell, OnceCell};
 use std::io;
 

@@ -2,7 +2,7 @@
 
 use super::Stream;
 use crate::error::Error;
-use crate::transport::Upper;
+use mainspring_engine::transport::Upper;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -9,7 +9,7 @@ use crate::net::start_server::{Outcome, tell};
 use crate::net::stream::{LIMIT, Stream, Unopened};
 use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport, current_core};
 use crate::task::Task;
-use crate::tls::TlsOptions;
+use mainspring_engine::tls::TlsOptions;
 use rustls::{Connection, ServerConfig, ServerConnection};
 use std::fmt;
 use std::io;

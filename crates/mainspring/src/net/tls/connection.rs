@@ -10,13 +10,13 @@
 use super::session::RustlsSession;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
-use crate::memory;
 use crate::net::Transport;
 use crate::net::below::{Below, WithFd, refused};
 use crate::net::protocol::{Above, Protocol};
-use crate::poller::PeerAddress;
-use crate::tls::{Lower, Tls, TlsOptions};
-use crate::transport::{Cx, Notice, WaterMarks, WriteRefused};
+use mainspring_engine::memory;
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::tls::{Lower, Tls, TlsOptions};
+use mainspring_engine::transport::{Cx, Notice, WaterMarks, WriteRefused};
 use std::any::Any;
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;

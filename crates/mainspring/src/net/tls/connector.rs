@@ -5,7 +5,7 @@ use super::protocol::{Setup, TlsProtocol};
 use super::stream::TlsStream;
 use super::upgrade::{Limits, establish, upgrade};
 use crate::net::{ConnectOptions, Protocol, Stream, TcpStream, ToAddress, Transport};
-use crate::tls::TlsOptions;
+use mainspring_engine::tls::TlsOptions;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection};
 use std::fmt;

@@ -46,7 +46,7 @@
 //!
 //! # Inside
 //!
-//! The engine's TLS machine ([`crate::tls`]) does the work: `session.rs` is the cryptography it asks for,
+//! The engine's TLS machine ([`mainspring_engine::tls`]) does the work: `session.rs` is the cryptography it asks for,
 //! `connection.rs` the connection on top of another transport, `protocol.rs` what that transport sees.
 
 mod acceptor;

@@ -6,7 +6,7 @@ use super::handshake::Handshake;
 use super::session::RustlsSession;
 use crate::host::Failure;
 use crate::net::{Protocol, Transport};
-use crate::tls::TlsOptions;
+use mainspring_engine::tls::TlsOptions;
 use rustls::Connection;
 use std::cell::{Cell, OnceCell};
 use std::fmt;

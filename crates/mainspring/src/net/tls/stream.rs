@@ -3,7 +3,7 @@
 use super::info::TlsInfo;
 use super::upgrade::upgrade;
 use crate::net::stream::{Stream, Unopened, stream_on};
-use crate::tls::TlsOptions;
+use mainspring_engine::tls::TlsOptions;
 use rustls::Connection;
 use rustls::pki_types::CertificateDer;
 use std::io;

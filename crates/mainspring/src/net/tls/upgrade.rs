@@ -3,7 +3,7 @@
 use super::protocol::{Setup, TlsProtocol};
 use crate::net::connect::Unclaimed;
 use crate::net::{Protocol, Transport};
-use crate::tls::TlsOptions;
+use mainspring_engine::tls::TlsOptions;
 use rustls::Connection;
 use std::io;
 use std::rc::Rc;

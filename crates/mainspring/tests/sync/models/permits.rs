@@ -267,7 +267,7 @@ proptest! {
 
     #[test]
     fn a_lock_for_readers_and_writers_is_lent_in_order(steps in steps(prop_oneof![2 => Just(1), 1 => Just(ALL)])) {
-        crate::leak_check::meant_from_here();
+        test_support::meant_from_here();
         let lock: &'static RwLock<()> = Box::leak(Box::new(RwLock::new(())));
         check(lock, ALL, steps)?;
     }

@@ -1,0 +1,344 @@
+//! One pass of the loop.
+
+use super::adaptive_spin::look_and_park;
+use super::io_budget::CallTimer;
+use super::{Engine, Host, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
+use crate::clock::Time;
+use crate::poller::{Event, Interest, Readiness};
+use crate::ready_queue::Lane;
+use crate::registrations::{Occupant, Watches};
+use std::cell::Cell;
+use std::io;
+use std::time::Duration;
+
+/// While nothing is registered that could become ready, a busy loop polls only in one of this many iterations. The only
+/// event the kernel could report is a signal that the loop has no handler for.
+const POLL_INTERVAL_WITHOUT_IO: u32 = 64;
+/// No wait is longer than asyncio's (a day): some kernels misjudge larger numbers.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+impl<H: Host> Engine<H> {
+    /// Runs passes until [`Engine::stop`], or until a failure that ends the loop; what was ready and has not
+    /// run then stays ready.
+    pub fn run_forever(&self) -> Result<(), H::Error> {
+        self.run_until(|| false)
+    }
+
+    /// Runs passes and fails as [`Engine::run_forever`] does, but no longer than something is pending: until
+    /// [`Engine::is_idle`]. Whether it came to that.
+    pub fn run_until_idle(&self) -> Result<bool, H::Error> {
+        let is_idle = Cell::new(false);
+        self.inbox.mind_quiet(true);
+        let result = self.run_until(|| {
+            is_idle.set(self.is_idle());
+            is_idle.get()
+        });
+        self.inbox.mind_quiet(false);
+        result.map(|()| is_idle.get())
+    }
+
+    fn run_until(&self, is_over: impl Fn() -> bool) -> Result<(), H::Error> {
+        // Whatever happened between two runs, the first iteration polls.
+        self.skipped_polls.set(u32::MAX);
+        let result = loop {
+            if is_over() {
+                break Ok(());
+            }
+            if let Err(error) = self.run_once() {
+                break Err(error);
+            }
+            if self.stopping.get() {
+                break Ok(());
+            }
+        };
+        self.stopping.set(false);
+        result
+    }
+
+    /// Whether nothing is pending: nothing is ready, no timer will ever be due, no descriptor is watched, and no
+    /// other thread has sent or will send anything. Signals that are watched for do not count.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy()
+            && self.registered_len() == 0
+            && self.timers.borrow_mut().next_wakeup().is_none()
+            && self.inbox.is_quiet()
+    }
+
+    /// One pass: see the text of the module `engine`.
+    pub fn run_once(&self) -> Result<(), H::Error> {
+        if self.closed.get() {
+            let error = io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed");
+            return Err(self.host.os_error(error));
+        }
+        self.poll()?;
+        self.take_inbox_if_pending();
+        if !self.timers.borrow().is_empty() {
+            self.ready_due_timers();
+        }
+        self.promote_overdue_background();
+        self.run_ready()
+    }
+
+    fn poll(&self) -> Result<(), H::Error> {
+        if self.is_busy() {
+            return self.poll_without_waiting();
+        }
+        let deadline = self.timers.borrow_mut().next_wakeup();
+        let (is_woken, now) = self.look_for_threads(self.clock.now(), deadline);
+        if is_woken {
+            return self.poll_without_waiting();
+        }
+        self.skipped_polls.set(0);
+        if self.clock.is_virtual() {
+            self.wait(Some(Duration::ZERO))?;
+            if self.is_busy() {
+                return Ok(());
+            }
+        }
+        let timeout = match deadline {
+            // What a thread is busy with takes real time: no other passes meanwhile.
+            _ if self.clock.is_virtual() && self.inbox.waits_for_work() => None,
+            _ if self.clock.skip_to(deadline) => Some(Duration::ZERO),
+            Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
+            _ => None,
+        };
+        self.spin.falls_asleep();
+        let result = self.wait(timeout);
+        self.spin.slept(now, self.clock.now());
+        result
+    }
+
+    /// Polls a busy loop. As in asyncio every iteration polls, so that a chain of callbacks cannot overtake I/O; unless
+    /// nothing is registered, or [`Engine::set_poll_interval`] allows otherwise.
+    fn poll_without_waiting(&self) -> Result<(), H::Error> {
+        let interval =
+            if self.has_io_interest() { self.poll_interval.get() } else { POLL_INTERVAL_WITHOUT_IO };
+        let skipped = self.skipped_polls.get();
+        if skipped.saturating_add(1) < interval && !self.stopping.get() {
+            self.skipped_polls.set(skipped + 1);
+            return Ok(());
+        }
+        self.skipped_polls.set(0);
+        self.wait(Some(Duration::ZERO))
+    }
+
+    /// Whether the kernel may have an event for a descriptor or a signal handler.
+    fn has_io_interest(&self) -> bool {
+        self.registered_len() > 0 || !self.signals.borrow().is_empty()
+    }
+
+    /// Whether there is something to do without waiting for it.
+    pub fn is_busy(&self) -> bool {
+        !self.lanes.borrow().is_empty() || self.stopping.get() || self.inbox.has_pending()
+    }
+
+    /// Asks the kernel, and makes what it answers ready.
+    fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
+        let Some(mut parking) = self.parking.take() else {
+            // Another thread sleeps in this loop at this moment, or a callback runs the loop from inside it.
+            let error = io::Error::new(io::ErrorKind::ResourceBusy, "the event loop is already waiting");
+            return Err(self.host.os_error(error));
+        };
+        let sleeps = timeout != Some(Duration::ZERO);
+        if sleeps && !self.inbox.prepare_sleep() {
+            timeout = Some(Duration::ZERO);
+        }
+        let outcome = self.park(&mut parking, timeout);
+        if sleeps {
+            self.inbox.awake();
+        }
+        let signalled = self.ready_events(&mut parking.events);
+        // A face that was called may have closed the loop.
+        if !self.closed.get() {
+            self.parking.set(Some(parking));
+        }
+        match outcome {
+            // The number of the signal came through the pipe; the face may have handlers of its own to run.
+            Ok(()) if signalled => self.host.interrupted(),
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.host.interrupted(),
+            Err(error) => Err(self.host.os_error(error)),
+        }
+    }
+
+    fn park(&self, parking: &mut Parking, timeout: Option<Duration>) -> io::Result<()> {
+        let Parking { parker, events } = parking;
+        let max_events = self.max_events();
+        if timeout == Some(Duration::ZERO) {
+            return parker.park(timeout, max_events, events);
+        }
+        let look = self.look_for_io(timeout);
+        let mut outcome = Ok(false);
+        self.host.blocking(&mut || {
+            outcome = match look {
+                Some(look) => look_and_park(parker.as_mut(), look, timeout, max_events, events),
+                None => parker.park(timeout, max_events, events).map(|()| false),
+            };
+        });
+        let found = outcome?;
+        if look.is_some() {
+            self.looked_for_io(found);
+        }
+        Ok(())
+    }
+
+    /// Whether a signal was among the events.
+    fn ready_events(&self, events: &mut Vec<Event>) -> bool {
+        // A thread that calls the loop and then causes an event expects its call to run first, as in asyncio.
+        self.take_inbox_if_pending();
+        let mut signalled = false;
+        let mut events = events.drain(..);
+        self.announcing(|| {
+            for event in events.by_ref() {
+                match event.key {
+                    // It has ended the wait, which is all it is for: nobody reads it.
+                    WAKE_KEY => self.spin.woken(),
+                    SIGNAL_KEY => {
+                        self.spin.served();
+                        self.ready_signals();
+                        signalled = true;
+                    }
+                    _ => {
+                        self.spin.served();
+                        self.ready_event(event);
+                    }
+                }
+            }
+        });
+        signalled
+    }
+
+    /// Runs `announce`, which calls [`Engine::ready_source`] again and again, until it is through: it goes on after a panic.
+    fn announcing(&self, mut announce: impl FnMut()) {
+        while !self.host.guarded(&mut announce) {}
+    }
+
+    /// Makes ready what an event is for.
+    #[inline(always)]
+    fn ready_event(&self, event: Event) {
+        let table = self.table.borrow();
+        let Some(entry) = table.get(event.key) else { return };
+        match &entry.occupant {
+            Occupant::Source(source) => {
+                let (interest, source) = (entry.interest, H::ANNOUNCES.then(|| source.clone()));
+                drop(table);
+                self.ready_source(event, interest, source);
+            }
+            Occupant::Watch(watches) => self.ready_watches(watches, entry.interest, event.readiness),
+        }
+    }
+
+    /// Makes the call for a transport ready, for as much as it still wants to know; or who serves it in its place.
+    #[inline(always)]
+    fn ready_source(&self, Event { key, readiness }: Event, interest: Interest, source: Option<H::Source>) {
+        let inbound = readiness.inbound && interest.is_inbound();
+        let outbound = readiness.outbound && interest.is_outbound();
+        let readiness = Readiness { inbound, outbound };
+        self.count_io_event();
+        if !source.is_some_and(|source| self.host.announce(self, source, readiness)) {
+            let mut lanes = self.lanes.borrow_mut();
+            // Without memory the event is left out, and reported again by the next poll.
+            if lanes.try_reserve(self.io_lane.get(), 1) {
+                lanes.push(self.io_lane.get(), Ready::Io(key, readiness));
+            }
+        }
+    }
+
+    fn ready_watches(&self, watches: &Watches<H>, interest: Interest, readiness: Readiness) {
+        // asyncio: the reader's call before the writer's.
+        let reader = watches.reader.as_ref().filter(|_| readiness.inbound && interest.is_inbound());
+        let writer = watches.writer.as_ref().filter(|_| readiness.outbound && interest.is_outbound());
+        for watched in reader.into_iter().chain(writer) {
+            // Without memory the event is left out, and reported again by the next poll.
+            if self.lanes.borrow_mut().try_reserve(self.io_lane.get(), 1) {
+                let call = Ready::Call(watched.watch.clone().into());
+                self.lanes.borrow_mut().push(self.io_lane.get(), call);
+            }
+        }
+    }
+
+    fn ready_signals(&self) {
+        let mut signals = Vec::new();
+        if let Some(pipe) = self.signal_pipe() {
+            // What could not be read is announced again.
+            let _ = pipe.read_pending(&mut signals);
+        }
+        for signal in signals {
+            let watch = self.signals.borrow().get(i32::from(signal));
+            if let Some(watch) = watch {
+                self.call_soon(watch.into());
+            }
+        }
+    }
+
+    /// Makes the calls of other threads ready. Everything that makes a call ready does this first, so that a call
+    /// that another thread has sent before keeps its place before it.
+    #[inline(always)]
+    pub(super) fn take_inbox_if_pending(&self) {
+        if self.inbox.has_pending() {
+            self.take_inbox();
+        }
+    }
+
+    #[inline(never)]
+    fn take_inbox(&self) {
+        // Without memory the calls stay where they are until the next iteration.
+        if !self.lanes.borrow_mut().try_reserve(Lane::Normal, self.inbox.len()) {
+            return;
+        }
+        // Kept from one time to the next, and out of the engine while the face looks at the items.
+        let mut arrived = self.arrived.take();
+        self.inbox.drain_into(&mut arrived);
+        for inbound in arrived.drain(..) {
+            let call = self.host.receive(inbound);
+            self.push_ready(self.host.lane(&call), call);
+        }
+        self.arrived.set(arrived);
+    }
+
+    fn ready_due_timers(&self) {
+        let now = self.clock.now();
+        let mut timers = self.timers.borrow_mut();
+        let mut lanes = self.lanes.borrow_mut();
+        // Without memory a timer stays due.
+        while lanes.try_reserve(Lane::Normal, 1)
+            && let Some(call) = timers.pop_due(now)
+        {
+            match self.host.lane(&call) {
+                Lane::Background => lanes.push_background(Ready::Call(call), now),
+                lane => lanes.push(lane, Ready::Call(call)),
+            }
+        }
+    }
+
+    /// Background work that has waited too long takes its place among the rest.
+    fn promote_overdue_background(&self) {
+        if let Some(limit) = self.max_overdue.get()
+            && self.lanes.borrow().has_background()
+        {
+            let now = self.clock.now();
+            self.lanes.borrow_mut().promote_overdue(now, limit);
+        }
+    }
+
+    fn run_ready(&self) -> Result<(), H::Error> {
+        let mut pass = self.lanes.borrow_mut().begin_pass();
+        let mut timer = self.start_call_timer();
+        loop {
+            let next = self.lanes.borrow_mut().next(&mut pass);
+            CallTimer::count(&mut timer);
+            match next {
+                None => {
+                    self.stop_call_timer(timer);
+                    return Ok(());
+                }
+                Some(Ready::Call(call)) => self.in_turn(|| self.host.run_call(call))?,
+                Some(Ready::Io(key, readiness)) => {
+                    let source = self.table.borrow().source(key).cloned();
+                    let Some(source) = source else { continue };
+                    self.in_turn(|| self.host.io_ready(source, readiness))?;
+                }
+            }
+        }
+    }
+}

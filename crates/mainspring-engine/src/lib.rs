@@ -1,0 +1,103 @@
+//! The event loop under mainspring: loop iteration, timers, poller, signals, transports and the TLS state machine.
+//!
+//! For authors of faces, that is of APIs on top of this loop: `mainspring` is one for Rust programs, `mainspring-python`
+//! one for Python. The crate knows nothing of either. It is not covered by semantic versioning: it changes as the faces
+//! need. Programs use `mainspring`.
+//!
+//! - [`Engine`] is the loop, generic over a [`Host`]: everything the loop asks of a face.
+//! - [`transport`] has the state machines between an fd and a protocol, [`tls`] the one between two transports.
+//! - [`socket_ops`] has `sock_recv()` and its relatives, [`child`] the end of child processes, [`signals`] signals.
+//! - [`poller`] is the contract with the kernel and its epoll back end; [`testing`] has one that fails on demand.
+//!
+//! # A face
+//!
+//! What a loop needs of its face is a [`Host`]. This one is as small as they get:
+//!
+//! ```
+//! use mainspring_engine::clock::MonotonicClock;
+//! use mainspring_engine::{Engine, Host, Readiness};
+//! use mainspring_engine::poller::open_epoll;
+//! use std::cell::RefCell;
+//! use std::io;
+//! use std::rc::Rc;
+//!
+//! /// Its calls are closures, and it knows no transports.
+//! struct Plain;
+//!
+//! type Callback = Rc<dyn Fn()>;
+//!
+//! impl Host for Plain {
+//!     type Call = Callback;
+//!     type Watch = Callback;
+//!     type Source = ();
+//!     type Inbound = Box<dyn Fn() + Send>;
+//!     type Error = io::Error;
+//!
+//!     fn run_call(&self, call: Callback) -> io::Result<()> {
+//!         call();
+//!         Ok(())
+//!     }
+//!
+//!     fn io_ready(&self, (): (), _: Readiness) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn turn_ended(&self, (): ()) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn receive(&self, inbound: Self::Inbound) -> Callback {
+//!         Rc::new(inbound)
+//!     }
+//!
+//!     fn blocking(&self, wait: &mut dyn FnMut()) {
+//!         wait();
+//!     }
+//!
+//!     fn interrupted(&self) -> io::Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn os_error(&self, error: io::Error) -> io::Error {
+//!         error
+//!     }
+//! }
+//!
+//! let engine = Engine::new(Plain, open_epoll()?, Box::new(MonotonicClock))?;
+//! let order = Rc::new(RefCell::new(Vec::new()));
+//! let note = |word| -> Callback {
+//!     let order = Rc::clone(&order);
+//!     Rc::new(move || order.borrow_mut().push(word))
+//! };
+//! engine.call_at(engine.now(), note("a timer that is due"));
+//! engine.call_soon(note("what was ready"));
+//! engine.run_until_idle()?;
+//! assert_eq!(*order.borrow(), ["what was ready", "a timer that is due"]);
+//! # Ok::<(), io::Error>(())
+//! ```
+
+#![deny(missing_docs)]
+
+pub mod child;
+pub mod clock;
+mod event_loop;
+mod host;
+#[doc(hidden)]
+pub mod loom_shim;
+pub mod memory;
+pub mod poller;
+pub mod ready_queue;
+mod registrations;
+pub mod signals;
+pub mod socket_file;
+pub mod socket_ops;
+pub mod testing;
+pub mod timers;
+pub mod tls;
+pub mod transport;
+pub mod wakeup;
+
+pub use event_loop::{Direction, Engine, Held, Leftover, READ_SIZE, Turn};
+pub use host::Host;
+pub use poller::Readiness;
+pub use registrations::{Registration, WatchTicket};

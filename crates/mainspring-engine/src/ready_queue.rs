@@ -1,0 +1,351 @@
+//! The ready lanes: what runs next, and in which order.
+//!
+//! Three FIFO lanes. A pass of the loop serves the I/O lane, then the normal lane; the background lane gets
+//! one item in a pass that found the other two empty, and what has waited there too long moves to the end of
+//! the normal lane.
+//!
+//! asyncio: a pass runs exactly what was ready when it began; what its callbacks schedule waits for the next.
+//! Every lane counts the items that ever left it, and a [`Pass`] remembers up to which count it may go. So the
+//! promise holds even if the lanes are cleared in the middle, or a callback runs a pass of its own inside.
+//!
+//! With [`Lanes::set_io_first`] there is one exception, as in MicroPython's `fast_io`: before each normal item,
+//! a pass serves what has come into the I/O lane meanwhile.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::clock::Time;
+
+/// Where a call or a task that is ready waits its turn: what runs before what.
+///
+/// It is given to [`EventLoop::call_soon_in`](crate::EventLoop::call_soon_in),
+/// [`EventLoop::call_later_in`](crate::EventLoop::call_later_in),
+/// [`EventLoop::spawn_in`](crate::EventLoop::spawn_in) and [`TaskBuilder::lane`](crate::TaskBuilder::lane). In each lane
+/// it is first come, first served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Served first in every pass.
+    Io,
+    /// asyncio's ready queue.
+    #[default]
+    Normal,
+    /// Served when nothing else is ready, or when overdue.
+    Background,
+}
+
+/// How far one pass may go in each lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    io: u64,
+    normal: u64,
+    background: u64,
+    /// The last item was a normal one, so the I/O lane is worth another look.
+    ran_normal: bool,
+}
+
+/// One lane: its items, and how many have ever left it.
+#[derive(Debug)]
+struct Fifo<T> {
+    items: VecDeque<T>,
+    taken: u64,
+}
+
+impl<T> Fifo<T> {
+    const fn new() -> Self {
+        Fifo { items: VecDeque::new(), taken: 0 }
+    }
+
+    /// What `taken` will be when all present items have left.
+    fn end(&self) -> u64 {
+        self.taken + self.items.len() as u64
+    }
+
+    /// Makes room for so many more items; `false` if there is no memory for them.
+    #[inline(always)]
+    fn try_reserve(&mut self, count: usize) -> bool {
+        self.items.capacity() - self.items.len() >= count || self.items.try_reserve(count).is_ok()
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let item = self.items.pop_front()?;
+        self.taken += 1;
+        Some(item)
+    }
+
+    fn pop_until(&mut self, end: u64) -> Option<T> {
+        if self.taken < end { self.pop() } else { None }
+    }
+
+    fn clear(&mut self) -> VecDeque<T> {
+        self.taken = self.end();
+        std::mem::take(&mut self.items)
+    }
+}
+
+/// The ready items of a loop.
+#[derive(Debug)]
+pub struct Lanes<T> {
+    io: Fifo<T>,
+    normal: Fifo<T>,
+    /// With the time since which each waits.
+    background: Fifo<(Time, T)>,
+    io_first: bool,
+    /// The last time these lanes were told.
+    now: Time,
+}
+
+impl<T> Default for Lanes<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Lanes<T> {
+    /// Empty lanes.
+    pub const fn new() -> Self {
+        Lanes {
+            io: Fifo::new(),
+            normal: Fifo::new(),
+            background: Fifo::new(),
+            io_first: false,
+            now: Time::ZERO,
+        }
+    }
+
+    /// Whether a pass serves new items of the I/O lane before each normal item, not only at its beginning.
+    pub fn set_io_first(&mut self, io_first: bool) {
+        self.io_first = io_first;
+    }
+
+    /// Adds `item` at the end of `lane`. In the background it waits since the last time that
+    /// [`Lanes::push_background`] or [`Lanes::promote_overdue`] was given.
+    #[inline(always)]
+    pub fn push(&mut self, lane: Lane, item: T) {
+        match lane {
+            Lane::Io => self.io.items.push_back(item),
+            Lane::Normal => self.normal.items.push_back(item),
+            Lane::Background => self.background.items.push_back((self.now, item)),
+        }
+    }
+
+    /// Makes room for `count` more items in `lane`, so that as many calls of [`Lanes::push`] need no memory. `false` if there
+    /// is none.
+    #[inline(always)]
+    pub fn try_reserve(&mut self, lane: Lane, count: usize) -> bool {
+        match lane {
+            Lane::Io => self.io.try_reserve(count),
+            Lane::Normal => self.normal.try_reserve(count),
+            Lane::Background => self.background.try_reserve(count),
+        }
+    }
+
+    /// Adds `item` at the end of the background lane, where it waits since `now`.
+    pub fn push_background(&mut self, item: T, now: Time) {
+        self.now = now;
+        self.push(Lane::Background, item);
+    }
+
+    /// Moves the background items that have waited for more than `max_overdue` to the end of the normal lane.
+    pub fn promote_overdue(&mut self, now: Time, max_overdue: Duration) {
+        self.now = now;
+        while let Some(&(since, _)) = self.background.items.front()
+            && now.saturating_duration_since(since) > max_overdue
+            && let Some((_, item)) = self.background.pop()
+        {
+            self.normal.items.push_back(item);
+        }
+    }
+
+    /// How many items are ready, in all lanes.
+    pub fn len(&self) -> usize {
+        self.io.items.len() + self.normal.items.len() + self.background.items.len()
+    }
+
+    /// Whether nothing is ready in any lane.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether anything waits in the background.
+    pub fn has_background(&self) -> bool {
+        !self.background.items.is_empty()
+    }
+
+    /// Begins a pass over what is ready now.
+    pub fn begin_pass(&self) -> Pass {
+        let idle = self.io.items.is_empty() && self.normal.items.is_empty();
+        Pass {
+            io: self.io.end(),
+            normal: self.normal.end(),
+            background: self.background.taken + u64::from(idle && !self.background.items.is_empty()),
+            ran_normal: false,
+        }
+    }
+
+    /// The next item of the pass; `None` at its end.
+    pub fn next(&mut self, pass: &mut Pass) -> Option<T> {
+        // Once per normal item and no more, or an I/O item that adds another would keep the normal ones waiting.
+        if self.io_first && pass.ran_normal && self.normal.taken < pass.normal {
+            pass.io = self.io.end();
+            pass.ran_normal = false;
+        }
+        if let Some(item) = self.io.pop_until(pass.io) {
+            return Some(item);
+        }
+        if let Some(item) = self.normal.pop_until(pass.normal) {
+            pass.ran_normal = true;
+            return Some(item);
+        }
+        self.background.pop_until(pass.background).map(|(_, item)| item)
+    }
+
+    /// Takes out all items, in the order of the lanes. A pass under way ends.
+    #[must_use = "the items are to be dropped where no borrow of the lanes is held"]
+    pub fn clear(&mut self) -> Vec<T> {
+        let (io, normal, background) = (self.io.clear(), self.normal.clear(), self.background.clear());
+        io.into_iter().chain(normal).chain(background.into_iter().map(|(_, item)| item)).collect()
+    }
+
+    /// All items, in the order of the lanes.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let background = self.background.items.iter().map(|(_, item)| item);
+        self.io.items.iter().chain(&self.normal.items).chain(background)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_nanos(100);
+
+    fn run_pass<T>(lanes: &mut Lanes<T>, mut run: impl FnMut(&mut Lanes<T>, &T)) -> Vec<T> {
+        let mut ran = Vec::new();
+        let mut pass = lanes.begin_pass();
+        while let Some(item) = lanes.next(&mut pass) {
+            run(lanes, &item);
+            ran.push(item);
+        }
+        ran
+    }
+
+    fn lanes_of(items: &[(Lane, &'static str)]) -> Lanes<&'static str> {
+        let mut lanes = Lanes::new();
+        for &(lane, item) in items {
+            lanes.push(lane, item);
+        }
+        lanes
+    }
+
+    #[test]
+    fn a_pass_serves_io_first_and_each_lane_in_order() {
+        let mut lanes = lanes_of(&[
+            (Lane::Normal, "a"),
+            (Lane::Io, "x"),
+            (Lane::Normal, "b"),
+            (Lane::Io, "y"),
+            (Lane::Background, "z"),
+        ]);
+        assert_eq!(lanes.len(), 5);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["x", "y", "a", "b"]);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["z"]);
+        assert!(lanes.is_empty());
+    }
+
+    #[test]
+    fn what_is_pushed_during_a_pass_waits_for_the_next() {
+        let mut lanes = lanes_of(&[(Lane::Normal, "a"), (Lane::Normal, "b")]);
+        let ran = run_pass(&mut lanes, |lanes, _| {
+            lanes.push(Lane::Normal, "later");
+            lanes.push(Lane::Io, "later io");
+        });
+        assert_eq!(ran, ["a", "b"]);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["later io", "later io", "later", "later"]);
+    }
+
+    #[test]
+    fn io_first_serves_new_io_before_each_remaining_normal_item() {
+        let mut lanes = lanes_of(&[(Lane::Normal, "a"), (Lane::Normal, "b"), (Lane::Normal, "c")]);
+        lanes.set_io_first(true);
+        let ran = run_pass(&mut lanes, |lanes, &item| match item {
+            "a" => lanes.push(Lane::Io, "x"),
+            "c" => lanes.push(Lane::Io, "too late"),
+            _ => {}
+        });
+        assert_eq!(ran, ["a", "x", "b", "c"]);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["too late"]);
+    }
+
+    #[test]
+    fn io_that_begets_io_does_not_starve_normal_items() {
+        let mut lanes = lanes_of(&[(Lane::Io, "io"), (Lane::Normal, "a"), (Lane::Normal, "b")]);
+        lanes.set_io_first(true);
+        let ran = run_pass(&mut lanes, |lanes, &item| {
+            if item == "io" {
+                lanes.push(Lane::Io, "io");
+            }
+        });
+        assert_eq!(ran, ["io", "a", "io", "b"]);
+    }
+
+    #[test]
+    fn background_items_run_one_to_an_idle_pass() {
+        let mut lanes = lanes_of(&[(Lane::Background, "x"), (Lane::Background, "y")]);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["x"]);
+        lanes.push(Lane::Io, "io");
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["io"]);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["y"]);
+    }
+
+    #[test]
+    fn overdue_background_items_join_the_normal_lane() {
+        let mut lanes = lanes_of(&[(Lane::Normal, "a")]);
+        lanes.push_background("x", Time::from_nanos(1_000));
+        lanes.push_background("y", Time::from_nanos(1_001));
+        lanes.promote_overdue(Time::from_nanos(1_100), LIMIT);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["a"]);
+        lanes.push(Lane::Normal, "b");
+        lanes.promote_overdue(Time::from_nanos(1_101), LIMIT);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["b", "x"]);
+    }
+
+    #[test]
+    fn a_background_item_pushed_without_a_time_waits_since_the_last_one_told() {
+        let mut lanes = Lanes::new();
+        lanes.promote_overdue(Time::from_nanos(1_000), LIMIT);
+        lanes.push(Lane::Background, "x");
+        lanes.push(Lane::Normal, "a");
+        lanes.promote_overdue(Time::from_nanos(1_100), LIMIT);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["a"]);
+        lanes.push(Lane::Normal, "b");
+        lanes.promote_overdue(Time::from_nanos(1_101), LIMIT);
+        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["b", "x"]);
+    }
+
+    #[test]
+    fn a_pass_within_a_pass_takes_its_share_and_the_outer_one_runs_nothing_new() {
+        let mut lanes = lanes_of(&[(Lane::Normal, "outer"), (Lane::Normal, "a"), (Lane::Normal, "b")]);
+        let mut inner = Vec::new();
+        let ran = run_pass(&mut lanes, |lanes, _| {
+            inner = run_pass(lanes, |_, _| {});
+            lanes.push(Lane::Normal, "new");
+            lanes.push(Lane::Normal, "new");
+        });
+        assert_eq!((ran, inner), (vec!["outer"], vec!["a", "b"]));
+        assert_eq!(lanes.len(), 2);
+    }
+
+    #[test]
+    fn clearing_hands_everything_out_and_ends_the_pass() {
+        let mut lanes = lanes_of(&[(Lane::Background, "z"), (Lane::Normal, "a"), (Lane::Io, "x")]);
+        lanes.push(Lane::Normal, "b");
+        assert_eq!(lanes.iter().copied().collect::<Vec<_>>(), ["x", "a", "b", "z"]);
+        let mut cleared = Vec::new();
+        let ran = run_pass(&mut lanes, |lanes, _| {
+            cleared = lanes.clear();
+            lanes.push(Lane::Normal, "new");
+        });
+        assert_eq!((ran, cleared), (vec!["x"], vec!["a", "b", "z"]));
+        assert_eq!(lanes.len(), 1);
+    }
+}

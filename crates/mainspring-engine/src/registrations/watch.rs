@@ -1,0 +1,165 @@
+//! `add_reader` and `add_writer`: calls on a descriptor that the program reads and writes itself.
+
+use super::table::{Watched, Watches};
+use super::{Direction, Engine, Host, Occupant};
+use crate::poller::{Interest, Key};
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+
+/// Names one watch: to take back what one has left with the loop, and nothing that came to stand under the same
+/// descriptor number since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchTicket {
+    fd: RawFd,
+    direction: Direction,
+    serial: u64,
+}
+
+impl<H: Host> Engine<H> {
+    /// Calls `watch` whenever `fd` is ready in `direction`, until it is unwatched. The one it replaces comes
+    /// back, to be cancelled and dropped by the face.
+    ///
+    /// Fails as the kernel does, and with `ResourceBusy` where the descriptor belongs to a transport.
+    pub fn watch(&self, fd: RawFd, direction: Direction, watch: H::Watch) -> io::Result<Option<H::Watch>> {
+        self.watch_with_ticket(fd, direction, watch).map(|(_, replaced)| replaced)
+    }
+
+    /// As [`Engine::watch`], with what [`Engine::unwatch_ticket`] asks for.
+    pub fn watch_with_ticket(
+        &self,
+        fd: RawFd,
+        direction: Direction,
+        watch: H::Watch,
+    ) -> io::Result<(WatchTicket, Option<H::Watch>)> {
+        let borrowed = borrow(fd)?;
+        let mut table = self.table.borrow_mut();
+        let watched = table.number(watch);
+        let ticket = WatchTicket { fd, direction, serial: watched.serial };
+        let key = table.key_of(fd);
+        match key.and_then(|key| table.get_mut(key).map(|entry| (key, entry))) {
+            Some((key, entry)) => {
+                let Occupant::Watch(watches) = &mut entry.occupant else {
+                    return Err(is_a_transports(fd));
+                };
+                let wanted = entry.interest.with(direction.interest());
+                // A call that replaces another changes nothing the kernel was told. But the descriptor may have
+                // been closed and its number given out again, and then the kernel knows nothing: tell it anew.
+                let told = if wanted == entry.interest { Interest::NONE } else { entry.interest };
+                self.poller.borrow_mut().update(borrowed, key, told, wanted)?;
+                entry.interest = wanted;
+                let replaced = direction.of(watches).replace(watched);
+                Ok((ticket, replaced.map(|replaced| replaced.watch)))
+            }
+            None => {
+                if table.is_owned(fd) {
+                    return Err(is_a_transports(fd));
+                }
+                let Some(key) = table.next_key() else {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                };
+                self.poller.borrow_mut().update(borrowed, key, Interest::NONE, direction.interest())?;
+                let (reader, writer) = match direction {
+                    Direction::Inbound => (Some(watched), None),
+                    Direction::Outbound => (None, Some(watched)),
+                };
+                let watches = Box::new(Watches { reader, writer });
+                let inserted = table.insert(fd, direction.interest(), Occupant::Watch(watches));
+                drop(table);
+                drop(inserted);
+                Ok((ticket, None))
+            }
+        }
+    }
+
+    /// Stops watching; the watch that was there comes back, to be cancelled and dropped by the face. `None` if none
+    /// was.
+    ///
+    /// Fails only with `ResourceBusy`, as [`Engine::watch`] does: whatever the kernel says, the watch is let go.
+    pub fn unwatch(&self, fd: RawFd, direction: Direction) -> io::Result<Option<H::Watch>> {
+        self.unwatch_if(fd, direction, |_| true)
+    }
+
+    /// Takes back the watch that has this ticket; `None` if it is not there any more, whoever is.
+    pub fn unwatch_ticket(&self, ticket: WatchTicket) -> Option<H::Watch> {
+        let WatchTicket { fd, direction, serial } = ticket;
+        // A transport under this number by now has nothing to do with the watch.
+        self.unwatch_if(fd, direction, |watched| watched.serial == serial).unwrap_or(None)
+    }
+
+    fn unwatch_if(
+        &self,
+        fd: RawFd,
+        direction: Direction,
+        is_it: impl FnOnce(&Watched<H>) -> bool,
+    ) -> io::Result<Option<H::Watch>> {
+        let mut table = self.table.borrow_mut();
+        let Some(key) = table.key_of(fd) else {
+            return if table.is_owned(fd) { Err(is_a_transports(fd)) } else { Ok(None) };
+        };
+        let Some(entry) = table.get_mut(key) else { return Ok(None) };
+        let Occupant::Watch(watches) = &mut entry.occupant else {
+            return Err(is_a_transports(fd));
+        };
+        let place = direction.of(watches);
+        let Some(watched) = place.take_if(|watched| is_it(watched)) else { return Ok(None) };
+        let (old, new) = (entry.interest, entry.interest.without(direction.interest()));
+        entry.interest = new;
+        let gone = if new.is_none() { table.remove(key) } else { None };
+        drop(table);
+        drop(gone);
+        // The descriptor may be closed already, which is no reason to keep the watch from its owner, who has to
+        // cancel it.
+        if let Ok(fd) = borrow(fd) {
+            let _ = self.poller.borrow_mut().update(fd, key, old, new);
+        }
+        Ok(Some(watched.watch))
+    }
+
+    /// The transport or listener of this loop that has this descriptor registered.
+    pub fn source_of(&self, fd: RawFd) -> Option<H::Source> {
+        let table = self.table.borrow();
+        match &table.get(table.key_of(fd)?)?.occupant {
+            Occupant::Source(source) => Some(source.clone()),
+            Occupant::Watch(_) => None,
+        }
+    }
+
+    /// Lets others watch this descriptor although a source has it, while nothing is wanted of it: for a face that has found
+    /// its owner to be on the way out. See [`Registration::own`](super::Registration::own).
+    pub fn forget_owner(&self, fd: RawFd) {
+        let table = self.table.borrow();
+        if table.is_owned(fd) {
+            table.numbers().set(fd, Key::UNREGISTERED);
+        }
+    }
+}
+
+impl Direction {
+    fn interest(self) -> Interest {
+        match self {
+            Direction::Inbound => Interest::READ,
+            Direction::Outbound => Interest::WRITE,
+        }
+    }
+
+    fn of<H: Host>(self, watches: &mut Watches<H>) -> &mut Option<Watched<H>> {
+        match self {
+            Direction::Inbound => &mut watches.reader,
+            Direction::Outbound => &mut watches.writer,
+        }
+    }
+}
+
+fn is_a_transports(fd: RawFd) -> io::Error {
+    let text = format!("descriptor {fd} belongs to a transport of this loop: read and write through that");
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
+}
+
+pub(super) fn borrow<'fd>(fd: RawFd) -> io::Result<BorrowedFd<'fd>> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: the number is only handed to epoll_ctl (or its like), which answers EBADF for a descriptor that
+    // is not open; nothing is read, written or closed through this borrow.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+}

@@ -1,0 +1,22 @@
+//! The file of a Unix socket that listens, and its end: it goes with its server, unless another server's file is there by
+//! then. Both languages use this.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// The inode number of the file at `path`, by which [`remove`] knows it again.
+pub fn inode(path: &Path) -> io::Result<u64> {
+    std::fs::symlink_metadata(path).map(|found| found.ino())
+}
+
+/// Removes the socket file at `path` if its inode number is `inode`. Another file is left where it is, and a file that is
+/// gone is no error.
+pub fn remove(path: &Path, inode: u64) -> io::Result<()> {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(found) if found.ino() == inode && found.file_type().is_socket() => std::fs::remove_file(path),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}

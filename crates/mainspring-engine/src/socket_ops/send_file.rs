@@ -1,0 +1,71 @@
+//! Sending a file without a copy of it in this process.
+
+use super::{Operation, unless_too_early};
+use crate::{Direction, Engine, Host};
+use rustix::fs::{SeekFrom, seek, sendfile};
+use rustix::io::retry_on_intr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The most one `sendfile` is asked for: more than the kernel takes at once on any system.
+const MAX_BLOCK: u64 = 1 << 30;
+
+/// Sends a part of a file with `sendfile(2)`: up to `count` bytes from `offset` on, or to the end of the file.
+///
+/// It owns a descriptor of the file, so that closing the file object in the middle does not make it send another
+/// file that got the same number.
+pub struct SendFile {
+    file: OwnedFd,
+    offset: u64,
+    count: Option<u64>,
+    sent: u64,
+}
+
+impl SendFile {
+    /// Sends from `file`, a duplicate of the program's own descriptor.
+    pub fn new(file: OwnedFd, offset: u64, count: Option<u64>) -> Self {
+        SendFile { file, offset, count, sent: 0 }
+    }
+
+    /// How much has been sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Puts the file's own position, which `sendfile` does not move, behind what was sent.
+    pub fn update_position(&self) -> io::Result<()> {
+        seek(&self.file, SeekFrom::Start(self.offset + self.sent))?;
+        Ok(())
+    }
+
+    /// How much the next call is asked for.
+    fn block(&self) -> usize {
+        let left = self.count.map_or(MAX_BLOCK, |count| count.saturating_sub(self.sent));
+        left.min(MAX_BLOCK) as usize
+    }
+}
+
+impl<H: Host> Operation<H> for SendFile {
+    /// How much was sent.
+    type Output = u64;
+
+    fn direction(&self) -> Direction {
+        Direction::Outbound
+    }
+
+    fn advance(&mut self, _: &Engine<H>, socket: BorrowedFd<'_>) -> io::Result<Option<u64>> {
+        let block = self.block();
+        if block == 0 {
+            return Ok(Some(self.sent));
+        }
+        let mut from = self.offset + self.sent;
+        let call = || sendfile(socket, self.file.as_fd(), Some(&mut from), block);
+        let Some(sent) = unless_too_early(retry_on_intr(call).map_err(io::Error::from))? else {
+            return Ok(None);
+        };
+        self.sent += sent as u64;
+        // The end of the file, or of what was asked for.
+        let is_over = sent == 0 || self.count == Some(self.sent);
+        Ok(is_over.then_some(self.sent))
+    }
+}

@@ -1,0 +1,141 @@
+//! The end: in order, at once, or by a failure; each leads through the transport below to one `connection_lost`.
+
+use super::machine::{State, Told};
+use super::{Lower, Session, Step, Tls, Trouble};
+use crate::transport::{Cx, Notice, TransportHost, Upper};
+
+impl<H, S, L, U> Tls<H, S, L, U>
+where
+    H: TransportHost,
+    S: Session<H>,
+    L: Lower<H>,
+    U: Upper<H>,
+{
+    /// Closes in order: delivers what has arrived, sends what was written, exchanges close_notify with the peer.
+    pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.closed.set(true);
+        match self.state.get() {
+            // Before the beginning: `connection_made` will see that it is closed.
+            State::Unwrapped | State::Flushing | State::ShuttingDown => Ok(()),
+            State::Handshaking => self.abort(cx, None),
+            State::Wrapped => {
+                self.state.set(State::Flushing);
+                self.limit_shutdown(cx)?;
+                self.flush(cx)
+            }
+        }
+    }
+
+    /// Closes at once. `error` is what `connection_lost` will be told.
+    pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
+        self.closed.set(true);
+        if self.deferred.get() > 0 {
+            // Written before the abort, in the same callback: it would have left by now.
+            self.send_last(cx)?;
+        }
+        self.state.set(State::Unwrapped);
+        match self.lower() {
+            Some(lower) => lower.force_close(cx, error),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the connection for a failure, which is reported unless it is an everyday one.
+    pub(super) fn fatal(&self, cx: Cx<'_, H>, error: H::Error, message: &str) -> Result<(), H::Error> {
+        let error = cx.host().report_fatal(cx.this, error, message)?;
+        self.abort(cx, Some(error))
+    }
+
+    pub(super) fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.read(cx)?;
+        if self.end_of_stream.get() && self.reading_paused.get() && self.has_more.get() {
+            // The protocol asked for a pause in the middle of it: the rest is its when it resumes.
+            return Ok(());
+        }
+        self.begin_shutdown(cx)
+    }
+
+    pub(super) fn begin_shutdown(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        // What was delivered may have led to an abort, or to a shutdown of its own.
+        if self.state.get() != State::Flushing {
+            return Ok(());
+        }
+        self.state.set(State::ShuttingDown);
+        self.go_on_with_shutdown(cx)
+    }
+
+    pub(super) fn go_on_with_shutdown(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.shut_down.get() {
+            return Ok(());
+        }
+        // A stream that has ended carries no answer; one that was kept open for writing after the peer's goodbye carries
+        // ours.
+        let is_deaf = self.end_of_stream.get() && !self.peer_ended.get();
+        let step = if is_deaf { Ok(Step::Done) } else { self.session.shutdown(cx) };
+        match step {
+            Ok(Step::Again) => self.send(cx),
+            Ok(Step::Done) => {
+                self.shut_down.set(true);
+                self.send_last(cx)?;
+                self.tell_eof(cx)?;
+                // The transport below sends what it has before it closes, which a peer that does not read can delay for
+                // ever: the limit holds until the connection is lost.
+                self.limit_shutdown(cx)?;
+                self.soon(cx, Notice::CloseLower)
+            }
+            Err(error) => {
+                self.stop_timer(cx, &self.shutdown_timer);
+                self.fatal(cx, error, "Fatal error on transport")
+            }
+        }
+    }
+
+    /// Starts the time limit of the shutdown, unless it runs.
+    fn limit_shutdown(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let running = self.shutdown_timer.take();
+        let timer = match running {
+            Some(timer) => timer,
+            None => self.later(cx, self.shutdown_timeout, Notice::ShutdownTimeout)?,
+        };
+        self.shutdown_timer.set(Some(timer));
+        Ok(())
+    }
+
+    pub(super) fn shutdown_timed_out(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.shutdown_timer.set(None);
+        if !matches!(self.state.get(), State::Flushing | State::ShuttingDown) {
+            return Ok(());
+        }
+        let Some(lower) = self.lower() else { return Ok(()) };
+        let error = self.session.trouble(cx, Trouble::ShutdownTimeout);
+        lower.force_close(cx, Some(error))
+    }
+
+    /// The transport below is gone. The protocol is told at once: that call is a step of its own already.
+    pub fn connection_lost(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
+        self.closed.set(true);
+        self.lost_writes.set(self.lost_writes.get().saturating_add(1));
+        self.state.set(State::Unwrapped);
+        self.stop_timer(cx, &self.handshake_timer);
+        self.stop_timer(cx, &self.shutdown_timer);
+        let unsent = self.backlog.borrow_mut().take();
+        let held = (unsent, self.undelivered.take(), self.lower.take());
+        drop(held);
+        let ended = match &error {
+            Some(error) => self.session.handshake_ended(cx, Err(error)),
+            // Somebody closed it, so that whoever waits for the handshake waits for something that never comes.
+            None if !self.established.get() => {
+                let error = self.session.trouble(cx, Trouble::HandshakeReset);
+                self.session.handshake_ended(cx, Err(&error))
+            }
+            None => self.session.handshake_ended(cx, Ok(())),
+        };
+        let told = match self.told.replace(Told::Lost) {
+            Told::Made | Told::Eof => self.upper.connection_lost(cx, error),
+            Told::Nothing | Told::Lost => Ok(()),
+        };
+        let detached = self.upper.detach(cx);
+        let ended = cx.host().merge_outcomes(ended, told);
+        cx.host().merge_outcomes(ended, detached)
+    }
+}

@@ -1,0 +1,334 @@
+//! `Tls`: the machine's state, what its face asks of it, and what the transport below tells it.
+
+use super::{Lower, Note, Session, Trouble};
+use crate::timers::TimerKey;
+use crate::transport::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteQueue};
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+/// See the table in the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Unwrapped,
+    Handshaking,
+    Wrapped,
+    Flushing,
+    ShuttingDown,
+}
+
+/// What the protocol above was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Nothing,
+    Made,
+    Eof,
+    Lost,
+}
+
+/// How a [`Tls`] is to behave.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsOptions {
+    /// How long the handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long the shutdown may take.
+    pub shutdown_timeout: Duration,
+    /// Whether the protocol above knows the connection already: a plain one that becomes secure.
+    pub is_upgrade: bool,
+    /// Whether the protocol above was told to pause writing by the transport below (only an upgrade can be so).
+    pub is_writing_paused: bool,
+}
+
+/// The machine. See the module's text; the session and the wire of the example are those of the one there.
+pub struct Tls<H: TransportHost, S, L, U> {
+    pub(super) session: S,
+    pub(super) upper: U,
+    pub(super) lower: RefCell<Option<L>>,
+    pub(super) state: Cell<State>,
+    pub(super) told: Cell<Told>,
+    pub(super) handshake_timeout: Duration,
+    pub(super) shutdown_timeout: Duration,
+    pub(super) handshake_timer: Cell<Option<TimerKey>>,
+    pub(super) shutdown_timer: Cell<Option<TimerKey>>,
+    /// Plain text that waits to be encrypted.
+    pub(super) backlog: RefCell<WriteQueue<H::Chunk>>,
+    /// Plain text of which the protocol's buffer took only the first bytes, so many.
+    pub(super) undelivered: RefCell<Option<(H::Chunk, usize)>>,
+    pub(super) lost_writes: Cell<u32>,
+    pub(super) flow: FlowControl,
+    pub(super) read_marks: Cell<WaterMarks>,
+    /// The face closed it, or it closed itself.
+    pub(super) closed: Cell<bool>,
+    pub(super) established: Cell<bool>,
+    pub(super) end_of_stream: Cell<bool>,
+    pub(super) shut_down: Cell<bool>,
+    /// The peer sends no more, and the protocol keeps the connection open.
+    pub(super) peer_ended: Cell<bool>,
+    /// The protocol sends no more.
+    pub(super) eof_written: Cell<bool>,
+    /// The peer was told of it.
+    pub(super) eof_sent: Cell<bool>,
+    /// The last delivery ended before everything was delivered.
+    pub(super) has_more: Cell<bool>,
+    /// The protocol asked for a pause.
+    pub(super) reading_paused: Cell<bool>,
+    /// We asked the transport below for a pause.
+    pub(super) lower_reading_paused: Cell<bool>,
+    /// The transport below asked for a pause.
+    pub(super) lower_writing_paused: Cell<bool>,
+    /// Somebody feeds the session at this moment.
+    pub(super) encrypting: Cell<bool>,
+    /// How deep we are in calls that deliver data.
+    pub(super) delivering: Cell<u32>,
+    /// Bytes that were encrypted during those calls and not sent.
+    pub(super) deferred: Cell<usize>,
+}
+
+impl<H, S, L, U> Tls<H, S, L, U>
+where
+    H: TransportHost,
+    S: Session<H>,
+    L: Lower<H>,
+    U: Upper<H>,
+{
+    /// asyncio's default mark for what is written.
+    pub const WRITE_HIGH_WATER: usize = 512 * 1024;
+
+    /// asyncio's default mark for what was received and not read.
+    pub const READ_HIGH_WATER: usize = 256 * 1024;
+
+    /// A machine that waits for [`Tls::connection_made`].
+    pub fn new(session: S, upper: U, options: TlsOptions) -> Self {
+        Tls {
+            session,
+            upper,
+            lower: RefCell::new(None),
+            state: Cell::new(State::Unwrapped),
+            told: Cell::new(if options.is_upgrade { Told::Made } else { Told::Nothing }),
+            handshake_timeout: options.handshake_timeout,
+            shutdown_timeout: options.shutdown_timeout,
+            handshake_timer: Cell::new(None),
+            shutdown_timer: Cell::new(None),
+            backlog: RefCell::default(),
+            undelivered: RefCell::new(None),
+            lost_writes: Cell::new(0),
+            flow: FlowControl::new(
+                WaterMarks::of(Self::WRITE_HIGH_WATER),
+                options.is_upgrade && options.is_writing_paused,
+            ),
+            read_marks: Cell::new(WaterMarks::of(Self::READ_HIGH_WATER)),
+            closed: Cell::new(false),
+            established: Cell::new(false),
+            end_of_stream: Cell::new(false),
+            shut_down: Cell::new(false),
+            peer_ended: Cell::new(false),
+            eof_written: Cell::new(false),
+            eof_sent: Cell::new(false),
+            has_more: Cell::new(false),
+            reading_paused: Cell::new(false),
+            lower_reading_paused: Cell::new(false),
+            lower_writing_paused: Cell::new(options.is_writing_paused),
+            encrypting: Cell::new(false),
+            delivering: Cell::new(0),
+            deferred: Cell::new(0),
+        }
+    }
+
+    /// The session.
+    pub fn session(&self) -> &S {
+        &self.session
+    }
+
+    /// The protocol above.
+    pub fn upper(&self) -> &U {
+        &self.upper
+    }
+
+    /// The transport below, from `connection_made` to `connection_lost`.
+    pub fn lower(&self) -> Option<L> {
+        self.lower.borrow().clone()
+    }
+
+    /// The transport below stands: the handshake begins.
+    pub fn connection_made(&self, cx: Cx<'_, H>, lower: L) -> Result<(), H::Error> {
+        let former = self.lower.replace(Some(lower.clone()));
+        drop(former);
+        if self.closed.get() {
+            // Closed before it began: nobody wants the handshake.
+            return lower.force_close(cx, None);
+        }
+        self.start_handshake(cx)
+    }
+
+    /// Ciphertext arrived.
+    pub fn data_received(&self, cx: Cx<'_, H>, ciphertext: &[u8]) -> Result<(), H::Error> {
+        self.session.feed(cx, ciphertext)?;
+        self.fed(cx)
+    }
+
+    /// Ciphertext arrived and is with the session already.
+    pub fn fed(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        match self.state.get() {
+            State::Unwrapped => Ok(()),
+            State::Handshaking => self.go_on_with_handshake(cx),
+            State::Wrapped => self.read(cx),
+            State::Flushing => self.flush(cx),
+            State::ShuttingDown => self.go_on_with_shutdown(cx),
+        }
+    }
+
+    /// The stream below ended. `true` keeps the transport below open.
+    pub fn eof_received(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        match self.stream_ended(cx) {
+            Ok(keep_open) => Ok(keep_open),
+            Err(error) => {
+                let closed = self.lower().map_or(Ok(()), |lower| lower.close(cx));
+                cx.host().merge_outcomes(Err(error), closed).map(|()| false)
+            }
+        }
+    }
+
+    fn stream_ended(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        self.end_of_stream.set(true);
+        self.session.note(cx, Note::EndOfStream)?;
+        match self.state.get() {
+            State::Unwrapped => {}
+            State::Handshaking => {
+                let error = self.session.trouble(cx, Trouble::HandshakeReset);
+                self.handshake_failed(cx, error)?;
+            }
+            State::Wrapped if self.session.can_half_close() => {
+                // What has arrived is read first; whether the peer's goodbye is among it decides what this is.
+                self.read(cx)?;
+                return Ok(self.state.get() == State::Wrapped);
+            }
+            State::Wrapped => {
+                self.state.set(State::Flushing);
+                if !self.reading_paused.get() {
+                    self.flush(cx)?;
+                }
+                // Still there: what has arrived is delivered when the protocol wants it.
+                return Ok(self.state.get() == State::Flushing);
+            }
+            State::Flushing => {
+                self.encrypt(cx)?;
+                self.begin_shutdown(cx)?;
+            }
+            State::ShuttingDown => self.go_on_with_shutdown(cx)?,
+        }
+        Ok(false)
+    }
+
+    /// The transport below wants no more for now.
+    pub fn pause_writing(&self) {
+        self.lower_writing_paused.set(true);
+    }
+
+    /// The transport below wants more again.
+    pub fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.lower_writing_paused.set(false);
+        self.send(cx)
+    }
+
+    /// Runs a deferred step.
+    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+        match notice {
+            Notice::HandshakeTimeout => self.handshake_timed_out(cx),
+            Notice::ShutdownTimeout => self.shutdown_timed_out(cx),
+            Notice::ContinueReading => match self.state.get() {
+                State::Wrapped => self.read(cx),
+                State::Flushing => self.flush(cx),
+                State::ShuttingDown => self.go_on_with_shutdown(cx),
+                State::Unwrapped | State::Handshaking => Ok(()),
+            },
+            Notice::CloseLower => match self.lower() {
+                Some(lower) => lower.close(cx),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it is closed or on the way there, or the transport below is.
+    pub fn is_closing(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if self.closed.get() {
+            return Ok(true);
+        }
+        self.lower().map_or(Ok(false), |lower| lower.is_closing(cx))
+    }
+
+    /// Whether somebody closed it, or it closed itself.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Whether the protocol has not asked for a pause.
+    pub fn is_reading(&self) -> bool {
+        !self.reading_paused.get()
+    }
+
+    /// Whether the protocol was told to pause writing, and not yet to resume.
+    pub fn is_writing_paused(&self) -> bool {
+        self.flow.is_paused()
+    }
+
+    /// The marks for what is written.
+    pub fn write_marks(&self) -> WaterMarks {
+        self.flow.marks()
+    }
+
+    /// The marks for what was received and not read.
+    pub fn read_marks(&self) -> WaterMarks {
+        self.read_marks.get()
+    }
+
+    /// Shows the chunks that are held, to the garbage collector; none if they are being changed at this moment.
+    pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
+        if let Ok(backlog) = self.backlog.try_borrow() {
+            backlog.iter().for_each(&mut *show);
+        }
+        if let Ok(undelivered) = self.undelivered.try_borrow()
+            && let Some((chunk, _)) = &*undelivered
+        {
+            show(chunk);
+        }
+    }
+
+    /// Shows the transport below, likewise.
+    pub fn show_lower(&self, show: impl FnOnce(&L)) {
+        if let Ok(lower) = self.lower.try_borrow()
+            && let Some(lower) = &*lower
+        {
+            show(lower);
+        }
+    }
+
+    /// Lets go of everything the collector was shown.
+    pub fn clear(&self) {
+        let chunks = self.backlog.borrow_mut().take();
+        let held = (self.undelivered.take(), self.lower.take(), chunks);
+        drop(held);
+    }
+
+    /// Schedules a deferred step.
+    pub(super) fn soon(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+        cx.call_soon(cx.host().notice(cx.this, notice)?)
+    }
+
+    /// Starts a time limit.
+    pub(super) fn later(&self, cx: Cx<'_, H>, delay: Duration, notice: Notice) -> Result<TimerKey, H::Error> {
+        let call = cx.host().notice(cx.this, notice)?;
+        let timer = cx.engine.try_call_at(cx.engine.now().saturating_add(delay), call);
+        timer.map_err(|call| {
+            drop(call);
+            cx.out_of_memory()
+        })
+    }
+
+    /// Ends a time limit.
+    pub(super) fn stop_timer(&self, cx: Cx<'_, H>, timer: &Cell<Option<TimerKey>>) {
+        if let Some(key) = timer.take() {
+            let call = cx.engine.cancel_timer(key);
+            drop(call);
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The datagram transport: UDP and Unix datagram sockets, for both faces.
+//!
+//! Its life is that of a stream (`stream.rs`): `open`, then `close`, `abort` or a failure, and one
+//! `connection_lost`. But a datagram that cannot be sent or received is no end: the system's errors, which are about a
+//! peer that is not there or a route that is gone for the moment, go to `error_received`, and the transport lives on.
+//!
+//! # Order
+//!
+//! A datagram is tried at once if none waits before it. What the kernel does not take waits with its destination and is
+//! sent in order, one system call each. A datagram that fails in the queue is told and dropped, and those behind it wait
+//! for the next event, so that a queue of a thousand failures does not keep the loop to itself.
+//!
+//! In asyncio what the callback of a datagram schedules runs before the next one is delivered, and protocols rely on that
+//! (a future that is set by one datagram and replaced by whoever awaited it). So an event brings a second datagram only
+//! if the loop has nothing else to do, when the next pass would bring just that: a few system calls saved, and the same
+//! order. How many it brings is bounded: see `burst.rs`.
+//!
+//! A face whose users ask for datagrams uses it in another way: `datagram/asked.rs`.
+
+mod burst;
+mod pollable;
+mod queue;
+
+pub use burst::Burst;
+pub use queue::Queued;
+
+use super::endpoint::Endpoint;
+use super::{Cx, FlowControl, Notice, TransportHost, WaterMarks, count_lost_write, is_to_be_repeated};
+use crate::Readiness;
+use crate::poller::{Interest, Key, PeerAddress};
+use queue::DatagramQueue;
+use std::cell::{Cell, RefCell};
+use std::os::fd::RawFd;
+
+/// The longest datagram that is received whole (asyncio's number). UDP's are shorter, Unix ones may be longer.
+pub const MAX_DATAGRAM: usize = 256 * 1024;
+
+/// Where a datagram goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination<F> {
+    /// To the peer that the socket is connected to.
+    Connected,
+    /// To this address.
+    Address(PeerAddress),
+    /// To where only the face can send: a host that has to be looked up, or what turns out to be no address.
+    Foreign(F),
+}
+
+/// Why a datagram was not sent, or none received.
+#[derive(Debug)]
+pub enum Refusal<E> {
+    /// The kernel takes none at this moment.
+    WouldBlock,
+    /// The system's failure: the protocol is told, and the transport lives on.
+    System(E),
+    /// Another failure, which ends the transport.
+    Fatal(E),
+}
+
+/// What became of receiving by itself: no datagram, or one that was delivered, with what the protocol raised.
+pub type Received<E> = Result<Result<(), E>, Refusal<E>>;
+
+/// The protocol above a datagram transport. Every method may call any method of any transport, this one included.
+pub trait DatagramUpper<H: TransportHost> {
+    /// See [`Destination::Foreign`].
+    type Foreign;
+
+    /// The endpoint stands.
+    fn connection_made(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+
+    /// A datagram arrived.
+    fn datagram_received(&self, cx: Cx<'_, H>, data: &[u8], from: PeerAddress) -> Result<(), H::Error>;
+
+    /// The system failed to send or to receive a datagram.
+    fn error_received(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error>;
+
+    /// Receives and delivers a datagram by itself, on a socket whose addresses only the face has words for; `None`
+    /// leaves it to the transport.
+    fn receive_foreign(&self, cx: Cx<'_, H>) -> Option<Received<H::Error>> {
+        let _ = cx;
+        None
+    }
+
+    /// Sends to a foreign destination.
+    fn send_foreign(&self, cx: Cx<'_, H>, data: &[u8], to: &Self::Foreign) -> Result<(), Refusal<H::Error>>;
+
+    /// The endpoint is gone; `None` if it was closed in order. Called last, and once.
+    fn connection_lost(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error>;
+
+    /// More waits to be sent than the high-water mark.
+    fn pause_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+
+    /// What waits to be sent is down to the low-water mark again.
+    fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+
+    /// Drops everything the protocol side holds for this endpoint: the transport is at its end.
+    fn detach(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
+}
+
+/// A datagram that waits.
+pub type QueuedDatagram<H, U> =
+    Queued<<H as TransportHost>::Chunk, Destination<<U as DatagramUpper<H>>::Foreign>>;
+
+/// A datagram endpoint: a UDP or Unix datagram socket, and the protocol above it ([`DatagramUpper`]).
+pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
+    upper: U,
+    endpoint: Endpoint<H>,
+    queue: RefCell<DatagramQueue<H::Chunk, Destination<U::Foreign>>>,
+    flow: FlowControl,
+    reading_paused: Cell<bool>,
+    lost_writes: Cell<u32>,
+    burst: Burst,
+    drops_when_lost: bool,
+}
+
+impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
+    /// A transport on a non-blocking datagram socket. Each datagram that waits counts as `header` bytes more than it
+    /// has. Nothing happens before [`Datagram::open`].
+    ///
+    /// After `close`, and until `connection_lost` has run, a transport still sends at once what can be sent at once,
+    /// unless it `drops_when_lost`: asyncio's rules for endpoints without and with a remote address.
+    pub fn new(channel: H::Channel, upper: U, header: usize, drops_when_lost: bool) -> Self {
+        Datagram {
+            upper,
+            endpoint: Endpoint::new(channel),
+            queue: RefCell::new(DatagramQueue::new(header)),
+            flow: FlowControl::default(),
+            reading_paused: Cell::new(false),
+            lost_writes: Cell::new(1),
+            burst: Burst::default(),
+            drops_when_lost,
+        }
+    }
+
+    /// Schedules `connection_made`, and the start of receiving after it.
+    pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
+        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
+        self.endpoint.own(cx);
+        Ok(())
+    }
+
+    /// The protocol above.
+    pub fn upper(&self) -> &U {
+        &self.upper
+    }
+
+    /// The descriptor's number; still told after it is closed, for messages.
+    pub fn fd(&self) -> RawFd {
+        self.endpoint.fd()
+    }
+
+    /// Takes the channel out, from a transport that goes without having been closed.
+    pub fn take_channel(&self) -> Option<H::Channel> {
+        self.endpoint.take_channel()
+    }
+
+    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
+        self.endpoint.show_channel(show);
+    }
+
+    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
+        self.endpoint.show_failure(show);
+    }
+
+    /// Whether the transport is closed or on the way there.
+    pub fn is_closing(&self) -> bool {
+        self.endpoint.is_closing()
+    }
+
+    /// Whether `connection_lost` has run and the descriptor is closed.
+    pub fn is_finished(&self) -> bool {
+        self.endpoint.is_finished()
+    }
+
+    /// Whether the transport receives, or will after [`Notice::StartReading`].
+    pub fn is_reading(&self) -> bool {
+        !self.is_closing() && !self.reading_paused.get()
+    }
+
+    /// Whether the protocol was told to pause writing, and not yet to resume.
+    pub fn is_writing_paused(&self) -> bool {
+        self.flow.is_paused()
+    }
+
+    /// What the kernel is asked for at this moment.
+    pub fn interest(&self) -> Interest {
+        self.endpoint.interest()
+    }
+
+    /// Bytes that wait to be sent, headers included.
+    pub fn write_buffer_size(&self) -> usize {
+        self.queue.borrow().weight()
+    }
+
+    /// The marks in force.
+    pub fn water_marks(&self) -> WaterMarks {
+        self.flow.marks()
+    }
+
+    /// Sets the marks, and pauses the protocol if more than the new high mark waits already.
+    pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
+        self.flow.set_marks(marks);
+        self.maybe_pause_protocol(cx)
+    }
+
+    /// Shows the datagrams that wait; none if they are being changed at this moment. `show` must not call out.
+    pub fn for_each_queued(&self, show: &mut dyn FnMut(&QueuedDatagram<H, U>)) {
+        if let Ok(queue) = self.queue.try_borrow() {
+            queue.iter().for_each(show);
+        }
+    }
+
+    /// Runs a deferred step.
+    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+        match notice {
+            Notice::ConnectionMade => self.upper.connection_made(cx),
+            Notice::StartReading => self.want(cx, Interest::READ, self.is_reading()),
+            Notice::ConnectionLost => self.finish(cx),
+            _ => Ok(()),
+        }
+    }
+
+    /// Something happened on the descriptor. What the protocol raises goes to the exception handler and ends nothing.
+    pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
+        // What the kernel is asked now, not what it was asked when it answered.
+        if readiness.inbound && self.endpoint.interest().is_inbound() {
+            self.receive_some(cx)?;
+        }
+        if readiness.outbound && self.endpoint.interest().is_outbound() {
+            self.flush(cx)?;
+        }
+        Ok(())
+    }
+
+    /// Stops receiving. Repeating it changes nothing; `false` if nothing changed.
+    pub fn pause_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if !self.is_reading() {
+            return Ok(false);
+        }
+        self.reading_paused.set(true);
+        self.want(cx, Interest::READ, false)?;
+        Ok(true)
+    }
+
+    /// Receives again. Repeating it changes nothing; `false` if nothing changed.
+    pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if self.is_closing() || !self.reading_paused.replace(false) {
+            return Ok(false);
+        }
+        self.want(cx, Interest::READ, true)?;
+        Ok(true)
+    }
+
+    /// Sends a datagram: now if none waits before it and the kernel takes it, else later. `keep` gives the chunk that
+    /// holds `data` for that case, `None` if there is no memory for it, which is an error. `Err` is what `error_received` raised, as it is for asyncio's callers.
+    pub fn send_to(
+        &self,
+        cx: Cx<'_, H>,
+        data: &[u8],
+        destination: Destination<U::Foreign>,
+        keep: impl FnOnce() -> Option<H::Chunk>,
+    ) -> Result<(), H::Error> {
+        if self.endpoint.is_lost() && (self.drops_when_lost || self.is_finished()) {
+            return count_lost_write(cx, &self.lost_writes);
+        }
+        if self.queue.borrow().is_empty() {
+            match self.send(cx, data, &destination) {
+                Ok(()) => return Ok(()),
+                Err(Refusal::WouldBlock) => {}
+                Err(Refusal::System(error)) => return self.upper.error_received(cx, error),
+                Err(Refusal::Fatal(error)) => return self.write_failed(cx, error),
+            }
+        }
+        if self.endpoint.is_lost() {
+            // Nobody will be there to send it later.
+            return Ok(());
+        }
+        let Some(chunk) = keep() else { return Err(cx.out_of_memory()) };
+        if !self.queue.borrow_mut().try_reserve_one() {
+            return Err(cx.out_of_memory());
+        }
+        self.queue.borrow_mut().push(Queued { chunk, destination });
+        self.want(cx, Interest::WRITE, true)?;
+        self.maybe_pause_protocol(cx)
+    }
+
+    /// Closes in order: receives no more, sends what is queued, then `connection_lost`.
+    pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.endpoint.begin_closing() {
+            return Ok(());
+        }
+        if self.queue.borrow().is_empty() {
+            self.endpoint.want_nothing(cx);
+            return self.endpoint.lose(cx, None);
+        }
+        self.want(cx, Interest::READ, false)
+    }
+
+    /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
+    pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
+        if self.endpoint.is_lost() {
+            return Ok(());
+        }
+        let unsent = self.queue.borrow_mut().take();
+        self.endpoint.begin_closing();
+        self.endpoint.want_nothing(cx);
+        let scheduled = self.endpoint.lose(cx, error);
+        drop(unsent);
+        scheduled
+    }
+
+    /// Receives one datagram, and more if that changes no order: see the module's text.
+    fn receive_some(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.burst.begin();
+        loop {
+            if !self.receive(cx)? {
+                self.burst.found_nothing();
+                return Ok(());
+            }
+            self.burst.brought();
+            if !self.burst.has_more() || cx.engine.is_busy() || !self.endpoint.interest().is_inbound() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Receives one datagram, or an error; `false` if there was none.
+    fn receive(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if let Some(received) = self.upper.receive_foreign(cx) {
+            match received {
+                Ok(delivered) => self.delivered(cx, delivered)?,
+                Err(Refusal::WouldBlock) => return Ok(false),
+                Err(Refusal::System(error)) => self.tell_error(cx, error)?,
+                Err(Refusal::Fatal(error)) => {
+                    self.fatal(cx, error, "Fatal read error on datagram transport")?;
+                }
+            }
+            return Ok(true);
+        }
+        cx.engine.with_scratch_of(MAX_DATAGRAM, |scratch| {
+            match self.endpoint.with_fd(|fd| cx.engine.recv_from(fd, self.key(), scratch)) {
+                Ok((length, from)) => {
+                    let data = scratch.get(..length).unwrap_or_default();
+                    self.delivered(cx, self.upper.datagram_received(cx, data, from))?;
+                }
+                Err(error) if is_to_be_repeated(&error) => return Ok(false),
+                Err(error) => self.tell_error(cx, cx.host().os_error(error))?,
+            }
+            Ok(true)
+        })
+    }
+
+    fn delivered(&self, cx: Cx<'_, H>, result: Result<(), H::Error>) -> Result<(), H::Error> {
+        report(cx, result, "protocol.datagram_received() failed")
+    }
+
+    /// Goes on sending what is queued.
+    fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        loop {
+            // Out of the queue while it is sent: a foreign destination is user code.
+            let first = self.queue.borrow_mut().pop();
+            let Some(first) = first else { break };
+            match self.send(cx, first.chunk.as_ref(), &first.destination) {
+                Ok(()) => {}
+                Err(Refusal::WouldBlock) => {
+                    if !self.endpoint.is_lost() {
+                        self.queue.borrow_mut().put_back(first);
+                    }
+                    break;
+                }
+                // Still registered for writing: the next event goes on, and resumes the protocol.
+                Err(Refusal::System(error)) => return self.tell_error(cx, error),
+                Err(Refusal::Fatal(error)) => return self.write_failed(cx, error),
+            }
+        }
+        self.maybe_resume_protocol(cx)?;
+        // The protocol may have sent again when it was resumed, or closed or aborted.
+        if !self.queue.borrow().is_empty() || self.flow.is_paused() || self.endpoint.is_lost() {
+            return Ok(());
+        }
+        self.want(cx, Interest::WRITE, false)?;
+        // A kernel that refuses even that has ended the transport already.
+        if !self.is_closing() || self.endpoint.is_lost() {
+            return Ok(());
+        }
+        // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
+        self.endpoint.mark_lost(None);
+        self.finish(cx)
+    }
+
+    fn send(
+        &self,
+        cx: Cx<'_, H>,
+        data: &[u8],
+        destination: &Destination<U::Foreign>,
+    ) -> Result<(), Refusal<H::Error>> {
+        let address = match destination {
+            Destination::Connected => None,
+            Destination::Address(address) => Some(address),
+            Destination::Foreign(foreign) => return self.upper.send_foreign(cx, data, foreign),
+        };
+        let sent = self.endpoint.with_fd(|fd| cx.engine.send_to(fd, self.key(), data, address));
+        sent.map_err(|error| match error {
+            error if is_to_be_repeated(&error) => Refusal::WouldBlock,
+            error => Refusal::System(cx.host().os_error(error)),
+        })
+    }
+
+    /// Tells the protocol of a failure, from an event: nobody is there to raise to.
+    fn tell_error(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
+        report(cx, self.upper.error_received(cx, error), "protocol.error_received() failed")
+    }
+
+    fn maybe_pause_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.flow.grown(cx, self.write_buffer_size(), || self.upper.pause_writing(cx))
+    }
+
+    fn maybe_resume_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.flow.shrunk(cx, self.write_buffer_size(), || self.upper.resume_writing(cx))
+    }
+
+    fn write_failed(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
+        self.fatal(cx, error, "Fatal write error on datagram transport")
+    }
+
+    fn fatal(&self, cx: Cx<'_, H>, error: H::Error, message: &str) -> Result<(), H::Error> {
+        let error = cx.host().report_fatal(cx.this, error, message)?;
+        self.abort(cx, Some(error))
+    }
+
+    fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let connection_lost = |error| self.upper.connection_lost(cx, error);
+        self.endpoint.finish(cx, connection_lost, || self.upper.detach(cx))
+    }
+
+    fn key(&self) -> Key {
+        self.endpoint.registration().key()
+    }
+
+    fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> Result<(), H::Error> {
+        match self.endpoint.want(cx, direction, wanted) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let error = cx.host().os_error(error);
+                self.fatal(cx, error, "Fatal error: the socket cannot be watched")
+            }
+        }
+    }
+}
+
+/// Tells the exception handler what a protocol raised.
+fn report<H: TransportHost>(
+    cx: Cx<'_, H>,
+    result: Result<(), H::Error>,
+    message: &str,
+) -> Result<(), H::Error> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) => cx.host().report(cx.this, error, message),
+    }
+}

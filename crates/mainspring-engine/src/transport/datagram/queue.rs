@@ -1,0 +1,103 @@
+//! Datagrams that wait to be sent, each with its destination.
+
+use std::collections::VecDeque;
+
+/// A datagram and where it goes.
+pub struct Queued<C, D> {
+    /// Its bytes.
+    pub chunk: C,
+    /// Where it goes.
+    pub destination: D,
+}
+
+/// Datagrams in order, and what they weigh together.
+pub(super) struct DatagramQueue<C, D> {
+    datagrams: VecDeque<Queued<C, D>>,
+    weight: usize,
+    /// What a datagram weighs beside its bytes, so that a queue of empty ones is not weightless.
+    header: usize,
+}
+
+impl<C: AsRef<[u8]>, D> DatagramQueue<C, D> {
+    pub fn new(header: usize) -> Self {
+        DatagramQueue { datagrams: VecDeque::new(), weight: 0, header }
+    }
+
+    /// Bytes that wait, headers included.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.datagrams.is_empty()
+    }
+
+    fn weigh(&self, datagram: &Queued<C, D>) -> usize {
+        datagram.chunk.as_ref().len() + self.header
+    }
+
+    /// Makes room for one more; `false` if there is no memory for it.
+    pub fn try_reserve_one(&mut self) -> bool {
+        self.datagrams.try_reserve(1).is_ok()
+    }
+
+    pub fn push(&mut self, datagram: Queued<C, D>) {
+        self.weight += self.weigh(&datagram);
+        self.datagrams.push_back(datagram);
+    }
+
+    /// Takes the first one out, to be sent while nothing is borrowed.
+    pub fn pop(&mut self) -> Option<Queued<C, D>> {
+        let datagram = self.datagrams.pop_front()?;
+        self.weight -= self.weigh(&datagram);
+        Some(datagram)
+    }
+
+    /// Puts the first one back: it could not be sent.
+    pub fn put_back(&mut self, datagram: Queued<C, D>) {
+        self.weight += self.weigh(&datagram);
+        self.datagrams.push_front(datagram);
+    }
+
+    /// Empties the queue; its datagrams come back.
+    #[must_use = "dropping a chunk may run user code: do it outside of the borrow"]
+    pub fn take(&mut self) -> VecDeque<Queued<C, D>> {
+        self.weight = 0;
+        std::mem::take(&mut self.datagrams)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Queued<C, D>> {
+        self.datagrams.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(chunk: &[u8], destination: u32) -> Queued<Vec<u8>, u32> {
+        Queued { chunk: chunk.to_vec(), destination }
+    }
+
+    #[test]
+    fn the_weight_is_that_of_the_bytes_and_a_header_each_and_comes_back_to_nothing() {
+        let mut queue = DatagramQueue::new(8);
+        queue.push(datagram(b"abc", 1));
+        queue.push(datagram(b"", 2));
+        assert_eq!(queue.weight(), 3 + 8 + 8);
+        let first = queue.pop().unwrap();
+        assert_eq!((first.destination, queue.weight()), (1, 8));
+        queue.put_back(first);
+        assert_eq!(queue.weight(), 19);
+        assert_eq!([queue.pop(), queue.pop()].map(|datagram| datagram.unwrap().destination), [1, 2]);
+        assert_eq!((queue.weight(), queue.is_empty(), queue.pop().is_none()), (0, true, true));
+    }
+
+    #[test]
+    fn taking_all_leaves_a_queue_that_weighs_nothing() {
+        let mut queue = DatagramQueue::new(0);
+        queue.push(datagram(b"abc", 1));
+        assert_eq!(queue.take().len(), 1);
+        assert_eq!((queue.weight(), queue.is_empty()), (0, true));
+    }
+}

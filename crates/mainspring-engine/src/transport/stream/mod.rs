@@ -1,0 +1,483 @@
+//! The stream transport: TCP and Unix stream sockets, for both faces.
+//!
+//! # Its life
+//!
+//! `open` schedules `connection_made` and then the start of reading. It ends once, by `close` (what is queued
+//! goes out first), by `abort`, or by a failure; all three lead to the one `connection_lost`, scheduled, or called
+//! out of the flush that sent the last byte. The descriptor is closed after that has run, never before
+//! ([`Endpoint`]).
+//!
+//! | flag | set when | then |
+//! | --- | --- | --- |
+//! | `closing` | by `close`, `abort` or a failure | nothing is delivered any more |
+//! | `lost` | when `connection_lost` is scheduled | nothing is sent any more, writes are counted and dropped |
+//! | `eof_written` | by `write_eof` | writing is an error; the socket is shut down once the queue is empty |
+//! | `reserved` | between `reserve_writing` and `release_writing` | writing is an error: somebody sends past the queue |
+//! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
+
+mod detach;
+mod sending;
+
+use super::endpoint::Endpoint;
+use super::write_buffer::{Outbox, Written, length_of};
+use super::write_coalescing::Gathering;
+use super::{
+    Cx, Early, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write,
+    is_to_be_repeated,
+};
+use crate::Readiness;
+use crate::poller::Interest;
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+
+/// A connection: a TCP or Unix stream socket, and the protocol above it ([`Upper`]).
+///
+/// What its users may do besides:
+// Laid out as it is written: what every event touches is together.
+#[repr(C)]
+pub struct Stream<H: TransportHost, U> {
+    outbox: Outbox<H::Chunk>,
+    gathering: Gathering,
+    eof_written: Cell<bool>,
+    reserved: Cell<bool>,
+    reading_paused: Cell<bool>,
+    lost_writes: Cell<u32>,
+    end: Endpoint<H>,
+    upper: U,
+    flow: FlowControl,
+}
+
+impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
+    /// A transport on a connected, non-blocking stream socket. Nothing happens before [`Stream::open`].
+    pub fn new(channel: H::Channel, upper: U) -> Self {
+        Stream {
+            upper,
+            end: Endpoint::new(channel),
+            outbox: Outbox::default(),
+            flow: FlowControl::default(),
+            gathering: Gathering::default(),
+            lost_writes: Cell::new(0),
+            eof_written: Cell::new(false),
+            reserved: Cell::new(false),
+            reading_paused: Cell::new(false),
+        }
+    }
+
+    /// Schedules `connection_made`, and the start of reading after it.
+    pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
+        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
+        self.end.own(cx);
+        Ok(())
+    }
+
+    /// The protocol above.
+    pub fn upper(&self) -> &U {
+        &self.upper
+    }
+
+    /// The descriptor's number; still told after it is closed, for messages.
+    pub fn fd(&self) -> RawFd {
+        self.end.fd()
+    }
+
+    /// Lends the descriptor for one system call; `NotConnected` once it is closed.
+    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        self.end.with_fd(use_it)
+    }
+
+    /// Takes the channel out, from a transport that goes without having been closed.
+    pub fn take_channel(&self) -> Option<H::Channel> {
+        self.end.take_channel()
+    }
+
+    /// Looks at the channel; `None` once the descriptor is closed. `look` must not call out: the channel is borrowed.
+    pub fn with_channel<R>(&self, look: impl FnOnce(&H::Channel) -> R) -> Option<R> {
+        self.end.lend().ok().map(|channel| look(&channel))
+    }
+
+    /// Puts another owner of the same descriptor in the channel's place. Nothing happens once the descriptor is closed.
+    /// `exchange` must not call out: the channel is borrowed.
+    pub fn replace_channel(&self, exchange: impl FnOnce(H::Channel) -> H::Channel) {
+        self.end.replace_channel(exchange);
+    }
+
+    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
+        self.end.show_channel(show);
+    }
+
+    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
+        self.end.show_failure(show);
+    }
+
+    /// Whether the transport is closed or on the way there.
+    pub fn is_closing(&self) -> bool {
+        self.end.is_closing()
+    }
+
+    /// Whether `connection_lost` has run, or will in the next pass.
+    pub fn is_lost(&self) -> bool {
+        self.end.is_lost()
+    }
+
+    /// Whether `connection_lost` has run and the descriptor is closed.
+    pub fn is_finished(&self) -> bool {
+        self.end.is_finished()
+    }
+
+    /// Whether the transport receives, or will after [`Notice::StartReading`].
+    pub fn is_reading(&self) -> bool {
+        !self.end.is_closing() && !self.reading_paused.get()
+    }
+
+    /// Whether the protocol was told to pause writing, and not yet to resume.
+    pub fn is_writing_paused(&self) -> bool {
+        self.flow.is_paused()
+    }
+
+    /// What the kernel is asked for at this moment.
+    pub fn interest(&self) -> Interest {
+        self.end.interest()
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn write_buffer_size(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// The marks in force.
+    pub fn water_marks(&self) -> WaterMarks {
+        self.flow.marks()
+    }
+
+    /// Sets the marks, and pauses the protocol if more than the new high mark waits already.
+    pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
+        self.flow.set_marks(marks);
+        self.maybe_pause_protocol(cx)
+    }
+
+    /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
+    pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
+        self.outbox.for_each_chunk(show);
+    }
+
+    /// Runs a deferred step.
+    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+        match notice {
+            Notice::ConnectionMade => self.upper.connection_made(cx),
+            Notice::StartReading if self.is_reading() => self.want_inbound(cx, true),
+            Notice::ConnectionLost => self.finish(cx),
+            _ => Ok(()),
+        }
+    }
+
+    /// Something is about to be told with [`Stream::io_ready`]. `true` if all was done about it, or the protocol will do it by
+    /// itself: see [`Upper::receive_early`].
+    #[inline]
+    pub fn announced(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<bool, H::Error> {
+        if readiness != Readiness::INBOUND || !self.end.interest().is_inbound() {
+            return Ok(false);
+        }
+        match self.upper.receive_early(|buffer| self.recv(cx, buffer)) {
+            // The end can be received again, and is told in its turn.
+            Early::No | Early::Received(Ok(0)) => Ok(false),
+            Early::Fetches | Early::Received(Ok(_)) => Ok(true),
+            Early::Received(Err(error)) => self.receive_failed(cx, error).map(|()| true),
+        }
+    }
+
+    /// Something happened on the descriptor.
+    pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
+        // What the kernel is asked now, not what it was asked when it answered: reading may have been paused, or the
+        // end of the stream seen, since then.
+        if readiness.inbound && self.end.interest().is_inbound() {
+            self.receive(cx)?;
+        }
+        // The protocol may have closed, or written everything, while it took what arrived.
+        if readiness.outbound && self.end.interest().is_outbound() {
+            self.flush(cx)?;
+        }
+        Ok(())
+    }
+
+    /// Receives into `buffer` what was left for the protocol ([`Early::Fetches`]). `None` if there is nothing: because
+    /// reading is paused, or it was not there after all, or it was the end or a failure, which are told as ever.
+    pub fn fetch(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> Result<Option<usize>, H::Error> {
+        if buffer.is_empty() || !self.end.interest().is_inbound() {
+            return Ok(None);
+        }
+        match self.recv(cx, buffer) {
+            Ok(0) => self.receive_eof(cx).map(|()| None),
+            Ok(filled) => Ok(Some(filled)),
+            Err(error) => self.receive_failed(cx, error).map(|()| None),
+        }
+    }
+
+    /// Stops receiving. Repeating it changes nothing; `false` if nothing changed.
+    pub fn pause_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if !self.is_reading() {
+            return Ok(false);
+        }
+        self.reading_paused.set(true);
+        self.want_inbound(cx, false)?;
+        Ok(true)
+    }
+
+    /// Receives again. Repeating it changes nothing; `false` if nothing changed.
+    pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if self.end.is_closing() || !self.reading_paused.get() {
+            return Ok(false);
+        }
+        self.reading_paused.set(false);
+        self.want_inbound(cx, true)?;
+        Ok(true)
+    }
+
+    /// Whether a write would be refused; asked before the data is looked at.
+    pub fn check_write(&self) -> Result<(), WriteRefused> {
+        if self.eof_written.get() {
+            Err(WriteRefused::AfterEof)
+        } else if self.reserved.get() {
+            Err(WriteRefused::Reserved)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Refuses writes from here on, for somebody who will send on the descriptor when the queue is empty. Whether it is
+    /// already; if not, [`Upper::drained`] tells.
+    pub fn reserve_writing(&self) -> bool {
+        self.reserved.set(true);
+        self.outbox.is_empty()
+    }
+
+    /// Takes writes again.
+    pub fn release_writing(&self) {
+        self.reserved.set(false);
+    }
+
+    /// Sends `data`: now if nothing waits before it, and what the kernel does not take later. `keep` gives the
+    /// chunk that holds all of `data` for that case, `None` if there is no memory for it. Then the write fails with
+    /// [`io::ErrorKind::OutOfMemory`]; if some of it was sent already, the connection is lost by that.
+    pub fn write(
+        &self,
+        cx: Cx<'_, H>,
+        data: &[u8],
+        keep: impl FnOnce() -> Option<H::Chunk>,
+    ) -> Result<(), H::Error> {
+        let mut keep = Some(keep);
+        self.write_vectored(cx, &[IoSlice::new(data)], |_| keep.take().and_then(|keep| keep()))
+    }
+
+    /// Sends several pieces as one write; `keep` gives the chunk of one of them, as in [`Stream::write`].
+    #[inline(always)]
+    pub fn write_vectored(
+        &self,
+        cx: Cx<'_, H>,
+        pieces: &[IoSlice<'_>],
+        keep: impl FnMut(usize) -> Option<H::Chunk>,
+    ) -> Result<(), H::Error> {
+        let length = length_of(pieces);
+        if length == 0 {
+            return Ok(());
+        }
+        if self.end.is_lost() {
+            return count_lost_write(cx, &self.lost_writes);
+        }
+        let sent = if self.outbox.is_empty() { Some(self.send_or_gather(cx, pieces, length)) } else { None };
+        if matches!(sent, Some(Ok(count)) if count == length) {
+            return Ok(());
+        }
+        self.not_all_is_sent(cx, self.outbox.keep_rest(pieces, sent, keep))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_all_is_sent(&self, cx: Cx<'_, H>, written: io::Result<Written>) -> Result<(), H::Error> {
+        match written {
+            Ok(Written::All) => return Ok(()),
+            Ok(Written::Begun) => self.want_outbound(cx, true)?,
+            Ok(Written::Behind) => {}
+            Ok(Written::Refused) => return Err(cx.out_of_memory()),
+            Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
+        }
+        self.maybe_pause_protocol(cx)
+    }
+
+    /// Sends no more after what is queued; the peer sees the end of the stream. Receiving goes on. Where nothing is
+    /// queued, fails as `shutdown(2)` does.
+    pub fn write_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.end.is_closing() || self.eof_written.get() {
+            return Ok(());
+        }
+        self.eof_written.set(true);
+        if !self.outbox.is_empty() {
+            return Ok(());
+        }
+        self.shutdown_write().map_err(|error| cx.host().os_error(error))
+    }
+
+    /// Closes in order: receives no more, sends what is queued, then `connection_lost`.
+    pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.end.begin_closing() {
+            return Ok(());
+        }
+        self.want_inbound(cx, false)?;
+        if self.outbox.is_empty() {
+            self.lose(cx, None)?;
+        }
+        Ok(())
+    }
+
+    /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
+    pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
+        if self.end.is_lost() {
+            return Ok(());
+        }
+        self.end.begin_closing();
+        self.end.want_nothing(cx);
+        let scheduled = self.lose(cx, error);
+        self.outbox.clear();
+        scheduled
+    }
+
+    fn receive(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        if self.upper.is_buffered() {
+            let claim = &mut |buffer: &mut [u8]| self.recv(cx, buffer);
+            return match self.upper.receive_into(cx, claim) {
+                Err(error) => self.fatal(cx, error, "Fatal error: protocol.get_buffer() call failed."),
+                Ok(Ok(0)) => self.receive_eof(cx),
+                Ok(Ok(filled)) => match self.upper.buffer_updated(cx, filled) {
+                    Ok(()) => Ok(()),
+                    Err(error) => {
+                        self.fatal(cx, error, "Fatal error: protocol.buffer_updated() call failed.")
+                    }
+                },
+                Ok(Err(error)) => self.receive_failed(cx, error),
+            };
+        }
+        cx.engine.with_scratch(|scratch| match self.recv(cx, scratch) {
+            Ok(0) => self.receive_eof(cx),
+            Ok(filled) => {
+                let data = scratch.get(..filled).unwrap_or_default();
+                match self.upper.data_received(cx, data) {
+                    Ok(()) => Ok(()),
+                    Err(error) => self.fatal(cx, error, "Fatal error: protocol.data_received() call failed."),
+                }
+            }
+            Err(error) => self.receive_failed(cx, error),
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn receive_failed(&self, cx: Cx<'_, H>, error: io::Error) -> Result<(), H::Error> {
+        if is_to_be_repeated(&error) {
+            return Ok(());
+        }
+        self.fatal_os(cx, error, "Fatal read error on socket transport")
+    }
+
+    fn receive_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        match self.upper.eof_received(cx) {
+            // Open for writing, but there is nothing more to receive.
+            Ok(true) => self.want_inbound(cx, false),
+            Ok(false) => self.close(cx),
+            Err(error) => self.fatal(cx, error, "Fatal error: protocol.eof_received() call failed."),
+        }
+    }
+
+    /// Goes on sending what is queued.
+    fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        match self.outbox.flush(|pieces| self.send(cx, pieces)) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
+        }
+        self.maybe_resume_protocol(cx)?;
+        // The protocol may have written again when it was resumed, or closed or aborted.
+        if !self.outbox.is_empty() || self.end.is_lost() {
+            return Ok(());
+        }
+        self.want_outbound(cx, false)?;
+        if self.reserved.get() && !self.end.is_closing() {
+            self.upper.drained(cx)?;
+        }
+        if self.end.is_lost() {
+            // The kernel refused, and the end is on its way.
+            Ok(())
+        } else if self.end.is_closing() {
+            // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
+            self.lost_writes.set(1);
+            self.end.mark_lost(None);
+            self.finish(cx)
+        } else if self.eof_written.get()
+            && let Err(error) = self.shutdown_write()
+        {
+            // The peer may be gone since the send: that ends this connection, not the loop.
+            self.fatal_os(cx, error, "Fatal write error on socket transport")
+        } else {
+            Ok(())
+        }
+    }
+
+    fn maybe_pause_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.flow.grown(cx, self.write_buffer_size(), || self.upper.pause_writing(cx))
+    }
+
+    fn maybe_resume_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        self.flow.shrunk(cx, self.write_buffer_size(), || self.upper.resume_writing(cx))
+    }
+
+    /// Ends the transport for a failure of the system's.
+    fn fatal_os(&self, cx: Cx<'_, H>, error: io::Error, message: &str) -> Result<(), H::Error> {
+        let error = cx.host().os_error(error);
+        self.fatal(cx, error, message)
+    }
+
+    fn fatal(&self, cx: Cx<'_, H>, error: H::Error, message: &str) -> Result<(), H::Error> {
+        let error = cx.host().report_fatal(cx.this, error, message)?;
+        self.abort(cx, Some(error))
+    }
+
+    /// Schedules the one `connection_lost`.
+    fn lose(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
+        self.lost_writes.set(self.lost_writes.get().max(1));
+        self.end.lose(cx, error)
+    }
+
+    fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        let detach = || {
+            let told = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
+            cx.host().merge_outcomes(told, self.upper.detach(cx))
+        };
+        self.end.finish(cx, |error| self.upper.connection_lost(cx, error), detach)
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.end.with_fd(|fd| Ok(rustix::net::shutdown(fd, rustix::net::Shutdown::Write)?))
+    }
+
+    fn want_inbound(&self, cx: Cx<'_, H>, wanted: bool) -> Result<(), H::Error> {
+        self.want(cx, Interest::RECV, wanted)
+    }
+
+    fn want_outbound(&self, cx: Cx<'_, H>, wanted: bool) -> Result<(), H::Error> {
+        self.want(cx, Interest::SEND, wanted)
+    }
+
+    fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> Result<(), H::Error> {
+        match self.end.want(cx, direction, wanted) {
+            Ok(()) => Ok(()),
+            Err(error) => self.fatal_os(cx, error, "Fatal error: the socket cannot be watched"),
+        }
+    }
+
+    #[inline(always)]
+    fn recv(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<usize> {
+        cx.engine.recv(self.end.lend()?.as_fd(), self.end.registration().key(), buffer)
+    }
+}

@@ -1,0 +1,187 @@
+//! Receiving and sending on streams: the data, the end, the errors, the partial outcomes.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use mainspring_engine::poller::{Interest, Readiness};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use socket2::SockRef;
+
+use crate::support::{KEY, Open, Rig, event, pair};
+
+fn recv(rig: &mut Rig, from: &impl AsFd) -> io::Result<Vec<u8>> {
+    let mut buffer = [0; 64];
+    let received = rig.poller.recv(from.as_fd(), KEY, &mut buffer)?;
+    Ok(buffer[..received].to_vec())
+}
+
+fn send(rig: &mut Rig, to: &impl AsFd, chunks: &[&[u8]]) -> io::Result<usize> {
+    let chunks: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
+    rig.poller.send(to.as_fd(), KEY, &chunks)
+}
+
+pub fn recv_gives_bytes_then_would_block_then_the_end(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    rig.register(&ours, Interest::RECV);
+    theirs.write_all(b"tick").unwrap();
+    rig.events();
+    assert_eq!(recv(&mut rig, &ours).unwrap(), b"tick");
+    assert_eq!(recv(&mut rig, &ours).unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(theirs);
+    rig.events();
+    assert_eq!(recv(&mut rig, &ours).unwrap(), b"");
+}
+
+pub fn a_half_closed_peer_is_announced_as_inbound_and_can_still_be_sent_to(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    rig.register(&ours, Interest::RECV);
+    theirs.shutdown(Shutdown::Write).unwrap();
+    assert!(rig.events().iter().all(|event| event.key == KEY && event.readiness.inbound));
+    assert_eq!(recv(&mut rig, &ours).unwrap(), b"");
+
+    // Having read the end, a transport asks for no more; then the end must not be announced for ever.
+    rig.change(&ours, Interest::RECV, Interest::NONE);
+    assert_eq!(rig.events_now(), []);
+    assert_eq!(send(&mut rig, &ours, &[b"tock"]).unwrap(), 4);
+    let mut answer = [0; 4];
+    theirs.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"tock");
+}
+
+pub fn a_reset_is_announced_to_a_writer_and_told_by_the_claim(open: Open) {
+    let mut rig = Rig::new(open());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (theirs, _) = listener.accept().unwrap();
+    SockRef::from(&theirs).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(theirs);
+
+    rig.register(&ours, Interest::SEND);
+    assert!(rig.events().iter().all(|event| event.key == KEY && event.readiness.outbound));
+    assert_eq!(recv(&mut rig, &ours).unwrap_err().kind(), ErrorKind::ConnectionReset);
+}
+
+pub fn sending_to_a_peer_that_is_gone_is_an_error_and_no_signal(open: Open) {
+    // Rust programs ignore SIGPIPE from the start. Here it shall kill, as it would in an embedding program.
+    // SAFETY: the default action is a valid disposition, and no other test relies on SIGPIPE being ignored.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let mut rig = Rig::new(open());
+    let (ours, theirs) = pair();
+    drop(theirs);
+    assert_eq!(send(&mut rig, &ours, &[b"a"]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    assert_eq!(send(&mut rig, &ours, &[b"a", b"b"]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+}
+
+pub fn several_chunks_arrive_in_order(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    assert_eq!(send(&mut rig, &ours, &[b"one ", b"", b"two ", b"three"]).unwrap(), 13);
+    let mut arrived = [0; 13];
+    theirs.read_exact(&mut arrived).unwrap();
+    assert_eq!(&arrived, b"one two three");
+}
+
+pub fn more_chunks_than_the_kernel_takes_at_once_are_sent_in_part(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    let bytes: Vec<u8> = (0..3000_u32).map(|n| n as u8).collect();
+    let chunks: Vec<&[u8]> = bytes.chunks(1).collect();
+    let mut sent = 0;
+    while sent < chunks.len() {
+        sent += send(&mut rig, &ours, &chunks[sent..]).unwrap();
+    }
+    let mut arrived = vec![0; bytes.len()];
+    theirs.read_exact(&mut arrived).unwrap();
+    assert_eq!(arrived, bytes);
+}
+
+pub fn sending_nothing_sends_nothing(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, theirs) = pair();
+    assert_eq!(send(&mut rig, &ours, &[]).unwrap(), 0);
+    assert_eq!(send(&mut rig, &ours, &[b""]).unwrap(), 0);
+    assert_eq!(recv(&mut rig, &theirs).unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+/// Reads what has arrived, until nothing more has.
+fn drain(from: &mut UnixStream) -> usize {
+    from.set_nonblocking(true).unwrap();
+    let mut total = 0;
+    let mut buffer = [0; 4096];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(read) => total += read,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                return total;
+            }
+        }
+    }
+}
+
+pub fn a_peer_that_does_not_read_makes_sends_short_until_it_reads(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    SockRef::from(&ours).set_send_buffer_size(16 * 1024).unwrap();
+    let chunk = vec![7; 1024 * 1024];
+    let first = send(&mut rig, &ours, &[&chunk, &chunk]).unwrap();
+    assert!(first > 0 && first < 2 * chunk.len());
+
+    let mut sent = first;
+    let refusal = loop {
+        match send(&mut rig, &ours, &[&chunk]) {
+            Ok(more) => sent += more,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refusal.kind(), ErrorKind::WouldBlock);
+    rig.register(&ours, Interest::SEND);
+    assert_eq!(rig.events_now(), []);
+
+    assert_eq!(drain(&mut theirs), sent);
+    assert_eq!(rig.events(), [event(KEY, Readiness::OUTBOUND)]);
+    assert!(send(&mut rig, &ours, &[&chunk]).unwrap() > 0);
+}
+
+/// Receives from `ours`, whenever a wait announces it, until all of `expected` has come, in `pieces`.
+fn assert_received_in_pieces(rig: &mut Rig, ours: &impl AsFd, pieces: &[&[u8]]) {
+    for piece in pieces {
+        assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)], "before {piece:?}");
+        assert_eq!(recv(rig, ours).unwrap(), *piece, "less than there is room for");
+    }
+    assert_eq!(rig.events_now(), []);
+}
+
+pub fn what_follows_the_urgent_mark_is_announced_after_a_short_recv(open: Open) {
+    let mut rig = Rig::new(open());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    theirs.write_all(b"before").unwrap();
+    assert_eq!(SockRef::from(&theirs).send_out_of_band(b"!").unwrap(), 1);
+    theirs.write_all(b"after").unwrap();
+    // All of it is there: the end is not announced before.
+    let mut peeked = [0; 6];
+    while ours.peek(&mut peeked).unwrap() < peeked.len() {}
+    rig.register(&ours, Interest::RECV);
+    assert_received_in_pieces(&mut rig, &ours, &[b"before", b"after"]);
+}
+
+pub fn what_follows_a_message_with_a_descriptor_is_announced_after_a_short_recv(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"plain").unwrap();
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let sent = [theirs.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
+    sendmsg(&theirs, &[IoSlice::new(b"with")], &mut control, SendFlags::empty()).unwrap();
+    theirs.write_all(b"plain again").unwrap();
+    rig.register(&ours, Interest::RECV);
+    assert_received_in_pieces(&mut rig, &ours, &[b"plainwith", b"plain again"]);
+}

@@ -1,0 +1,223 @@
+//! What is particular to the fake: faults that strike as planned, events that never happened, the log.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use mainspring_engine::poller::{Interest, Key, Readiness};
+use mainspring_engine::testing::{Call, FakeControl, FakePoller, FaultPlan, LogEntry, Op};
+
+use crate::support::{KEY, Rig, event, pair, readable};
+
+fn fake() -> (Rig, FakeControl) {
+    let (backend, control) = FakePoller::open().unwrap();
+    (Rig::new(backend), control)
+}
+
+/// Receives one byte: the outcome, with errors as their numbers.
+fn recv_byte(rig: &mut Rig, from: &impl AsFd) -> Result<u8, i32> {
+    let mut byte = [0];
+    match rig.poller.recv(from.as_fd(), KEY, &mut byte) {
+        Ok(_) => Ok(byte[0]),
+        Err(error) => Err(error.raw_os_error().unwrap()),
+    }
+}
+
+fn recv_bytes(rig: &mut Rig, from: &impl AsFd, times: usize) -> Vec<Result<u8, i32>> {
+    (0..times).map(|_| recv_byte(rig, from)).collect()
+}
+
+fn send(rig: &mut Rig, to: &impl AsFd, chunks: &[&[u8]]) -> io::Result<usize> {
+    let chunks: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
+    rig.poller.send(to.as_fd(), KEY, &chunks)
+}
+
+#[test]
+fn a_fault_strikes_the_next_call_and_leaves_the_data_for_the_one_after() {
+    let (mut rig, control) = fake();
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"a").unwrap();
+    control.fail_next(Op::Recv, libc::ECONNRESET);
+    assert_eq!(control.pending_faults(), 1);
+    assert_eq!(recv_bytes(&mut rig, &ours, 2), [Err(libc::ECONNRESET), Ok(b'a')]);
+    assert_eq!(control.pending_faults(), 0);
+}
+
+#[test]
+fn readiness_may_turn_out_to_be_nothing() {
+    let (mut rig, control) = fake();
+    let (ours, mut theirs) = pair();
+    rig.register(&ours, Interest::RECV);
+    theirs.write_all(b"a").unwrap();
+    control.fail_next(Op::Recv, libc::EAGAIN);
+    assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
+    assert_eq!(recv_byte(&mut rig, &ours), Err(libc::EAGAIN));
+    assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
+    assert_eq!(recv_byte(&mut rig, &ours), Ok(b'a'));
+}
+
+#[test]
+fn a_fault_can_wait_for_the_nth_call_and_strike_several() {
+    let (mut rig, control) = fake();
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"abc").unwrap();
+    control.plan(FaultPlan::fail(Op::Recv, libc::EINTR).after(2).times(2));
+    let struck = Err(libc::EINTR);
+    assert_eq!(recv_bytes(&mut rig, &ours, 5), [Ok(b'a'), Ok(b'b'), struck, struck, Ok(b'c')]);
+}
+
+#[test]
+fn a_fault_for_every_call_strikes_until_it_is_taken_back() {
+    let (mut rig, control) = fake();
+    let (ours, theirs) = pair();
+    control.plan(FaultPlan::fail(Op::Send, libc::ENOBUFS).every_time());
+    for _ in 0..10 {
+        assert_eq!(send(&mut rig, &ours, &[b"a"]).unwrap_err().raw_os_error(), Some(libc::ENOBUFS));
+    }
+    assert_eq!(control.pending_faults(), 1);
+    control.clear_faults();
+    assert_eq!(send(&mut rig, &ours, &[b"a"]).unwrap(), 1);
+    drop(theirs);
+}
+
+#[test]
+fn a_fault_can_be_meant_for_one_descriptor() {
+    let (mut rig, control) = fake();
+    let (ours, theirs) = pair();
+    control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET).on(theirs.as_raw_fd()));
+    assert_eq!(recv_byte(&mut rig, &ours), Err(libc::EAGAIN));
+    assert_eq!(recv_byte(&mut rig, &theirs), Err(libc::ECONNRESET));
+    assert_eq!(recv_byte(&mut rig, &theirs), Err(libc::EAGAIN));
+}
+
+#[test]
+fn two_faults_for_the_next_call_strike_two_calls_in_turn() {
+    let (mut rig, control) = fake();
+    let (ours, _theirs) = pair();
+    control.fail_next(Op::Recv, libc::EINTR);
+    control.fail_next(Op::Recv, libc::ECONNRESET);
+    let outcomes = recv_bytes(&mut rig, &ours, 3);
+    assert_eq!(outcomes, [Err(libc::EINTR), Err(libc::ECONNRESET), Err(libc::EAGAIN)]);
+}
+
+#[test]
+fn a_short_send_takes_the_first_bytes_across_chunks() {
+    let (mut rig, control) = fake();
+    let (ours, mut theirs) = pair();
+    control.limit_next_send(4);
+    assert_eq!(send(&mut rig, &ours, &[b"abc", b"def"]).unwrap(), 4);
+    assert_eq!(send(&mut rig, &ours, &[b"ef"]).unwrap(), 2);
+    let mut arrived = [0; 6];
+    theirs.read_exact(&mut arrived).unwrap();
+    assert_eq!(&arrived, b"abcdef");
+}
+
+#[test]
+fn a_short_recv_brings_the_first_bytes_and_leaves_the_rest() {
+    let (mut rig, control) = fake();
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"abcdef").unwrap();
+    control.limit_next_recv(4);
+    let mut buffer = [0; 16];
+    assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap(), 4);
+    assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut buffer[4..]).unwrap(), 2);
+    assert_eq!(&buffer[..6], b"abcdef");
+}
+
+#[test]
+fn a_limit_of_zero_would_block_and_is_never_the_end_of_the_stream() {
+    let (mut rig, control) = fake();
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"a").unwrap();
+    control.limit_next_recv(0);
+    control.limit_next_send(0);
+    assert_eq!(recv_byte(&mut rig, &ours), Err(libc::EAGAIN));
+    assert_eq!(send(&mut rig, &ours, &[b"a"]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_failed_accept_leaves_the_connection_in_the_queue() {
+    let (mut rig, control) = fake();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    control.fail_next(Op::Accept, libc::EMFILE);
+    rig.register(&listener, Interest::ACCEPT);
+    rig.events();
+    let refusal = rig.poller.accept(listener.as_fd(), KEY).unwrap_err();
+    assert_eq!(refusal.raw_os_error(), Some(libc::EMFILE));
+    assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
+    rig.poller.accept(listener.as_fd(), KEY).unwrap();
+}
+
+#[test]
+fn a_failed_update_changes_nothing() {
+    let (mut rig, control) = fake();
+    let fd = readable();
+    control.fail_next(Op::Update, libc::ENOSPC);
+    let refusal = rig.poller.update(fd.as_fd(), KEY, Interest::NONE, Interest::READ);
+    assert_eq!(refusal.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    assert_eq!(control.key_of(fd.as_raw_fd()), None);
+    assert_eq!(rig.events_now(), []);
+}
+
+#[test]
+fn a_failed_wait_keeps_its_events_for_the_next() {
+    let (mut rig, control) = fake();
+    control.inject(KEY, Readiness::OUTBOUND);
+    control.fail_next(Op::Park, libc::EINTR);
+    let refusal = rig.parker.park(None, usize::MAX, &mut Vec::new()).unwrap_err();
+    assert_eq!(refusal.kind(), io::ErrorKind::Interrupted);
+    assert_eq!(rig.events(), [event(KEY, Readiness::OUTBOUND)]);
+}
+
+#[test]
+fn injected_events_come_before_real_ones_once_and_need_no_registration() {
+    let (mut rig, control) = fake();
+    let fd = readable();
+    rig.register(&fd, Interest::READ);
+    let stale = Key { generation: KEY.generation - 1, ..KEY };
+    control.inject(stale, Readiness::BOTH);
+    control.inject(KEY, Readiness::OUTBOUND);
+    assert_eq!(rig.events(), [event(stale, Readiness::BOTH), event(KEY, Readiness::OUTBOUND)]);
+    assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
+}
+
+#[test]
+fn the_key_of_a_descriptor_is_known_while_it_is_registered() {
+    let (mut rig, control) = fake();
+    let fd = readable();
+    assert_eq!(control.key_of(fd.as_raw_fd()), None);
+    rig.register(&fd, Interest::READ);
+    assert_eq!(control.key_of(fd.as_raw_fd()), Some(KEY));
+    rig.change(&fd, Interest::READ, Interest::NONE);
+    assert_eq!(control.key_of(fd.as_raw_fd()), None);
+}
+
+#[test]
+fn the_log_tells_every_call_with_its_outcome() {
+    let (mut rig, control) = fake();
+    let (ours, mut theirs) = pair();
+    let fd = ours.as_raw_fd();
+    theirs.write_all(b"abc").unwrap();
+    control.fail_next(Op::Accept, libc::EMFILE);
+
+    rig.register(&ours, Interest::RECV);
+    rig.events_now();
+    recv_byte(&mut rig, &ours).unwrap();
+    send(&mut rig, &ours, &[b"one", b"three"]).unwrap();
+    rig.poller.accept(ours.as_fd(), KEY).unwrap_err();
+
+    let entry = |call, result| LogEntry { call, result };
+    let expected = [
+        entry(Call::Update { fd, key: KEY, old: Interest::NONE, new: Interest::RECV }, Ok(0)),
+        entry(Call::Park { timeout: Some(Duration::ZERO) }, Ok(1)),
+        entry(Call::Recv { fd, room: 1 }, Ok(1)),
+        entry(Call::Send { fd, chunks: vec![3, 5] }, Ok(8)),
+        entry(Call::Accept { fd }, Err(libc::EMFILE)),
+    ];
+    assert_eq!(control.log(), expected);
+    assert_eq!(control.take_log(), expected);
+    assert_eq!(control.log(), []);
+}

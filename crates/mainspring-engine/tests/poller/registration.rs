@@ -1,0 +1,177 @@
+//! Putting descriptors in, changing what is wanted of them, taking them out: also when they are gone.
+
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+
+use mainspring_engine::poller::{Interest, Readiness};
+
+use crate::support::{KEY, OTHER_KEY, Open, Rig, closed, event, pair, readable, replace, silent};
+
+pub fn an_event_names_the_key_of_the_registration(open: Open) {
+    let mut rig = Rig::new(open());
+    let fd = readable();
+    rig.poller.update(fd.as_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
+    assert_eq!(rig.events(), [event(OTHER_KEY, Readiness::INBOUND)]);
+}
+
+pub fn what_is_not_claimed_is_announced_again(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    rig.register(&ours, Interest::RECV);
+    theirs.write_all(b"ab").unwrap();
+
+    let mut buffer = [0];
+    for _ in 0..2 {
+        assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
+        assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap(), 1);
+    }
+    // Who had no room for more may be told once more, and finds nothing.
+    rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap_err();
+    assert_eq!(rig.events_now(), []);
+    theirs.write_all(b"c").unwrap();
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
+    assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 2]).unwrap(), 1);
+    assert_eq!(rig.events_now(), [], "it had room for more");
+}
+
+pub fn an_end_that_comes_with_the_last_bytes_is_announced_after_them(open: Open) {
+    for is_claimed_late in [false, true] {
+        let mut rig = Rig::new(open());
+        let (ours, mut theirs) = pair();
+        rig.register(&ours, Interest::RECV);
+        theirs.write_all(b"ab").unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        let inbound = [event(KEY, Readiness::INBOUND)];
+        assert_eq!(rig.events(), inbound);
+        if is_claimed_late {
+            assert_eq!(rig.events(), inbound);
+        }
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 10]).unwrap(), 2);
+        assert_eq!(rig.events(), inbound);
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 10]).unwrap(), 0);
+        rig.change(&ours, Interest::RECV, Interest::NONE);
+        assert_eq!(rig.events_now(), []);
+    }
+}
+
+pub fn what_is_left_when_the_interest_changes_is_announced_after_it(open: Open) {
+    let (recv, send) = (Interest::RECV, Interest::SEND);
+    let both = recv.with(send);
+    for way in [&[recv, both, recv][..], &[recv, Interest::NONE, recv], &[both, recv], &[recv, send, recv]] {
+        let mut rig = Rig::new(open());
+        let (ours, mut theirs) = pair();
+        rig.register(&ours, way[0]);
+        theirs.write_all(b"ab").unwrap();
+        rig.events();
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0]).unwrap(), 1);
+        for step in way.windows(2) {
+            rig.change(&ours, step[0], step[1]);
+        }
+        for _ in 0..2 {
+            assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)], "{way:?}");
+        }
+        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 2]).unwrap(), 1);
+        assert_eq!(rig.events_now(), []);
+    }
+}
+
+pub fn only_wanted_directions_are_announced(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, mut theirs) = pair();
+    theirs.write_all(b"a").unwrap();
+    let (recv, send) = (Interest::RECV, Interest::SEND);
+    let both = recv.with(send);
+
+    rig.register(&ours, recv);
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
+    rig.change(&ours, recv, both);
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::BOTH)]);
+    rig.change(&ours, both, send);
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::OUTBOUND)]);
+    rig.change(&ours, send, Interest::NONE);
+    assert_eq!(rig.events_now(), []);
+    rig.change(&ours, Interest::NONE, Interest::READ);
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
+    rig.change(&ours, Interest::READ, Interest::WRITE);
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::OUTBOUND)]);
+}
+
+pub fn a_descriptor_taken_out_is_silent_even_when_its_peer_hangs_up(open: Open) {
+    let mut rig = Rig::new(open());
+    let (ours, theirs) = pair();
+    rig.register(&ours, Interest::RECV);
+    drop(theirs);
+    let hang_up = rig.events_now();
+    assert!(hang_up.iter().any(|event| event.key == KEY && event.readiness.inbound));
+
+    rig.change(&ours, Interest::RECV, Interest::NONE);
+    assert_eq!(rig.events_now(), []);
+}
+
+pub fn a_descriptor_that_was_closed_can_be_taken_out(open: Open) {
+    let mut rig = Rig::new(open());
+
+    let mut fd = readable();
+    rig.register(&fd, Interest::READ);
+    replace(&mut fd, &readable());
+    rig.change(&fd, Interest::READ, Interest::NONE);
+
+    let gone = closed(|fd| rig.register(fd, Interest::READ));
+    rig.change(gone, Interest::READ, Interest::NONE);
+
+    assert_eq!(rig.events_now(), []);
+}
+
+pub fn a_change_of_a_lost_registration_makes_it_anew(open: Open) {
+    let mut rig = Rig::new(open());
+    let mut fd = silent();
+    rig.register(&fd, Interest::READ);
+    replace(&mut fd, &readable());
+    assert_eq!(rig.events_now(), []);
+
+    rig.change(&fd, Interest::READ, Interest::READ.with(Interest::WRITE));
+    assert_eq!(rig.events_now(), [event(KEY, Readiness::BOTH)]);
+}
+
+pub fn a_reused_number_is_announced_under_its_new_key_only(open: Open) {
+    let mut rig = Rig::new(open());
+    let mut fd = readable();
+    rig.register(&fd, Interest::READ);
+    replace(&mut fd, &readable());
+    rig.poller.update(fd.as_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
+    assert_eq!(rig.events_now(), [event(OTHER_KEY, Readiness::INBOUND)]);
+}
+
+pub fn registering_twice_keeps_the_later_key(open: Open) {
+    let mut rig = Rig::new(open());
+    let fd = readable();
+    rig.register(&fd, Interest::READ);
+    rig.poller.update(fd.as_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
+    assert_eq!(rig.events_now(), [event(OTHER_KEY, Readiness::INBOUND)]);
+}
+
+pub fn a_pipe_can_be_watched_until_its_writer_goes(open: Open) {
+    let mut rig = Rig::new(open());
+    let (reader, mut writer) = io::pipe().unwrap();
+    rig.register(&reader, Interest::READ);
+    assert_eq!(rig.events_now(), []);
+    writer.write_all(b"a").unwrap();
+    assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
+
+    rig.change(&reader, Interest::READ, Interest::NONE);
+    let (empty, writer) = io::pipe().unwrap();
+    rig.register(&empty, Interest::READ);
+    drop(writer);
+    let events = rig.events();
+    assert!(events.iter().all(|event| event.key == KEY && event.readiness.inbound));
+    assert_eq!(events.len(), 1);
+}
+
+pub fn a_regular_file_is_refused_with_permission_denied(open: Open) {
+    let mut rig = Rig::new(open());
+    let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+    let refusal = rig.poller.update(file.as_fd(), KEY, Interest::NONE, Interest::READ);
+    assert_eq!(refusal.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+}
