@@ -16,20 +16,15 @@ use std::time::Duration;
 
 use crate::clock::Time;
 
-/// Where a call or a task that is ready waits its turn: what runs before what.
-///
-/// It is given to [`EventLoop::call_soon_in`](crate::EventLoop::call_soon_in),
-/// [`EventLoop::call_later_in`](crate::EventLoop::call_later_in),
-/// [`EventLoop::spawn_in`](crate::EventLoop::spawn_in) and [`TaskBuilder::lane`](crate::TaskBuilder::lane). In each lane
-/// it is first come, first served.
+/// The queue of a ready call. Each lane is first in, first out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Served first in every pass.
+    /// Runs first in every iteration.
     Io,
     /// asyncio's ready queue.
     #[default]
     Normal,
-    /// Served when nothing else is ready, or when overdue.
+    /// Runs when nothing else is ready, or when it has waited too long.
     Background,
 }
 

@@ -154,7 +154,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     }
 
     /// Writes `data`: now if nothing waits before it, and what the kernel does not take later. `keep` gives the chunk
-    /// that holds all of `data` for that case; without memory it is as in [`Stream::write`](super::Stream::write).
+    /// that holds all of `data` for that case; without memory it is as in [`Stream::write`](crate::transport::Stream::write).
     pub fn write(
         &self,
         cx: Cx<'_, H>,
