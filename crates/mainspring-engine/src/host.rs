@@ -4,7 +4,6 @@
 //! handle objects and runs them inside a `contextvars.Context`; Rust's stores closures and tasks. Nothing is
 //! boxed on the way from one to the other.
 
-use crate::event_loop::Engine;
 use crate::poller::Readiness;
 use crate::ready_queue::Lane;
 use std::io;
@@ -17,9 +16,6 @@ pub trait Host: Sized + 'static {
     /// Whether the loop may look for other threads' calls and for I/O for some microseconds before it sleeps. Not where
     /// it would hold a lock meanwhile that they need.
     const MAY_SPIN: bool = false;
-
-    /// Whether there may be somebody who serves a source in its place ([`Host::announce`]).
-    const ANNOUNCES: bool = false;
 
     /// One scheduled call, run at most once by the engine.
     type Call;
@@ -42,27 +38,14 @@ pub trait Host: Sized + 'static {
     /// that has to end the loop (Python's `KeyboardInterrupt` and `SystemExit`) comes back.
     fn run_call(&self, call: Self::Call) -> Result<(), Self::Error>;
 
-    /// Something happened on a source's descriptor. Failures as in [`Host::run_call`].
-    fn io_ready(&self, source: Self::Source, readiness: Readiness) -> Result<(), Self::Error>;
+    /// The kernel reports `readiness` for the fd of `source`. Returns the call that serves it, which the engine runs in
+    /// this iteration; `None` if there is nothing to run, because a task that waits for the fd was woken.
+    ///
+    /// Called while the events of one wait are dispatched. Wakers may run here, no other user code.
+    fn io_ready(&self, source: Self::Source, readiness: Readiness) -> Option<Self::Call>;
 
     /// The turn is over in which the source has asked for this, with [`Engine::at_end_of_turn`].
     fn turn_ended(&self, source: Self::Source) -> Result<(), Self::Error>;
-
-    /// Something is about to be told to a source with [`Host::io_ready`]. `true` if that need not be: all was done about it
-    /// but what somebody does who waited for it, and is now ready to run. What is left undone is announced again.
-    ///
-    /// Asked only if [`Host::ANNOUNCES`], within [`Host::guarded`].
-    fn announce(&self, engine: &Engine<Self>, source: Self::Source, readiness: Readiness) -> bool {
-        let _ = (engine, source, readiness);
-        false
-    }
-
-    /// Calls `announce`, which asks [`Host::announce`] of one source after the other. `false` if that has panicked, and the
-    /// face has told so: then it is called again, for the others.
-    fn guarded(&self, announce: &mut dyn FnMut()) -> bool {
-        announce();
-        true
-    }
 
     /// A transport has taken the descriptor that this watched: it is not called any more, and nobody has to remove it.
     fn displaced(&self, watch: Self::Watch) {

@@ -38,8 +38,8 @@
 //!         Ok(())
 //!     }
 //!
-//!     fn io_ready(&self, (): (), _: Readiness) -> io::Result<()> {
-//!         Ok(())
+//!     fn io_ready(&self, (): (), _: Readiness) -> Option<Callback> {
+//!         None
 //!     }
 //!
 //!     fn turn_ended(&self, (): ()) -> io::Result<()> {

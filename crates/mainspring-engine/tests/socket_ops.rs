@@ -34,8 +34,8 @@ impl Host for Plain {
         Ok(())
     }
 
-    fn io_ready(&self, (): (), _: Readiness) -> io::Result<()> {
-        Ok(())
+    fn io_ready(&self, (): (), _: Readiness) -> Option<Callback> {
+        None
     }
 
     fn turn_ended(&self, _: ()) -> io::Result<()> {

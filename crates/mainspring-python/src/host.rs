@@ -37,9 +37,40 @@ impl From<Obj> for Watch {
     }
 }
 
-impl From<Watch> for Obj {
+impl From<Watch> for Call {
     fn from(watch: Watch) -> Self {
-        watch.handle
+        Call::Handle(watch.handle)
+    }
+}
+
+/// What the loop runs.
+pub enum Call {
+    /// A handle object.
+    Handle(Obj),
+    /// The fd of a transport or listener is ready.
+    Io(Obj, Readiness),
+}
+
+impl Call {
+    /// The handle object, unless the call serves I/O.
+    pub fn handle(&self) -> Option<&Obj> {
+        match self {
+            Call::Handle(handle) => Some(handle),
+            Call::Io(..) => None,
+        }
+    }
+
+    /// The object that the call keeps alive.
+    pub fn object(&self) -> &Obj {
+        match self {
+            Call::Handle(object) | Call::Io(object, _) => object,
+        }
+    }
+}
+
+impl From<Obj> for Call {
+    fn from(handle: Obj) -> Self {
+        Call::Handle(handle)
     }
 }
 
@@ -129,6 +160,14 @@ impl PyHost {
     fn is_slow(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let limit: f64 = self.event_loop(py)?.getattr(&names(py)?.slow_callback_duration)?.extract()?;
         Ok(seconds >= limit)
+    }
+
+    fn serve_io(&self, py: Python<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
+        let kind = Source::of(py, source)?;
+        if self.debug.get() {
+            return self.serve_in_debug_mode(py, &kind, source, readiness);
+        }
+        self.serve(py, &kind, source, readiness)
     }
 
     fn serve(&self, py: Python<'_>, kind: &Source<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
@@ -256,31 +295,30 @@ fn attached<'py>() -> Python<'py> {
 }
 
 impl Host for PyHost {
-    type Call = Obj;
+    type Call = Call;
     type Watch = Watch;
     type Source = Obj;
     type Inbound = Obj;
     type Error = PyErr;
 
-    fn run_call(&self, call: Obj) -> PyResult<()> {
+    fn run_call(&self, call: Call) -> PyResult<()> {
         let py = attached();
-        handle::unschedule(self.types, &call);
+        let handle = match call {
+            Call::Handle(handle) => handle,
+            Call::Io(source, readiness) => return self.serve_io(py, &source, readiness),
+        };
+        handle::unschedule(self.types, &handle);
         if self.debug.get() {
-            return self.run_in_debug_mode(py, &call);
+            return self.run_in_debug_mode(py, &handle);
         }
-        match handle::run(py, self.types, &call) {
+        match handle::run(py, self.types, &handle) {
             Ok(()) => Ok(()),
-            Err(error) => self.callback_failed(py, &call, error),
+            Err(error) => self.callback_failed(py, &handle, error),
         }
     }
 
-    fn io_ready(&self, source: Obj, readiness: Readiness) -> PyResult<()> {
-        let py = attached();
-        let kind = Source::of(py, &source)?;
-        if self.debug.get() {
-            return self.serve_in_debug_mode(py, &kind, &source, readiness);
-        }
-        self.serve(py, &kind, &source, readiness)
+    fn io_ready(&self, source: Obj, readiness: Readiness) -> Option<Call> {
+        Some(Call::Io(source, readiness))
     }
 
     fn turn_ended(&self, source: Obj) -> PyResult<()> {
@@ -299,8 +337,8 @@ impl Host for PyHost {
         }
     }
 
-    fn receive(&self, inbound: Obj) -> Obj {
-        inbound
+    fn receive(&self, inbound: Obj) -> Call {
+        inbound.into()
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {
@@ -330,15 +368,15 @@ impl TransportHost for PyHost {
     type Channel = PyChannel;
     type Chunk = PyChunk;
 
-    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Obj> {
+    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Call> {
         if notice == Notice::EofReceived {
             self.note_closed_by_peer(source)?;
         }
         let argument = (notice == Notice::ConnectionMade).then(|| source.bind(attached()));
-        self.step(source, notice, argument)
+        self.step(source, notice, argument).map(Call::Handle)
     }
 
-    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Obj> {
+    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Call> {
         let py = attached();
         let error = match error {
             Some(error) => {
@@ -347,7 +385,7 @@ impl TransportHost for PyHost {
             }
             None => py.None().into_bound(py),
         };
-        self.step(source, Notice::ConnectionLost, Some(error))
+        self.step(source, Notice::ConnectionLost, Some(error)).map(Call::Handle)
     }
 
     fn report(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<()> {

@@ -354,9 +354,12 @@ impl NativeLoop {
         guarded(|| {
             let mut handles = Vec::new();
             self.engine().for_each_ready(&mut |held| {
-                if let Held::Call(handle) | Held::Inbound(handle) = held {
-                    handles.push(handle.clone());
-                }
+                let handle = match held {
+                    Held::Call(call) => call.handle(),
+                    Held::Inbound(handle) => Some(handle),
+                    Held::Watch(_) | Held::Source(_) => None,
+                };
+                handles.extend(handle.cloned());
             });
             list(py, handles)
         })
@@ -366,7 +369,7 @@ impl NativeLoop {
     fn _timer_handles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         guarded(|| {
             let mut handles = Vec::new();
-            self.engine().for_each_timer(&mut |handle| handles.push(handle.clone()));
+            self.engine().for_each_timer(&mut |call| handles.extend(call.handle().cloned()));
             list(py, handles)
         })
     }
@@ -379,9 +382,8 @@ impl NativeLoop {
             self.engine().for_each_registered(&mut |fd, direction, held| {
                 let (file, object) = match held {
                     Held::Watch(Watch { handle, file }) => (file.clone(), handle.clone()),
-                    Held::Call(object) | Held::Source(object) | Held::Inbound(object) => {
-                        (None, object.clone())
-                    }
+                    Held::Call(call) => (None, call.object().clone()),
+                    Held::Source(object) | Held::Inbound(object) => (None, object.clone()),
                 };
                 found.push((fd, direction == Direction::Outbound, file, object));
             });
@@ -443,7 +445,8 @@ impl NativeLoop {
         let mut result = Ok(());
         state.engine.for_each_held(&mut |held| {
             let (object, file) = match held {
-                Held::Call(object) | Held::Source(object) | Held::Inbound(object) => (object, None),
+                Held::Call(call) => (call.object(), None),
+                Held::Source(object) | Held::Inbound(object) => (object, None),
                 Held::Watch(Watch { handle, file }) => (handle, file.as_ref()),
             };
             for object in std::iter::once(object).chain(file) {

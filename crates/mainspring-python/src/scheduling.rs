@@ -3,7 +3,7 @@
 
 use crate::fastcall::{self, enter};
 use crate::handle::{self, CallParts};
-use crate::host::out_of_memory;
+use crate::host::{Call, out_of_memory};
 use crate::names::names;
 use crate::obj::Obj;
 use crate::request::{Request, loop_method, native};
@@ -110,7 +110,7 @@ impl Request<'_> {
         // SAFETY: the pointers are arguments of this call, alive until it returns.
         let timer = self
             .handle(py, callback, args, true, |call| unsafe { handle::new_timer(py, when.as_ptr(), call) })?;
-        let scheduled = self.native.engine().try_call_at(point_in_time(deadline), timer.clone());
+        let scheduled = self.native.engine().try_call_at(point_in_time(deadline), timer.clone().into());
         let key = scheduled.map_err(refused)?;
         // SAFETY: the timer was made above.
         unsafe { handle::set_timer_key(py, &timer, key)? };
@@ -120,8 +120,8 @@ impl Request<'_> {
 
 /// The loop has no memory for a call.
 #[cold]
-fn refused(call: Obj) -> PyErr {
-    drop(call);
+fn refused(call: impl Into<Call>) -> PyErr {
+    drop(call.into());
     out_of_memory()
 }
 
@@ -130,7 +130,7 @@ fn call_soon(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
     let ([callback], rest) = request.args.split(["callback"])?;
     // SAFETY: the pointers are arguments of this call, alive until it returns.
     let handle = request.handle(py, callback, rest, true, |call| unsafe { handle::new_handle(py, call) })?;
-    request.native.engine().try_call_soon(handle.clone()).map_err(refused)?;
+    request.native.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
     Ok(handle)
 }
 
@@ -151,7 +151,7 @@ fn call_soon_threadsafe(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> 
         pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
     } else {
         // The loop's own thread, or nobody runs it: its order is call_soon()'s.
-        native.engine().try_call_soon(handle.clone()).map_err(refused)?;
+        native.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
     }
     Ok(handle)
 }

@@ -8,9 +8,9 @@ use crate::handle::Callback;
 use crate::net::{Below, Offered};
 use crate::panics::catch;
 use mainspring_engine::ready_queue::Lane;
-use mainspring_engine::transport::{Cx, Notice, TransportHost};
+use mainspring_engine::transport::{Notice, TransportHost};
 use mainspring_engine::wakeup::Inbox;
-use mainspring_engine::{Engine, Host, Readiness};
+use mainspring_engine::{Host, Readiness};
 use std::cell::OnceCell;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -39,6 +39,8 @@ pub(crate) enum Call {
     MainDone(u64),
     /// Something happened that is watched for.
     Watch(Rc<dyn Watch>),
+    /// The fd of a transport or listener is ready.
+    Io(Rc<dyn Source>, Readiness),
     /// A step in a transport's life.
     Notice(Rc<dyn Source>, Notice),
     /// Stops the loop.
@@ -94,10 +96,10 @@ impl From<Rc<dyn Watch>> for Call {
 
 /// A transport or listener, as the engine holds it.
 pub(crate) trait Source {
-    /// Something is about to be told with [`Source::io_ready`]. `true` if somebody was called who does what there is to do.
-    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
-        let _ = (cx, readiness);
-        Ok(false)
+    /// The fd is ready. Returns `true` if a task that waits to receive was woken: then [`Source::io_ready`] is not called.
+    fn wake_reader(&self, readiness: Readiness) -> bool {
+        let _ = readiness;
+        false
     }
 
     /// Something happened on the descriptor.
@@ -216,6 +218,10 @@ impl RustHost {
                 self.core().inspect(|core| core.engine.stop());
                 Ok(())
             }
+            Call::Io(source, readiness) => {
+                self.step(|core| source.io_ready(core, readiness), "Serving a transport failed");
+                Ok(())
+            }
             Call::Notice(source, notice) => {
                 self.step(|core| source.notified(core, notice), "A protocol's callback failed");
                 Ok(())
@@ -234,7 +240,7 @@ impl RustHost {
             Call::Once(_) => Slow::Sent,
             Call::Watch(_) => Slow::Watch,
             Call::Main => Slow::Main,
-            Call::Notice(..) => Slow::Transport,
+            Call::Io(..) | Call::Notice(..) => Slow::Transport,
             Call::Task(..) | Call::Idle(_) | Call::Wake(_) | Call::MainDone(_) | Call::Stop => {
                 return self.run(call);
             }
@@ -248,7 +254,6 @@ impl RustHost {
 
 impl Host for RustHost {
     const MAY_SPIN: bool = true;
-    const ANNOUNCES: bool = true;
 
     type Call = Call;
     type Watch = Rc<dyn Watch>;
@@ -266,37 +271,20 @@ impl Host for RustHost {
         Ok(())
     }
 
-    fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Result<(), Failure> {
-        let serve = || self.step(|core| source.io_ready(core, readiness), "Serving a transport failed");
-        if self.debugging.is_on()
-            && let Some(core) = self.core()
-        {
-            core.time(|| Slow::Transport, serve);
-        } else {
-            serve();
+    #[inline]
+    fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Option<Call> {
+        // A waker may panic. Then the event is served as if no task had waited.
+        match catch(|| source.wake_reader(readiness)) {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(text) => self.tell(ExceptionContext::of_panic("A waker panicked", text)),
         }
-        Ok(())
+        Some(Call::Io(source, readiness))
     }
 
     fn turn_ended(&self, source: Rc<dyn Source>) -> Result<(), Failure> {
         self.step(|core| source.turn_ended(core), "Serving a transport failed");
         Ok(())
-    }
-
-    #[inline]
-    fn announce(&self, engine: &Engine<Self>, source: Rc<dyn Source>, readiness: Readiness) -> bool {
-        match source.announced(Cx { engine, this: &source }, readiness) {
-            Ok(is_served) => is_served,
-            Err(failure) => {
-                self.tell(ExceptionContext::of_failure("Serving a transport failed", failure));
-                false
-            }
-        }
-    }
-
-    fn guarded(&self, announce: &mut dyn FnMut()) -> bool {
-        let outcome = catch(announce);
-        outcome.map_err(|text| self.tell(ExceptionContext::of_panic("A waker panicked", text))).is_ok()
     }
 
     fn displaced(&self, watch: Rc<dyn Watch>) {

@@ -25,22 +25,6 @@ impl<T> InPlace<T> {
         // is no other reference while this one is there.
         work(unsafe { &mut *self.0.get() })
     }
-
-    /// Puts another value there, and gives what was there.
-    #[inline]
-    pub(crate) fn replace(&self, value: T) -> T {
-        // SAFETY: to move two values runs nobody's code.
-        unsafe { self.with(|place| std::mem::replace(place, value)) }
-    }
-
-    /// Puts nothing there, and gives what was there.
-    #[inline]
-    pub(crate) fn take(&self) -> T
-    where
-        T: Default,
-    {
-        self.replace(T::default())
-    }
 }
 
 #[cfg(test)]
@@ -52,8 +36,7 @@ mod tests {
         let value = InPlace::new(vec![1]);
         // SAFETY: a vector of numbers knows nothing of the place.
         unsafe { value.with(|value| value.push(2)) };
-        assert_eq!(value.replace(vec![3]), [1, 2]);
-        assert_eq!(value.take(), [3]);
-        assert!(value.take().is_empty());
+        // SAFETY: as above.
+        assert_eq!(unsafe { value.with(std::mem::take) }, [1, 2]);
     }
 }

@@ -1,6 +1,6 @@
 //! What a loop holds for its face: shown to a garbage collector, and given back at the end.
 
-use super::{Direction, Engine, Host, Ready};
+use super::{Direction, Engine, Host};
 use crate::poller::{ClosedPoller, Interest};
 use crate::registrations::{Occupant, Watches};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -30,14 +30,10 @@ pub enum Leftover<H: Host> {
 }
 
 impl<H: Host> Engine<H> {
-    /// Takes out every call that is ready. I/O that was announced and not served is announced again.
+    /// Takes out every call that is ready. The next poll reports again the I/O that these would have served.
     #[must_use = "the calls are the caller's to drop"]
     pub fn take_ready(&self) -> Vec<H::Call> {
-        let ready = self.lanes.borrow_mut().clear();
-        ready
-            .into_iter()
-            .filter_map(|ready| if let Ready::Call(call) = ready { Some(call) } else { None })
-            .collect()
+        self.lanes.borrow_mut().clear()
     }
 
     /// Closes the loop for good: lets go of every call, timer, registration, and of its own descriptors. Other
@@ -60,11 +56,7 @@ impl<H: Host> Engine<H> {
         let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);
         self.inbox.waker().close();
         drop(own);
-        let calls = ready.into_iter().filter_map(|ready| match ready {
-            Ready::Call(call) => Some(call),
-            Ready::Io(..) => None,
-        });
-        let mut left: Vec<_> = calls.chain(timers).map(Leftover::Call).collect();
+        let mut left: Vec<_> = ready.into_iter().chain(timers).map(Leftover::Call).collect();
         left.extend(unread.into_iter().map(Leftover::Inbound));
         left.extend(signals.into_iter().map(|(_, watch)| Leftover::Watch(watch)));
         for (_, entry) in sources {
@@ -108,11 +100,7 @@ impl<H: Host> Engine<H> {
     /// must not use the engine.
     pub fn for_each_ready(&self, show: &mut dyn FnMut(Held<'_, H>)) {
         if let Ok(lanes) = self.lanes.try_borrow() {
-            for ready in lanes.iter() {
-                if let Ready::Call(call) = ready {
-                    show(Held::Call(call));
-                }
-            }
+            lanes.iter().for_each(|call| show(Held::Call(call)));
         }
         self.inbox.for_each(&mut |inbound| show(Held::Inbound(inbound)));
     }

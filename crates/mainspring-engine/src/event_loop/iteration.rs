@@ -2,9 +2,9 @@
 
 use super::adaptive_spin::look_and_park;
 use super::io_budget::CallTimer;
-use super::{Engine, Host, Parking, Ready, SIGNAL_KEY, WAKE_KEY};
+use super::{Engine, Host, Parking, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
-use crate::poller::{Event, Interest, Readiness};
+use crate::poller::{Event, Readiness};
 use crate::ready_queue::Lane;
 use crate::registrations::{Occupant, Watches};
 use std::cell::Cell;
@@ -147,7 +147,7 @@ impl<H: Host> Engine<H> {
         if sleeps {
             self.inbox.awake();
         }
-        let signalled = self.ready_events(&mut parking.events);
+        let signalled = self.dispatch(&mut parking.events);
         // A face that was called may have closed the loop.
         if !self.closed.get() {
             self.parking.set(Some(parking));
@@ -182,78 +182,62 @@ impl<H: Host> Engine<H> {
         Ok(())
     }
 
-    /// Whether a signal was among the events.
-    fn ready_events(&self, events: &mut Vec<Event>) -> bool {
+    /// Makes ready what the events are for. Returns whether a signal was among them.
+    fn dispatch(&self, events: &mut Vec<Event>) -> bool {
         // A thread that calls the loop and then causes an event expects its call to run first, as in asyncio.
         self.take_inbox_if_pending();
         let mut signalled = false;
-        let mut events = events.drain(..);
-        self.announcing(|| {
-            for event in events.by_ref() {
-                match event.key {
-                    // It has ended the wait, which is all it is for: nobody reads it.
-                    WAKE_KEY => self.spin.woken(),
-                    SIGNAL_KEY => {
-                        self.spin.served();
-                        self.ready_signals();
-                        signalled = true;
-                    }
-                    _ => {
-                        self.spin.served();
-                        self.ready_event(event);
-                    }
+        for event in events.drain(..) {
+            match event.key {
+                // The event has ended the wait, which is its only purpose. The eventfd is never read.
+                WAKE_KEY => self.spin.woken(),
+                SIGNAL_KEY => {
+                    self.spin.served();
+                    self.ready_signals();
+                    signalled = true;
+                }
+                _ => {
+                    self.spin.served();
+                    self.dispatch_io(event);
                 }
             }
-        });
+        }
         signalled
     }
 
-    /// Runs `announce`, which calls [`Engine::ready_source`] again and again, until it is through: it goes on after a panic.
-    fn announcing(&self, mut announce: impl FnMut()) {
-        while !self.host.guarded(&mut announce) {}
-    }
-
-    /// Makes ready what an event is for.
     #[inline(always)]
-    fn ready_event(&self, event: Event) {
+    fn dispatch_io(&self, Event { key, readiness }: Event) {
+        // Without memory the event is left out; the next poll reports it again.
+        if !self.lanes.borrow_mut().try_reserve(self.io_lane.get(), 2) {
+            return;
+        }
         let table = self.table.borrow();
-        let Some(entry) = table.get(event.key) else { return };
+        // An event for a registration that is gone has no entry.
+        let Some(entry) = table.get(key) else { return };
+        // An error or a hang-up may be reported in a direction that is not registered.
+        let readiness = Readiness {
+            inbound: readiness.inbound && entry.interest.is_inbound(),
+            outbound: readiness.outbound && entry.interest.is_outbound(),
+        };
         match &entry.occupant {
             Occupant::Source(source) => {
-                let (interest, source) = (entry.interest, H::ANNOUNCES.then(|| source.clone()));
+                let source = source.clone();
                 drop(table);
-                self.ready_source(event, interest, source);
+                self.count_io_event();
+                if let Some(call) = self.host.io_ready(source, readiness) {
+                    self.lanes.borrow_mut().push(self.io_lane.get(), call);
+                }
             }
-            Occupant::Watch(watches) => self.ready_watches(watches, entry.interest, event.readiness),
+            Occupant::Watch(watches) => self.ready_watches(watches, readiness),
         }
     }
 
-    /// Makes the call for a transport ready, for as much as it still wants to know; or who serves it in its place.
-    #[inline(always)]
-    fn ready_source(&self, Event { key, readiness }: Event, interest: Interest, source: Option<H::Source>) {
-        let inbound = readiness.inbound && interest.is_inbound();
-        let outbound = readiness.outbound && interest.is_outbound();
-        let readiness = Readiness { inbound, outbound };
-        self.count_io_event();
-        if !source.is_some_and(|source| self.host.announce(self, source, readiness)) {
-            let mut lanes = self.lanes.borrow_mut();
-            // Without memory the event is left out, and reported again by the next poll.
-            if lanes.try_reserve(self.io_lane.get(), 1) {
-                lanes.push(self.io_lane.get(), Ready::Io(key, readiness));
-            }
-        }
-    }
-
-    fn ready_watches(&self, watches: &Watches<H>, interest: Interest, readiness: Readiness) {
+    fn ready_watches(&self, watches: &Watches<H>, readiness: Readiness) {
         // asyncio: the reader's call before the writer's.
-        let reader = watches.reader.as_ref().filter(|_| readiness.inbound && interest.is_inbound());
-        let writer = watches.writer.as_ref().filter(|_| readiness.outbound && interest.is_outbound());
+        let reader = watches.reader.as_ref().filter(|_| readiness.inbound);
+        let writer = watches.writer.as_ref().filter(|_| readiness.outbound);
         for watched in reader.into_iter().chain(writer) {
-            // Without memory the event is left out, and reported again by the next poll.
-            if self.lanes.borrow_mut().try_reserve(self.io_lane.get(), 1) {
-                let call = Ready::Call(watched.watch.clone().into());
-                self.lanes.borrow_mut().push(self.io_lane.get(), call);
-            }
+            self.lanes.borrow_mut().push(self.io_lane.get(), watched.watch.clone().into());
         }
     }
 
@@ -305,8 +289,8 @@ impl<H: Host> Engine<H> {
             && let Some(call) = timers.pop_due(now)
         {
             match self.host.lane(&call) {
-                Lane::Background => lanes.push_background(Ready::Call(call), now),
-                lane => lanes.push(lane, Ready::Call(call)),
+                Lane::Background => lanes.push_background(call, now),
+                lane => lanes.push(lane, call),
             }
         }
     }
@@ -332,12 +316,7 @@ impl<H: Host> Engine<H> {
                     self.stop_call_timer(timer);
                     return Ok(());
                 }
-                Some(Ready::Call(call)) => self.in_turn(|| self.host.run_call(call))?,
-                Some(Ready::Io(key, readiness)) => {
-                    let source = self.table.borrow().source(key).cloned();
-                    let Some(source) = source else { continue };
-                    self.in_turn(|| self.host.io_ready(source, readiness))?;
-                }
+                Some(call) => self.in_turn(|| self.host.run_call(call))?,
             }
         }
     }

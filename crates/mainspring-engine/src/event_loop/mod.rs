@@ -23,8 +23,8 @@ mod callback_scope;
 mod fork;
 mod gc;
 mod io_budget;
-mod io_ops;
 mod iteration;
+mod read_buffer;
 mod timer_calls;
 
 pub use callback_scope::Turn;
@@ -32,7 +32,6 @@ pub use gc::{Held, Leftover};
 
 use crate::clock::{Clock, Time};
 use crate::host::Host;
-use crate::poller::Readiness;
 use crate::poller::{Backend, Event, Interest, Key, Parker, Poller};
 use crate::ready_queue::{Lane, Lanes};
 use crate::registrations::SourceTable;
@@ -64,13 +63,6 @@ pub enum Direction {
     Outbound,
 }
 
-/// What waits in a lane.
-pub(crate) enum Ready<H: Host> {
-    Call(H::Call),
-    /// Resolved when its turn comes, so that a source that has let go of its descriptor meanwhile hears nothing.
-    Io(Key, Readiness),
-}
-
 /// The blocking half of the back end and its buffer, out of the engine while a thread sleeps in it.
 struct Parking {
     parker: Box<dyn Parker>,
@@ -82,7 +74,7 @@ struct Parking {
 pub struct Engine<H: Host> {
     pub(crate) host: H,
     clock: Box<dyn Clock>,
-    lanes: RefCell<Lanes<Ready<H>>>,
+    lanes: RefCell<Lanes<H::Call>>,
     timers: RefCell<TimerQueue<H::Call>>,
     pub(crate) table: RefCell<SourceTable<H>>,
     pub(crate) poller: RefCell<Box<dyn Poller>>,
@@ -164,7 +156,7 @@ impl<H: Host> Engine<H> {
     #[inline(always)]
     pub fn call_soon(&self, call: H::Call) {
         self.take_inbox_if_pending();
-        self.lanes.borrow_mut().push(Lane::Normal, Ready::Call(call));
+        self.lanes.borrow_mut().push(Lane::Normal, call);
     }
 
     /// As [`Engine::call_soon`]; gives the call back if there is no memory for it, to be dropped by the face.
@@ -175,7 +167,7 @@ impl<H: Host> Engine<H> {
         if !lanes.try_reserve(Lane::Normal, 1) {
             return Err(call);
         }
-        lanes.push(Lane::Normal, Ready::Call(call));
+        lanes.push(Lane::Normal, call);
         Ok(())
     }
 
@@ -189,9 +181,9 @@ impl<H: Host> Engine<H> {
         match lane {
             Lane::Background => {
                 let now = self.clock.now();
-                self.lanes.borrow_mut().push_background(Ready::Call(call), now);
+                self.lanes.borrow_mut().push_background(call, now);
             }
-            lane => self.lanes.borrow_mut().push(lane, Ready::Call(call)),
+            lane => self.lanes.borrow_mut().push(lane, call),
         }
     }
 

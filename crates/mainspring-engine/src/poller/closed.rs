@@ -17,31 +17,31 @@ impl Poller for ClosedPoller {
         if new.is_none() { Ok(()) } else { refuse() }
     }
 
-    fn recv(&mut self, _: BorrowedFd<'_>, _: Key, _: &mut [u8]) -> io::Result<usize> {
+    fn recv(&mut self, _: BorrowedFd<'_>, _: &mut [u8]) -> io::Result<usize> {
         refuse()
     }
 
-    fn send(&mut self, _: BorrowedFd<'_>, _: Key, _: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn send(&mut self, _: BorrowedFd<'_>, _: &[IoSlice<'_>]) -> io::Result<usize> {
         refuse()
     }
 
-    fn send_more(&mut self, _: BorrowedFd<'_>, _: Key, _: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn send_more(&mut self, _: BorrowedFd<'_>, _: &[IoSlice<'_>]) -> io::Result<usize> {
         refuse()
     }
 
-    fn push(&mut self, _: BorrowedFd<'_>, _: Key) -> io::Result<()> {
+    fn push(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
         refuse()
     }
 
-    fn accept(&mut self, _: BorrowedFd<'_>, _: Key) -> io::Result<(OwnedFd, PeerAddress)> {
+    fn accept(&mut self, _: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
         refuse()
     }
 
-    fn recv_from(&mut self, _: BorrowedFd<'_>, _: Key, _: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
+    fn recv_from(&mut self, _: BorrowedFd<'_>, _: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         refuse()
     }
 
-    fn send_to(&mut self, _: BorrowedFd<'_>, _: Key, _: &[u8], _: Option<&PeerAddress>) -> io::Result<()> {
+    fn send_to(&mut self, _: BorrowedFd<'_>, _: &[u8], _: Option<&PeerAddress>) -> io::Result<()> {
         refuse()
     }
 

@@ -23,7 +23,7 @@
 //!   rounded up: late by less than a millisecond, never early.
 //! - Regular files cannot be polled: `ADD` says `EPERM`, which is handed on (a `PermissionError` in Python).
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::sys::EventBuffer;
-use super::{Backend, Event, Interest, Key, Parker, PeerAddress, Poller, Readiness, socket};
+use super::{Backend, Event, Interest, Key, Parker, Poller, Readiness};
 
 /// How many events a wait returns at most; libuv's and tokio's number. asyncio has no limit. The others come first in the
 /// next wait.
@@ -113,26 +113,6 @@ impl Poller for EpollPoller {
         Ok(done?)
     }
 
-    fn recv(&mut self, fd: BorrowedFd<'_>, _key: Key, buffer: &mut [u8]) -> io::Result<usize> {
-        socket::recv(fd, buffer)
-    }
-
-    fn send(&mut self, fd: BorrowedFd<'_>, _key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        socket::send(fd, chunks)
-    }
-
-    fn send_more(&mut self, fd: BorrowedFd<'_>, _key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
-        socket::send_more(fd, chunks)
-    }
-
-    fn push(&mut self, fd: BorrowedFd<'_>, _key: Key) -> io::Result<()> {
-        socket::push(fd)
-    }
-
-    fn accept(&mut self, fd: BorrowedFd<'_>, _key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
-        socket::accept(fd)
-    }
-
     fn name(&self) -> &'static str {
         "epoll"
     }
@@ -206,24 +186,6 @@ fn wait_in_pieces(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{EventfdFlags, eventfd};
-
-    const KEY: Key = Key { slot: 1, generation: 1 };
-
-    #[test]
-    fn moving_between_interests_of_one_direction_makes_no_system_call() {
-        let epoll = Arc::new(create().unwrap());
-        let mut poller = EpollPoller { epoll: Arc::clone(&epoll) };
-        let readable = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
-        poller.update(readable.as_fd(), KEY, Interest::NONE, Interest::READ).unwrap();
-
-        // A call would find the registration missing and renew it.
-        epoll::delete(&epoll, &readable).unwrap();
-        for (old, new) in [(Interest::READ, Interest::ACCEPT), (Interest::ACCEPT, Interest::READ)] {
-            poller.update(readable.as_fd(), KEY, old, new).unwrap();
-            assert_eq!(epoll::delete(&epoll, &readable), Err(Errno::NOENT));
-        }
-    }
 
     /// The waits that a timeout of `seconds` comes to, when none may last longer than four and the first
     /// `silent` of them bring nothing.

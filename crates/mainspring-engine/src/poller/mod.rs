@@ -1,36 +1,24 @@
-//! The poller contract: how the engine asks the kernel for I/O, and the back ends that answer.
+//! The poller contract: how the engine learns of I/O, and the back ends.
 //!
-//! # The shape
-//!
-//! Stream operations are completion-shaped. The engine says what it wants to happen on a descriptor with an
-//! [`Interest`] (`RECV`, `ACCEPT`, `SEND`), the back end answers with an [`Event`] when some of it has happened
-//! or can happen at once, and the engine then *claims* the outcome with [`Poller::recv`], [`Poller::accept`] or
-//! [`Poller::send`]. What happens between is the back end's business:
-//!
-//! - epoll and kqueue arm readiness, and claiming is the system call;
-//! - io_uring keeps a multishot operation under way, and claiming takes what has arrived;
-//! - IOCP keeps an overlapped operation under way, likewise.
-//!
-//! So a claim may answer `WouldBlock` even after an event (somebody else took the data, or a back end was
-//! wrong): the engine then simply waits for the next event. `READ` and `WRITE` are the plain watch, readiness
-//! and nothing more, for descriptors that the program itself reads and writes (`add_reader`), and for datagrams:
-//! a datagram has an address and a border, and waits in the kernel well enough until it is asked for. So
-//! [`Poller::recv_from`] and [`Poller::send_to`] are plain system calls on every back end.
+//! The contract is readiness-based, as epoll and kqueue are: the engine registers an [`Interest`] in an fd, a wait reports
+//! an [`Event`] when the fd is ready, and the engine then makes the system call ([`Poller::recv`], [`Poller::send`],
+//! [`Poller::accept`]…). A system call may answer `WouldBlock` even after an event; the engine then waits for the next
+//! one. The system calls are methods of the back end so that tests can make them fail: `testing::FakePoller` runs the
+//! same code as the epoll back end, and changes the answers.
 //!
 //! # Rules
 //!
-//! - Events are level-triggered: the next wait announces again what was not claimed. A short `recv` does not mean that
+//! - Events are level-triggered: a wait reports an fd for as long as it is ready. A short `recv` does not mean that
 //!   nothing is left: Linux also returns short at the TCP urgent mark and at a Unix message with ancillary data. Only
-//!   [`Interest::WAKE`] is announced once, and costs no claim.
-//! - An event names a [`Key`], a slot and its generation. A descriptor number is reused by the kernel at once;
-//!   a key is never reused, so a late event for a closed descriptor finds nobody.
-//! - Errors and hang-ups are announced as every direction that was asked for: the claim tells what it was. They
-//!   may be announced in a direction that was not asked for, too, so the engine looks at an event through the
-//!   interest in its own table.
-//! - A descriptor is taken out before it is closed. The back ends put up with those that were not, as far as
-//!   the kernel lets them: see [`Poller::update`].
-//! - Blocking is a separate object, the [`Parker`], so that nothing of the poller is borrowed while a thread
-//!   sleeps in the kernel: other code may register descriptors meanwhile.
+//!   [`Interest::WAKE`] is reported once per write, and nobody reads it.
+//! - An event names a [`Key`]: a slot and its generation. The kernel reuses the number of an fd at once; a key is never
+//!   reused, so a late event for a closed fd finds no registration.
+//! - Errors and hang-ups are reported in every registered direction: the system call tells what happened. They may also
+//!   be reported in a direction that is not registered, so the engine masks events with the interest in its own table.
+//! - An fd is deregistered before it is closed. The back ends tolerate one that was not, as far as the kernel lets them:
+//!   see [`Poller::update`].
+//! - Blocking is a separate object, the [`Parker`], so that nothing of the poller is borrowed while a thread sleeps in
+//!   the kernel: other code may register fds meanwhile.
 //!
 //! ```
 //! use mainspring_engine::poller::{Backend, Event, Interest, Key, Readiness, open_epoll};
@@ -41,7 +29,7 @@
 //! let Backend { mut poller, mut parker } = open_epoll()?;
 //! let (here, mut there) = UnixStream::pair()?;
 //! let key = Key { slot: 0, generation: 1 };
-//! poller.update(here.as_fd(), key, Interest::NONE, Interest::RECV)?;
+//! poller.update(here.as_fd(), key, Interest::NONE, Interest::READ)?;
 //! there.write_all(b"hello")?;
 //!
 //! let mut events = Vec::new();
@@ -49,8 +37,8 @@
 //! assert_eq!(events, [Event { key, readiness: Readiness::INBOUND }]);
 //!
 //! let mut buffer = [0; 16];
-//! assert_eq!(poller.recv(here.as_fd(), key, &mut buffer)?, 5);
-//! assert!(poller.recv(here.as_fd(), key, &mut buffer).is_err(), "it would block");
+//! assert_eq!(poller.recv(here.as_fd(), &mut buffer)?, 5);
+//! assert!(poller.recv(here.as_fd(), &mut buffer).is_err(), "it would block");
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
@@ -80,7 +68,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// What a claim is made with on a descriptor that is not registered; no registration ever has it.
+    /// The key of an fd that is not registered; no registration ever has it.
     pub const UNREGISTERED: Key = Key { slot: u32::MAX, generation: 0 };
 
     /// The key as the kernel carries it.
@@ -94,26 +82,20 @@ impl Key {
     }
 }
 
-/// What is wanted of a descriptor: any union of the constants.
+/// What an fd is registered for: any union of the constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Interest(u8);
 
 impl Interest {
-    /// Nothing: the descriptor is not with the kernel at all.
+    /// Nothing: the fd is not registered.
     pub const NONE: Interest = Interest(0);
-    /// Tell when it is readable; the program reads.
+    /// Report when it is readable.
     pub const READ: Interest = Interest(1);
-    /// Tell when it is writable; the program writes.
+    /// Report when it is writable.
     pub const WRITE: Interest = Interest(2);
-    /// Receive from the stream; claimed with [`Poller::recv`].
-    pub const RECV: Interest = Interest(4);
-    /// Accept connections; claimed with [`Poller::accept`].
-    pub const ACCEPT: Interest = Interest(8);
-    /// Tell when the stream takes more; then go on with [`Poller::send`].
-    pub const SEND: Interest = Interest(16);
-    /// Tell once of every write to an eventfd that nobody reads: the loop's own wake-ups. The one interest that is not
-    /// level-triggered, and never together with another.
-    pub const WAKE: Interest = Interest(32);
+    /// Report every write to an eventfd once; nobody reads it. For the loop's own wake-ups. The one interest that is not
+    /// level-triggered; never combined with another.
+    pub const WAKE: Interest = Interest(4);
 
     /// Both together.
     #[must_use]
@@ -139,12 +121,12 @@ impl Interest {
 
     /// Whether an inbound direction is wanted.
     pub const fn is_inbound(self) -> bool {
-        self.intersects(Interest(1 | 4 | 8 | 32))
+        self.intersects(Interest::READ.with(Interest::WAKE))
     }
 
     /// Whether an outbound direction is wanted.
     pub const fn is_outbound(self) -> bool {
-        self.intersects(Interest(2 | 16))
+        self.intersects(Interest::WRITE)
     }
 }
 
@@ -187,77 +169,74 @@ pub enum PeerAddress {
     Other,
 }
 
-/// A back end: registrations and claims. Never blocks, never calls out.
-///
-/// A back end may stand on another one:
+/// A back end: registrations, and the system calls on registered fds. Never blocks, never calls out.
 pub trait Poller {
-    /// Changes what is wanted of `fd` under `key` from `old` to `new`. `old` is `NONE` for a descriptor that is
-    /// not registered, `new` is `NONE` to take it out.
+    /// Changes the interest in `fd` under `key` from `old` to `new`. `old` is `NONE` for an fd that is not registered,
+    /// `new` is `NONE` to deregister it.
     ///
-    /// A descriptor that was closed behind the poller's back must not make this fail on the way out: taking
-    /// out what is no longer there is a success, and changing what is no longer there registers it anew. But a
-    /// change between interests that are one to the back end need not reach the kernel at all, and then notices
-    /// nothing: say `NONE` for `old` whenever the number may have come to mean another file.
+    /// An fd that was closed without being deregistered must not make this fail on the way out: deregistering what is no
+    /// longer there is a success, and changing what is no longer there registers it anew. But a change that makes no
+    /// difference to the back end need not reach the kernel at all, and then notices nothing: say `NONE` for `old`
+    /// whenever the number may have come to mean another file.
     ///
-    /// The key stays with the registration. To give a descriptor another one, take it out and put it in again.
+    /// The key stays with the registration. To give an fd another one, deregister it and register it again.
     fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()>;
 
-    /// Claims received bytes into `buffer`; `Ok(0)` for a non-empty buffer is the end of the stream. `fd` is a
-    /// stream socket, as it is for [`Poller::send`].
-    fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Receives from a stream socket into `buffer`; `Ok(0)` for a non-empty buffer is the end of the stream.
+    fn recv(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::recv(fd, buffer)
+    }
 
-    /// Sends as much of `chunks` as the kernel takes now, in order; `WouldBlock` if that is nothing. `Ok(0)` only
-    /// if there was nothing to send. A peer that is gone is an error (`BrokenPipe`), never a signal.
-    fn send(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Sends on a stream socket as much of `chunks` as the kernel takes now, in order; `WouldBlock` if that is nothing.
+    /// `Ok(0)` only if there was nothing to send. A peer that is gone is an error (`BrokenPipe`), never a signal.
+    fn send(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send(fd, chunks)
+    }
 
-    /// Sends as [`Poller::send`] does, but the kernel may wait for more before it makes a packet of it. A `send` is to
-    /// follow at once, or a [`Poller::push`]; without one the bytes leave when the kernel's patience ends (Linux: after
-    /// 200 ms), or with the descriptor.
-    fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Sends as [`Poller::send`] does, but the kernel may wait for more before it sends a packet (`MSG_MORE`). A `send`
+    /// or a [`Poller::push`] must follow at once; without one the bytes leave after 200 ms (Linux), or with the fd.
+    fn send_more(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_more(fd, chunks)
+    }
 
-    /// Lets go what [`Poller::send_more`] left with the kernel.
-    fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()>;
+    /// Sends what [`Poller::send_more`] left in the kernel.
+    fn push(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        socket::push(fd)
+    }
 
-    /// Claims one connection, which comes non-blocking and close-on-exec. The listener must be non-blocking:
-    /// this is the one claim that the kernel would let block.
-    fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)>;
+    /// Accepts one connection, which is non-blocking and close-on-exec. The listener must be non-blocking: this is the
+    /// one call that the kernel would let block.
+    fn accept(&mut self, fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
+        socket::accept(fd)
+    }
 
-    /// Takes one datagram into `buffer`, and tells who sent it; what of it does not fit is lost. `Ok` with no bytes
-    /// is an empty datagram.
-    fn recv_from(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        key: Key,
-        buffer: &mut [u8],
-    ) -> io::Result<(usize, PeerAddress)> {
-        let _ = key;
+    /// Receives one datagram into `buffer`, with its sender; bytes that do not fit are lost. `Ok` with no bytes is an
+    /// empty datagram.
+    fn recv_from(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         socket::recv_from(fd, buffer)
     }
 
-    /// Sends one datagram, to the peer that the socket is connected to where there is no `destination`.
+    /// Sends one datagram; to the peer that the socket is connected to if there is no `destination`.
     fn send_to(
         &mut self,
         fd: BorrowedFd<'_>,
-        key: Key,
         data: &[u8],
         destination: Option<&PeerAddress>,
     ) -> io::Result<()> {
-        let _ = key;
         socket::send_to(fd, data, destination)
     }
 
-    /// Reads from a pipe or a terminal, non-blocking and watched with [`Interest::READ`]; `Ok(0)` for a non-empty
-    /// buffer is the end. A plain system call on every back end, and here so that it can be made to fail.
+    /// Reads from a non-blocking pipe or terminal; `Ok(0)` for a non-empty buffer is the end.
     fn read(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         file::read(fd, buffer)
     }
 
-    /// Writes to a pipe or a terminal, non-blocking, what the kernel takes of `chunks` now; as [`Poller::read`].
+    /// Writes to a non-blocking pipe or terminal what the kernel takes of `chunks` now.
     fn write(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         file::write(fd, chunks)
     }
 
-    /// The back end's name, as `MAINSPRING_BACKEND` and diagnostics spell it.
+    /// The name of the back end, for diagnostics.
     fn name(&self) -> &'static str;
 }
 
@@ -276,7 +255,7 @@ pub trait Parker {
 
 /// A back end in its two parts. It stays on its thread (`!Send`).
 pub struct Backend {
-    /// Registrations and claims.
+    /// Registrations and system calls.
     pub poller: Box<dyn Poller>,
     /// The blocking wait.
     pub parker: Box<dyn Parker>,

@@ -187,8 +187,8 @@ mod tests {
             Ok(())
         }
 
-        fn io_ready(&self, (): (), _: Readiness) -> io::Result<()> {
-            Ok(())
+        fn io_ready(&self, (): (), _: Readiness) -> Option<()> {
+            None
         }
 
         fn turn_ended(&self, (): ()) -> io::Result<()> {
@@ -249,7 +249,7 @@ mod tests {
         let fd = here.as_raw_fd();
         let (first, second) = (Registration::default(), Registration::default());
         first.own(&engine, fd);
-        first.set(&engine, here.as_fd(), &(), Interest::RECV).unwrap();
+        first.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
         second.own(&engine, fd);
         first.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
         assert_eq!(control.key_of(fd), None);
@@ -258,9 +258,9 @@ mod tests {
 
         // The other way round: what the second has asked the kernel for stays.
         let third = Registration::default();
-        second.set(&engine, here.as_fd(), &(), Interest::RECV).unwrap();
+        second.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
         third.own(&engine, fd);
-        third.set(&engine, here.as_fd(), &(), Interest::RECV).unwrap();
+        third.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
         second.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
         assert_eq!(control.key_of(fd), Some(third.key()));
         third.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
@@ -278,7 +278,7 @@ mod tests {
         let (resting, registered) = (Registration::default(), Registration::default());
         resting.own(&engine, here.as_raw_fd());
         registered.own(&engine, here.as_raw_fd());
-        registered.set(&engine, here.as_fd(), &(), Interest::RECV).unwrap();
+        registered.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
         drop(engine.close());
         registered.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
         drop(engine);

@@ -112,14 +112,6 @@ impl<H: Host> SourceTable<H> {
         self.entries.get(key.slot as usize).filter(|entry| entry.generation == key.generation)
     }
 
-    /// The source that is registered under a key, if it is one.
-    pub fn source(&self, key: Key) -> Option<&H::Source> {
-        match &self.get(key)?.occupant {
-            Occupant::Source(source) => Some(source),
-            Occupant::Watch(_) => None,
-        }
-    }
-
     pub fn get_mut(&mut self, key: Key) -> Option<&mut Entry<H>> {
         self.entries.get_mut(key.slot as usize).filter(|entry| entry.generation == key.generation)
     }

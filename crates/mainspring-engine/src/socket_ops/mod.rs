@@ -25,7 +25,6 @@ pub use pending::{Operation, Pending, Ready, Settled};
 pub use send_all::SendAll;
 pub use send_file::SendFile;
 
-use crate::poller::Key;
 use crate::{Engine, Host};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -33,12 +32,12 @@ use std::os::fd::BorrowedFd;
 impl<H: Host> Engine<H> {
     /// Receives what is there; `None` if nothing is yet. Zero bytes into a buffer with room are the end of the stream.
     pub fn try_recv(&self, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        unless_too_early(self.recv(socket, Key::UNREGISTERED, buffer))
+        unless_too_early(self.poller().recv(socket, buffer))
     }
 
     /// Sends what the kernel takes; `None` if that is nothing now.
     pub fn try_send(&self, socket: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
-        unless_too_early(self.send(socket, Key::UNREGISTERED, &[IoSlice::new(data)]))
+        unless_too_early(self.poller().send(socket, &[IoSlice::new(data)]))
     }
 }
 

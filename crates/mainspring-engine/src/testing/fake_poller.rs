@@ -164,52 +164,50 @@ impl Poller for FakePoller {
         Ok(())
     }
 
-    fn recv(&mut self, fd: BorrowedFd<'_>, key: Key, buffer: &mut [u8]) -> io::Result<usize> {
+    fn recv(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         let call = Call::Recv { fd: fd.as_raw_fd(), room: buffer.len() };
-        self.control.move_in(call, buffer, |buffer| self.inner.recv(fd, key, buffer))
+        self.control.move_in(call, buffer, |buffer| self.inner.recv(fd, buffer))
     }
 
-    fn send(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn send(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         let call = Call::Send { fd: fd.as_raw_fd(), chunks: lengths(chunks) };
-        self.control.move_out(call, chunks, |chunks| self.inner.send(fd, key, chunks))
+        self.control.move_out(call, chunks, |chunks| self.inner.send(fd, chunks))
     }
 
-    fn send_more(&mut self, fd: BorrowedFd<'_>, key: Key, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn send_more(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         let call = Call::SendMore { fd: fd.as_raw_fd(), chunks: lengths(chunks) };
-        self.control.move_out(call, chunks, |chunks| self.inner.send_more(fd, key, chunks))
+        self.control.move_out(call, chunks, |chunks| self.inner.send_more(fd, chunks))
     }
 
-    fn push(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
+    fn push(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let call = Call::Push { fd: fd.as_raw_fd() };
-        self.control.perform(call, |_| self.inner.push(fd, key), |()| 0)
+        self.control.perform(call, |_| self.inner.push(fd), |()| 0)
     }
 
-    fn accept(&mut self, fd: BorrowedFd<'_>, key: Key) -> io::Result<(OwnedFd, PeerAddress)> {
+    fn accept(&mut self, fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
         let call = Call::Accept { fd: fd.as_raw_fd() };
         let number = |(connection, _): &(OwnedFd, _)| connection.as_raw_fd().unsigned_abs() as usize;
-        self.control.perform(call, |_| self.inner.accept(fd, key), number)
+        self.control.perform(call, |_| self.inner.accept(fd), number)
     }
 
     fn recv_from(
         &mut self,
         fd: BorrowedFd<'_>,
-        key: Key,
         buffer: &mut [u8],
     ) -> io::Result<(usize, PeerAddress)> {
         let call = Call::RecvFrom { fd: fd.as_raw_fd(), room: buffer.len() };
-        self.control.perform(call, |_| self.inner.recv_from(fd, key, buffer), |&(bytes, _)| bytes)
+        self.control.perform(call, |_| self.inner.recv_from(fd, buffer), |&(bytes, _)| bytes)
     }
 
     fn send_to(
         &mut self,
         fd: BorrowedFd<'_>,
-        key: Key,
         data: &[u8],
         destination: Option<&PeerAddress>,
     ) -> io::Result<()> {
         let (fd_number, length) = (fd.as_raw_fd(), data.len());
         let call = Call::SendTo { fd: fd_number, length, destination: destination.cloned() };
-        self.control.perform(call, |_| self.inner.send_to(fd, key, data, destination), |()| length)
+        self.control.perform(call, |_| self.inner.send_to(fd, data, destination), |()| length)
     }
 
     fn read(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {

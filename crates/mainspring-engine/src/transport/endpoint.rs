@@ -49,11 +49,6 @@ impl<H: TransportHost> Endpoint<H> {
         self.fd
     }
 
-    /// The registration, to claim with.
-    pub fn registration(&self) -> &Registration {
-        &self.registration
-    }
-
     /// What the kernel is asked for at this moment.
     pub fn interest(&self) -> Interest {
         self.registration.interest()

@@ -84,7 +84,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         if self.channel.borrow().is_some() {
             self.registration.own(cx.engine, self.fd);
         }
-        self.set_interest(cx, Interest::ACCEPT)
+        self.set_interest(cx, Interest::READ)
     }
 
     /// Goes on accepting after there was no room; later, if the kernel cannot watch the socket now.
@@ -120,13 +120,17 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
 
     /// Connections wait.
     pub fn io_ready(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        // It may have stopped accepting since the event.
+        if !self.registration.interest().is_inbound() {
+            return Ok(());
+        }
         for _ in 0..self.batch {
             if !self.acceptor.has_room() {
                 return self.set_interest(cx, Interest::NONE).map_err(|error| cx.host().os_error(error));
             }
             // Looked at anew each time: taking a connection may close the listener.
             let accepted = match self.channel.borrow().as_ref() {
-                Some(channel) => cx.engine.accept(channel.as_fd(), self.registration.key()),
+                Some(channel) => cx.engine.poller().accept(channel.as_fd()),
                 None => return Ok(()),
             };
             match accepted {

@@ -38,8 +38,11 @@
 //!
 //! type Connection = Rc<Stream<Face, Record>>;
 //!
-//! /// A step of a connection's life: the only call of this face.
-//! struct Call(Connection, Notice);
+//! /// What this face schedules.
+//! enum Call {
+//!     Io(Connection, Readiness),
+//!     Notice(Connection, Notice),
+//! }
 //! # #[derive(Clone)]
 //! # enum Never {}
 //! # impl From<Never> for Call {
@@ -64,12 +67,16 @@
 //!     type Inbound = ();
 //!     type Error = io::Error;
 //!
-//!     fn run_call(&self, Call(this, notice): Call) -> io::Result<()> {
-//!         this.notified(Cx { engine: &self.engine(), this: &this }, notice)
+//!     fn run_call(&self, call: Call) -> io::Result<()> {
+//!         let engine = self.engine();
+//!         match call {
+//!             Call::Io(this, readiness) => this.io_ready(Cx { engine: &engine, this: &this }, readiness),
+//!             Call::Notice(this, notice) => this.notified(Cx { engine: &engine, this: &this }, notice),
+//!         }
 //!     }
 //!
-//!     fn io_ready(&self, this: Connection, readiness: Readiness) -> io::Result<()> {
-//!         this.io_ready(Cx { engine: &self.engine(), this: &this }, readiness)
+//!     fn io_ready(&self, this: Connection, readiness: Readiness) -> Option<Call> {
+//!         Some(Call::Io(this, readiness))
 //!     }
 //!
 //!     fn turn_ended(&self, this: Connection) -> io::Result<()> {
@@ -99,7 +106,7 @@
 //!     type Chunk = Vec<u8>;
 //!
 //!     fn notice(&self, this: &Connection, notice: Notice) -> io::Result<Call> {
-//!         Ok(Call(Rc::clone(this), notice))
+//!         Ok(Call::Notice(Rc::clone(this), notice))
 //!     }
 //!
 //!     fn report(&self, _: &Connection, error: io::Error, message: &str) -> io::Result<()> {
@@ -339,18 +346,6 @@ fn is_to_be_repeated(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// What a protocol has done about bytes that have arrived, before its turn ([`Upper::receive_early`]).
-#[derive(Debug)]
-pub enum Early {
-    /// Nothing.
-    No,
-    /// It comes for them by itself, in this pass, with [`Stream::fetch`]: they are left where they are, and asked about
-    /// again as long as they stay there.
-    Fetches,
-    /// It has received them, with this result.
-    Received(io::Result<usize>),
-}
-
 /// A claim into a buffer that the protocol provides: gives how much was received.
 pub type Claim<'a> = &'a mut dyn FnMut(&mut [u8]) -> io::Result<usize>;
 
@@ -362,13 +357,6 @@ pub trait Upper<H: Host> {
     /// Whether the protocol brings its own buffers ([`Upper::receive_into`]) instead of taking
     /// [`Upper::data_received`].
     fn is_buffered(&self) -> bool;
-
-    /// Something has arrived, of which the protocol would be told in its turn. It may take it now, with `receive` and
-    /// without a word to anybody but wakers.
-    fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
-        let _ = receive;
-        Early::No
-    }
 
     /// Bytes arrived; never none.
     fn data_received(&self, cx: Cx<'_, H>, data: &[u8]) -> Result<(), H::Error>;

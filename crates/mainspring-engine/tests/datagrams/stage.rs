@@ -50,6 +50,7 @@ type Source = Rc<Transport>;
 
 #[derive(Clone)]
 pub enum Call {
+    Io(Source, Readiness),
     Notice(Source, Notice),
     Never,
 }
@@ -86,17 +87,23 @@ impl Host for TestHost {
     type Error = Failure;
 
     fn run_call(&self, call: Call) -> Result<(), Failure> {
-        if let Call::Notice(source, notice) = call {
-            let result = self.with_engine(|engine| source.notified(Cx { engine, this: &source }, notice));
-            if let Err(error) = result {
-                self.reports.borrow_mut().push(format!("a callback failed: {error:?}"));
+        match call {
+            Call::Io(source, readiness) => {
+                self.with_engine(|engine| source.io_ready(Cx { engine, this: &source }, readiness))
             }
+            Call::Notice(source, notice) => {
+                let result = self.with_engine(|engine| source.notified(Cx { engine, this: &source }, notice));
+                if let Err(error) = result {
+                    self.reports.borrow_mut().push(format!("a callback failed: {error:?}"));
+                }
+                Ok(())
+            }
+            Call::Never => Ok(()),
         }
-        Ok(())
     }
 
-    fn io_ready(&self, source: Source, readiness: Readiness) -> Result<(), Failure> {
-        self.with_engine(|engine| source.io_ready(Cx { engine, this: &source }, readiness))
+    fn io_ready(&self, source: Source, readiness: Readiness) -> Option<Call> {
+        Some(Call::Io(source, readiness))
     }
 
     fn turn_ended(&self, _: Source) -> Result<(), Failure> {

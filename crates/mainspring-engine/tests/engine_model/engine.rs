@@ -79,8 +79,8 @@ impl Host for ScriptHost {
         Ok(())
     }
 
-    fn io_ready(&self, (): (), _: Readiness) -> Result<(), String> {
-        Err("there is no source".into())
+    fn io_ready(&self, (): (), _: Readiness) -> Option<Call> {
+        unreachable!("there is no source")
     }
 
     fn turn_ended(&self, _: ()) -> Result<(), String> {

@@ -17,6 +17,7 @@ use test_support::{On, PATIENCE};
 /// A call: a closure, or a step of a source.
 pub enum Call {
     Closure(Rc<dyn Fn()>),
+    Io(Rc<dyn Source>, Readiness),
     Step(Rc<dyn Source>, Notice),
 }
 
@@ -67,13 +68,14 @@ impl Host for Bare {
     fn run_call(&self, call: Call) -> Result<(), Failure> {
         match call {
             Call::Closure(closure) => closure(),
+            Call::Io(source, readiness) => self.note(source.io_ready(&self.engine(), readiness))?,
             Call::Step(source, notice) => self.note(source.notified(&self.engine(), notice))?,
         }
         Ok(())
     }
 
-    fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Result<(), Failure> {
-        self.note(source.io_ready(&self.engine(), readiness))
+    fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Option<Call> {
+        Some(Call::Io(source, readiness))
     }
 
     fn turn_ended(&self, _: Rc<dyn Source>) -> Result<(), Failure> {

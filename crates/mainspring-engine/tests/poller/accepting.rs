@@ -48,9 +48,9 @@ fn unix_peer(open: Open, name: Option<&SocketAddrUnix>) -> PeerAddress {
     let mut rig = Rig::new(open());
     let listener = unix_listener();
     let _client = client(&listener, name);
-    rig.register(&listener, Interest::ACCEPT);
+    rig.register(&listener, Interest::READ);
     rig.events();
-    rig.poller.accept(listener.as_fd(), KEY).unwrap().1
+    rig.poller.accept(listener.as_fd()).unwrap().1
 }
 
 /// A path of exactly `length` bytes (or as short as can be), for a socket file that goes when this does.
@@ -86,9 +86,9 @@ pub fn a_connection_comes_nonblocking_and_close_on_exec(open: Open) {
     let mut rig = Rig::new(open());
     let listener = unix_listener();
     let _client = client(&listener, None);
-    rig.register(&listener, Interest::ACCEPT);
+    rig.register(&listener, Interest::READ);
     assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
-    let (connection, _) = rig.poller.accept(listener.as_fd(), KEY).unwrap();
+    let (connection, _) = rig.poller.accept(listener.as_fd()).unwrap();
     assert!(SockRef::from(&connection).nonblocking().unwrap());
     assert!(rustix::io::fcntl_getfd(&connection).unwrap().contains(FdFlags::CLOEXEC));
 }
@@ -96,18 +96,18 @@ pub fn a_connection_comes_nonblocking_and_close_on_exec(open: Open) {
 pub fn without_a_connection_accept_would_block(open: Open) {
     let mut rig = Rig::new(open());
     let listener = unix_listener();
-    rig.register(&listener, Interest::ACCEPT);
+    rig.register(&listener, Interest::READ);
     assert_eq!(rig.events_now(), []);
-    let refusal = rig.poller.accept(listener.as_fd(), KEY).unwrap_err();
+    let refusal = rig.poller.accept(listener.as_fd()).unwrap_err();
     assert_eq!(refusal.kind(), ErrorKind::WouldBlock);
 }
 
 fn an_inet_peer_is_named(open: Open, listener: &Socket) {
     let mut rig = Rig::new(open());
     let client = client(listener, None);
-    rig.register(listener, Interest::ACCEPT);
+    rig.register(listener, Interest::READ);
     rig.events();
-    let (_connection, peer) = rig.poller.accept(listener.as_fd(), KEY).unwrap();
+    let (_connection, peer) = rig.poller.accept(listener.as_fd()).unwrap();
     let name = client.local_addr().unwrap().as_socket().unwrap();
     assert_eq!(peer, PeerAddress::Inet(name));
 }

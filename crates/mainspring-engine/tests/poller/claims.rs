@@ -14,19 +14,19 @@ use crate::support::{KEY, Open, Rig, event, pair};
 
 fn recv(rig: &mut Rig, from: &impl AsFd) -> io::Result<Vec<u8>> {
     let mut buffer = [0; 64];
-    let received = rig.poller.recv(from.as_fd(), KEY, &mut buffer)?;
+    let received = rig.poller.recv(from.as_fd(), &mut buffer)?;
     Ok(buffer[..received].to_vec())
 }
 
 fn send(rig: &mut Rig, to: &impl AsFd, chunks: &[&[u8]]) -> io::Result<usize> {
     let chunks: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
-    rig.poller.send(to.as_fd(), KEY, &chunks)
+    rig.poller.send(to.as_fd(), &chunks)
 }
 
 pub fn recv_gives_bytes_then_would_block_then_the_end(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     theirs.write_all(b"tick").unwrap();
     rig.events();
     assert_eq!(recv(&mut rig, &ours).unwrap(), b"tick");
@@ -39,13 +39,13 @@ pub fn recv_gives_bytes_then_would_block_then_the_end(open: Open) {
 pub fn a_half_closed_peer_is_announced_as_inbound_and_can_still_be_sent_to(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     theirs.shutdown(Shutdown::Write).unwrap();
     assert!(rig.events().iter().all(|event| event.key == KEY && event.readiness.inbound));
     assert_eq!(recv(&mut rig, &ours).unwrap(), b"");
 
     // Having read the end, a transport asks for no more; then the end must not be announced for ever.
-    rig.change(&ours, Interest::RECV, Interest::NONE);
+    rig.change(&ours, Interest::READ, Interest::NONE);
     assert_eq!(rig.events_now(), []);
     assert_eq!(send(&mut rig, &ours, &[b"tock"]).unwrap(), 4);
     let mut answer = [0; 4];
@@ -61,7 +61,7 @@ pub fn a_reset_is_announced_to_a_writer_and_told_by_the_claim(open: Open) {
     SockRef::from(&theirs).set_linger(Some(Duration::ZERO)).unwrap();
     drop(theirs);
 
-    rig.register(&ours, Interest::SEND);
+    rig.register(&ours, Interest::WRITE);
     assert!(rig.events().iter().all(|event| event.key == KEY && event.readiness.outbound));
     assert_eq!(recv(&mut rig, &ours).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
@@ -140,7 +140,7 @@ pub fn a_peer_that_does_not_read_makes_sends_short_until_it_reads(open: Open) {
         }
     };
     assert_eq!(refusal.kind(), ErrorKind::WouldBlock);
-    rig.register(&ours, Interest::SEND);
+    rig.register(&ours, Interest::WRITE);
     assert_eq!(rig.events_now(), []);
 
     assert_eq!(drain(&mut theirs), sent);
@@ -168,7 +168,7 @@ pub fn what_follows_the_urgent_mark_is_announced_after_a_short_recv(open: Open) 
     // All of it is there: the end is not announced before.
     let mut peeked = [0; 6];
     while ours.peek(&mut peeked).unwrap() < peeked.len() {}
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     assert_received_in_pieces(&mut rig, &ours, &[b"before", b"after"]);
 }
 
@@ -182,6 +182,6 @@ pub fn what_follows_a_message_with_a_descriptor_is_announced_after_a_short_recv(
     assert!(control.push(SendAncillaryMessage::ScmRights(&sent)));
     sendmsg(&theirs, &[IoSlice::new(b"with")], &mut control, SendFlags::empty()).unwrap();
     theirs.write_all(b"plain again").unwrap();
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     assert_received_in_pieces(&mut rig, &ours, &[b"plainwith", b"plain again"]);
 }

@@ -18,7 +18,7 @@ fn fake() -> (Rig, FakeControl) {
 /// Receives one byte: the outcome, with errors as their numbers.
 fn recv_byte(rig: &mut Rig, from: &impl AsFd) -> Result<u8, i32> {
     let mut byte = [0];
-    match rig.poller.recv(from.as_fd(), KEY, &mut byte) {
+    match rig.poller.recv(from.as_fd(), &mut byte) {
         Ok(_) => Ok(byte[0]),
         Err(error) => Err(error.raw_os_error().unwrap()),
     }
@@ -30,7 +30,7 @@ fn recv_bytes(rig: &mut Rig, from: &impl AsFd, times: usize) -> Vec<Result<u8, i
 
 fn send(rig: &mut Rig, to: &impl AsFd, chunks: &[&[u8]]) -> io::Result<usize> {
     let chunks: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
-    rig.poller.send(to.as_fd(), KEY, &chunks)
+    rig.poller.send(to.as_fd(), &chunks)
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_fault_strikes_the_next_call_and_leaves_the_data_for_the_one_after() {
 fn readiness_may_turn_out_to_be_nothing() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     theirs.write_all(b"a").unwrap();
     control.fail_next(Op::Recv, libc::EAGAIN);
     assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
@@ -120,8 +120,8 @@ fn a_short_recv_brings_the_first_bytes_and_leaves_the_rest() {
     theirs.write_all(b"abcdef").unwrap();
     control.limit_next_recv(4);
     let mut buffer = [0; 16];
-    assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap(), 4);
-    assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut buffer[4..]).unwrap(), 2);
+    assert_eq!(rig.poller.recv(ours.as_fd(), &mut buffer).unwrap(), 4);
+    assert_eq!(rig.poller.recv(ours.as_fd(), &mut buffer[4..]).unwrap(), 2);
     assert_eq!(&buffer[..6], b"abcdef");
 }
 
@@ -143,12 +143,12 @@ fn a_failed_accept_leaves_the_connection_in_the_queue() {
     listener.set_nonblocking(true).unwrap();
     let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     control.fail_next(Op::Accept, libc::EMFILE);
-    rig.register(&listener, Interest::ACCEPT);
+    rig.register(&listener, Interest::READ);
     rig.events();
-    let refusal = rig.poller.accept(listener.as_fd(), KEY).unwrap_err();
+    let refusal = rig.poller.accept(listener.as_fd()).unwrap_err();
     assert_eq!(refusal.raw_os_error(), Some(libc::EMFILE));
     assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
-    rig.poller.accept(listener.as_fd(), KEY).unwrap();
+    rig.poller.accept(listener.as_fd()).unwrap();
 }
 
 #[test]
@@ -203,15 +203,15 @@ fn the_log_tells_every_call_with_its_outcome() {
     theirs.write_all(b"abc").unwrap();
     control.fail_next(Op::Accept, libc::EMFILE);
 
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     rig.events_now();
     recv_byte(&mut rig, &ours).unwrap();
     send(&mut rig, &ours, &[b"one", b"three"]).unwrap();
-    rig.poller.accept(ours.as_fd(), KEY).unwrap_err();
+    rig.poller.accept(ours.as_fd()).unwrap_err();
 
     let entry = |call, result| LogEntry { call, result };
     let expected = [
-        entry(Call::Update { fd, key: KEY, old: Interest::NONE, new: Interest::RECV }, Ok(0)),
+        entry(Call::Update { fd, key: KEY, old: Interest::NONE, new: Interest::READ }, Ok(0)),
         entry(Call::Park { timeout: Some(Duration::ZERO) }, Ok(1)),
         entry(Call::Recv { fd, room: 1 }, Ok(1)),
         entry(Call::Send { fd, chunks: vec![3, 5] }, Ok(8)),

@@ -18,21 +18,21 @@ pub fn an_event_names_the_key_of_the_registration(open: Open) {
 pub fn what_is_not_claimed_is_announced_again(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     theirs.write_all(b"ab").unwrap();
 
     let mut buffer = [0];
     for _ in 0..2 {
         assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
         assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
-        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap(), 1);
+        assert_eq!(rig.poller.recv(ours.as_fd(), &mut buffer).unwrap(), 1);
     }
     // Who had no room for more may be told once more, and finds nothing.
-    rig.poller.recv(ours.as_fd(), KEY, &mut buffer).unwrap_err();
+    rig.poller.recv(ours.as_fd(), &mut buffer).unwrap_err();
     assert_eq!(rig.events_now(), []);
     theirs.write_all(b"c").unwrap();
     assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
-    assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 2]).unwrap(), 1);
+    assert_eq!(rig.poller.recv(ours.as_fd(), &mut [0; 2]).unwrap(), 1);
     assert_eq!(rig.events_now(), [], "it had room for more");
 }
 
@@ -40,7 +40,7 @@ pub fn an_end_that_comes_with_the_last_bytes_is_announced_after_them(open: Open)
     for is_claimed_late in [false, true] {
         let mut rig = Rig::new(open());
         let (ours, mut theirs) = pair();
-        rig.register(&ours, Interest::RECV);
+        rig.register(&ours, Interest::READ);
         theirs.write_all(b"ab").unwrap();
         theirs.shutdown(Shutdown::Write).unwrap();
         let inbound = [event(KEY, Readiness::INBOUND)];
@@ -48,16 +48,16 @@ pub fn an_end_that_comes_with_the_last_bytes_is_announced_after_them(open: Open)
         if is_claimed_late {
             assert_eq!(rig.events(), inbound);
         }
-        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 10]).unwrap(), 2);
+        assert_eq!(rig.poller.recv(ours.as_fd(), &mut [0; 10]).unwrap(), 2);
         assert_eq!(rig.events(), inbound);
-        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 10]).unwrap(), 0);
-        rig.change(&ours, Interest::RECV, Interest::NONE);
+        assert_eq!(rig.poller.recv(ours.as_fd(), &mut [0; 10]).unwrap(), 0);
+        rig.change(&ours, Interest::READ, Interest::NONE);
         assert_eq!(rig.events_now(), []);
     }
 }
 
 pub fn what_is_left_when_the_interest_changes_is_announced_after_it(open: Open) {
-    let (recv, send) = (Interest::RECV, Interest::SEND);
+    let (recv, send) = (Interest::READ, Interest::WRITE);
     let both = recv.with(send);
     for way in [&[recv, both, recv][..], &[recv, Interest::NONE, recv], &[both, recv], &[recv, send, recv]] {
         let mut rig = Rig::new(open());
@@ -65,14 +65,14 @@ pub fn what_is_left_when_the_interest_changes_is_announced_after_it(open: Open) 
         rig.register(&ours, way[0]);
         theirs.write_all(b"ab").unwrap();
         rig.events();
-        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0]).unwrap(), 1);
+        assert_eq!(rig.poller.recv(ours.as_fd(), &mut [0]).unwrap(), 1);
         for step in way.windows(2) {
             rig.change(&ours, step[0], step[1]);
         }
         for _ in 0..2 {
             assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)], "{way:?}");
         }
-        assert_eq!(rig.poller.recv(ours.as_fd(), KEY, &mut [0; 2]).unwrap(), 1);
+        assert_eq!(rig.poller.recv(ours.as_fd(), &mut [0; 2]).unwrap(), 1);
         assert_eq!(rig.events_now(), []);
     }
 }
@@ -81,7 +81,7 @@ pub fn only_wanted_directions_are_announced(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     theirs.write_all(b"a").unwrap();
-    let (recv, send) = (Interest::RECV, Interest::SEND);
+    let (recv, send) = (Interest::READ, Interest::WRITE);
     let both = recv.with(send);
 
     rig.register(&ours, recv);
@@ -101,12 +101,12 @@ pub fn only_wanted_directions_are_announced(open: Open) {
 pub fn a_descriptor_taken_out_is_silent_even_when_its_peer_hangs_up(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, theirs) = pair();
-    rig.register(&ours, Interest::RECV);
+    rig.register(&ours, Interest::READ);
     drop(theirs);
     let hang_up = rig.events_now();
     assert!(hang_up.iter().any(|event| event.key == KEY && event.readiness.inbound));
 
-    rig.change(&ours, Interest::RECV, Interest::NONE);
+    rig.change(&ours, Interest::READ, Interest::NONE);
     assert_eq!(rig.events_now(), []);
 }
 

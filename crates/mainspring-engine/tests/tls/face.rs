@@ -51,7 +51,7 @@ impl Host for Face {
         end.tls.notified(Cx { engine: &engine, this: &end }, notice)
     }
 
-    fn io_ready(&self, _: Rc<End>, _: Readiness) -> Result<(), Failure> {
+    fn io_ready(&self, _: Rc<End>, _: Readiness) -> Option<Call> {
         unreachable!("no descriptor is registered")
     }
 

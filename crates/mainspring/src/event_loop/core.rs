@@ -19,7 +19,7 @@ use super::main_future::MainSlot;
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
 use crate::host::{Call, Failure, Inbound, RustHost, Step};
-use crate::net::{Resolver, forget_spares};
+use crate::net::Resolver;
 use crate::panics::catch;
 use crate::task::{AnyTask, FactorySlot};
 use mainspring_engine::wakeup::Inbox;
@@ -149,7 +149,6 @@ impl Core {
         self.drop_futures_in_flight();
         self.let_go_of_the_kept();
         self.let_go_each(self.engine.close());
-        forget_spares();
     }
 
     /// Cancels all tasks. On a loop that is open, their futures are dropped in the next pass.

@@ -7,7 +7,7 @@
 use super::{Core, EventLoop};
 use crate::host::Watch;
 use crate::net::connect_socket;
-use mainspring_engine::poller::{Key, PeerAddress};
+use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::socket_ops::{Pending, Ready};
 use mainspring_engine::{Direction, READ_SIZE};
 use socket2::SockRef;
@@ -176,7 +176,7 @@ impl EventLoop {
         let (core, listener) = (self.core(), listener.as_fd());
         loop {
             core.check_open()?;
-            match core.engine.accept(listener, Key::UNREGISTERED) {
+            match core.engine.poller().accept(listener) {
                 Ok((connection, PeerAddress::Inet(peer))) => return Ok((connection, Some(peer))),
                 Ok((connection, _)) => return Ok((connection, None)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -60,15 +60,15 @@ pub(crate) trait Below {
         Ok(())
     }
 
-    /// Something is about to be told with [`Below::io_ready`]. `true` if all was done about it.
-    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
-        let _ = (cx, readiness);
-        Ok(false)
+    /// The fd is ready. Returns `true` if a task that waits to receive was woken: then [`Below::io_ready`] is not called.
+    fn wake_reader(&self, readiness: Readiness) -> bool {
+        let _ = readiness;
+        false
     }
 
-    /// Receives what was left for who reads ([`Early::Fetches`](mainspring_engine::transport::Early)); `None` if that is nothing, or
-    /// the end, which is told by itself.
-    fn fetch(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+    /// Receives into the buffer of a task that was woken with [`Below::wake_reader`]; `None` if there is nothing, or the
+    /// end, which the protocol is told.
+    fn recv_into(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         let _ = (cx, buffer);
         Ok(None)
     }
@@ -233,8 +233,9 @@ impl<B: Below + 'static> Source for B {
         Below::turn_ended(&*self, Cx { engine: &core.engine, this: &this })
     }
 
-    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
-        Below::announced(self, cx, readiness)
+    #[inline]
+    fn wake_reader(&self, readiness: Readiness) -> bool {
+        Below::wake_reader(self, readiness)
     }
 
     fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {

@@ -87,7 +87,7 @@ pub use unix_stream::UnixStream;
 
 pub(crate) use below::{Below, Offered};
 pub(crate) use connect::after_what_is_ready;
-pub(crate) use stream::{LIMIT, forget_spares};
+pub(crate) use stream::LIMIT;
 
 use crate::event_loop::{Core, running_core};
 use std::io;

@@ -4,11 +4,10 @@ use super::server::Connection;
 use super::stream::Ends;
 use super::transport::Transport;
 use crate::host::{Failure, RustHost};
-use crate::in_place::InPlace;
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
-use mainspring_engine::transport::{Claim, Cx, Early, Upper};
-use std::cell::{Cell, OnceCell};
+use mainspring_engine::transport::{Claim, Cx, Upper};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 
@@ -138,11 +137,9 @@ impl Protocol for OfStream {
     }
 }
 
-/// A protocol, as the engine's transports see it: one for every kind of them. Laid out as it is written: what every event
-/// looks at is first.
-#[repr(C)]
+/// A protocol, as the engine's transports see it: one for every kind of them.
 pub(crate) struct Above {
-    told: InPlace<Option<Told>>,
+    told: RefCell<Option<Told>>,
     /// Counts the connection at the server that accepted it.
     connection: Cell<Option<Box<Connection>>>,
     /// Who waits until nothing is queued, to send past the queue. There from when somebody does.
@@ -152,7 +149,7 @@ pub(crate) struct Above {
 impl Above {
     pub(crate) fn new(told: impl Into<Told>, connection: Option<Connection>) -> Self {
         Above {
-            told: InPlace::new(Some(told.into())),
+            told: RefCell::new(Some(told.into())),
             connection: Cell::new(connection.map(Box::new)),
             drained: OnceCell::new(),
         }
@@ -163,24 +160,18 @@ impl Above {
         self.told().map(Told::into_protocol)
     }
 
-    /// Looks at the stream that is told, if it is one.
-    ///
-    /// # Safety
-    ///
-    /// `look` does not come back here: it runs nothing that its author does not know.
-    #[inline(always)]
-    unsafe fn of_stream<R>(&self, look: impl FnOnce(&Weak<Ends>) -> R) -> Option<R> {
-        let look = |told: &mut Option<Told>| match told {
-            Some(Told::Stream(ends)) => Some(look(ends)),
-            _ => None,
-        };
-        // SAFETY: the caller's word is the one that is asked for.
-        unsafe { self.told.with(look) }
+    fn told(&self) -> Option<Told> {
+        self.told.borrow().clone()
     }
 
-    fn told(&self) -> Option<Told> {
-        // SAFETY: to clone one counts a reference.
-        unsafe { self.told.with(|told| told.clone()) }
+    /// Wakes the task that waits to receive from the stream, if this is one and a task does.
+    #[inline]
+    pub(super) fn wake_reader(&self) -> bool {
+        let stream = match &*self.told.borrow() {
+            Some(Told::Stream(ends)) => ends.upgrade(),
+            _ => None,
+        };
+        stream.is_some_and(|ends| ends.protocol().wake_reader())
     }
 
     pub(super) fn drained(&self) -> &WaitList {
@@ -190,11 +181,8 @@ impl Above {
     /// Puts another protocol in the place of this one, which comes back; the new one does if the connection is gone.
     pub(super) fn replace(&self, protocol: Rc<dyn Protocol>) -> Told {
         let new = protocol.into();
-        match self.told.take() {
-            Some(former) => {
-                self.told.replace(Some(new));
-                former
-            }
+        match &mut *self.told.borrow_mut() {
+            Some(current) => std::mem::replace(current, new),
             None => new,
         }
     }
@@ -219,13 +207,6 @@ impl Upper<RustHost> for Above {
 
     fn is_buffered(&self) -> bool {
         false
-    }
-
-    #[inline]
-    fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
-        // SAFETY: to upgrade one counts a reference.
-        let stream = unsafe { self.of_stream(Weak::upgrade) }.flatten();
-        stream.map_or(Early::No, |ends| ends.protocol().receive_early(receive))
     }
 
     fn data_received(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {

@@ -17,8 +17,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 
-/// See the module's text. Laid out as it is written: what every event touches is together.
-#[repr(C)]
+/// See the module's text.
 pub(super) struct SocketConnection {
     core: Weak<Core>,
     stream: Stream<RustHost, Above>,
@@ -92,12 +91,13 @@ impl Below for SocketConnection {
         Ok(())
     }
 
-    fn announced(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<bool, Failure> {
-        self.stream.announced(cx, readiness)
+    #[inline]
+    fn wake_reader(&self, readiness: Readiness) -> bool {
+        readiness == Readiness::INBOUND && self.stream.is_receiving() && self.stream.upper().wake_reader()
     }
 
-    fn fetch(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
-        self.stream.fetch(cx, buffer)
+    fn recv_into(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        self.stream.recv_into(cx, buffer)
     }
 
     fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {

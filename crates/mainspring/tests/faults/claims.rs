@@ -171,7 +171,7 @@ fn both_directions_of_one_event_are_served_in_one_pass() {
         assert_eq!(talk.client.received.borrow().len(), 50);
         assert!(log.iter().any(|entry| matches!(
             entry.call,
-            mainspring_engine::testing::Call::Update { new: Interest::RECV, .. }
+            mainspring_engine::testing::Call::Update { new: Interest::READ, .. }
         )));
         talk.let_arrive();
         talk.end();

@@ -64,7 +64,7 @@ impl Conversation {
 /// The descriptors that a log shows to have begun to receive.
 pub fn started_reading(log: &[LogEntry]) -> impl Iterator<Item = RawFd> + '_ {
     log.iter().filter_map(|entry| match entry.call {
-        Call::Update { fd, old: Interest::NONE, new: Interest::RECV, .. } => Some(fd),
+        Call::Update { fd, old: Interest::NONE, new: Interest::READ, .. } => Some(fd),
         _ => None,
     })
 }

@@ -27,7 +27,7 @@ pub use queue::Queued;
 use super::endpoint::Endpoint;
 use super::{Cx, FlowControl, Notice, TransportHost, WaterMarks, count_lost_write, is_to_be_repeated};
 use crate::Readiness;
-use crate::poller::{Interest, Key, PeerAddress};
+use crate::poller::{Interest, PeerAddress};
 use queue::DatagramQueue;
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
@@ -341,7 +341,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             return Ok(true);
         }
         cx.engine.with_scratch_of(MAX_DATAGRAM, |scratch| {
-            match self.endpoint.with_fd(|fd| cx.engine.recv_from(fd, self.key(), scratch)) {
+            match self.endpoint.with_fd(|fd| cx.engine.poller().recv_from(fd, scratch)) {
                 Ok((length, from)) => {
                     let data = scratch.get(..length).unwrap_or_default();
                     self.delivered(cx, self.upper.datagram_received(cx, data, from))?;
@@ -402,7 +402,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             Destination::Address(address) => Some(address),
             Destination::Foreign(foreign) => return self.upper.send_foreign(cx, data, foreign),
         };
-        let sent = self.endpoint.with_fd(|fd| cx.engine.send_to(fd, self.key(), data, address));
+        let sent = self.endpoint.with_fd(|fd| cx.engine.poller().send_to(fd, data, address));
         sent.map_err(|error| match error {
             error if is_to_be_repeated(&error) => Refusal::WouldBlock,
             error => Refusal::System(cx.host().os_error(error)),
@@ -434,10 +434,6 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let connection_lost = |error| self.upper.connection_lost(cx, error);
         self.endpoint.finish(cx, connection_lost, || self.upper.detach(cx))
-    }
-
-    fn key(&self) -> Key {
-        self.endpoint.registration().key()
     }
 
     fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> Result<(), H::Error> {

@@ -22,7 +22,7 @@ use super::endpoint::Endpoint;
 use super::write_buffer::{Outbox, Written, length_of};
 use super::write_coalescing::Gathering;
 use super::{
-    Cx, Early, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write,
+    Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write,
     is_to_be_repeated,
 };
 use crate::Readiness;
@@ -174,21 +174,6 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
     }
 
-    /// Something is about to be told with [`Stream::io_ready`]. `true` if all was done about it, or the protocol will do it by
-    /// itself: see [`Upper::receive_early`].
-    #[inline]
-    pub fn announced(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<bool, H::Error> {
-        if readiness != Readiness::INBOUND || !self.end.interest().is_inbound() {
-            return Ok(false);
-        }
-        match self.upper.receive_early(|buffer| self.recv(cx, buffer)) {
-            // The end can be received again, and is told in its turn.
-            Early::No | Early::Received(Ok(0)) => Ok(false),
-            Early::Fetches | Early::Received(Ok(_)) => Ok(true),
-            Early::Received(Err(error)) => self.receive_failed(cx, error).map(|()| true),
-        }
-    }
-
     /// Something happened on the descriptor.
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
         // What the kernel is asked now, not what it was asked when it answered: reading may have been paused, or the
@@ -203,9 +188,14 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         Ok(())
     }
 
-    /// Receives into `buffer` what was left for the protocol ([`Early::Fetches`]). `None` if there is nothing: because
-    /// reading is paused, or it was not there after all, or it was the end or a failure, which are told as ever.
-    pub fn fetch(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> Result<Option<usize>, H::Error> {
+    /// Whether the kernel is asked for what arrives.
+    pub fn is_receiving(&self) -> bool {
+        self.end.interest().is_inbound()
+    }
+
+    /// Receives into `buffer`, for a reader that was woken instead of the protocol. `None` if there is nothing: reading is
+    /// paused, the event was spurious, or it was the end or a failure, which the protocol is told as usual.
+    pub fn recv_into(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> Result<Option<usize>, H::Error> {
         if buffer.is_empty() || !self.end.interest().is_inbound() {
             return Ok(None);
         }
@@ -462,11 +452,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     fn want_inbound(&self, cx: Cx<'_, H>, wanted: bool) -> Result<(), H::Error> {
-        self.want(cx, Interest::RECV, wanted)
+        self.want(cx, Interest::READ, wanted)
     }
 
     fn want_outbound(&self, cx: Cx<'_, H>, wanted: bool) -> Result<(), H::Error> {
-        self.want(cx, Interest::SEND, wanted)
+        self.want(cx, Interest::WRITE, wanted)
     }
 
     fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> Result<(), H::Error> {
@@ -478,6 +468,6 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     #[inline(always)]
     fn recv(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<usize> {
-        cx.engine.recv(self.end.lend()?.as_fd(), self.end.registration().key(), buffer)
+        cx.engine.poller().recv(self.end.lend()?.as_fd(), buffer)
     }
 }

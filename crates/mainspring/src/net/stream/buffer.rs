@@ -23,9 +23,9 @@ pub(super) struct ByteBuffer {
 }
 
 impl ByteBuffer {
-    /// Sets the place in the stream of one that is empty.
-    pub(super) fn move_to(&mut self, position: u64) {
-        self.position = position;
+    /// The next `count` bytes of the stream were read without coming here; nothing is buffered.
+    pub(super) fn skip(&mut self, count: usize) {
+        self.position += count as u64;
     }
 
     pub(super) fn len(&self) -> usize {

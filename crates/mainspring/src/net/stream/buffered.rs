@@ -1,77 +1,62 @@
-//! `Buffered`: the protocol of every stream. It keeps what arrives until somebody reads it.
+//! `Buffered`: the protocol of every stream. It buffers what arrives until a task reads it.
 //!
-//! When more than twice the limit waits the transport is paused, and the peer comes to wait; it is resumed when the reader
-//! is down to the limit, or waits for more than is there: asyncio's `StreamReader`.
+//! As in asyncio's `StreamReader`, the transport is paused when more than twice the limit is buffered, and resumed when the
+//! buffer is down to the limit, or when a task waits for more than is buffered.
 //!
-//! What somebody waits for who would take any number of bytes is received while the events of the kernel are sorted, before
-//! anybody's turn: all receiving in a row takes the kernel less time than a bit of it in every turn. Where much arrives at a
-//! time, it is worth more to spare a copy: then who waits is called to fetch it, straight from the kernel into its own buffer.
-//! Who was called and does not come (a wait that was given up) leaves it there; it is announced again, and then kept here as
-//! for everybody else.
+//! A task that waits in `read()` for any number of bytes is woken when the socket is readable, and receives into its own
+//! buffer: this saves a copy and one iteration of the loop. If the task does not come (its wait was cancelled), the
+//! level-triggered poller reports the socket again, and the bytes are buffered. A task that read as much as its buffer
+//! holds gets the next bytes through this buffer, so that small reads do not cost a system call each.
 
 use super::super::again;
 use super::super::protocol::Protocol;
 use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
-use super::received::Received;
 use super::write_turn::WriteTurn;
 use crate::error::Error;
 use crate::sync::wait_list::WaitList;
-use mainspring_engine::Readiness;
-use mainspring_engine::transport::Early;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 
 /// asyncio's limit for a reader's buffer.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
-/// From here on it is worth more to spare a copy than to receive early.
-const MUCH: usize = 16 * 1024;
-
-/// See the module's text. Laid out as it is written: what every event touches is together.
-#[repr(C)]
+/// See the module's text.
 pub(crate) struct Buffered {
-    arrival: Cell<Arrival>,
-    /// Whether what arrived last was [`MUCH`].
-    is_much_at_once: Cell<bool>,
+    received: RefCell<ByteBuffer>,
+    readiness: Cell<Readiness>,
     is_reading_paused: Cell<bool>,
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
     is_lost: Cell<bool>,
-    /// What waits to be read. Not here while it is worked on, for which nothing foreign runs.
-    kept: Cell<Option<Box<Received>>>,
     pub(super) readers: WaitList,
-    /// How many bytes were read before those that wait.
-    position: Cell<u64>,
     pub(super) limit: Cell<usize>,
     error: OnceCell<io::Error>,
-    /// Those who wait to write on, and for the connection's end.
+    /// Tasks that wait to write, or for the end of the connection.
     pub(super) writers: WaitList,
-    /// There from the first message on that had to wait.
+    /// Set when a message first has to wait for another one.
     pub(super) turn: OnceCell<Box<WriteTurn>>,
 }
 
-/// What is known of bytes that the kernel has and nobody has received.
+/// What a task that reads knows of the socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Arrival {
-    /// Nothing. What arrives is received at once, and kept.
+enum Readiness {
+    /// Nothing. The transport receives what arrives, and it is buffered.
     Unknown,
-    /// Somebody waits who would fetch them.
+    /// As `Unknown`; a task has just filled its whole buffer.
+    MayHaveMore,
+    /// A task waits, and receives by itself.
     Awaited,
-    /// There are some, and who waits was called to fetch them.
-    Announced,
-    /// They were more than who came for them had a place for.
-    MaybeMore,
+    /// The socket is readable, and the task that waited was woken.
+    Readable,
 }
 
 impl Buffered {
     pub(crate) fn new(limit: usize) -> Self {
         Buffered {
-            kept: Cell::default(),
-            position: Cell::new(0),
+            received: RefCell::default(),
+            readiness: Cell::new(Readiness::Unknown),
             limit: Cell::new(limit),
-            arrival: Cell::new(Arrival::Unknown),
-            is_much_at_once: Cell::new(false),
             is_reading_paused: Cell::new(false),
             is_at_eof: Cell::new(false),
             is_writing_paused: Cell::new(false),
@@ -83,18 +68,9 @@ impl Buffered {
         }
     }
 
-    /// Works on what has arrived, for which nothing foreign may run.
+    /// Works on what is buffered. `work` must not run user code.
     pub(super) fn with_received<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
-        let mut kept = self.kept.take().unwrap_or_else(Received::spare);
-        let buffer = kept.buffer(self.position.get());
-        let result = work(buffer);
-        self.position.set(buffer.position());
-        if buffer.is_empty() {
-            kept.give_back();
-        } else {
-            self.kept.set(Some(kept));
-        }
-        result
+        work(&mut self.received.borrow_mut())
     }
 
     /// Why the connection was lost, if it was for a reason.
@@ -110,111 +86,57 @@ impl Buffered {
         self.is_writing_paused.get()
     }
 
-    /// Something has arrived. If somebody waits for it, it is received at once; or who waits is called to fetch it, where
-    /// that is worth it.
+    /// The socket is readable. Returns whether a task was woken that will receive.
     #[inline]
-    pub(crate) fn receive_early(&self, receive: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> Early {
-        if self.arrival.replace(Arrival::Unknown) != Arrival::Awaited {
-            return Early::No;
+    pub(crate) fn wake_reader(&self) -> bool {
+        if self.readiness.get() != Readiness::Awaited {
+            return false;
         }
-        if self.is_much_at_once.get() {
-            return self.call_to_fetch();
-        }
-        let mut morsel = Received::spare();
-        let received = morsel.fill(receive);
-        match received {
-            Ok(1..) => {
-                let is_all = !morsel.is_full();
-                self.kept.set(Some(morsel));
-                self.readers.wake_all();
-                // The rest is received in its turn.
-                if is_all { Early::Received(received) } else { Early::No }
-            }
-            _ => {
-                morsel.give_back();
-                Early::Received(received)
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn call_to_fetch(&self) -> Early {
-        self.arrival.set(Arrival::Announced);
+        self.readiness.set(Readiness::Readable);
         if self.readers.wake_all() > 0 {
-            return Early::Fetches;
+            return true;
         }
-        self.arrival.set(Arrival::Unknown);
-        Early::No
+        self.readiness.set(Readiness::Unknown);
+        false
     }
 
-    /// Keeps what was received, and says how much it is with what was kept before. Fails if there is no memory for it.
-    fn keep(&self, data: &[u8]) -> io::Result<usize> {
-        self.arrival.set(Arrival::Unknown);
-        self.is_much_at_once.set(data.len() >= MUCH);
-        self.with_received(|received| {
-            received.try_push(data)?;
-            Ok(received.len())
-        })
-    }
-
-    /// Reads what is kept, as much as there is and fits.
-    #[inline(always)]
+    /// Reads what is buffered, as much as fits.
+    #[inline]
     pub(super) fn read(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
-        let Some(mut kept) = self.kept.take() else { return 0 };
-        if let Some(count) = kept.read_morsel(buffer) {
-            self.position.set(self.position.get() + count as u64);
-            kept.give_back();
-            return count;
-        }
-        self.kept.set(Some(kept));
-        self.read_some_of_it(transport, buffer)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_some_of_it(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
         let (count, left) = self.with_received(|received| (received.read(buffer), received.len()));
-        self.shrunk(transport, left);
+        if count > 0 {
+            self.shrunk(transport, left);
+        }
         count
     }
 
-    /// For somebody who reads and finds nothing here: fetches into `buffer` what the kernel is known to have, once for
-    /// every announcement. So a peer who sends without end keeps no reader from giving way.
+    /// Receives into `buffer` if the socket is known to be readable, once for every event. So a peer that sends without
+    /// end does not keep the task from yielding.
     #[inline]
-    pub(super) fn fetch(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
-        match self.arrival.replace(Arrival::Unknown) {
-            Arrival::Unknown | Arrival::Awaited => None,
-            Arrival::Announced => self.fetch_announced(transport, buffer),
-            Arrival::MaybeMore => self.fetch_rest(transport, buffer),
+    pub(super) fn recv(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
+        if self.readiness.get() != Readiness::Readable {
+            return None;
         }
-    }
-
-    #[inline(never)]
-    fn fetch_announced(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
-        let fetched = transport.with(|below, cx| below.fetch(cx, buffer))??;
-        if fetched == buffer.len() {
-            self.arrival.set(Arrival::MaybeMore);
+        self.readiness.set(Readiness::Unknown);
+        let count = transport.with(|below, cx| below.recv_into(cx, buffer))??;
+        if count == buffer.len() {
+            self.readiness.set(Readiness::MayHaveMore);
         }
-        self.is_much_at_once.set(fetched >= MUCH);
-        self.position.set(self.position.get() + fetched as u64);
-        Some(fetched)
+        self.with_received(|received| received.skip(count));
+        Some(count)
     }
 
-    /// The rest is taken in pieces of a good size, whatever that of the reader's are.
-    #[inline(never)]
-    fn fetch_rest(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
-        transport.with(|below, cx| below.io_ready(cx, Readiness::INBOUND))?;
-        Some(self.read(transport, buffer)).filter(|&count| count > 0)
-    }
-
-    /// Who waits now would fetch what comes.
-    pub(super) fn await_to_fetch(&self) {
-        self.arrival.set(Arrival::Awaited);
+    /// The task that now waits receives by itself.
+    pub(super) fn await_readable(&self) {
+        let is_small_reader = self.readiness.get() == Readiness::MayHaveMore;
+        self.readiness.set(if is_small_reader { Readiness::Unknown } else { Readiness::Awaited });
     }
 
     /// Whether nothing more can come, or why; asked when what has come is not enough.
     pub(super) fn end(&self, transport: &Transport) -> Option<io::Result<()>> {
-        self.arrival.set(Arrival::Unknown);
+        if self.readiness.get() != Readiness::MayHaveMore {
+            self.readiness.set(Readiness::Unknown);
+        }
         // A transport that is just being lost will tell why: until then its end is not the stream's.
         if !self.is_at_eof.get() && !self.is_lost.get() && transport.is_over() == Some(false) {
             return None;
@@ -248,15 +170,17 @@ impl Buffered {
 
 impl Protocol for Buffered {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
-        let kept = match self.keep(data) {
-            Ok(kept) => kept,
+        self.readiness.set(Readiness::Unknown);
+        let pushed = self.with_received(|received| received.try_push(data).map(|()| received.len()));
+        let buffered = match pushed {
+            Ok(buffered) => buffered,
             Err(error) => {
                 // What was received is lost, and with it the connection: its readers are told why.
                 let _ = self.error.set(error);
                 return transport.abort();
             }
         };
-        let is_too_much = kept / 2 > self.limit.get();
+        let is_too_much = buffered / 2 > self.limit.get();
         if is_too_much && !self.is_reading_paused.replace(true) {
             transport.pause_reading();
         }

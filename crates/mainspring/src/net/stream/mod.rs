@@ -11,7 +11,6 @@ mod errors;
 mod futures_io;
 mod into_std;
 mod reader;
-mod received;
 mod write_turn;
 mod writer;
 
@@ -24,7 +23,6 @@ pub(crate) use buffered::LIMIT;
 pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
 pub(super) use into_std::busy;
-pub(crate) use received::forget_spares;
 
 use super::protocol::Told;
 #[cfg(feature = "rustls")]

@@ -158,12 +158,12 @@ impl StreamReader {
             return Some(Ok(count));
         }
         let buffered = &self.ends.buffered;
-        if let Some(count) = buffered.fetch(self.ends.transport(), buffer) {
+        if let Some(count) = buffered.recv(self.ends.transport(), buffer) {
             return Some(Ok(count));
         }
         let end = self.end();
         if end.is_none() {
-            buffered.await_to_fetch();
+            buffered.await_readable();
         }
         end.map(|end| end.map(|()| 0))
     }
