@@ -21,72 +21,38 @@
 //! and go anywhere. What fails is an [`io::Error`] of the system's kind, with the address in its text where
 //! there is one; without a loop that runs on this thread, everything that needs one is an error, and no panic.
 
-mod accept_queue;
-mod address;
-mod addrinfo;
-mod at_address;
-pub(crate) mod below;
-mod bound;
+mod address_error;
 mod connect;
-mod connect_options;
-mod copy;
+pub(crate) mod connection;
 mod datagram;
-mod datagram_endpoint;
-mod datagram_protocol;
-mod datagram_socket;
-mod datagram_transport;
-mod happy_eyeballs;
-mod peer_cred;
-mod protocol;
 mod resolve;
-mod sendfile;
 mod server;
-mod server_options;
-mod socket;
 mod socket_options;
-mod start_server;
 mod stream;
-mod tcp_listener;
-mod tcp_stream;
+mod tcp;
 #[cfg(feature = "rustls")]
 pub mod tls;
-mod transport;
-mod udp_options;
-mod udp_socket;
-mod unix_address;
-mod unix_datagram;
-mod unix_listener;
-mod unix_stream;
+mod udp;
+mod unix;
 
-pub(crate) use connect::{connect, connect_socket};
-
-pub use address::{Address, ToAddress};
-pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
-pub use connect_options::ConnectOptions;
-pub use copy::{copy, copy_bidirectional};
-pub use datagram::DatagramAddress;
-pub use datagram_endpoint::DatagramOptions;
-pub use datagram_protocol::DatagramProtocol;
-pub use datagram_socket::DatagramSocket;
-pub use datagram_transport::DatagramTransport;
-pub use peer_cred::UCred;
-pub use protocol::Protocol;
-pub use resolve::{Family, Lookup, Resolver, Resolving, SocketKind, lookup_host};
-pub use server::Server;
-pub use server_options::ServerOptions;
+pub use connect::ConnectOptions;
+pub use connection::{Protocol, Transport};
+pub use datagram::{DatagramAddress, DatagramOptions, DatagramProtocol, DatagramSocket, DatagramTransport};
+pub use resolve::{
+    AddrInfo, AddrInfoHints, Address, Family, Lookup, NameInfoFlags, Resolver, Resolving, SocketKind,
+    ToAddress, lookup_host,
+};
+pub use server::{
+    Outcome, Server, ServerOptions, open_connection, open_unix_connection, start_server, start_unix_server,
+};
 pub use socket_options::KeepAlive;
-pub use start_server::{Outcome, open_connection, open_unix_connection, start_server, start_unix_server};
-pub use stream::{IntoStdError, ReadError, Stream, StreamReader, StreamWriter};
-pub use tcp_listener::TcpListener;
-pub use tcp_stream::TcpStream;
-pub use transport::Transport;
-pub use udp_socket::UdpSocket;
-pub use unix_datagram::UnixDatagram;
-pub use unix_listener::UnixListener;
-pub use unix_stream::UnixStream;
+pub use stream::{IntoStdError, ReadError, Stream, StreamReader, StreamWriter, copy, copy_bidirectional};
+pub use tcp::{TcpListener, TcpStream};
+pub use udp::UdpSocket;
+pub use unix::{UCred, UnixDatagram, UnixListener, UnixStream};
 
-pub(crate) use below::{Below, Offered};
-pub(crate) use connect::after_what_is_ready;
+pub(crate) use connect::{after_what_is_ready, connect, connect_socket};
+pub(crate) use connection::{Below, Offered};
 pub(crate) use stream::LIMIT;
 
 use crate::event_loop::{Core, running_core};

@@ -1,8 +1,8 @@
 //! The options of the sockets below transports, streams and listeners.
 
+use super::connection::Transport;
 use super::stream::Stream;
-use super::tcp_listener::TcpListener;
-use super::transport::Transport;
+use super::tcp::TcpListener;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::os::fd::BorrowedFd;

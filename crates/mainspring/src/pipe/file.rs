@@ -12,7 +12,7 @@
 use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
 use crate::net::Transport;
-use crate::net::below::{Above, Below, Told, WithFd};
+use crate::net::connection::{Above, Below, Told, WithFd};
 use mainspring_engine::Host;
 use mainspring_engine::memory;
 use mainspring_engine::transport::{Cx, FlowControl, Notice, Upper, WaterMarks};

@@ -4,7 +4,7 @@ use super::file::FileEnd;
 use super::reading::ReadEnd;
 use super::writing::WriteEnd;
 use crate::event_loop::{Core, running_core};
-use crate::net::below::Told;
+use crate::net::connection::Told;
 use crate::net::{LIMIT, Stream, StreamReader, StreamWriter, Transport};
 use mainspring_engine::transport::{PipeKind, prepare_pipe};
 use std::io::{self, IsTerminal};

@@ -3,7 +3,7 @@
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::net::Transport;
-use crate::net::below::{Above, Below, Told, WithFd};
+use crate::net::connection::{Above, Below, Told, WithFd};
 use mainspring_engine::Readiness;
 use mainspring_engine::memory;
 use mainspring_engine::transport::{Cx, Notice, PipeKind, WaterMarks, WritePipe};

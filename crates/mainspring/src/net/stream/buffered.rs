@@ -8,12 +8,12 @@
 //! level-triggered poller reports the socket again, and the bytes are buffered. A task that read as much as its buffer
 //! holds gets the next bytes through this buffer, so that small reads do not cost a system call each.
 
-use super::super::again;
-use super::super::protocol::Protocol;
-use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
 use super::write_turn::WriteTurn;
 use crate::error::Error;
+use crate::net::again;
+use crate::net::connection::Protocol;
+use crate::net::connection::Transport;
 use crate::sync::wait_list::WaitList;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;

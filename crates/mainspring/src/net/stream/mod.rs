@@ -6,6 +6,7 @@
 
 mod buffer;
 mod buffered;
+mod copy;
 mod ends;
 mod errors;
 mod futures_io;
@@ -14,6 +15,7 @@ mod reader;
 mod write_turn;
 mod writer;
 
+pub use copy::{copy, copy_bidirectional};
 pub use errors::ReadError;
 pub use into_std::IntoStdError;
 pub use reader::StreamReader;
@@ -24,10 +26,10 @@ pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
 pub(super) use into_std::busy;
 
-use super::protocol::Told;
+use crate::net::connection::Told;
+use crate::net::connection::Transport;
 #[cfg(feature = "rustls")]
-use super::protocol::{OfStream, Protocol};
-use super::transport::Transport;
+use crate::net::connection::{OfStream, Protocol};
 use std::fmt;
 use std::io;
 use std::rc::Rc;

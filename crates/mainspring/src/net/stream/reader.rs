@@ -1,9 +1,9 @@
 //! `StreamReader`: what arrives on a connection, awaited.
 
-use super::super::transport::Transport;
 use super::buffer::ByteBuffer;
 use super::ends::Ends;
 use super::errors::ReadError;
+use crate::net::connection::Transport;
 use memchr::memmem;
 use std::cell::Cell;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! `StreamWriter`: the sending side of a connection.
 
-use super::super::below::{Offered, refused};
-use super::super::transport::Transport;
 use super::ends::Ends;
 use crate::error::Error;
+use crate::net::connection::Transport;
+use crate::net::connection::{Offered, refused};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

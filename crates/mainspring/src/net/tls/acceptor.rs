@@ -3,9 +3,9 @@
 use super::protocol::{Setup, TlsProtocol};
 use super::stream::TlsStream;
 use super::upgrade::{Limits, establish, upgrade};
+use crate::net::connection::SocketConnection;
 use crate::net::server::Opener;
-use crate::net::socket::SocketConnection;
-use crate::net::start_server::{Outcome, tell};
+use crate::net::server::{Outcome, tell};
 use crate::net::stream::{LIMIT, Stream, Unopened};
 use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport, current_core};
 use crate::task::Task;

@@ -1,0 +1,124 @@
+//! Which address is tried when: one after the other, or side by side as RFC 8305 has it.
+
+use crate::time::{Sleep, sleep};
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The addresses of both families in turn, after `first_family_count - 1` more of the first: asyncio's order. Zero leaves
+/// them as they are.
+pub(in crate::net) fn interleave(addresses: Vec<SocketAddr>, first_family_count: usize) -> Vec<SocketAddr> {
+    let Some(first) = addresses.first().copied().filter(|_| first_family_count > 0) else { return addresses };
+    let (mut same, mut other): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv4() == first.is_ipv4());
+    let mut rest = same.split_off((first_family_count - 1).min(same.len()));
+    let mut ordered = same;
+    let longer = rest.len().max(other.len());
+    let (mut rest, mut other) = (rest.drain(..), other.drain(..));
+    for _ in 0..longer {
+        ordered.extend(rest.next());
+        ordered.extend(other.next());
+    }
+    ordered
+}
+
+/// The first of `attempts` that succeeds; the errors of all if none does, in the order of the attempts. The next one
+/// begins when all before have failed, or one was begun so long ago as `delay`. Those that lose are dropped.
+pub(in crate::net) async fn race<F, T, E>(attempts: Vec<F>, delay: Option<Duration>) -> Result<T, Vec<E>>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut race = Race { running: Vec::new(), errors: Vec::new(), next: None, delay };
+    let mut waiting = attempts.into_iter();
+    race.errors.resize_with(waiting.len(), || None);
+    race.begin(waiting.next());
+    poll_fn(|cx| race.poll(cx, &mut waiting)).await
+}
+
+struct Race<F, E> {
+    running: Vec<(usize, Pin<Box<F>>)>,
+    /// By the number of the attempt.
+    errors: Vec<Option<E>>,
+    /// When the next attempt begins at the latest.
+    next: Option<Pin<Box<Sleep>>>,
+    delay: Option<Duration>,
+}
+
+impl<F, T, E> Race<F, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    fn begin(&mut self, attempt: Option<F>) {
+        let Some(attempt) = attempt else {
+            self.next = None;
+            return;
+        };
+        let number = self.errors.iter().flatten().count() + self.running.len();
+        self.running.push((number, Box::pin(attempt)));
+        self.next = self.delay.map(|delay| Box::pin(sleep(delay)));
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        waiting: &mut impl Iterator<Item = F>,
+    ) -> Poll<Result<T, Vec<E>>> {
+        loop {
+            let mut index = 0;
+            while let Some((number, attempt)) = self.running.get_mut(index) {
+                match attempt.as_mut().poll(cx) {
+                    Poll::Pending => index += 1,
+                    Poll::Ready(Ok(winner)) => return Poll::Ready(Ok(winner)),
+                    Poll::Ready(Err(error)) => {
+                        if let Some(place) = self.errors.get_mut(*number) {
+                            *place = Some(error);
+                        }
+                        drop(self.running.remove(index));
+                        // asyncio: the failure of the latest begins the next one at once, any other waits for the delay.
+                        if index == self.running.len() {
+                            self.begin(waiting.next());
+                        }
+                    }
+                }
+            }
+            if self.running.is_empty() {
+                let errors = self.errors.iter_mut().filter_map(Option::take).collect();
+                return Poll::Ready(Err(errors));
+            }
+            let is_time = self.next.as_mut().is_some_and(|next| next.as_mut().poll(cx).is_ready());
+            if !is_time {
+                return Poll::Pending;
+            }
+            self.begin(waiting.next());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mixed(pattern: &str) -> Vec<SocketAddr> {
+        let address = |(port, family)| match family {
+            '4' => SocketAddr::from(([127, 0, 0, 1], port)),
+            _ => SocketAddr::from(([0_u16; 8], port)),
+        };
+        (1..).zip(pattern.chars()).map(address).collect()
+    }
+
+    fn ports(addresses: &[SocketAddr]) -> Vec<u16> {
+        addresses.iter().map(SocketAddr::port).collect()
+    }
+
+    #[test]
+    fn addresses_are_mixed_as_asyncio_mixes_them() {
+        assert_eq!(ports(&interleave(mixed("66644"), 0)), [1, 2, 3, 4, 5]);
+        assert_eq!(ports(&interleave(mixed("66644"), 1)), [1, 4, 2, 5, 3]);
+        assert_eq!(ports(&interleave(mixed("66644"), 2)), [1, 2, 4, 3, 5]);
+        assert_eq!(ports(&interleave(mixed("4666"), 1)), [1, 2, 3, 4]);
+        assert_eq!(ports(&interleave(mixed("66"), 9)), [1, 2]);
+        assert_eq!(ports(&interleave(Vec::new(), 1)), [0; 0]);
+    }
+}

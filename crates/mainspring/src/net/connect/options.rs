@@ -1,0 +1,179 @@
+//! `ConnectOptions`: how a connection is to be made.
+
+use super::{connect, put_on};
+use crate::net::connection::Protocol;
+use crate::net::connection::Transport;
+use crate::net::current_core;
+use crate::net::resolve::{Address, ToAddress};
+use crate::net::stream::{LIMIT, StreamReader, StreamWriter};
+use crate::net::tcp::TcpStream;
+use mainspring_engine::poller::PeerAddress;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How to connect: asyncio's keyword arguments of `create_connection` and `open_connection`.
+///
+/// ```
+/// use mainspring::net::{ConnectOptions, TcpListener};
+/// use std::time::Duration;
+///
+/// mainspring::run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let options = ConnectOptions::new()
+///         .happy_eyeballs_delay(Duration::from_millis(250))
+///         .local_addr("127.0.0.1:0")
+///         .limit(1024);
+///     let stream = options.connect(listener.local_addr()).await?;
+///     assert_eq!(stream.split().0.limit(), 1024);
+///     assert_eq!(listener.accept().await?.1, stream.local_addr().unwrap());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing by themselves"]
+pub struct ConnectOptions {
+    pub(in crate::net) happy_eyeballs_delay: Option<Duration>,
+    pub(in crate::net) interleave: Option<usize>,
+    pub(in crate::net) local: Option<Result<Address, String>>,
+    limit: usize,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions { happy_eyeballs_delay: None, interleave: None, local: None, limit: LIMIT }
+    }
+}
+
+impl ConnectOptions {
+    /// asyncio's defaults: every address in turn, from any address of this host.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Does not wait longer than this for one address before it tries the next one too: whichever answers first is used
+    /// (RFC 8305, which recommends 250 ms). Without it an address is tried when the one before has failed.
+    pub fn happy_eyeballs_delay(self, delay: Duration) -> Self {
+        ConnectOptions { happy_eyeballs_delay: Some(delay), ..self }
+    }
+
+    /// Mixes the addresses of both families: so many of the first one's, then one of each in turn. Zero keeps the order
+    /// of the resolver, which is the default unless there is a [delay](ConnectOptions::happy_eyeballs_delay); then it is
+    /// one.
+    ///
+    /// ```
+    /// use mainspring::net::{ConnectOptions, TcpListener};
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// // Nobody is at the first: it is tried first all the same, and the other right after.
+    /// let addresses = vec!["[::1]:1".parse().unwrap(), listener.local_addr()];
+    /// let options = ConnectOptions::new().happy_eyeballs_delay(Duration::from_secs(1)).interleave(1);
+    /// let stream = options.connect(addresses).await?;
+    /// assert_eq!(stream.peer_addr(), Some(listener.local_addr()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn interleave(self, first_family_count: usize) -> Self {
+        ConnectOptions { interleave: Some(first_family_count), ..self }
+    }
+
+    /// Connects from this address: of those of a name, the first of the right family that can be bound.
+    pub fn local_addr(self, address: impl ToAddress) -> Self {
+        // What is wrong with it is told where an error can be.
+        let local = address.to_address().map_err(|error| error.to_string());
+        ConnectOptions { local: Some(local), ..self }
+    }
+
+    /// The [limit](StreamReader::limit) of the stream's reader.
+    pub fn limit(self, limit: usize) -> Self {
+        ConnectOptions { limit, ..self }
+    }
+
+    /// Connects, on the loop that runs here. See [`TcpStream::connect`], also for its error.
+    ///
+    /// Cancel safety: dropping this future gives every attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::ConnectOptions;
+    /// use std::error::Error;
+    /// use std::io;
+    ///
+    /// # mainspring::run(async {
+    /// // Somebody listens there, so that nobody can connect from there.
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let taken = listener.local_addr()?;
+    /// let refused = ConnectOptions::new().local_addr(taken).connect("127.0.0.1:1").await.unwrap_err();
+    /// assert!(refused.to_string().contains(&format!("cannot bind to {taken}: ")));
+    /// let system = refused.source().and_then(|source| source.downcast_ref::<io::Error>());
+    /// assert_eq!(system.map(io::Error::kind), Some(io::ErrorKind::AddrInUse));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect(&self, address: impl ToAddress) -> io::Result<TcpStream> {
+        let core = current_core()?;
+        let (socket, peer) = connect(&core, address, self).await?;
+        Ok(TcpStream::new(&core, socket, peer, self.limit))
+    }
+
+    /// Connects, on the loop that runs here. See [`open_connection`](crate::net::open_connection).
+    ///
+    /// Cancel safety: as [`ConnectOptions::connect`].
+    ///
+    /// ```
+    /// use mainspring::net::{ConnectOptions, start_server};
+    ///
+    /// # mainspring::run(async {
+    /// let server = start_server("127.0.0.1:0", |_reader, writer| async move { writer.write(b"hello") }).await?;
+    /// let (reader, _writer) = ConnectOptions::new().limit(4).open_connection(server.local_addr()).await?;
+    /// assert_eq!((reader.limit(), reader.read_to_end().await?), (4, b"hello".to_vec()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn open_connection(&self, address: impl ToAddress) -> io::Result<(StreamReader, StreamWriter)> {
+        Ok(self.connect(address).await?.into_split())
+    }
+
+    /// Connects and puts a protocol on the connection, on the loop that runs here. See
+    /// [`EventLoop::create_connection`](crate::EventLoop::create_connection).
+    ///
+    /// Cancel safety: as [`ConnectOptions::connect`].
+    ///
+    /// ```
+    /// use mainspring::net::{ConnectOptions, Protocol, TcpListener, Transport};
+    ///
+    /// struct Hello;
+    ///
+    /// impl Protocol for Hello {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let options = ConnectOptions::new().local_addr("127.0.0.1:0");
+    /// let (transport, _) = options.create_connection(listener.local_addr(), || Hello).await?;
+    /// let (stream, from) = listener.accept().await?;
+    /// assert_eq!(transport.local_addr(), Some(from));
+    /// assert_eq!(stream.read_to_end().await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn create_connection<P: Protocol>(
+        &self,
+        address: impl ToAddress,
+        protocol_factory: impl FnOnce() -> P,
+    ) -> io::Result<(Transport, Rc<P>)> {
+        let core = current_core()?;
+        let (socket, peer) = connect(&core, address, self).await?;
+        put_on(&core, socket, PeerAddress::Inet(peer), protocol_factory).await
+    }
+}

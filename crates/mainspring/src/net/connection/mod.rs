@@ -1,0 +1,22 @@
+//! Connections: the [`Transport`] handle, the [`Protocol`] above it, and the kinds of connection below it.
+//!
+//! - `transport_handle.rs` is the public handle; it works on any kind of connection.
+//! - `below.rs` is the trait that each kind implements. `socket.rs` is the kind for stream sockets; pipes, files and TLS
+//!   sessions are the other kinds (`crate::pipe`, `crate::net::tls`).
+//! - `protocol.rs` is the public trait, and the adapter between it and the engine.
+
+mod below;
+mod protocol;
+mod sendfile;
+mod socket;
+mod transport_handle;
+
+pub use protocol::Protocol;
+pub use transport_handle::Transport;
+
+pub(crate) use below::{Below, Offered, WithFd, refused};
+#[cfg(feature = "rustls")]
+pub(in crate::net) use protocol::OfStream;
+pub(crate) use protocol::{Above, Told};
+pub(in crate::net) use socket::SocketConnection;
+pub(in crate::net) use transport_handle::WeakTransport;

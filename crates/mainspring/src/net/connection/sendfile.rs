@@ -1,0 +1,259 @@
+//! Sending files: by the kernel where the connection is a plain socket, else in pieces.
+//!
+//! The kernel sends past the transport's queue. So the sending end is reserved, the queue runs empty, and then the
+//! engine's [`SendFile`] sends on a descriptor of its own: the transport may want to receive on its own meanwhile. Writes
+//! are refused until it is over.
+
+use super::transport_handle::Transport;
+use crate::event_loop::{Core, run_in_executor};
+use crate::host::{RustHost, Watch};
+use crate::net::stream::Stream;
+use mainspring_engine::socket_ops::{Operation, Pending, SendFile};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::rc::{Rc, Weak};
+
+/// How much is read of a file at once where the kernel cannot send it.
+const PIECE: usize = 64 * 1024;
+
+impl Stream {
+    /// Sends `count` bytes of `file` from `offset` on, or all to its end, and gives how many that were. The system sends it
+    /// without a copy in this process where it can (`sendfile(2)`); else it is read in pieces in the executor. The file's own
+    /// position is behind what was sent afterwards.
+    ///
+    /// A file is a message as those of [`write_all`](crate::net::StreamWriter::write_all): it waits for its turn, and
+    /// what other tasks write waits until it is sent.
+    ///
+    /// Cancel safety: not. Cancelled in between, some of it is sent; the connection is usable all the same.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use std::fs::File;
+    ///
+    /// mainspring::run(async {
+    ///     let (near, far) = UnixStream::pair()?;
+    ///     let file = File::open("Cargo.toml")?;
+    ///     let sent = near.sendfile(&file, 1, Some(7)).await?;
+    ///     drop(near);
+    ///     assert_eq!((sent, far.read_to_end().await?), (7, b"package".to_vec()));
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn sendfile(&self, file: &File, offset: u64, count: Option<u64>) -> io::Result<u64> {
+        let writer = self.split().1;
+        let _turn = writer.take_turn().await?;
+        match send_by_kernel(self.transport(), file, offset, count).await? {
+            Native::Sent(sent) => Ok(sent),
+            Native::Impossible => {
+                let send = async |data: &[u8]| writer.write_in_turn(data).await;
+                send_in_pieces(self.transport(), file, offset, count, send).await
+            }
+        }
+    }
+}
+
+impl Transport {
+    /// See [`Stream::sendfile`]. There are no turns here: writes are refused while the kernel sends the file. A protocol whose
+    /// connection the kernel cannot send to finds the whole file in the transport's queue, and what it writes meanwhile in
+    /// between; [`Transport::set_write_buffer_limits`] tells it when that is much.
+    ///
+    /// Cancel safety: not. Cancelled in between, some of it is sent; the connection is usable all the same.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use mainspring::{EventLoop, Protocol};
+    /// use std::fs::File;
+    ///
+    /// struct Silent;
+    /// impl Protocol for Silent {}
+    ///
+    /// mainspring::run(async {
+    ///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Silent).await?;
+    ///     transport.sendfile(&File::open("Cargo.toml")?, 0, Some(9)).await?;
+    ///     assert_eq!(UnixStream::from_std(far)?.read_exactly(9).await?, b"[package]");
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn sendfile(&self, file: &File, offset: u64, count: Option<u64>) -> io::Result<u64> {
+        match send_by_kernel(self, file, offset, count).await? {
+            Native::Sent(sent) => Ok(sent),
+            Native::Impossible => {
+                let send = async |data: &[u8]| {
+                    self.write(data);
+                    Ok(())
+                };
+                send_in_pieces(self, file, offset, count, send).await
+            }
+        }
+    }
+}
+
+enum Native {
+    Sent(u64),
+    /// Nothing was sent.
+    Impossible,
+}
+
+/// The sending end of a transport, reserved until this is dropped.
+struct Reserved<'a>(&'a Transport);
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.0.look(|below| below.release_writing());
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "the connection is closed")
+}
+
+async fn send_by_kernel(
+    transport: &Transport,
+    file: &File,
+    offset: u64,
+    count: Option<u64>,
+) -> io::Result<Native> {
+    transport.check_write()?;
+    if transport.is_closing() {
+        return Err(gone());
+    }
+    let is_regular = file.metadata().is_ok_and(|found| found.is_file());
+    let reserved = transport.look(|below| if is_regular { below.reserve_writing() } else { None }).flatten();
+    let (Some(is_empty), Some(core)) = (reserved, transport.core()) else { return Ok(Native::Impossible) };
+    let reserved = Reserved(transport);
+    if !is_empty {
+        until(transport, || (transport.get_write_buffer_size() == 0).then_some(Ok(()))).await?;
+    }
+    let socket = transport.with_fd(|fd| fd.try_clone_to_owned()).map_err(|_| gone())?;
+    let mut operation = SendFile::new(file.as_fd().try_clone_to_owned()?, offset, count);
+    // Most often the kernel takes all of it.
+    let (outcome, sending) =
+        match Operation::<RustHost>::advance(&mut operation, &core.engine, socket.as_fd()) {
+            Ok(None) => {
+                let sending = Sending::new(&core, transport, socket, operation);
+                (sending.run(&core).await, sending)
+            }
+            Ok(Some(_)) => (Ok(()), Sending::new(&core, transport, socket, operation)),
+            Err(error) => (Err(error), Sending::new(&core, transport, socket, operation)),
+        };
+    drop(reserved);
+    let sent = sending.pending.with_operation(SendFile::sent);
+    match outcome {
+        // Not a file that the kernel can read by itself, most likely; the other way tells.
+        Err(error) if sent == 0 && is_refusal(&error) => Ok(Native::Impossible),
+        Err(error) => Err(error),
+        Ok(()) => {
+            sending.pending.with_operation(SendFile::update_position)?;
+            Ok(Native::Sent(sent))
+        }
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTSOCK))
+}
+
+/// Waits for `check`, which is asked when the queue is empty, when the connection is gone, and when a file is through.
+async fn until<R>(transport: &Transport, check: impl Fn() -> Option<io::Result<R>>) -> io::Result<R> {
+    let is_gone = || transport.is_lost() || transport.is_loop_closed();
+    let check = || check().or_else(|| is_gone().then(|| Err(gone())));
+    match transport.drained() {
+        Some(list) => list.until(check).await,
+        None => Err(gone()),
+    }
+}
+
+/// A file that is being sent: the loop watches for room, and the engine's operation goes on then.
+struct Sending {
+    core: Weak<Core>,
+    transport: Transport,
+    socket: OwnedFd,
+    pending: Pending<SendFile>,
+    outcome: Cell<Option<io::Result<()>>>,
+}
+
+impl Sending {
+    fn new(core: &Rc<Core>, transport: &Transport, socket: OwnedFd, operation: SendFile) -> Rc<Self> {
+        Rc::new(Sending {
+            core: Rc::downgrade(core),
+            transport: transport.clone(),
+            socket,
+            pending: Pending::new(operation),
+            outcome: Cell::new(None),
+        })
+    }
+
+    async fn run(self: &Rc<Self>, core: &Core) -> io::Result<()> {
+        /// Given up or not, the loop no longer watches afterwards.
+        struct Leave<'a>(&'a Sending, &'a Core);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                let watch = self.0.pending.leave(&self.1.engine);
+                drop(watch);
+            }
+        }
+        let watch: Rc<dyn Watch> = Rc::<Sending>::clone(self);
+        let replaced = self.pending.wait(&core.engine, self.socket.as_fd(), watch)?;
+        drop(replaced);
+        let _leave = Leave(self, core);
+        until(&self.transport, || self.outcome.take()).await
+    }
+}
+
+impl Watch for Sending {
+    fn fire(&self) {
+        let Some(core) = self.core.upgrade() else { return };
+        let Some(settled) = self.pending.ready(&core.engine, self.socket.as_fd()) else { return };
+        self.outcome.set(Some(settled.outcome.map(drop)));
+        drop(settled.watch);
+        if let Some(list) = self.transport.drained() {
+            list.wake_all();
+        }
+    }
+
+    fn cancel(&self) {}
+}
+
+/// Reads the file in the executor, piece by piece, and gives each to `send`.
+async fn send_in_pieces(
+    transport: &Transport,
+    file: &File,
+    offset: u64,
+    count: Option<u64>,
+    send: impl AsyncFn(&[u8]) -> io::Result<()>,
+) -> io::Result<u64> {
+    let core = transport.core().ok_or_else(gone)?;
+    let mut sent = 0;
+    let mut piece = vec![0; PIECE];
+    loop {
+        let left = count.map_or(u64::MAX, |count| count - sent);
+        piece.truncate(usize::try_from(left).unwrap_or(PIECE).min(PIECE));
+        if piece.is_empty() {
+            break;
+        }
+        let own = file.try_clone()?;
+        let reading = run_in_executor(&core, move || {
+            let filled = own.read_at(&mut piece, offset + sent);
+            filled.map(|filled| (piece, filled))
+        })?;
+        let (read, filled) = reading.await.map_err(io::Error::other)??;
+        if transport.is_closing() {
+            return Err(gone());
+        }
+        send(read.get(..filled).unwrap_or_default()).await?;
+        sent += filled as u64;
+        if filled == 0 {
+            break;
+        }
+        piece = read;
+    }
+    let mut file = file;
+    file.seek(SeekFrom::Start(offset + sent))?;
+    Ok(sent)
+}

@@ -1,0 +1,208 @@
+//! A connection on a stream socket, TCP's or Unix's: the plainest kind of [`Below`].
+
+use super::below::{Below, WithFd, refused};
+use super::protocol::{Above, Told};
+use super::transport_handle::Transport;
+use crate::event_loop::Core;
+use crate::host::{Failure, RustHost};
+use crate::net::server::Connection;
+use mainspring_engine::Readiness;
+use mainspring_engine::memory;
+use mainspring_engine::poller::{PeerAddress, local_address};
+use mainspring_engine::transport::{Cx, Notice, Stream, WaterMarks, WriteRefused};
+use socket2::SockRef;
+use std::cell::OnceCell;
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::{OwnedFd, RawFd};
+use std::rc::{Rc, Weak};
+
+/// See the module's text.
+pub(in crate::net) struct SocketConnection {
+    core: Weak<Core>,
+    stream: Stream<RustHost, Above>,
+    peer: Peer,
+    /// Asked for when somebody wants to know it, or when the connection is about to go.
+    local: OnceCell<Box<PeerAddress>>,
+}
+
+/// The peer's address. One of the usual kind takes no more room than it needs.
+enum Peer {
+    V4(SocketAddrV4),
+    Other(Box<PeerAddress>),
+}
+
+impl From<PeerAddress> for Peer {
+    fn from(address: PeerAddress) -> Self {
+        match address {
+            PeerAddress::Inet(SocketAddr::V4(address)) => Peer::V4(address),
+            address => Peer::Other(Box::new(address)),
+        }
+    }
+}
+
+impl SocketConnection {
+    /// Puts `protocol` on a connected, non-blocking stream socket. `connection_made` is called soon.
+    pub(in crate::net) fn open(
+        core: &Rc<Core>,
+        socket: OwnedFd,
+        peer: PeerAddress,
+        told: impl Into<Told>,
+        connection: Option<Connection>,
+    ) -> Transport {
+        if matches!(peer, PeerAddress::Inet(_)) {
+            // asyncio's choice; a connection that is gone already tells so soon enough.
+            let _ = SockRef::from(&socket).set_tcp_nodelay(true);
+        }
+        let connection = Rc::new(SocketConnection {
+            core: Rc::downgrade(core),
+            stream: Stream::new(socket, Above::new(told, connection)),
+            peer: peer.into(),
+            local: OnceCell::new(),
+        });
+        let transport = Transport::new(Rc::<SocketConnection>::clone(&connection));
+        transport.with(|_, cx| connection.stream.open(cx));
+        transport
+    }
+
+    fn local(&self) -> &PeerAddress {
+        self.local.get_or_init(|| {
+            let address = self.stream.with_fd(|fd| Ok(local_address(fd)));
+            Box::new(address.unwrap_or(PeerAddress::Other))
+        })
+    }
+}
+
+impl Below for SocketConnection {
+    fn core(&self) -> &Weak<Core> {
+        &self.core
+    }
+
+    fn above(&self) -> &Above {
+        self.stream.upper()
+    }
+
+    fn io_ready(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<(), Failure> {
+        self.stream.io_ready(cx, readiness)
+    }
+
+    fn turn_ended(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.stream.turn_ended(cx);
+        Ok(())
+    }
+
+    #[inline]
+    fn wake_reader(&self, readiness: Readiness) -> bool {
+        readiness == Readiness::INBOUND && self.stream.is_receiving() && self.stream.upper().wake_reader()
+    }
+
+    fn recv_into(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        self.stream.recv_into(cx, buffer)
+    }
+
+    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
+        self.stream.notified(cx, notice)
+    }
+
+    fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
+        self.stream.check_write().map_err(refused)?;
+        self.stream.write(cx, data, || memory::copy(data).ok())
+    }
+
+    #[inline(always)]
+    fn write_checked(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
+        self.stream.write_vectored(cx, pieces, |index| memory::copy(pieces.get(index)?).ok())
+    }
+
+    fn check_write(&self) -> Result<(), WriteRefused> {
+        self.stream.check_write()
+    }
+
+    fn can_write_eof(&self) -> bool {
+        true
+    }
+
+    fn write_eof(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.stream.write_eof(cx)
+    }
+
+    fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.stream.close(cx)
+    }
+
+    fn abort(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.stream.abort(cx, failure)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.stream.is_closing()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.stream.is_lost()
+    }
+
+    fn pause_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.stream.pause_reading(cx)
+    }
+
+    fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
+        self.stream.resume_reading(cx)
+    }
+
+    fn is_reading(&self) -> bool {
+        self.stream.is_reading()
+    }
+
+    fn is_writing_paused(&self) -> bool {
+        self.stream.is_writing_paused()
+    }
+
+    fn write_buffer_size(&self, _: Cx<'_, RustHost>) -> Result<usize, Failure> {
+        Ok(self.stream.write_buffer_size())
+    }
+
+    fn water_marks(&self) -> WaterMarks {
+        self.stream.water_marks()
+    }
+
+    fn set_water_marks(&self, cx: Cx<'_, RustHost>, marks: WaterMarks) -> Result<(), Failure> {
+        self.stream.set_water_marks(cx, marks)
+    }
+
+    fn local_address(&self) -> PeerAddress {
+        self.local().clone()
+    }
+
+    fn peer_address(&self) -> PeerAddress {
+        match &self.peer {
+            Peer::V4(address) => PeerAddress::Inet(SocketAddr::V4(*address)),
+            Peer::Other(address) => PeerAddress::clone(address),
+        }
+    }
+
+    fn about_to_go(&self) {
+        self.local();
+    }
+
+    fn fd(&self) -> RawFd {
+        self.stream.fd()
+    }
+
+    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
+        self.stream.with_fd(use_it)
+    }
+
+    fn reserve_writing(&self) -> Option<bool> {
+        Some(self.stream.reserve_writing())
+    }
+
+    fn release_writing(&self) {
+        self.stream.release_writing();
+    }
+
+    fn dismantle(&self, cx: Cx<'_, RustHost>) -> Option<OwnedFd> {
+        self.about_to_go();
+        self.stream.dismantle(cx)
+    }
+}

@@ -1,0 +1,396 @@
+//! `Transport`: a connection, as a program holds it.
+
+use super::below::{Below, Offered, refused};
+use super::protocol::Protocol;
+use crate::error::Error;
+use crate::event_loop::Core;
+use crate::host::{Failure, RustHost, Source};
+use crate::net::server::socket_address;
+use crate::net::unix::address as unix_address;
+use crate::sync::wait_list::WaitList;
+use mainspring_engine::transport::{Cx, TransportHost, WaterMarks};
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::rc::{Rc, Weak};
+
+/// A connection. A clone is the same one.
+///
+/// The loop keeps it as long as it has something to receive or to send; a connection that does neither (paused,
+/// or half-closed) is closed when nobody keeps it any more. All methods do nothing once it is closed. It stays on its thread
+/// (`!Send`).
+///
+/// ```
+/// use mainspring::net::UnixStream;
+/// use mainspring::{EventLoop, Protocol, Transport};
+/// use std::io::IoSlice;
+///
+/// struct Talker;
+///
+/// impl Protocol for Talker {
+///     fn connection_made(&self, transport: &Transport) {
+///         transport.set_write_buffer_limits(Some(4096), None).unwrap();
+///         assert_eq!(transport.get_write_buffer_limits(), (1024, 4096));
+///         transport.write(b"one ");
+///         transport.writelines(&[b"two ", b"three "]);
+///         transport.write_vectored(&[IoSlice::new(b"four")]);
+///         assert_eq!(transport.get_write_buffer_size(), 0);
+///         assert!(transport.can_write_eof() && transport.is_reading());
+///         transport.write_eof();
+///     }
+/// }
+///
+/// mainspring::run(async {
+///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
+///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Talker).await?;
+///     assert!(transport.peer_addr().is_none() && transport.unix_peer_addr().is_some());
+///     assert!(transport.get_protocol().is_some());
+///     transport.pause_reading();
+///     assert!(!transport.is_reading());
+///     transport.resume_reading();
+///     assert_eq!(UnixStream::from_std(far)?.read_to_end().await?, b"one two three four");
+///     transport.close();
+///     assert!(transport.is_closing());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Transport {
+    /// Whose [`Source::below`] is there.
+    source: Rc<dyn Source>,
+    /// What that lives on, to be kept with it.
+    _carrier: Option<Rc<dyn Source>>,
+}
+
+/// A transport that is not kept by this.
+pub(crate) struct WeakTransport(Weak<dyn Source>);
+
+impl WeakTransport {
+    pub(crate) fn upgrade(&self) -> Option<Transport> {
+        self.0.upgrade().map(Transport::new)
+    }
+}
+
+impl Transport {
+    pub(crate) fn downgrade(&self) -> WeakTransport {
+        WeakTransport(Rc::downgrade(&self.source))
+    }
+
+    /// A handle on a connection of any kind: a source that has a [`Below`].
+    pub(crate) fn new(source: Rc<dyn Source>) -> Self {
+        let carrier = source.below().and_then(Below::carrier);
+        Transport { source, _carrier: carrier }
+    }
+
+    /// Works on the connection; not at all if the loop is closed. The exception handler is told of a failure.
+    pub(crate) fn with<R>(
+        &self,
+        work: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<R, Failure>,
+    ) -> Option<R> {
+        let (core, below) = self.source.on_open_loop()?;
+        match work(below, Cx { engine: &core.engine, this: &self.source }) {
+            Ok(result) => Some(result),
+            Err(failure) => {
+                core.transport_failed(failure);
+                None
+            }
+        }
+    }
+
+    /// Sends `pieces` as one write for who awaits that.
+    #[inline]
+    pub(in crate::net) fn offer(&self, pieces: &[IoSlice<'_>]) -> Offered {
+        self.source.offer(&self.source, pieces)
+    }
+
+    /// See [`Source::is_over`].
+    #[inline]
+    pub(in crate::net) fn is_over(&self) -> Option<bool> {
+        self.source.is_over()
+    }
+
+    /// The connection itself.
+    #[cfg(feature = "rustls")]
+    pub(in crate::net) fn source(&self) -> &Rc<dyn Source> {
+        &self.source
+    }
+
+    /// The loop it lives on, if that is there.
+    pub(in crate::net) fn core(&self) -> Option<Rc<Core>> {
+        self.source.on_open_loop().map(|(core, _)| core)
+    }
+
+    /// Who waits until nothing is queued, having reserved the sending end.
+    pub(in crate::net) fn drained(&self) -> Option<&WaitList> {
+        Some(self.source.below()?.above().drained())
+    }
+
+    /// Looks at the connection.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+        self.source.below().map(look)
+    }
+
+    /// Looks at the connection, if there is a loop to tell of it.
+    pub(in crate::net) fn look_alive<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+        let (_core, below) = self.source.on_open_loop()?;
+        Some(look(below))
+    }
+
+    /// Sends `data`: at once as far as the kernel takes it, the rest is queued. Writing after
+    /// [`write_eof`](Transport::write_eof) is a mistake that the exception handler is told; writing to a
+    /// connection that is gone is not, at first.
+    pub fn write(&self, data: &[u8]) {
+        self.with(|below, cx| below.write(cx, data));
+    }
+
+    /// Sends several pieces as one write.
+    pub fn writelines(&self, pieces: &[&[u8]]) {
+        let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        self.write_vectored(&slices);
+    }
+
+    /// The same with std's slices.
+    pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) {
+        self.with(|below, cx| below.write_vectored(cx, pieces));
+    }
+
+    /// Sends no more after what is queued: the peer sees the end of the stream. Receiving goes on.
+    pub fn write_eof(&self) {
+        self.with(|below, cx| below.write_eof(cx));
+    }
+
+    /// Whether the connection can end its sending side and go on receiving.
+    pub fn can_write_eof(&self) -> bool {
+        self.look(|below| below.can_write_eof()).unwrap_or(false)
+    }
+
+    /// Whether a write would be refused: [`Transport::write_eof`] was called, or a file is being sent.
+    pub(crate) fn check_write(&self) -> io::Result<()> {
+        self.look(|below| below.check_write().map_err(|refusal| refused(refusal).into())).unwrap_or(Ok(()))
+    }
+
+    /// Receives no more, sends what is queued, then closes; `connection_lost` is called without an error.
+    pub fn close(&self) {
+        self.with(|below, cx| below.close(cx));
+    }
+
+    /// Closes at once and drops what is queued; `connection_lost` is called without an error.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, UnixStream};
+    ///
+    /// struct Quiet;
+    /// impl Protocol for Quiet {}
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.connect_accepted_socket(near, || Quiet).await?;
+    /// // More than the kernel takes: the rest is never sent.
+    /// transport.write(&[0; 10_000_000]);
+    /// transport.abort();
+    /// assert!(transport.is_closing());
+    /// assert!(UnixStream::from_std(far)?.read_to_end().await?.len() < 10_000_000);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn abort(&self) {
+        self.with(|below, cx| below.abort(cx, None));
+    }
+
+    /// Whether the transport is closed, or about to be. It is if its loop is.
+    pub fn is_closing(&self) -> bool {
+        self.is_loop_closed() || self.look(|below| below.is_closing()).unwrap_or(true)
+    }
+
+    /// Whether there is no loop any more to tell of this connection.
+    pub(crate) fn is_loop_closed(&self) -> bool {
+        self.core().is_none()
+    }
+
+    /// Whether `connection_lost` was called, or is about to be.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.look(|below| below.is_lost()).unwrap_or(true)
+    }
+
+    /// Receives nothing until [`resume_reading`](Transport::resume_reading): the peer comes to wait.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, Transport, UnixStream};
+    /// use mainspring::{EventLoop, Future};
+    ///
+    /// /// Takes one piece, and no more until it is told to.
+    /// struct OneAtATime(Future<Vec<u8>>);
+    ///
+    /// impl Protocol for OneAtATime {
+    ///     fn data_received(&self, transport: &Transport, data: &[u8]) {
+    ///         transport.pause_reading();
+    ///         self.0.set_result(data.to_vec()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// let received = event_loop.create_future();
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let make = || OneAtATime(received.clone());
+    /// let (transport, _) = event_loop.connect_accepted_socket(near, make).await?;
+    /// UnixStream::from_std(far)?.write_all(b"hello").await?;
+    /// assert_eq!(received.await.unwrap(), b"hello");
+    /// assert!(!transport.is_reading());
+    /// transport.resume_reading();
+    /// assert!(transport.is_reading());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn pause_reading(&self) {
+        self.with(|below, cx| below.pause_reading(cx));
+    }
+
+    /// Receives again.
+    pub fn resume_reading(&self) {
+        self.with(|below, cx| below.resume_reading(cx));
+    }
+
+    /// Whether the transport receives.
+    pub fn is_reading(&self) -> bool {
+        self.look(|below| below.is_reading()).unwrap_or(false)
+    }
+
+    /// Sets the marks of [`Protocol::pause_writing`] and [`Protocol::resume_writing`], in bytes. The one that
+    /// is not given is derived from the other as in asyncio: low is a quarter of high.
+    ///
+    /// [`Error::InvalidLimits`] if low is above high.
+    pub fn set_write_buffer_limits(&self, high: Option<usize>, low: Option<usize>) -> Result<(), Error> {
+        let default = self.look(|below| below.default_high_water()).unwrap_or_default();
+        let Some(marks) = WaterMarks::derive(default, high, low) else {
+            return Err(Error::InvalidLimits {
+                high: high.unwrap_or_default(),
+                low: low.unwrap_or_default(),
+            });
+        };
+        self.with(|below, cx| below.set_water_marks(cx, marks));
+        Ok(())
+    }
+
+    /// The marks in force: low and high.
+    pub fn get_write_buffer_limits(&self) -> (usize, usize) {
+        let marks = self.look(|below| below.water_marks()).unwrap_or_default();
+        (marks.low, marks.high)
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn get_write_buffer_size(&self) -> usize {
+        self.with(|below, cx| below.write_buffer_size(cx)).unwrap_or(0)
+    }
+
+    /// The protocol that is told of the connection; none once it is gone.
+    pub fn get_protocol(&self) -> Option<Rc<dyn Protocol>> {
+        self.look(|below| below.above().protocol()).flatten()
+    }
+
+    /// Tells another protocol from here on. It is not told of what has happened already.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    /// use std::rc::Rc;
+    ///
+    /// struct Before;
+    /// struct After;
+    ///
+    /// impl Protocol for Before {
+    ///     fn data_received(&self, transport: &Transport, _greeting: &[u8]) {
+    ///         transport.set_protocol(Rc::new(After));
+    ///     }
+    /// }
+    /// impl Protocol for After {}
+    ///
+    /// mainspring::run(async {
+    ///     let (near, _far) = std::os::unix::net::UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Before).await?;
+    ///     transport.set_protocol(Rc::new(After));
+    ///     assert!(transport.get_protocol().is_some());
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn set_protocol(&self, protocol: Rc<dyn Protocol>) {
+        let former = self.look(|below| below.above().replace(protocol));
+        drop(former);
+    }
+
+    /// Ends the connection for a failure of what is above it. The exception handler is told of a panic.
+    #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
+    pub(crate) fn fail(&self, failure: Failure, message: &str) {
+        self.with(|below, cx| {
+            let failure = cx.host().report_fatal(cx.this, failure, message)?;
+            below.abort(cx, Some(failure))
+        });
+    }
+
+    /// The peer's address, of a connection over the Internet protocols. Also told after the connection is gone.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.look(|below| socket_address(&below.peer_address())).flatten()
+    }
+
+    /// The address of this end, likewise.
+    ///
+    /// ```
+    /// use mainspring::net::{Protocol, TcpListener};
+    ///
+    /// struct Quiet;
+    /// impl Protocol for Quiet {}
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.create_connection(listener.local_addr(), || Quiet).await?;
+    /// assert_eq!(transport.peer_addr(), Some(listener.local_addr()));
+    /// assert_eq!(transport.local_addr(), Some(listener.accept().await?.1));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.look(|below| socket_address(&below.local_address())).flatten()
+    }
+
+    /// The peer's address, of a Unix connection. Also told after the connection is gone.
+    pub fn unix_peer_addr(&self) -> Option<UnixAddress> {
+        self.look(|below| unix_address::to_std(&below.peer_address())).flatten()
+    }
+
+    /// The address of this end, of a Unix connection, likewise.
+    ///
+    /// ```
+    /// use std::os::linux::net::SocketAddrExt;
+    ///
+    /// # mainspring::run(async {
+    /// let name = format!("mainspring-doc-local-{}", std::process::id());
+    /// let listener = mainspring::net::UnixListener::bind(format!("\0{name}"))?;
+    /// let _client = mainspring::net::UnixStream::connect(format!("\0{name}")).await?;
+    /// let stream = listener.accept().await?;
+    /// let local = stream.transport().unix_local_addr().unwrap();
+    /// assert_eq!(local.as_abstract_name(), Some(name.as_bytes()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn unix_local_addr(&self) -> Option<UnixAddress> {
+        self.look(|below| unix_address::to_std(&below.local_address())).flatten()
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("fd", &self.look(|below| below.fd()))
+            .field("peer", &self.look(|below| below.peer_address()))
+            .field("closing", &self.is_closing())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! `Asked`: what is above the engine's transport of a socket that is asked. It keeps nothing but those who wait.
+
+use super::endpoint::Endpoint;
+use crate::host::{Failure, RustHost};
+use crate::net::again;
+use crate::sync::wait_list::WaitList;
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::transport::{Burst, Cx, DatagramUpper, Received, Refusal};
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::io;
+use std::rc::Weak;
+
+/// Those who wait, and how often an event may still be asked.
+pub(in crate::net) struct Asked {
+    endpoint: Weak<Endpoint<Asked>>,
+    pub(in crate::net) burst: Burst,
+    pub(in crate::net) readers: WaitList,
+    pub(in crate::net) has_readers: Cell<bool>,
+    pub(in crate::net) writers: WaitList,
+    /// Why the loop has let go of the socket, if it has.
+    failure: RefCell<Option<io::Error>>,
+}
+
+impl Asked {
+    pub(in crate::net) fn new(endpoint: Weak<Endpoint<Asked>>) -> Self {
+        Asked {
+            endpoint,
+            burst: Burst::default(),
+            readers: WaitList::new(),
+            has_readers: Cell::new(false),
+            writers: WaitList::new(),
+            failure: RefCell::new(None),
+        }
+    }
+
+    pub(in crate::net) fn failure(&self) -> Option<io::Error> {
+        self.failure.borrow().as_ref().map(again)
+    }
+}
+
+impl DatagramUpper<RustHost> for Asked {
+    type Foreign = Infallible;
+
+    /// Something is there: says so to those who wait, and takes nothing.
+    fn receive_foreign(&self, cx: Cx<'_, RustHost>) -> Option<Received<Failure>> {
+        self.burst.begin();
+        if self.has_readers.replace(false) {
+            self.readers.wake_all();
+        } else if let Some(endpoint) = self.endpoint.upgrade() {
+            // Whatever the kernel says to this, the next one who waits asks again.
+            let _ = endpoint.machine().want_readable(cx, false);
+        }
+        Some(Err(Refusal::WouldBlock))
+    }
+
+    fn resume_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.writers.wake_all();
+        Ok(())
+    }
+
+    fn connection_lost(&self, _: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        let failure = failure.map_or_else(|| io::ErrorKind::NotConnected.into(), io::Error::from);
+        *self.failure.borrow_mut() = Some(failure);
+        self.readers.wake_all();
+        self.writers.wake_all();
+        Ok(())
+    }
+
+    // What follows never happens to a transport that is asked: it is not opened, and neither receives nor queues by itself.
+
+    fn connection_made(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn datagram_received(&self, _: Cx<'_, RustHost>, _: &[u8], _: PeerAddress) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn error_received(&self, _: Cx<'_, RustHost>, failure: Failure) -> Result<(), Failure> {
+        Err(failure)
+    }
+
+    fn send_foreign(&self, _: Cx<'_, RustHost>, _: &[u8], to: &Infallible) -> Result<(), Refusal<Failure>> {
+        match *to {}
+    }
+
+    fn pause_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        Ok(())
+    }
+}

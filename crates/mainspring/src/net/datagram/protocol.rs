@@ -1,0 +1,141 @@
+//! `DatagramProtocol`: what is above a datagram transport.
+
+use super::endpoint::{DatagramAddress, Endpoint};
+use super::transport_handle::DatagramTransport;
+use crate::host::{Failure, RustHost};
+use crate::panics::catch;
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::transport::{Cx, DatagramUpper, Refusal};
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+
+/// What the events of a datagram endpoint are told to, as asyncio's `DatagramProtocol`.
+///
+/// The methods are called on the loop, one after the other: `connection_made` first, then `datagram_received` and
+/// `error_received` any number of times, and `connection_lost` last, once. They take `&self` because they may be called
+/// again while they run (a `send_to` may call `pause_writing` or `error_received`); state goes into cells.
+///
+/// A method that panics harms nobody: the exception handler is told, and the endpoint goes on.
+///
+/// The type of the addresses says what kind of endpoint it is for: plain `DatagramProtocol` is for UDP,
+/// `DatagramProtocol<std::os::unix::net::SocketAddr>` for Unix sockets.
+///
+/// ```
+/// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport, UdpSocket};
+/// use std::net::SocketAddr;
+///
+/// struct Echo;
+///
+/// impl DatagramProtocol for Echo {
+///     fn datagram_received(&self, transport: &DatagramTransport, data: &[u8], from: SocketAddr) {
+///         transport.send_to(data, from);
+///     }
+/// }
+///
+/// mainspring::run(async {
+///     let options = DatagramOptions::new().local_addr("127.0.0.1:0");
+///     let event_loop = mainspring::EventLoop::current();
+///     let (server, _) = event_loop.create_datagram_endpoint(options, || Echo).await?;
+///     let client = UdpSocket::bind("127.0.0.1:0").await?;
+///     client.send_to(b"hello", server.local_addr().unwrap()).await?;
+///     assert_eq!(client.recv(&mut [0; 16]).await?, 5);
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
+pub trait DatagramProtocol<A: DatagramAddress = SocketAddr>: 'static {
+    /// The endpoint stands. The transport may be kept, for sending later.
+    fn connection_made(&self, transport: &DatagramTransport<A>) {}
+
+    /// A datagram arrived, whole (but no more than 256 KiB of it). What arrives faster than it is taken waits in the
+    /// kernel's buffer, and is dropped there when that is full.
+    fn datagram_received(&self, transport: &DatagramTransport<A>, data: &[u8], from: A) {}
+
+    /// A datagram could not be sent or received, or an earlier one came back: nobody listens there, there is no way, there is
+    /// no room. The endpoint goes on.
+    fn error_received(&self, transport: &DatagramTransport<A>, error: io::Error) {}
+
+    /// The endpoint is gone: with an error, or in order.
+    fn connection_lost(&self, transport: &DatagramTransport<A>, error: Option<io::Error>) {}
+
+    /// More waits to be sent than the high-water mark: better to send no more for now.
+    fn pause_writing(&self, transport: &DatagramTransport<A>) {}
+
+    /// What waits to be sent is down to the low-water mark.
+    fn resume_writing(&self, transport: &DatagramTransport<A>) {}
+}
+
+/// A protocol, as the engine's transport sees it.
+pub(in crate::net) struct Above<A: DatagramAddress> {
+    endpoint: Weak<Endpoint<Above<A>>>,
+    protocol: RefCell<Option<Rc<dyn DatagramProtocol<A>>>>,
+    pub(in crate::net) local: Option<A>,
+    pub(in crate::net) remote: Option<A>,
+    /// Whether the socket itself knows the remote address.
+    pub(in crate::net) is_connected: bool,
+}
+
+impl<A: DatagramAddress> Above<A> {
+    pub(in crate::net) fn new(
+        endpoint: Weak<Endpoint<Self>>,
+        protocol: Rc<dyn DatagramProtocol<A>>,
+        local: Option<A>,
+        remote: Option<A>,
+        is_connected: bool,
+    ) -> Self {
+        Above { endpoint, protocol: RefCell::new(Some(protocol)), local, remote, is_connected }
+    }
+
+    /// Calls the protocol, unless it has been let go.
+    fn tell(
+        &self,
+        tell: impl FnOnce(&dyn DatagramProtocol<A>, &DatagramTransport<A>),
+    ) -> Result<(), Failure> {
+        let protocol = self.protocol.borrow().clone();
+        let (Some(protocol), Some(endpoint)) = (protocol, self.endpoint.upgrade()) else { return Ok(()) };
+        let transport = DatagramTransport::of(endpoint);
+        catch(|| tell(&*protocol, &transport)).map_err(Failure::Panic)
+    }
+}
+
+impl<A: DatagramAddress> DatagramUpper<RustHost> for Above<A> {
+    type Foreign = Infallible;
+
+    fn connection_made(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.connection_made(transport))
+    }
+
+    fn datagram_received(&self, _: Cx<'_, RustHost>, data: &[u8], from: PeerAddress) -> Result<(), Failure> {
+        let from = A::from_peer(from).map_err(Failure::Io)?;
+        self.tell(|protocol, transport| protocol.datagram_received(transport, data, from))
+    }
+
+    fn error_received(&self, _: Cx<'_, RustHost>, failure: Failure) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.error_received(transport, failure.into()))
+    }
+
+    fn send_foreign(&self, _: Cx<'_, RustHost>, _: &[u8], to: &Infallible) -> Result<(), Refusal<Failure>> {
+        match *to {}
+    }
+
+    fn connection_lost(&self, _: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
+    }
+
+    fn pause_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.pause_writing(transport))
+    }
+
+    fn resume_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.tell(|protocol, transport| protocol.resume_writing(transport))
+    }
+
+    fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
+        let protocol = self.protocol.borrow_mut().take();
+        catch(|| drop(protocol)).map_err(Failure::Panic)
+    }
+}

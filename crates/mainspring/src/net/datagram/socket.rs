@@ -1,0 +1,496 @@
+//! `DatagramSocket`: a datagram socket that is asked with `await`. `UdpSocket` and `UnixDatagram` are it, each with the
+//! names and options of its family.
+//!
+//! # What waits where
+//!
+//! Nothing waits here. A datagram stays in the kernel's receive buffer until somebody asks for it, and goes straight into
+//! the buffer of whoever does; what the kernel has no room for it drops, and for that its own limit (`SO_RCVBUF`) is the only
+//! one. Likewise a datagram that the kernel does not take is not queued: its sender waits and tries again. So whatever is
+//! given up in between has lost nothing, and sent nothing.
+//!
+//! # Turns
+//!
+//! An event of the loop is good for a few datagrams (`transport/burst.rs`), then the loop has its turn, so that a peer that
+//! sends without end does not keep it. The kernel is asked to tell as long as somebody waits when it does; an event that
+//! nobody waits for ends that.
+
+use super::endpoint::{DatagramAddress, Endpoint};
+use super::pollable::Asked;
+use crate::event_loop::Core;
+use crate::host::RustHost;
+use crate::net::current_core;
+use mainspring_engine::poller::{PeerAddress, local_address, remote_address};
+use mainspring_engine::transport::{Cx, Datagram};
+use socket2::SockRef;
+use std::io;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+/// A datagram socket of either family, asked with `await`: what [`UdpSocket`](crate::net::UdpSocket) and
+/// [`UnixDatagram`](crate::net::UnixDatagram) have in common. Both deref to it, and are made into it with `From`.
+///
+/// All methods take `&self`: one task may receive while another sends. It stays on its loop's thread (it is not `Send`).
+/// Dropping it closes it at once.
+///
+/// # Errors
+///
+/// An error is about one datagram, and the socket goes on after it. On a connected socket the system also tells of datagrams
+/// that came back (`ConnectionRefused`): whichever method is called next gets the error.
+///
+/// ```
+/// use mainspring::net::{DatagramAddress, DatagramSocket, UdpSocket, UnixDatagram};
+///
+/// /// What is done with datagrams need not know where they come from.
+/// async fn echo<A: DatagramAddress>(socket: &DatagramSocket<A>) -> std::io::Result<usize> {
+///     let mut buffer = [0; 1500];
+///     let (length, from) = socket.recv_from(&mut buffer).await?;
+///     socket.send_to_addr(&buffer[..length], &from).await
+/// }
+///
+/// mainspring::run(async {
+///     let server = UdpSocket::bind("127.0.0.1:0").await?;
+///     let client = UdpSocket::bind("127.0.0.1:0").await?;
+///     client.send_to(b"hello", server.local_addr()?).await?;
+///     assert_eq!(echo(&server).await?, 5);
+///     assert_eq!(client.recv(&mut [0; 1500]).await?, 5);
+///     // As a socket of its own right.
+///     let server = DatagramSocket::from(server);
+///     assert_ne!(server.local_addr()?, client.local_addr()?);
+///
+///     let server = UnixDatagram::bind(format!("\0mainspring-doc-echo-{}", std::process::id()))?;
+///     let client = UnixDatagram::bind(format!("\0mainspring-doc-asks-{}", std::process::id()))?;
+///     client.send_to_addr(b"hi", &server.local_addr()?).await?;
+///     assert_eq!(echo(&server).await?, 2);
+///     assert_eq!(client.recv(&mut [0; 1500]).await?, 2);
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct DatagramSocket<A: DatagramAddress = SocketAddr> {
+    endpoint: Rc<Endpoint<Asked>>,
+    address: PhantomData<A>,
+}
+
+impl<A: DatagramAddress> DatagramSocket<A> {
+    /// On a non-blocking datagram socket.
+    pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd) -> Self {
+        let endpoint = Endpoint::new(core, socket, 0, false, Asked::new);
+        endpoint.with(|machine, cx| machine.own(cx));
+        DatagramSocket { endpoint, address: PhantomData }
+    }
+
+    /// On a datagram socket of this family that was made elsewhere, and the loop that runs here. Makes it non-blocking.
+    pub(in crate::net) fn adopt(socket: OwnedFd) -> io::Result<Self> {
+        let core = current_core()?;
+        core.check_open()?;
+        SockRef::from(&socket).set_nonblocking(true)?;
+        Ok(Self::new(&core, socket))
+    }
+
+    pub(in crate::net) fn core(&self) -> io::Result<Rc<Core>> {
+        self.endpoint.core().ok_or_else(|| crate::Error::Closed.into())
+    }
+
+    /// Works on the engine's transport, unless it or the loop has come to its end.
+    fn with<R>(
+        &self,
+        work: impl FnOnce(&Datagram<RustHost, Asked>, Cx<'_, RustHost>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        if let Some(failure) = self.asked().failure() {
+            return Err(failure);
+        }
+        self.endpoint.with(work).unwrap_or_else(|| Err(crate::Error::Closed.into()))
+    }
+
+    fn asked(&self) -> &Asked {
+        self.endpoint.machine().upper()
+    }
+
+    /// Lends the descriptor.
+    pub(in crate::net) fn with_fd<R>(
+        &self,
+        use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.endpoint.machine().with_fd(use_it)
+    }
+
+    /// Lends the socket to what sets and gets options.
+    pub(in crate::net) fn with_socket<R>(
+        &self,
+        use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.with_fd(|fd| use_it(SockRef::from(&fd)))
+    }
+
+    /// The address of this end. A Unix socket may have none: then it is unnamed.
+    pub fn local_addr(&self) -> io::Result<A> {
+        self.with_fd(|fd| A::from_peer(local_address(fd)))
+    }
+
+    /// The address that the socket is connected to; `NotConnected` if it is not.
+    ///
+    /// ```
+    /// use mainspring::net::{UdpSocket, UnixDatagram};
+    /// use std::io::ErrorKind;
+    /// use std::os::linux::net::SocketAddrExt;
+    ///
+    /// # mainspring::run(async {
+    /// let server = UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_eq!(server.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
+    /// let client = UdpSocket::bind("127.0.0.1:0").await?;
+    /// client.connect(server.local_addr()?).await?;
+    /// assert_eq!(client.peer_addr()?, server.local_addr()?);
+    ///
+    /// let name = format!("mainspring-doc-peer-{}", std::process::id());
+    /// let server = UnixDatagram::bind(format!("\0{name}"))?;
+    /// assert_eq!(server.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
+    /// let client = UnixDatagram::unbound()?;
+    /// client.connect(format!("\0{name}"))?;
+    /// assert_eq!(client.peer_addr()?.as_abstract_name(), Some(name.as_bytes()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn peer_addr(&self) -> io::Result<A> {
+        self.with_fd(|fd| A::from_peer(remote_address(fd)?))
+    }
+
+    /// Sends a datagram to `to`, and gives its length. Waits while the kernel does not take it.
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let socket = mainspring::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// let me = socket.local_addr()?;
+    /// assert_eq!(socket.send_to_addr(b"hello", &me).await?, 5);
+    /// assert_eq!(socket.recv_from(&mut [0; 16]).await?, (5, me));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn send_to_addr(&self, data: &[u8], to: &A) -> io::Result<usize> {
+        self.send_to_peer(data, Some(&to.to_peer())).await
+    }
+
+    /// Sends a datagram to the address that the socket is connected to, and gives its length. Waits while the kernel does
+    /// not take it.
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert!(socket.send(b"to whom?").await.is_err());
+    /// socket.connect(socket.local_addr()?).await?;
+    /// assert_eq!(socket.send(b"to me").await?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
+        self.send_to_peer(data, None).await
+    }
+
+    /// Sends as soon as the kernel takes it.
+    pub(in crate::net) async fn send_to_peer(
+        &self,
+        data: &[u8],
+        to: Option<&PeerAddress>,
+    ) -> io::Result<usize> {
+        let sent = || match self.try_send_to_peer(data, to) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            sent => Some(sent),
+        };
+        self.asked().writers.until(sent).await
+    }
+
+    /// Sends a datagram to the connected address now, or fails with `WouldBlock`. See
+    /// [`writable`](DatagramSocket::writable).
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let socket = mainspring::net::UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.connect(socket.local_addr()?).await?;
+    /// assert_eq!(socket.try_send(b"hello")?, 5);
+    /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
+        self.try_send_to_peer(data, None)
+    }
+
+    /// Sends now or not at all.
+    pub(in crate::net) fn try_send_to_peer(
+        &self,
+        data: &[u8],
+        to: Option<&PeerAddress>,
+    ) -> io::Result<usize> {
+        self.with(|machine, cx| {
+            if machine.is_writing_paused() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            machine.try_send(cx, data, to).map(|()| data.len())
+        })
+    }
+
+    /// Receives one datagram, and tells its length and who sent it. What of it does not fit into `buffer` is lost.
+    ///
+    /// Cancel safety: nothing is lost; a datagram is taken from the kernel only when it is given to the caller. After
+    /// every few datagrams it lets the loop do something else, also if there are more.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let me = socket.local_addr()?;
+    /// socket.send_to(b"hello", me).await?;
+    /// let mut buffer = [0; 16];
+    /// assert_eq!(socket.recv_from(&mut buffer).await?, (5, me));
+    /// assert_eq!(&buffer[..5], b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, A)> {
+        self.receive(|| self.try_recv_from(buffer)).await
+    }
+
+    /// Receives one datagram, and tells its length; else as [`recv_from`](DatagramSocket::recv_from). For sockets that are
+    /// connected.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (one, other) = mainspring::net::UnixDatagram::pair()?;
+    /// one.send(b"hello").await?;
+    /// assert_eq!(other.recv(&mut [0; 16]).await?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.receive(|| self.try_recv(buffer)).await
+    }
+
+    /// Receives one datagram as [`recv_from`](DatagramSocket::recv_from) does, and leaves it to be received again.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let mut buffer = [0; 16];
+    /// let peeked = socket.peek_from(&mut buffer).await?;
+    /// assert_eq!(socket.recv_from(&mut buffer).await?, peeked);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, A)> {
+        let attempt = || {
+            let (count, from) = self.attempt(|machine, _| machine.try_peek(buffer))?;
+            Ok((count, A::from_peer(from)?))
+        };
+        self.receive(attempt).await
+    }
+
+    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
+    pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, A)> {
+        let (count, from) = self.attempt(|machine, cx| machine.try_receive(cx, buffer))?;
+        Ok((count, A::from_peer(from)?))
+    }
+
+    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
+    pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.attempt(|machine, cx| machine.try_receive(cx, buffer)).map(|(count, _)| count)
+    }
+
+    /// Tries once, whether the loop has announced something or not.
+    fn attempt<R>(
+        &self,
+        attempt: impl FnOnce(&Datagram<RustHost, Asked>, Cx<'_, RustHost>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.with(|machine, cx| {
+            let burst = &machine.upper().burst;
+            let received = attempt(machine, cx);
+            match &received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => burst.found_nothing(),
+                _ => burst.brought(),
+            }
+            received
+        })
+    }
+
+    /// Receives with `attempt` as soon as the loop has announced something.
+    async fn receive<R>(&self, mut attempt: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+        let received = || {
+            if self.asked().burst.has_more() {
+                match attempt() {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    received => return Some(received),
+                }
+            }
+            self.want_readable().map(Err)
+        };
+        self.asked().readers.until(received).await
+    }
+
+    /// Asks for the loop's next announcement; gives the failure if it cannot.
+    fn want_readable(&self) -> Option<io::Error> {
+        let wanted = self.with(|machine, cx| machine.want_readable(cx, true));
+        self.asked().has_readers.set(wanted.is_ok());
+        wanted.err()
+    }
+
+    /// Waits until there is something to receive, or an error. The attempt may still find nothing, if another task was
+    /// faster: then wait again.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    /// use std::io::ErrorKind;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let mut buffer = [0; 16];
+    /// assert_eq!(socket.try_recv_from(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+    /// socket.send_to(b"hello", socket.local_addr()?).await?;
+    /// let length = loop {
+    ///     socket.readable().await?;
+    ///     match socket.try_recv(&mut buffer) {
+    ///         Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+    ///         received => break received?,
+    ///     }
+    /// };
+    /// assert_eq!(length, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn readable(&self) -> io::Result<()> {
+        // Not if what was announced has been found to be nothing since.
+        let is_there = || {
+            if self.asked().burst.has_more() { Some(Ok(())) } else { self.want_readable().map(Err) }
+        };
+        self.asked().readers.until(is_there).await
+    }
+
+    /// Waits until the kernel takes more, after it has refused a datagram; else it is done at once. Of a Unix socket it may
+    /// say so only when much of what was sent has been received.
+    ///
+    /// Cancel safety: nothing is lost.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (one, other) = mainspring::net::UnixDatagram::pair()?;
+    /// // As many as go, and all of them taken.
+    /// while one.try_send(b"hello").is_ok() {}
+    /// while other.try_recv(&mut [0; 16]).is_ok() {}
+    /// one.writable().await?;
+    /// assert_eq!(one.try_send(b"hello")?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn writable(&self) -> io::Result<()> {
+        let has_room = || match self.with(|machine, _| Ok(machine.is_writing_paused())) {
+            Ok(true) => None,
+            is_paused => Some(is_paused.map(drop)),
+        };
+        self.asked().writers.until(has_room).await
+    }
+
+    /// The error that the next operation would fail with, which is then forgotten.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (one, other) = mainspring::net::UnixDatagram::pair()?;
+    /// assert!(one.take_error()?.is_none());
+    /// // The peer turns to somebody else, and has not received this.
+    /// one.send(b"hello").await?;
+    /// let third = mainspring::net::UnixDatagram::bind(format!("\0mainspring-doc-third-{}", std::process::id()))?;
+    /// other.connect_addr(&third.local_addr()?)?;
+    /// assert_eq!(one.take_error()?.map(|error| error.kind()), Some(std::io::ErrorKind::ConnectionReset));
+    /// assert!(one.take_error()?.is_none());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.with_socket(|socket| socket.take_error())
+    }
+
+    /// Takes the socket out of the loop's hands.
+    pub(in crate::net) fn into_fd(self) -> io::Result<OwnedFd> {
+        self.dismantle().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn dismantle(&self) -> Option<OwnedFd> {
+        match self.endpoint.with(|machine, cx| machine.dismantle(cx)) {
+            Some(socket) => socket,
+            // A loop that is closed has let go of it already.
+            None => self.endpoint.machine().take_channel(),
+        }
+    }
+
+    /// What a socket of this name shows of itself.
+    pub(in crate::net) fn describe(&self, name: &str, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct(name)
+            .field("fd", &self.endpoint.machine().fd())
+            .field("local", &self.local_addr().ok())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<A: DatagramAddress> Drop for DatagramSocket<A> {
+    fn drop(&mut self) {
+        let socket = self.dismantle();
+        drop(socket);
+    }
+}
+
+impl<A: DatagramAddress> std::fmt::Debug for DatagramSocket<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.describe("DatagramSocket", f)
+    }
+}
+
+/// What a socket that knows its family takes over from its field `socket`.
+macro_rules! datagram_socket_on {
+    ($socket:ident, $address:ty) => {
+        impl std::ops::Deref for $socket {
+            type Target = crate::net::DatagramSocket<$address>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.socket
+            }
+        }
+
+        impl From<$socket> for crate::net::DatagramSocket<$address> {
+            fn from(socket: $socket) -> Self {
+                socket.socket
+            }
+        }
+
+        impl std::fmt::Debug for $socket {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.socket.describe(stringify!($socket), f)
+            }
+        }
+    };
+}
+
+pub(in crate::net) use datagram_socket_on;

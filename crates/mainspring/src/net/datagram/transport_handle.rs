@@ -1,0 +1,244 @@
+//! `DatagramTransport`: a datagram endpoint, as a program holds it.
+
+use super::endpoint::{DatagramAddress, Endpoint};
+use super::protocol::{Above, DatagramProtocol};
+use crate::error::Error;
+use crate::event_loop::{Core, ExceptionContext};
+use crate::host::{Failure, RustHost};
+use mainspring_engine::memory;
+use mainspring_engine::transport::{Cx, Datagram, Destination, WaterMarks};
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// What each datagram that waits counts beside its bytes (asyncio's number).
+const HEADER: usize = 8;
+
+/// A datagram endpoint with a [`DatagramProtocol`] above it. A clone is the same one.
+///
+/// Made by [`EventLoop::create_datagram_endpoint`](crate::EventLoop::create_datagram_endpoint). The loop keeps it as long as
+/// it receives or has something to send. All methods do nothing once it is closed. It stays on its loop's thread (it is
+/// not `Send`).
+///
+/// ```
+/// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport};
+///
+/// struct Quiet;
+/// impl DatagramProtocol for Quiet {}
+///
+/// mainspring::run(async {
+///     let options = DatagramOptions::new().local_addr("127.0.0.1:0");
+///     let event_loop = mainspring::EventLoop::current();
+///     let (transport, _) = event_loop.create_datagram_endpoint(options, || Quiet).await?;
+///     let me = transport.local_addr().unwrap();
+///     transport.send_to(b"hello", me);
+///     assert_eq!((transport.get_write_buffer_size(), transport.peer_addr()), (0, None));
+///
+///     transport.set_write_buffer_limits(Some(1000), None).unwrap();
+///     assert_eq!(transport.get_write_buffer_limits(), (250, 1000));
+///
+///     transport.pause_reading();
+///     assert!(!transport.is_reading());
+///     transport.resume_reading();
+///     transport.close();
+///     assert!(transport.is_closing());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct DatagramTransport<A: DatagramAddress = SocketAddr> {
+    endpoint: Rc<Endpoint<Above<A>>>,
+}
+
+impl<A: DatagramAddress> Clone for DatagramTransport<A> {
+    fn clone(&self) -> Self {
+        DatagramTransport { endpoint: Rc::clone(&self.endpoint) }
+    }
+}
+
+impl<A: DatagramAddress> DatagramTransport<A> {
+    /// Puts `protocol` on a non-blocking datagram socket. `connection_made` is called soon.
+    pub(in crate::net) fn open(
+        core: &Rc<Core>,
+        socket: OwnedFd,
+        protocol: Rc<dyn DatagramProtocol<A>>,
+        local: Option<A>,
+        remote: Option<A>,
+        is_connected: bool,
+    ) -> Self {
+        let drops_when_lost = remote.is_some();
+        let endpoint = Endpoint::new(core, socket, HEADER, drops_when_lost, |endpoint| {
+            Above::new(endpoint, protocol, local, remote, is_connected)
+        });
+        let transport = DatagramTransport { endpoint };
+        transport.with(|machine, cx| machine.open(cx));
+        transport
+    }
+
+    pub(in crate::net) fn of(endpoint: Rc<Endpoint<Above<A>>>) -> Self {
+        DatagramTransport { endpoint }
+    }
+
+    /// Works on the engine's transport, and tells the exception handler what fails.
+    fn with<R>(
+        &self,
+        work: impl FnOnce(&Datagram<RustHost, Above<A>>, Cx<'_, RustHost>) -> Result<R, Failure>,
+    ) -> Option<R> {
+        match self.endpoint.with(work)? {
+            Ok(result) => Some(result),
+            Err(failure) => {
+                let context = ExceptionContext::of_failure("A datagram transport failed", failure);
+                self.endpoint.core().inspect(|core| core.call_exception_handler(&context));
+                None
+            }
+        }
+    }
+
+    fn upper(&self) -> &Above<A> {
+        self.endpoint.machine().upper()
+    }
+
+    /// Sends a datagram to `to`: at once if the kernel takes it, else it is queued, in order. A datagram that cannot be sent is
+    /// told to [`DatagramProtocol::error_received`] and dropped, now or later, and the endpoint goes on.
+    pub fn send_to(&self, data: &[u8], to: A) {
+        self.send_with(data, Destination::Address(to.to_peer()));
+    }
+
+    /// Sends a datagram to the remote address of the endpoint; else as [`DatagramTransport::send_to`]. An endpoint without a
+    /// remote address tells [`DatagramProtocol::error_received`].
+    ///
+    /// ```
+    /// use mainspring::net::{DatagramOptions, DatagramProtocol, UdpSocket};
+    ///
+    /// struct Quiet;
+    /// impl DatagramProtocol for Quiet {}
+    ///
+    /// # mainspring::run(async {
+    /// let server = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let options = DatagramOptions::new().remote_addr(server.local_addr()?);
+    /// let event_loop = mainspring::EventLoop::current();
+    /// let (transport, _) = event_loop.create_datagram_endpoint(options, || Quiet).await?;
+    /// transport.send(b"hello");
+    /// let (length, from) = server.recv_from(&mut [0; 16]).await?;
+    /// assert_eq!((length, Some(from)), (5, transport.local_addr()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn send(&self, data: &[u8]) {
+        let upper = self.upper();
+        let destination = match &upper.remote {
+            Some(remote) if !upper.is_connected => Destination::Address(remote.to_peer()),
+            _ => Destination::Connected,
+        };
+        self.send_with(data, destination);
+    }
+
+    fn send_with(&self, data: &[u8], destination: Destination<std::convert::Infallible>) {
+        self.with(|machine, cx| machine.send_to(cx, data, destination, || memory::copy(data).ok()));
+    }
+
+    /// Receives no more, sends what is queued, then closes; `connection_lost` is called without an error.
+    pub fn close(&self) {
+        self.with(|machine, cx| machine.close(cx));
+    }
+
+    /// Closes at once and drops what is queued; `connection_lost` is called without an error.
+    ///
+    /// ```
+    /// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport};
+    /// use mainspring::{EventLoop, Future};
+    ///
+    /// struct Waiter(Future<bool>);
+    /// impl DatagramProtocol for Waiter {
+    ///     fn connection_lost(&self, _: &DatagramTransport, error: Option<std::io::Error>) {
+    ///         self.0.set_result(error.is_none()).unwrap();
+    ///     }
+    /// }
+    ///
+    /// # mainspring::run(async {
+    /// let event_loop = EventLoop::current();
+    /// let is_in_order = event_loop.create_future();
+    /// let make = || Waiter(is_in_order.clone());
+    /// let options = DatagramOptions::new().local_addr("127.0.0.1:0");
+    /// let (transport, _) = event_loop.create_datagram_endpoint(options, make).await?;
+    /// transport.abort();
+    /// assert!(is_in_order.await.unwrap());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn abort(&self) {
+        self.with(|machine, cx| machine.abort(cx, None));
+    }
+
+    /// Whether the endpoint is closed, or about to be.
+    pub fn is_closing(&self) -> bool {
+        self.endpoint.machine().is_closing() || self.endpoint.core().is_none()
+    }
+
+    /// Receives nothing until [`resume_reading`](DatagramTransport::resume_reading): what arrives waits in the kernel's buffer,
+    /// and is dropped there when that is full.
+    pub fn pause_reading(&self) {
+        self.with(|machine, cx| machine.pause_reading(cx));
+    }
+
+    /// Receives again.
+    pub fn resume_reading(&self) {
+        self.with(|machine, cx| machine.resume_reading(cx));
+    }
+
+    /// Whether the endpoint receives.
+    pub fn is_reading(&self) -> bool {
+        self.endpoint.machine().is_reading()
+    }
+
+    /// Sets the marks of [`DatagramProtocol::pause_writing`] and [`DatagramProtocol::resume_writing`], in bytes, of which each
+    /// datagram that waits counts eight more than it has. The mark that is not given is derived from the other as in
+    /// asyncio: low is a quarter of high.
+    ///
+    /// [`Error::InvalidLimits`] if low is above high.
+    pub fn set_write_buffer_limits(&self, high: Option<usize>, low: Option<usize>) -> Result<(), Error> {
+        let Some(marks) = WaterMarks::new(high, low) else {
+            return Err(Error::InvalidLimits {
+                high: high.unwrap_or_default(),
+                low: low.unwrap_or_default(),
+            });
+        };
+        self.with(|machine, cx| machine.set_water_marks(cx, marks));
+        Ok(())
+    }
+
+    /// The marks in force: low and high.
+    pub fn get_write_buffer_limits(&self) -> (usize, usize) {
+        let marks = self.endpoint.machine().water_marks();
+        (marks.low, marks.high)
+    }
+
+    /// Bytes that wait to be sent, eight for each datagram included.
+    pub fn get_write_buffer_size(&self) -> usize {
+        self.endpoint.machine().write_buffer_size()
+    }
+
+    /// The remote address, if the endpoint was made with one. Also told after it is closed.
+    pub fn peer_addr(&self) -> Option<A> {
+        self.upper().remote.clone()
+    }
+
+    /// The address of this end. Also told after it is closed.
+    pub fn local_addr(&self) -> Option<A> {
+        self.upper().local.clone()
+    }
+}
+
+impl<A: DatagramAddress> fmt::Debug for DatagramTransport<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatagramTransport")
+            .field("fd", &self.endpoint.machine().fd())
+            .field("local", &self.upper().local)
+            .field("remote", &self.upper().remote)
+            .field("closing", &self.is_closing())
+            .finish_non_exhaustive()
+    }
+}

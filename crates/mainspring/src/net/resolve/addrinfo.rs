@@ -1,0 +1,202 @@
+//! `getaddrinfo` and `getnameinfo`: the system's lookup with all it tells, in the executor.
+
+use super::{Family, SocketKind};
+use crate::event_loop::{EventLoop, run_in_executor};
+use std::io;
+use std::net::SocketAddr;
+
+/// What is asked of [`EventLoop::getaddrinfo`]; by default, everything there is.
+///
+/// ```
+/// use mainspring::net::{AddrInfoHints, Family};
+///
+/// let hints = AddrInfoHints { family: Some(Family::V4), passive: true, ..AddrInfoHints::default() };
+/// assert_eq!(hints.kind, None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddrInfoHints {
+    /// Only addresses of this family.
+    pub family: Option<Family>,
+    /// Only addresses for this kind of socket.
+    pub kind: Option<SocketKind>,
+    /// Only this protocol, by its number; 0 for any.
+    pub protocol: i32,
+    /// No host is the address to listen at, not that of this machine (`AI_PASSIVE`).
+    pub passive: bool,
+    /// Tell the official name of the host, with the first address (`AI_CANONNAME`).
+    pub canonical_name: bool,
+    /// The host is an address; nothing is looked up (`AI_NUMERICHOST`).
+    pub numeric_host: bool,
+    /// The service is a port's number (`AI_NUMERICSERV`).
+    pub numeric_service: bool,
+    /// Only families that this machine has an address of (`AI_ADDRCONFIG`).
+    pub address_configured: bool,
+}
+
+/// One answer of [`EventLoop::getaddrinfo`].
+///
+/// ```
+/// use mainspring::EventLoop;
+/// use mainspring::net::{AddrInfo, AddrInfoHints, SocketKind};
+///
+/// # mainspring::run(async {
+/// let hints = AddrInfoHints {
+///     kind: Some(SocketKind::Stream),
+///     numeric_host: true,
+///     canonical_name: true,
+///     ..AddrInfoHints::default()
+/// };
+/// let found = EventLoop::current().getaddrinfo(Some("127.0.0.1"), Some("80"), hints).await?;
+/// let AddrInfo { address, protocol, canonical_name, .. } = &found[0];
+/// assert_eq!((address.port(), *protocol, canonical_name.as_deref()), (80, 6, Some("127.0.0.1")));
+/// # std::io::Result::Ok(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AddrInfo {
+    /// The address, with the port of the service.
+    pub address: SocketAddr,
+    /// What kind of socket it is for; `None` for a kind that this loop has no use for.
+    pub kind: Option<SocketKind>,
+    /// The number of the protocol.
+    pub protocol: i32,
+    /// The official name of the host, if it was asked for.
+    pub canonical_name: Option<String>,
+}
+
+/// How [`EventLoop::getnameinfo`] answers.
+///
+/// ```
+/// use mainspring::net::NameInfoFlags;
+///
+/// assert!(!NameInfoFlags::default().numeric_host);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameInfoFlags {
+    /// The host as an address, without a lookup (`NI_NUMERICHOST`).
+    pub numeric_host: bool,
+    /// The service as a port's number (`NI_NUMERICSERV`).
+    pub numeric_service: bool,
+    /// An address without a name is an error (`NI_NAMEREQD`).
+    pub name_required: bool,
+    /// The service as datagrams know it (`NI_DGRAM`).
+    pub datagram: bool,
+    /// The short name for hosts of this machine's own domain (`NI_NOFQDN`).
+    pub no_domain: bool,
+}
+
+impl EventLoop {
+    /// The system's `getaddrinfo`, in a thread of the executor: the addresses of a host, of a service, or of both, and for
+    /// which kinds of sockets. It asks the system whatever [`Resolver`](crate::net::Resolver) the loop has;
+    /// [`lookup_host`](crate::net::lookup_host) asks that one.
+    ///
+    /// Cancel safety: dropping this future gives the lookup up. A thread that has begun it finishes it, for nobody.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::EventLoop;
+    /// use mainspring::net::{AddrInfoHints, Family, SocketKind};
+    ///
+    /// let hints = AddrInfoHints {
+    ///     family: Some(Family::V4),
+    ///     kind: Some(SocketKind::Datagram),
+    ///     ..AddrInfoHints::default()
+    /// };
+    /// let found = EventLoop::current().getaddrinfo(Some("127.0.0.1"), Some("53"), hints).await?;
+    /// assert_eq!(found[0].address, "127.0.0.1:53".parse().unwrap());
+    /// assert_eq!(found[0].kind, Some(SocketKind::Datagram));
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn getaddrinfo(
+        &self,
+        host: Option<&str>,
+        service: Option<&str>,
+        hints: AddrInfoHints,
+    ) -> io::Result<Vec<AddrInfo>> {
+        let (host, service) = (host.map(str::to_owned), service.map(str::to_owned));
+        let looked_up =
+            run_in_executor(self.core(), move || look_up(host.as_deref(), service.as_deref(), hints))?;
+        looked_up.await.map_err(io::Error::other)?
+    }
+
+    /// The system's `getnameinfo`, in a thread of the executor: the names of a host and of a service.
+    ///
+    /// Cancel safety: as for [`EventLoop::getaddrinfo`].
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::EventLoop;
+    /// use mainspring::net::NameInfoFlags;
+    ///
+    /// let numbers = NameInfoFlags { numeric_host: true, numeric_service: true, ..NameInfoFlags::default() };
+    /// let address = "127.0.0.1:80".parse().unwrap();
+    /// let (host, service) = EventLoop::current().getnameinfo(address, numbers).await?;
+    /// assert_eq!((host.as_str(), service.as_str()), ("127.0.0.1", "80"));
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn getnameinfo(
+        &self,
+        address: SocketAddr,
+        flags: NameInfoFlags,
+    ) -> io::Result<(String, String)> {
+        let bits = bits(&[
+            (flags.numeric_host, libc::NI_NUMERICHOST),
+            (flags.numeric_service, libc::NI_NUMERICSERV),
+            (flags.name_required, libc::NI_NAMEREQD),
+            (flags.datagram, libc::NI_DGRAM),
+            (flags.no_domain, libc::NI_NOFQDN),
+        ]);
+        let looked_up = run_in_executor(self.core(), move || dns_lookup::getnameinfo(&address, bits))?;
+        Ok(looked_up.await.map_err(io::Error::other)??)
+    }
+}
+
+/// Asks the system, and blocks. Answers of families that are not the Internet's are left out.
+pub(in crate::net) fn look_up(
+    host: Option<&str>,
+    service: Option<&str>,
+    hints: AddrInfoHints,
+) -> io::Result<Vec<AddrInfo>> {
+    let asked = dns_lookup::AddrInfoHints {
+        flags: bits(&[
+            (hints.passive, libc::AI_PASSIVE),
+            (hints.canonical_name, libc::AI_CANONNAME),
+            (hints.numeric_host, libc::AI_NUMERICHOST),
+            (hints.numeric_service, libc::AI_NUMERICSERV),
+            (hints.address_configured, libc::AI_ADDRCONFIG),
+        ]),
+        address: match hints.family {
+            None => libc::AF_UNSPEC,
+            Some(Family::V4) => libc::AF_INET,
+            Some(Family::V6) => libc::AF_INET6,
+        },
+        socktype: match hints.kind {
+            None => 0,
+            Some(SocketKind::Stream) => libc::SOCK_STREAM,
+            Some(SocketKind::Datagram) => libc::SOCK_DGRAM,
+        },
+        protocol: hints.protocol,
+    };
+    let found = dns_lookup::getaddrinfo(host, service, Some(asked))?;
+    let known = found.filter_map(Result::ok).map(|info| AddrInfo {
+        address: info.sockaddr,
+        kind: match info.socktype {
+            libc::SOCK_STREAM => Some(SocketKind::Stream),
+            libc::SOCK_DGRAM => Some(SocketKind::Datagram),
+            _ => None,
+        },
+        protocol: info.protocol,
+        canonical_name: info.canonname,
+    });
+    Ok(known.collect())
+}
+
+fn bits(flags: &[(bool, i32)]) -> i32 {
+    flags.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit)
+}

@@ -1,0 +1,480 @@
+//! `Server`: listening sockets, and what is done with each connection that comes.
+
+mod accept_queue;
+mod bind;
+mod options;
+mod streams;
+
+pub use options::ServerOptions;
+pub use streams::{Outcome, open_connection, open_unix_connection, start_server, start_unix_server};
+
+pub(in crate::net) use accept_queue::AcceptQueue;
+pub(in crate::net) use bind::{Bound, adopt_bound};
+#[cfg(feature = "rustls")]
+pub(in crate::net) use streams::tell;
+
+use crate::event_loop::{Core, EventLoop, ExceptionContext};
+use crate::host::{Failure, RustHost, Source};
+use crate::net::connection::Protocol;
+use crate::net::connection::{Transport, WeakTransport};
+use crate::net::resolve::ToAddress;
+use crate::net::unix::address as unix_address;
+use crate::panics::catch;
+use crate::sync::wait_list::WaitList;
+use bind::SocketFile;
+use mainspring_engine::Readiness;
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::transport::{Acceptor, Cx, Listener, Notice};
+use options::protocols;
+use slab::Slab;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::path::Path;
+use std::rc::{Rc, Weak};
+
+/// Listens, and serves each connection that comes. Made by [`EventLoop::create_server`],
+/// [`start_server`](crate::net::start_server) and their kin.
+///
+/// Dropping it stops listening; the connections go on. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::net::{TcpStream, start_server};
+///
+/// mainspring::run(async {
+///     let server = start_server("127.0.0.1:0", |reader, _writer| async move {
+///         let _ = reader.read_to_end().await;
+///     })
+///     .await?;
+///     let client = TcpStream::connect(server.local_addr()).await?;
+///     client.write_all(b"x").await?;
+///     server.close();
+///     server.close_clients();
+///     server.wait_closed().await;
+///     assert!(!server.is_serving());
+///     assert_eq!(client.read_to_end().await?, b"");
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct Server {
+    state: Rc<State>,
+    addresses: Vec<PeerAddress>,
+    inet: Vec<SocketAddr>,
+}
+
+struct State {
+    core: Weak<Core>,
+    backlog: u32,
+    listeners: RefCell<Vec<Rc<Listener<RustHost, Serving>>>>,
+    files: Cell<Vec<SocketFile>>,
+    is_started: Cell<bool>,
+    is_closed: Cell<bool>,
+    /// The connections that are not gone; `None` while one is being opened.
+    clients: RefCell<Slab<Option<WeakTransport>>>,
+    waiting: WaitList,
+}
+
+/// One connection of a server, counted until it is dropped.
+pub(crate) struct Connection {
+    server: Rc<State>,
+    number: usize,
+}
+
+impl Connection {
+    fn new(server: Rc<State>) -> Self {
+        let number = server.clients.borrow_mut().insert(None);
+        Connection { server, number }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let gone = self.server.clients.borrow_mut().try_remove(self.number);
+        drop(gone);
+        self.server.waiting.wake_all();
+    }
+}
+
+impl EventLoop {
+    /// Listens on every address of `address` (port 0: one that is free), and puts a protocol of the factory on
+    /// each connection that comes. At most `backlog` connections wait in the kernel.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    ///
+    /// struct Greeter;
+    ///
+    /// impl Protocol for Greeter {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// mainspring::run(async {
+    ///     let server = EventLoop::current().create_server("127.0.0.1:0", 100, || Greeter).await?;
+    ///     let stream = mainspring::net::TcpStream::connect(server.local_addr()).await?;
+    ///     assert_eq!(stream.read_to_end().await?, b"hello");
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    ///
+    /// [`ServerOptions`] has more ways to do it.
+    ///
+    /// Cancel safety: dropping this future closes what was bound.
+    pub async fn create_server<P: Protocol>(
+        &self,
+        address: impl ToAddress,
+        backlog: u32,
+        protocol_factory: impl Fn() -> P + 'static,
+    ) -> io::Result<Server> {
+        let options = ServerOptions::default().backlog(backlog);
+        options.create_server_on(self.core(), address, protocols(protocol_factory)).await
+    }
+
+    /// Listens at a Unix path, or at an abstract name (which begins with a zero byte), and puts a protocol of the
+    /// factory on each connection that comes.
+    ///
+    /// asyncio's rules for the file: a socket that is there already is taken for one that a server left behind, and
+    /// removed; any other file is an error. The file goes when the server is closed, unless another one is under its
+    /// name by then.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    ///
+    /// struct Greeter;
+    ///
+    /// impl Protocol for Greeter {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// mainspring::run(async {
+    ///     let path = std::env::temp_dir().join(format!("mainspring-unix-{}", std::process::id()));
+    ///     let server = EventLoop::current().create_unix_server(&path, || Greeter)?;
+    ///     assert_eq!(server.unix_addr().unwrap().as_pathname(), Some(path.as_path()));
+    ///     assert_eq!(UnixStream::connect(&path).await?.read_to_end().await?, b"hello");
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn create_unix_server<P: Protocol>(
+        &self,
+        path: impl AsRef<Path>,
+        protocol_factory: impl Fn() -> P + 'static,
+    ) -> io::Result<Server> {
+        let opener = protocols(protocol_factory);
+        ServerOptions::default().create_unix_server_on(self.core(), path.as_ref(), opener)
+    }
+}
+
+/// Works on a listener with the loop at hand.
+pub(in crate::net) fn with_listener<A: Acceptor<RustHost> + 'static, R>(
+    core: &Core,
+    listener: &Rc<Listener<RustHost, A>>,
+    work: impl FnOnce(&Listener<RustHost, A>, Cx<'_, RustHost>) -> R,
+) -> R {
+    let this: Rc<dyn Source> = Rc::<Listener<RustHost, A>>::clone(listener);
+    work(listener, Cx { engine: &core.engine, this: &this })
+}
+
+impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
+    fn io_ready(self: Rc<Self>, core: &Core, _: Readiness) -> Result<(), Failure> {
+        with_listener(core, &self, |listener, cx| Listener::io_ready(listener, cx))
+    }
+
+    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
+        with_listener(core, &self, |listener, cx| Listener::notified(listener, cx, notice))
+    }
+}
+
+/// Puts something on a connection that was accepted.
+pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, Connection) -> Transport>;
+
+/// Serves what a server accepts.
+struct Serving {
+    core: Weak<Core>,
+    server: Weak<State>,
+    opener: Opener,
+}
+
+impl Acceptor<RustHost> for Serving {
+    fn accepted(&self, _: Cx<'_, RustHost>, socket: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
+        let (Some(core), Some(server)) = (self.core.upgrade(), self.server.upgrade()) else { return Ok(()) };
+        let opener = Rc::clone(&self.opener);
+        let connection = Connection::new(Rc::clone(&server));
+        let number = connection.number;
+        match catch(|| opener(&core, socket, peer, connection)) {
+            Ok(transport) => {
+                if let Some(client) = server.clients.borrow_mut().get_mut(number) {
+                    *client = Some(transport.downgrade());
+                }
+            }
+            Err(text) => {
+                let message = "The protocol factory of a server panicked";
+                core.call_exception_handler(&ExceptionContext::of_panic(message, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    pub(in crate::net) fn new(
+        core: &Rc<Core>,
+        bound: Vec<Bound>,
+        options: &ServerOptions,
+        opener: Opener,
+    ) -> io::Result<Self> {
+        let state = Rc::new(State {
+            core: Rc::downgrade(core),
+            backlog: options.backlog,
+            listeners: RefCell::default(),
+            files: Cell::default(),
+            is_started: Cell::new(false),
+            is_closed: Cell::new(false),
+            clients: RefCell::default(),
+            waiting: WaitList::new(),
+        });
+        let mut server = Server { state, addresses: Vec::new(), inet: Vec::new() };
+        let (mut listeners, mut files) = (Vec::new(), Vec::new());
+        for Bound { socket, address, file } in bound {
+            let serving = Serving {
+                core: Rc::downgrade(core),
+                server: Rc::downgrade(&server.state),
+                opener: Rc::clone(&opener),
+            };
+            listeners.push(Rc::new(Listener::new(socket, serving, options.backlog as usize)));
+            server.inet.extend(socket_address(&address));
+            server.addresses.push(address);
+            files.extend(file);
+        }
+        server.state.files.set(files);
+        *server.state.listeners.borrow_mut() = listeners;
+        if options.start_serving {
+            server.start_serving()?;
+        }
+        Ok(server)
+    }
+
+    /// Begins to accept, if [`ServerOptions::start_serving`] has put that off. Repeating it changes nothing; an error if
+    /// the server is closed.
+    ///
+    /// ```
+    /// use mainspring::net::{ServerOptions, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// let options = ServerOptions::new().start_serving(false);
+    /// let server = options.start_server("127.0.0.1:0", |_, writer| async move { writer.write(b"hello") }).await?;
+    /// assert!(!server.is_serving());
+    /// server.start_serving()?;
+    /// assert!(server.is_serving());
+    /// assert_eq!(TcpStream::connect(server.local_addr()).await?.read_to_end().await?, b"hello");
+    /// server.close();
+    /// assert_eq!(server.start_serving().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn start_serving(&self) -> io::Result<()> {
+        if self.state.is_closed.get() {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "the server is closed"));
+        }
+        if self.state.is_started.replace(true) {
+            return Ok(());
+        }
+        let core = self.state.core.upgrade().ok_or(crate::Error::Closed)?;
+        core.check_open()?;
+        let listeners = self.state.listeners.borrow().clone();
+        for listener in &listeners {
+            start_listening(&core, listener, self.state.backlog)?;
+        }
+        Ok(())
+    }
+
+    /// Where the server listens; the first address if there are several, and one that means nothing if it is a Unix
+    /// server.
+    pub fn local_addr(&self) -> SocketAddr {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.inet.first().copied().unwrap_or(nowhere)
+    }
+
+    /// Every Internet address the server listens at.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let both: Vec<std::net::SocketAddr> = vec![([127, 0, 0, 1], 0).into(), ([127, 0, 0, 2], 0).into()];
+    /// let server = mainspring::net::start_server(both, |_, _| async {}).await?;
+    /// assert_eq!(server.local_addrs().len(), 2);
+    /// assert_eq!(server.local_addrs()[0], server.local_addr());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.inet
+    }
+
+    /// The Unix address the server listens at, if it is one.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use std::os::linux::net::SocketAddrExt;
+    ///
+    /// let name = format!("mainspring-doc-unix-addr-{}", std::process::id());
+    /// let server = mainspring::net::start_unix_server(format!("\0{name}"), |_, _| async {})?;
+    /// assert_eq!(server.unix_addr().unwrap().as_abstract_name(), Some(name.as_bytes()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn unix_addr(&self) -> Option<UnixAddress> {
+        self.addresses.iter().find_map(unix_address::to_std)
+    }
+
+    /// Whether the server accepts connections.
+    pub fn is_serving(&self) -> bool {
+        self.state.is_started.get() && !self.state.is_closed.get()
+    }
+
+    /// Stops listening. Connections that were accepted go on.
+    pub fn close(&self) {
+        if self.state.is_closed.replace(true) {
+            return;
+        }
+        let listeners = self.state.listeners.take();
+        if let Some(core) = self.state.core.upgrade() {
+            for listener in &listeners {
+                let socket = with_listener(&core, listener, |listener, cx| listener.close(cx));
+                drop(socket);
+            }
+        }
+        drop(listeners);
+        let files = self.state.files.take();
+        drop(files);
+        self.state.waiting.wake_all();
+    }
+
+    /// Closes every connection that was accepted, in order: what is queued still goes out.
+    pub fn close_clients(&self) {
+        self.clients().iter().for_each(Transport::close);
+    }
+
+    /// Closes every connection that was accepted at once: what is queued is dropped.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpStream, start_server};
+    ///
+    /// # mainspring::run(async {
+    /// let server = start_server("127.0.0.1:0", |reader, writer| async move {
+    ///     writer.write(b"welcome");
+    ///     let _ = reader.read_to_end().await;
+    /// })
+    /// .await?;
+    /// let client = TcpStream::connect(server.local_addr()).await?;
+    /// assert_eq!(client.read_exactly(7).await?, b"welcome");
+    /// server.close();
+    /// server.abort_clients();
+    /// // The connection is gone, though the client has not gone.
+    /// server.wait_closed().await;
+    /// assert_eq!(client.read_to_end().await.unwrap_or_default(), b"");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn abort_clients(&self) {
+        self.clients().iter().for_each(Transport::abort);
+    }
+
+    fn clients(&self) -> Vec<Transport> {
+        let clients = self.state.clients.borrow();
+        clients.iter().filter_map(|(_, client)| client.as_ref()?.upgrade()).collect()
+    }
+
+    /// Waits until the server is closed and all its connections are gone.
+    ///
+    /// Cancel safety: it only waits.
+    pub async fn wait_closed(&self) {
+        self.wait_until(|state| state.is_closed.get() && state.clients.borrow().is_empty()).await;
+    }
+
+    /// Begins to accept, if that was put off, and waits until the server is closed.
+    ///
+    /// Cancel safety: cancelled, it closes the server, as asyncio's does.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpStream, start_server};
+    ///
+    /// # mainspring::run(async {
+    /// let server = start_server("127.0.0.1:0", |_, writer| async move { writer.write(b"hello") }).await?;
+    /// let address = server.local_addr();
+    /// let serving = mainspring::spawn(async move { server.serve_forever().await });
+    /// assert_eq!(TcpStream::connect(address).await?.read_to_end().await?, b"hello");
+    /// serving.cancel();
+    /// assert!(serving.await.is_err());
+    /// assert!(TcpStream::connect(address).await.is_err());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn serve_forever(&self) -> io::Result<()> {
+        struct CloseOnDrop<'a>(&'a Server);
+        impl Drop for CloseOnDrop<'_> {
+            fn drop(&mut self) {
+                self.0.close();
+            }
+        }
+        self.start_serving()?;
+        let _close = CloseOnDrop(self);
+        self.wait_until(|state| state.is_closed.get()).await;
+        Ok(())
+    }
+
+    async fn wait_until(&self, is_so: impl Fn(&State) -> bool) {
+        // A loop that is closed changes nothing any more.
+        let is_over = |state: &State| {
+            let core = state.core.upgrade();
+            is_so(state) || core.is_none_or(|core| core.check_open().is_err())
+        };
+        self.state.waiting.until(|| is_over(&self.state).then_some(())).await;
+    }
+}
+
+/// Lets a bound socket listen, and the loop accept from it.
+pub(in crate::net) fn start_listening<A: Acceptor<RustHost> + 'static>(
+    core: &Core,
+    listener: &Rc<Listener<RustHost, A>>,
+    backlog: u32,
+) -> io::Result<()> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    listener.with_fd(|fd| Ok(rustix::net::listen(fd, backlog)?))?;
+    with_listener(core, listener, |listener, cx| listener.start(cx))
+}
+
+pub(in crate::net) fn socket_address(peer: &PeerAddress) -> Option<SocketAddr> {
+    if let PeerAddress::Inet(address) = peer { Some(*address) } else { None }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("addresses", &self.addresses)
+            .field("serving", &self.is_serving())
+            .field("connections", &self.state.clients.borrow().len())
+            .finish_non_exhaustive()
+    }
+}

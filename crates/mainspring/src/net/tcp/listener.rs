@@ -1,0 +1,158 @@
+//! `TcpListener`: connections that are awaited.
+
+use super::stream::TcpStream;
+use crate::event_loop::Core;
+use crate::net::server::AcceptQueue;
+use crate::net::server::ServerOptions;
+use crate::net::server::socket_address;
+use crate::net::server::{Bound, adopt_bound};
+use crate::net::stream::IntoStdError;
+use crate::net::{ToAddress, current_core};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+/// Listens for connections, each to be awaited. Dropping it stops listening. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::net::{TcpListener, TcpStream};
+///
+/// mainspring::run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let client = TcpStream::connect(listener.local_addr()).await?;
+///     let (server, peer) = listener.accept().await?;
+///     assert_eq!(Some(peer), client.local_addr());
+///     client.write_all(b"ping").await?;
+///     let mut ping = [0; 4];
+///     server.read_exact(&mut ping).await?;
+///     assert_eq!(&ping, b"ping");
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct TcpListener {
+    queue: AcceptQueue,
+    addresses: Vec<SocketAddr>,
+    limit: usize,
+}
+
+impl TcpListener {
+    pub(in crate::net) fn new(
+        core: &Rc<Core>,
+        bound: Vec<Bound>,
+        options: &ServerOptions,
+    ) -> io::Result<Self> {
+        let addresses = bound.iter().filter_map(|bound| socket_address(&bound.address)).collect();
+        Ok(TcpListener { queue: AcceptQueue::new(core, bound, options)?, addresses, limit: options.limit })
+    }
+
+    /// Listens on every address of `address`, on the loop that runs here. Port 0: one that is free.
+    /// [`ServerOptions`] has more ways to do it. An error names the address, and has the system's own error as its
+    /// [`source`](std::error::Error::source).
+    ///
+    /// Cancel safety: dropping this future closes what was bound.
+    pub async fn bind(address: impl ToAddress) -> io::Result<Self> {
+        ServerOptions::default().bind(address).await
+    }
+
+    /// A listener that was bound outside of the loop, on the loop that runs here.
+    ///
+    /// ```
+    /// mainspring::run(async {
+    ///     let bound = std::net::TcpListener::bind("127.0.0.1:0")?;
+    ///     let address = bound.local_addr()?;
+    ///     let listener = mainspring::net::TcpListener::from_std(bound)?;
+    ///     assert_eq!(listener.local_addr(), address);
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
+        let core = current_core()?;
+        Self::new(&core, vec![adopt_bound(listener.into())?], &ServerOptions::default())
+    }
+
+    /// Takes the listener off the loop. It goes on listening, and is non-blocking.
+    ///
+    /// It is refused, and the listener given back as it was, while connections wait that the loop has taken from the kernel
+    /// and nobody has accepted (up to sixteen), and for one that listens at several addresses.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpListener, TcpStream};
+    ///
+    /// # mainspring::run(async {
+    /// let mut listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let _client = TcpStream::connect(listener.local_addr()).await?;
+    /// let plain: std::net::TcpListener = loop {
+    ///     match listener.into_std() {
+    ///         Ok(plain) => break plain,
+    ///         // Somebody has come: is served first.
+    ///         Err(refused) => listener = refused.into_inner(),
+    ///     }
+    ///     let _served = listener.accept().await?;
+    /// };
+    /// assert!(plain.local_addr()?.port() > 0);
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn into_std(mut self) -> Result<std::net::TcpListener, IntoStdError<Self>> {
+        match self.queue.take_socket() {
+            Ok(socket) => Ok(socket.into()),
+            Err(error) => Err(IntoStdError::new(error, self)),
+        }
+    }
+
+    /// The next connection, and where it comes from. An error if the loop is closed. What keeps the system from
+    /// accepting, such as too many open files, is told to the exception handler, and tried again.
+    ///
+    /// Cancel safety: a connection that was not returned waits for the next who asks.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        loop {
+            let (core, socket, peer) = self.queue.accept().await?;
+            // A listener of an Internet family has peers of no other.
+            if let Some(peer) = socket_address(&peer) {
+                return Ok((TcpStream::new(&core, socket, peer, self.limit), peer));
+            }
+        }
+    }
+
+    /// Where it listens; the first address if there are several.
+    pub fn local_addr(&self) -> SocketAddr {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.addresses.first().copied().unwrap_or(nowhere)
+    }
+
+    /// Every address it listens at.
+    ///
+    /// ```
+    /// use mainspring::net::TcpListener;
+    ///
+    /// # mainspring::run(async {
+    /// let both: Vec<std::net::SocketAddr> = vec![([127, 0, 0, 1], 0).into(), ([127, 0, 0, 2], 0).into()];
+    /// let listener = TcpListener::bind(both).await?;
+    /// assert_eq!(listener.local_addrs().len(), 2);
+    /// assert_eq!(listener.local_addrs()[0], listener.local_addr());
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub(in crate::net) fn with_fd<R>(
+        &self,
+        use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.queue.with_fd(use_it)
+    }
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}

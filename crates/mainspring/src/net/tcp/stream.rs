@@ -1,0 +1,153 @@
+//! `TcpStream`: a stream that is a TCP connection.
+
+use crate::event_loop::Core;
+use crate::net::connect::ConnectOptions;
+use crate::net::connect::adopt;
+use crate::net::connection::SocketConnection;
+use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
+use crate::net::{ToAddress, current_core};
+use mainspring_engine::poller::PeerAddress;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// A TCP connection, read and written with `await`: a [`Stream`], which it derefs to.
+///
+/// All methods take `&self`: one task may read while others write, and messages of several tasks are
+/// never mixed ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection in
+/// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::net::{TcpListener, TcpStream};
+///
+/// mainspring::run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let near = TcpStream::connect(listener.local_addr()).await?;
+///     let (far, _) = listener.accept().await?;
+///     assert_eq!(far.peer_addr(), near.local_addr());
+///     near.set_nodelay(false)?;
+///     near.write_all(b"ping\n").await?;
+///     assert_eq!(far.read_line().await?, b"ping\n");
+///     near.close().await
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct TcpStream {
+    stream: Stream,
+}
+
+stream_on!(TcpStream);
+
+impl TcpStream {
+    pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd, peer: SocketAddr, limit: usize) -> Self {
+        let open = |told| SocketConnection::open(core, socket, PeerAddress::Inet(peer), told, None);
+        TcpStream { stream: Stream::open(limit, open) }
+    }
+
+    /// Connects to `address`, trying every address of a name in turn, on the loop that runs here.
+    /// [`ConnectOptions`] has more ways to do it.
+    ///
+    /// If none answers, the error is that of the last, and its text tells of all, each with its address. The system's own error
+    /// is its [`source`](std::error::Error::source), for who wants its number.
+    ///
+    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::TcpStream;
+    /// use std::error::Error;
+    /// use std::io;
+    ///
+    /// # mainspring::run(async {
+    /// // Nobody listens at a port that is no longer bound.
+    /// let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    /// let refused = TcpStream::connect(free).await.unwrap_err();
+    /// assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    /// assert!(refused.to_string().starts_with(&format!("cannot connect to {free}: ")));
+    /// let system = refused.source().and_then(|source| source.downcast_ref::<io::Error>());
+    /// assert_eq!(system.and_then(io::Error::raw_os_error), Some(libc::ECONNREFUSED));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect(address: impl ToAddress) -> io::Result<Self> {
+        ConnectOptions::default().connect(address).await
+    }
+
+    /// A connection that was made outside of the loop, on the loop that runs here.
+    ///
+    /// ```
+    /// mainspring::run(async {
+    ///     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    ///     let made = std::net::TcpStream::connect(listener.local_addr()?)?;
+    ///     let stream = mainspring::net::TcpStream::from_std(made)?;
+    ///     assert_eq!(stream.peer_addr(), listener.local_addr().ok());
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
+        let core = current_core()?;
+        let peer = stream.peer_addr()?;
+        let (socket, _) = adopt(stream.into())?;
+        Ok(Self::new(&core, socket, peer, LIMIT))
+    }
+
+    /// Takes the connection off the loop: the socket comes back as it is, connected, with its options, and non-blocking
+    /// ([`set_nonblocking`](std::net::TcpStream::set_nonblocking) changes that). Bytes that the kernel has are read from it.
+    ///
+    /// It is refused, and the stream given back as it was, when something would be lost by it:
+    ///
+    /// - bytes have arrived and wait in the stream's own buffer: read them first
+    ///   ([`buffered`](crate::net::StreamReader::buffered) says how many, [`read_some`](Stream::read_some) takes them);
+    /// - bytes wait to be sent: wait until they are, as below;
+    /// - the connection or its loop is closed, or a file is being sent.
+    ///
+    /// A clone of its [`transport`](Stream::transport) is closed from here on; a protocol that was put on that is let go
+    /// and told nothing.
+    ///
+    /// ```
+    /// use mainspring::net::{TcpListener, TcpStream};
+    /// use std::io::{Read, Write};
+    ///
+    /// # mainspring::run(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let near = TcpStream::connect(listener.local_addr()).await?;
+    /// let (far, _) = listener.accept().await?;
+    /// near.write_all(&[7; 1_000_000]).await?;
+    /// // No more is queued than nothing: all of it is sent. The peer has to read some of it for that.
+    /// near.transport().set_write_buffer_limits(Some(0), None).unwrap();
+    /// let (_, drained) = mainspring::join((far.read_exactly(1_000_000), near.drain())).await;
+    /// drained?;
+    ///
+    /// let mut plain = near.into_std()?;
+    /// plain.set_nonblocking(false)?;
+    /// far.write_all(b"hello").await?;
+    /// let answer = std::thread::spawn(move || {
+    ///     let mut hello = [0; 5];
+    ///     plain.read_exact(&mut hello)?;
+    ///     plain.write_all(&hello)
+    /// });
+    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// answer.join().unwrap()?;
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn into_std(self) -> Result<std::net::TcpStream, IntoStdError<Self>> {
+        match self.stream.take_socket() {
+            Ok(socket) => Ok(socket.into()),
+            Err(error) => Err(IntoStdError::new(error, self)),
+        }
+    }
+
+    /// The peer's address.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.transport().peer_addr()
+    }
+
+    /// The address of this end.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.transport().local_addr()
+    }
+}

@@ -1,0 +1,6 @@
+//! UDP: [`UdpSocket`] and its socket options.
+
+mod options;
+mod socket;
+
+pub use socket::UdpSocket;

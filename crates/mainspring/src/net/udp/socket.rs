@@ -1,0 +1,214 @@
+//! `UdpSocket`: UDP with `await`.
+
+use crate::net::address_error::at_address;
+use crate::net::current_core;
+use crate::net::datagram::DatagramOptions;
+use crate::net::datagram::Words;
+use crate::net::datagram::{DatagramSocket, datagram_socket_on};
+use crate::net::resolve::ToAddress;
+use crate::net::resolve::{Family, Hints, SocketKind, resolve_with};
+use std::io;
+use std::net::SocketAddr;
+
+/// A UDP socket, asked with `await`: a [`DatagramSocket`], which it derefs to.
+///
+/// All methods take `&self`: one task may receive while another sends. It stays on its loop's thread (it is not `Send`).
+/// Dropping it closes it at once.
+///
+/// # What waits, and what is dropped
+///
+/// What arrives waits in the kernel's receive buffer until it is asked for, and goes straight into the buffer of whoever asks.
+/// What that buffer has no room for the kernel drops, as it does with UDP everywhere;
+/// [`set_recv_buffer_size`](UdpSocket::set_recv_buffer_size) makes more room. Nothing is queued in this process: a datagram
+/// that the kernel does not take is sent by its sender again, as soon as the kernel says it would.
+///
+/// # Errors
+///
+/// An error is about one datagram, and the socket goes on after it. On a connected socket the system also tells of datagrams
+/// that came back (`ConnectionRefused`): whichever method is called next gets the error.
+///
+/// ```
+/// use mainspring::net::UdpSocket;
+///
+/// mainspring::run(async {
+///     let server = UdpSocket::bind("127.0.0.1:0").await?;
+///     let client = UdpSocket::bind("127.0.0.1:0").await?;
+///     client.connect(server.local_addr()?).await?;
+///     assert_eq!(client.peer_addr()?, server.local_addr()?);
+///     client.send(b"ping").await?;
+///
+///     let mut buffer = [0; 1500];
+///     let (length, from) = server.recv_from(&mut buffer).await?;
+///     server.send_to(&buffer[..length], from).await?;
+///     assert_eq!(client.recv(&mut buffer).await?, 4);
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+///
+/// Without waiting:
+///
+/// ```
+/// use mainspring::net::UdpSocket;
+/// use std::io::ErrorKind;
+///
+/// # mainspring::run(async {
+/// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+/// let me = socket.local_addr()?;
+/// let mut buffer = [0; 1500];
+/// assert_eq!(socket.try_recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+/// socket.try_send_to(b"hello", me)?;
+/// socket.readable().await?;
+/// assert_eq!(socket.try_recv_from(&mut buffer)?, (5, me));
+/// // Off the loop.
+/// let plain: std::net::UdpSocket = socket.into_std()?;
+/// # drop(plain);
+/// # Ok::<(), std::io::Error>(())
+/// # })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct UdpSocket {
+    socket: DatagramSocket<SocketAddr>,
+}
+
+datagram_socket_on!(UdpSocket, SocketAddr);
+
+impl UdpSocket {
+    /// A socket bound to the first usable address of `address`, on the loop that runs here. Port 0: one that is free.
+    ///
+    /// Cancel safety: dropping this future leaves nothing behind.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let socket = mainspring::net::UdpSocket::bind(("localhost", 0)).await?;
+    /// assert_ne!(socket.local_addr()?.port(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn bind(address: impl ToAddress) -> io::Result<Self> {
+        Self::with_options(DatagramOptions::new().local_addr(address)).await
+    }
+
+    /// A socket as `options` say, on the loop that runs here.
+    ///
+    /// Cancel safety: dropping this future leaves nothing behind.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::{DatagramOptions, Family, UdpSocket};
+    ///
+    /// // Not bound: the system gives it a port when it first sends.
+    /// let socket = UdpSocket::with_options(DatagramOptions::new().family(Family::V4)).await?;
+    /// assert_eq!(socket.local_addr()?.port(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn with_options(options: DatagramOptions) -> io::Result<Self> {
+        let core = current_core()?;
+        let opened = options.open(&core).await?;
+        Ok(UdpSocket { socket: DatagramSocket::new(&core, opened.socket) })
+    }
+
+    /// Puts a socket of std on the loop that runs here, and makes it non-blocking.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let plain = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// let address = plain.local_addr()?;
+    /// let socket = UdpSocket::from_std(plain)?;
+    /// assert_eq!(socket.local_addr()?, address);
+    /// // And back; it stays non-blocking.
+    /// let plain = socket.into_std()?;
+    /// assert_eq!(plain.local_addr()?, address);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(socket: std::net::UdpSocket) -> io::Result<Self> {
+        DatagramSocket::adopt(socket.into()).map(|socket| UdpSocket { socket })
+    }
+
+    /// Takes the socket off the loop. It stays non-blocking. See [`UdpSocket::from_std`].
+    pub fn into_std(self) -> io::Result<std::net::UdpSocket> {
+        self.socket.into_fd().map(std::net::UdpSocket::from)
+    }
+
+    /// Connects to the first usable address of `address`: receives from no other from now on, and
+    /// [`send`](DatagramSocket::send) sends to it. No datagram is sent by that.
+    ///
+    /// Cancel safety: the lookup of a name is given up; else it happens at once.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let server = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let client = UdpSocket::bind("127.0.0.1:0").await?;
+    /// client.connect(server.local_addr()?).await?;
+    /// assert_eq!(client.peer_addr()?, server.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect(&self, address: impl ToAddress) -> io::Result<()> {
+        let mut failure = None;
+        for address in self.addresses_of(address).await? {
+            match self.with_socket(|socket| socket.connect(&address.into())) {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = Some((address, error)),
+            }
+        }
+        Err(failure.map_or_else(
+            || io::ErrorKind::InvalidInput.into(),
+            |(address, error)| at_address(format!("cannot connect to {address}: {error}"), error),
+        ))
+    }
+
+    /// The addresses of `address`, those of the socket's own family if there are any.
+    async fn addresses_of(&self, address: impl ToAddress) -> io::Result<Vec<SocketAddr>> {
+        let hints = Hints { family: None, kind: Some(SocketKind::Datagram) };
+        let mut found = resolve_with(&*self.core()?, address.to_address()?, hints).await?;
+        let family = Family::of(self.local_addr()?);
+        if found.iter().any(|address| Family::of(*address) == family) {
+            found.retain(|address| Family::of(*address) == family);
+        }
+        Ok(found)
+    }
+
+    /// Sends a datagram to the first address of `to`, and gives its length. Waits while the kernel does not take it.
+    ///
+    /// Cancel safety: a datagram that is given up was not sent.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// use mainspring::net::UdpSocket;
+    ///
+    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let me = socket.local_addr()?;
+    /// assert_eq!(socket.send_to(b"by address", me).await?, 10);
+    /// assert_eq!(socket.send_to(b"by name", ("localhost", me.port())).await?, 7);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn send_to(&self, data: &[u8], to: impl ToAddress) -> io::Result<usize> {
+        let known = to.to_socket_addr();
+        let to = match known {
+            Some(address) => address,
+            None => match self.addresses_of(to).await?.first() {
+                Some(address) => *address,
+                None => return Err(io::ErrorKind::InvalidInput.into()),
+            },
+        };
+        self.send_to_addr(data, &to).await
+    }
+
+    /// Sends a datagram now, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
+    pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.try_send_to_peer(data, Some(&to.to_peer()))
+    }
+}

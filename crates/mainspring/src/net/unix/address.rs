@@ -1,0 +1,52 @@
+//! Unix addresses: paths and abstract names, as asyncio, std and the engine spell them.
+
+use mainspring_engine::poller::PeerAddress;
+use socket2::SockAddr;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::path::Path;
+
+/// A path, or an abstract name where it begins with a zero byte, as in asyncio. `InvalidInput` for what is too long.
+pub(in crate::net) fn to_socket_address(path: &Path) -> io::Result<SockAddr> {
+    if path.as_os_str().is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a Unix path is expected"));
+    }
+    SockAddr::unix(path).map_err(|error| {
+        let text = format!("not a Unix address: {}: {error}", path.display());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}
+
+/// For messages: the address of `path`.
+pub(in crate::net) fn show(address: &SockAddr, path: &Path) -> String {
+    match address.as_abstract_namespace() {
+        Some(name) => show_abstract(name),
+        None => path.display().to_string(),
+    }
+}
+
+/// For messages: an address of std's.
+pub(in crate::net) fn show_std(address: &UnixAddress) -> String {
+    match (address.as_pathname(), address.as_abstract_name()) {
+        (Some(path), _) => path.display().to_string(),
+        (None, Some(name)) => show_abstract(name),
+        (None, None) => "an unnamed address".to_owned(),
+    }
+}
+
+/// As `ss` and `/proc/net/unix` show it.
+fn show_abstract(name: &[u8]) -> String {
+    format!("@{}", name.escape_ascii())
+}
+
+/// In std's words; `None` for what is no Unix address.
+pub(in crate::net) fn to_std(address: &PeerAddress) -> Option<UnixAddress> {
+    let PeerAddress::Unix(name) = address else { return None };
+    match name.as_slice() {
+        [0, name @ ..] => UnixAddress::from_abstract_name(name).ok(),
+        path => UnixAddress::from_pathname(OsStr::from_bytes(path)).ok(),
+    }
+}

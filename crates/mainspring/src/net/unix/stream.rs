@@ -1,0 +1,218 @@
+//! `UnixStream`: a stream that is a connection between processes of this host.
+
+use super::address::{show, to_socket_address};
+use super::peer_cred::{UCred, peer_cred};
+use crate::event_loop::{Core, EventLoop};
+use crate::net::address_error::at_address;
+use crate::net::connect::{adopt, put_on};
+use crate::net::connection::Protocol;
+use crate::net::connection::SocketConnection;
+use crate::net::connection::Transport;
+use crate::net::current_core;
+use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
+use crate::time::sleep;
+use mainspring_engine::poller::{PeerAddress, peer_address};
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::SocketAddr as UnixAddress;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long the wait for a place in a listener's queue begins and ends: the kernel does not tell when there is one.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_millis(64);
+
+/// A Unix connection, read and written with `await`: a [`Stream`], which it derefs to.
+///
+/// All methods take `&self`: one task may read while others write, and messages of several tasks are
+/// never mixed ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection in
+/// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
+///
+/// ```
+/// use mainspring::net::UnixStream;
+///
+/// mainspring::run(async {
+///     let (near, far) = UnixStream::pair()?;
+///     near.write_all(b"ping\n").await?;
+///     assert_eq!(far.read_line().await?, b"ping\n");
+///     assert!(near.peer_addr().unwrap().is_unnamed() && near.local_addr().unwrap().is_unnamed());
+///     Ok::<(), std::io::Error>(())
+/// })??;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct UnixStream {
+    stream: Stream,
+}
+
+stream_on!(UnixStream);
+
+impl UnixStream {
+    pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd, peer: PeerAddress, limit: usize) -> Self {
+        let open = |told| SocketConnection::open(core, socket, peer, told, None);
+        UnixStream { stream: Stream::open(limit, open) }
+    }
+
+    /// Connects to `path`, or to an abstract name (which begins with a zero byte), on the loop that runs here.
+    ///
+    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::{UnixListener, UnixStream};
+    ///
+    /// mainspring::run(async {
+    ///     let name = format!("\0mainspring-unix-stream-{}", std::process::id());
+    ///     let listener = UnixListener::bind(&name)?;
+    ///     let stream = UnixStream::connect(&name).await?;
+    ///     assert!(listener.accept().await?.peer_addr().unwrap().is_unnamed());
+    ///     stream.close().await
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
+        let core = current_core()?;
+        let (socket, peer) = connect(path.as_ref()).await?;
+        Ok(Self::new(&core, socket, peer, LIMIT))
+    }
+
+    /// Two ends of a connection that is between nobody else, on the loop that runs here.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (near, far) = std::os::unix::net::UnixStream::pair()?;
+        Ok((Self::from_std(near)?, Self::from_std(far)?))
+    }
+
+    /// A connection that was made outside of the loop, on the loop that runs here.
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let stream = UnixStream::from_std(near)?;
+    /// assert!(stream.local_addr().unwrap().is_unnamed());
+    /// UnixStream::from_std(far)?.write_all(b"hello").await?;
+    /// assert_eq!(stream.read_exactly(5).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        let core = current_core()?;
+        let (socket, peer) = adopt(stream.into())?;
+        Ok(Self::new(&core, socket, peer, LIMIT))
+    }
+
+    /// Takes the connection off the loop: the socket comes back as it is, connected and non-blocking. It is refused, and the
+    /// stream given back, as with [`TcpStream::into_std`](crate::net::TcpStream::into_std).
+    ///
+    /// ```
+    /// use mainspring::net::UnixStream;
+    /// use std::io::Write;
+    ///
+    /// # mainspring::run(async {
+    /// let (near, far) = UnixStream::pair()?;
+    /// let mut plain: std::os::unix::net::UnixStream = near.into_std()?;
+    /// plain.write_all(b"hello")?;
+    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn into_std(self) -> Result<std::os::unix::net::UnixStream, IntoStdError<Self>> {
+        match self.stream.take_socket() {
+            Ok(socket) => Ok(socket.into()),
+            Err(error) => Err(IntoStdError::new(error, self)),
+        }
+    }
+
+    /// The peer's address; unnamed for one that only connects.
+    pub fn peer_addr(&self) -> Option<UnixAddress> {
+        self.transport().unix_peer_addr()
+    }
+
+    /// The process at the other end. An error if the connection is gone.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
+    /// assert_eq!(near.peer_cred()?.pid(), Some(std::process::id()));
+    /// # std::io::Result::Ok(())
+    /// # })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "SO_PEERCRED")]
+    pub fn peer_cred(&self) -> io::Result<UCred> {
+        self.transport().with_fd(peer_cred)
+    }
+
+    /// The address of this end.
+    pub fn local_addr(&self) -> Option<UnixAddress> {
+        self.transport().unix_local_addr()
+    }
+}
+
+impl EventLoop {
+    /// Connects to a Unix path, or to an abstract name (which begins with a zero byte), and puts a protocol on the
+    /// connection. Done when the protocol's `connection_made` has run.
+    ///
+    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    ///
+    /// ```
+    /// use mainspring::net::UnixListener;
+    /// use mainspring::{EventLoop, Protocol, Transport};
+    ///
+    /// struct Hello;
+    ///
+    /// impl Protocol for Hello {
+    ///     fn connection_made(&self, transport: &Transport) {
+    ///         transport.write(b"hello");
+    ///         transport.close();
+    ///     }
+    /// }
+    ///
+    /// mainspring::run(async {
+    ///     let name = format!("\0mainspring-connect-{}", std::process::id());
+    ///     let listener = UnixListener::bind(&name)?;
+    ///     EventLoop::current().create_unix_connection(&name, || Hello).await?;
+    ///     assert_eq!(listener.accept().await?.read_to_end().await?, b"hello");
+    ///     Ok::<(), std::io::Error>(())
+    /// })??;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn create_unix_connection<P: Protocol>(
+        &self,
+        path: impl AsRef<Path>,
+        protocol_factory: impl FnOnce() -> P,
+    ) -> io::Result<(Transport, Rc<P>)> {
+        let core = self.core();
+        core.check_open()?;
+        let (socket, peer) = connect(path.as_ref()).await?;
+        put_on(core, socket, peer, protocol_factory).await
+    }
+}
+
+/// A connected, non-blocking socket.
+async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
+    let address = to_socket_address(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    let mut wait = SHORTEST_WAIT;
+    loop {
+        match socket.connect(&address) {
+            Ok(()) => break,
+            // The listener's queue is full: a blocking connect would wait for a place in it.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                sleep(wait).await;
+                wait = LONGEST_WAIT.min(wait * 2);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                let text = format!("cannot connect to {}: {error}", show(&address, path));
+                return Err(at_address(text, error));
+            }
+        }
+    }
+    let peer = peer_address(socket.as_fd());
+    Ok((socket.into(), peer))
+}
