@@ -20,3 +20,14 @@ pub fn remove(path: &Path, inode: u64) -> io::Result<()> {
     };
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
+
+/// Removes the socket file that a former server left at `path`. Any other file stays, so that `bind` fails on it; a
+/// missing file is not an error.
+pub fn remove_stale(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => remove(path, found.ino()),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}

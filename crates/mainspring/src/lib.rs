@@ -69,6 +69,7 @@
 
 mod block_on;
 mod concurrent;
+mod current_core;
 mod error;
 mod event_loop;
 pub mod executor;

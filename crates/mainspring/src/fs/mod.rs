@@ -33,7 +33,7 @@
 
 mod cursor;
 mod file;
-mod file_traits;
+mod futures_io;
 mod open_options;
 mod paths;
 mod read_dir;
@@ -48,13 +48,9 @@ pub use paths::{
 pub use read_dir::{DirEntry, ReadDir, read_dir};
 
 use crate::concurrent::ConcurrentFuture;
-use crate::event_loop::{Core, run_in_executor, running_core};
+use crate::current_core::current_core;
+use crate::event_loop::run_in_executor;
 use std::io;
-use std::rc::Rc;
-
-fn current_core() -> io::Result<Rc<Core>> {
-    running_core().ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))
-}
 
 /// Begins `work` in a thread of the executor.
 fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<ConcurrentFuture<T>> {

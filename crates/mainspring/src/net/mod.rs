@@ -51,18 +51,11 @@ pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UCred, UnixDatagram, UnixListener, UnixStream};
 
-pub(crate) use connect::{after_what_is_ready, connect, connect_socket};
+pub(crate) use connect::{after_ready_calls, connect, connect_socket, wait_until_made};
 pub(crate) use connection::{Below, Offered};
 pub(crate) use stream::LIMIT;
 
-use crate::event_loop::{Core, running_core};
 use std::io;
-use std::rc::Rc;
-
-/// The loop that runs here, for what has no loop in its hand.
-fn current_core() -> io::Result<Rc<Core>> {
-    running_core().ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))
-}
 
 /// The same error once more: for another one who is to be told of it.
 fn again(error: &io::Error) -> io::Error {

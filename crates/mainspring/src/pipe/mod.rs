@@ -1,30 +1,28 @@
 //! Pipes, in asyncio's two ways: protocols that are called, and streams that are awaited.
 //!
 //! A pipe here is one end of a `pipe(2)` or fifo, a terminal, or a socket that is used in one direction. It is a
-//! [`Transport`] like a connection's, with the engine's pipe transport in it (`reading.rs`, `writing.rs`).
+//! [`Transport`] like a connection's, with the engine's pipe transport in it (`ends.rs`).
 //!
 //! [`reader`] and [`writer`] are for any descriptor that is read or written as a stream; [`stdin`], [`stdout`] and
 //! [`stderr`] for those of this process. What the kernel cannot watch, such as a regular file, is read and written by
-//! the loop's executor there (`file.rs`).
+//! the loop's executor there (`blocking_file.rs`).
 //!
 //! All of it belongs to its loop and stays on its thread (`!Send`). Without a loop that runs here it is an error, and so it
 //! is for a descriptor that cannot be read or written so.
 
-mod file;
-mod reading;
+mod blocking_file;
+mod ends;
 mod std_streams;
 mod streams;
-mod writing;
 
 pub use std_streams::{stderr, stdin, stdout};
 pub use streams::{reader, writer};
 
-pub(crate) use reading::ReadEnd;
+pub(crate) use ends::{ReadEnd, WriteEnd};
 pub(crate) use streams::{reader_on, writer_on};
-pub(crate) use writing::WriteEnd;
 
 use crate::event_loop::EventLoop;
-use crate::net::{Protocol, Transport, after_what_is_ready};
+use crate::net::{Protocol, Transport, wait_until_made};
 use mainspring_engine::transport::{PipeKind, prepare_pipe};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -74,10 +72,10 @@ impl EventLoop {
     ) -> io::Result<(Transport, Rc<P>)> {
         let pipe = pipe.into();
         self.core().check_open()?;
-        prepared(&pipe)?;
+        set_nonblocking_pipe(&pipe)?;
         let protocol = Rc::new(protocol_factory());
         let transport = ReadEnd::open(self.core(), pipe, Rc::<P>::clone(&protocol));
-        self.made(transport, protocol).await
+        Ok(wait_until_made(self.core(), transport, protocol).await)
     }
 
     /// Writes to `pipe`, and puts a protocol on it. Done when the protocol's `connection_made` has run.
@@ -116,34 +114,15 @@ impl EventLoop {
     ) -> io::Result<(Transport, Rc<P>)> {
         let pipe = pipe.into();
         self.core().check_open()?;
-        let kind = prepared(&pipe)?;
+        let kind = set_nonblocking_pipe(&pipe)?;
         let protocol = Rc::new(protocol_factory());
         let transport = WriteEnd::open(self.core(), pipe, kind, Rc::<P>::clone(&protocol));
-        self.made(transport, protocol).await
-    }
-
-    /// Gives a transport out when its `connection_made` has run.
-    async fn made<P>(&self, transport: Transport, protocol: Rc<P>) -> io::Result<(Transport, Rc<P>)> {
-        let mut unclaimed = Unclaimed(Some(transport.clone()));
-        after_what_is_ready(self.core()).await;
-        unclaimed.0 = None;
-        Ok((transport, protocol))
-    }
-}
-
-/// A pipe that nobody has been given yet: it is closed if nobody ever is.
-struct Unclaimed(Option<Transport>);
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        if let Some(transport) = self.0.take() {
-            transport.abort();
-        }
+        Ok(wait_until_made(self.core(), transport, protocol).await)
     }
 }
 
 /// Makes `pipe` non-blocking; an error if it is none.
-pub(crate) fn prepared(pipe: impl AsFd) -> io::Result<PipeKind> {
+pub(crate) fn set_nonblocking_pipe(pipe: impl AsFd) -> io::Result<PipeKind> {
     prepare_pipe(pipe)?.ok_or_else(|| {
         let text = "a pipe transport is for pipes, sockets and character devices only";
         io::Error::new(io::ErrorKind::InvalidInput, text)

@@ -6,7 +6,8 @@
 //! non-blocking. Where that cannot be done (a regular file, which needs it not; a socket; no `/proc`) the executor does
 //! the blocking calls.
 
-use super::streams::{blocking_reader, blocking_writer, current, reader_on, writer_on};
+use super::streams::{blocking_reader, blocking_writer, reader_on, writer_on};
+use crate::current_core::current_core;
 use crate::net::{StreamReader, StreamWriter};
 use rustix::fs::{Mode, OFlags};
 use std::io::{self, IsTerminal};
@@ -36,7 +37,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn stdin() -> io::Result<StreamReader> {
-    let core = current()?;
+    let core = current_core()?;
     match opened_again(io::stdin().as_fd(), OFlags::RDONLY) {
         Some(own) => reader_on(&core, own),
         None => Ok(blocking_reader(&core, own_number(io::stdin().as_fd())?)),
@@ -89,7 +90,7 @@ pub fn stderr() -> io::Result<StreamWriter> {
 }
 
 fn std_writer(shared: BorrowedFd<'_>) -> io::Result<StreamWriter> {
-    let core = current()?;
+    let core = current_core()?;
     match opened_again(shared, OFlags::WRONLY) {
         Some(own) => writer_on(&core, own),
         None => Ok(blocking_writer(&core, own_number(shared)?)),

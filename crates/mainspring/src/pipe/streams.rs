@@ -1,9 +1,9 @@
 //! Any descriptor as a stream.
 
-use super::file::FileEnd;
-use super::reading::ReadEnd;
-use super::writing::WriteEnd;
-use crate::event_loop::{Core, running_core};
+use super::blocking_file::BlockingFile;
+use super::ends::{ReadEnd, WriteEnd};
+use crate::current_core::current_core;
+use crate::event_loop::Core;
 use crate::net::connection::Told;
 use crate::net::{LIMIT, Stream, StreamReader, StreamWriter, Transport};
 use mainspring_engine::transport::{PipeKind, prepare_pipe};
@@ -30,7 +30,7 @@ use std::rc::Rc;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn reader(file: impl Into<OwnedFd>) -> io::Result<StreamReader> {
-    reader_on(&current()?, file.into())
+    reader_on(&current_core()?, file.into())
 }
 
 /// Writes `file` as a stream, on the loop that runs here. What is said of `file` at [`reader`] holds here too.
@@ -50,18 +50,14 @@ pub fn reader(file: impl Into<OwnedFd>) -> io::Result<StreamReader> {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn writer(file: impl Into<OwnedFd>) -> io::Result<StreamWriter> {
-    writer_on(&current()?, file.into())
-}
-
-pub(super) fn current() -> io::Result<Rc<Core>> {
-    running_core().ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))
+    writer_on(&current_core()?, file.into())
 }
 
 pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamReader> {
     core.check_open()?;
     let open: Open<'_> = match watchable(&file)? {
         Some(_) => Box::new(|told| ReadEnd::open(core, file, told)),
-        None => Box::new(|told| FileEnd::open_reading(core, file, told)),
+        None => Box::new(|told| BlockingFile::open_reading(core, file, told)),
     };
     Ok(Stream::open(LIMIT, open).into_split().0)
 }
@@ -70,19 +66,19 @@ pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWrit
     core.check_open()?;
     let open: Open<'_> = match watchable(&file)? {
         Some(kind) => Box::new(move |told| WriteEnd::open(core, file, kind, told)),
-        None => Box::new(|told| FileEnd::open_writing(core, file, told)),
+        None => Box::new(|told| BlockingFile::open_writing(core, file, told)),
     };
     Ok(Stream::open(LIMIT, open).into_split().1)
 }
 
 /// The same for a file that must stay as it is, and is read by the executor.
 pub(super) fn blocking_reader(core: &Rc<Core>, file: OwnedFd) -> StreamReader {
-    Stream::open(LIMIT, |told| FileEnd::open_reading(core, file, told)).into_split().0
+    Stream::open(LIMIT, |told| BlockingFile::open_reading(core, file, told)).into_split().0
 }
 
 /// The same for one that is written.
 pub(super) fn blocking_writer(core: &Rc<Core>, file: OwnedFd) -> StreamWriter {
-    Stream::open(LIMIT, |told| FileEnd::open_writing(core, file, told)).into_split().1
+    Stream::open(LIMIT, |told| BlockingFile::open_writing(core, file, told)).into_split().1
 }
 
 type Open<'a> = Box<dyn FnOnce(Told) -> Transport + 'a>;

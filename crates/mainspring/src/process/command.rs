@@ -1,8 +1,9 @@
 //! `Command`: what to run, and how.
 
-use super::child::Child;
+use super::child_handle::Child;
 use super::identity::Identity;
-use crate::event_loop::{Core, running_core};
+use crate::current_core::current_core;
+use crate::event_loop::Core;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -417,8 +418,7 @@ impl Command {
     }
 
     fn spawn_as_set(&mut self) -> io::Result<Child> {
-        let core = running_core()
-            .ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))?;
+        let core = current_core()?;
         Child::start(&core, self.start(&core)?, self.kill_on_drop)
     }
 

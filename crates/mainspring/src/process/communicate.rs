@@ -1,6 +1,6 @@
 //! `communicate`: everything in, everything out, and neither waits for the other.
 
-use super::child::{Child, ChildStdin};
+use super::child_handle::{Child, ChildStdin};
 use crate::net::StreamReader;
 use std::future::poll_fn;
 use std::io;

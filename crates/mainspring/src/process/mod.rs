@@ -32,17 +32,17 @@
 //! A signal reaches the child or nobody: it is sent by the pidfd, or by a process id that is known to be the child's
 //! still. Sending one to a child that has ended does nothing, and is no error.
 
-mod child;
+mod child_handle;
 mod command;
 mod communicate;
+mod exit_watcher;
 mod identity;
-mod protocol;
 mod reaper;
-mod subprocess;
-mod watched;
+mod subprocess_protocol;
+mod subprocess_transport;
 
-pub use child::{Child, ChildStderr, ChildStdin, ChildStdout};
+pub use child_handle::{Child, ChildStderr, ChildStdin, ChildStdout};
 pub use command::Command;
-pub use protocol::SubprocessProtocol;
 pub use std::process::{ExitStatus, Output, Stdio};
-pub use subprocess::SubprocessTransport;
+pub use subprocess_protocol::SubprocessProtocol;
+pub use subprocess_transport::SubprocessTransport;

@@ -19,11 +19,11 @@
 //!
 //! A signal is told by the loop, as a call in its turn: nothing of a program runs inside a signal handler.
 
+mod dispatch;
 mod kind;
-mod meaning;
-mod stream;
+mod listener;
 
 pub use kind::SignalKind;
-pub use stream::{Signal, ctrl_c, signal};
+pub use listener::{Signal, ctrl_c, signal};
 
-pub(crate) use meaning::CaughtSignals;
+pub(crate) use dispatch::CaughtSignals;

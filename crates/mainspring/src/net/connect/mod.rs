@@ -7,7 +7,8 @@ pub use options::ConnectOptions;
 
 use crate::event_loop::{Core, EventLoop, ready};
 use crate::host::{Call, Watch};
-use crate::net::address_error::at_address;
+use crate::net::address_error::address_error;
+use crate::net::connection::CancelGuard;
 use crate::net::connection::Protocol;
 use crate::net::connection::SocketConnection;
 use crate::net::connection::Transport;
@@ -128,35 +129,23 @@ pub(in crate::net) async fn put_on<P: Protocol>(
 ) -> io::Result<(Transport, Rc<P>)> {
     let protocol = Rc::new(protocol_factory());
     let transport = SocketConnection::open(core, socket, peer, Rc::<P>::clone(&protocol), None);
-    let unclaimed = Unclaimed::new(&transport);
-    after_what_is_ready(core).await;
-    unclaimed.claim();
-    Ok((transport, protocol))
+    Ok(wait_until_made(core, transport, protocol).await)
 }
 
-/// A connection nobody has been given yet: it is aborted if nobody ever is.
-pub(in crate::net) struct Unclaimed(Option<Transport>);
-
-impl Unclaimed {
-    pub(in crate::net) fn new(transport: &Transport) -> Self {
-        Unclaimed(Some(transport.clone()))
-    }
-
-    pub(in crate::net) fn claim(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        if let Some(transport) = self.0.take() {
-            transport.abort();
-        }
-    }
+/// Waits until `connection_made` has run, and returns the transport. Dropped before, it aborts the connection.
+pub(crate) async fn wait_until_made<P>(
+    core: &Core,
+    transport: Transport,
+    protocol: Rc<P>,
+) -> (Transport, Rc<P>) {
+    let guard = CancelGuard::new(transport.clone(), Transport::abort);
+    after_ready_calls(core).await;
+    guard.disarm();
+    (transport, protocol)
 }
 
 /// Waits until everything has run that is ready now, also if it is polled for another reason meanwhile.
-pub(crate) async fn after_what_is_ready(core: &Core) {
+pub(crate) async fn after_ready_calls(core: &Core) {
     let turn = Rc::new(Announced::default());
     core.call_soon(Call::Watch(Rc::<Announced>::clone(&turn)));
     turn.wait().await;
@@ -196,7 +185,7 @@ fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
     let tell = |(address, error): &_| format!("cannot connect to {address}: {error}");
     let texts: Vec<_> = failures.iter().map(tell).collect();
     match failures.pop() {
-        Some((_, error)) => at_address(texts.join("; "), error),
+        Some((_, error)) => address_error(texts.join("; "), error),
         None => io::ErrorKind::InvalidInput.into(),
     }
 }
@@ -212,7 +201,7 @@ fn bind(socket: &Socket, family: Domain, from: &[SocketAddr]) -> io::Result<()> 
             Ok(()) => return Ok(()),
             Err(error) => {
                 let text = format!("cannot bind to {address}: {error}");
-                refusal = at_address(text, error);
+                refusal = address_error(text, error);
             }
         }
     }

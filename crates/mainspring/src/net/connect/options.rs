@@ -1,9 +1,9 @@
 //! `ConnectOptions`: how a connection is to be made.
 
 use super::{connect, put_on};
+use crate::current_core::current_core;
 use crate::net::connection::Protocol;
 use crate::net::connection::Transport;
-use crate::net::current_core;
 use crate::net::resolve::{Address, ToAddress};
 use crate::net::stream::{LIMIT, StreamReader, StreamWriter};
 use crate::net::tcp::TcpStream;

@@ -6,6 +6,7 @@
 //! - `protocol.rs` is the public trait, and the adapter between it and the engine.
 
 mod below;
+mod cancel_guard;
 mod protocol;
 mod sendfile;
 mod socket;
@@ -15,6 +16,7 @@ pub use protocol::Protocol;
 pub use transport_handle::Transport;
 
 pub(crate) use below::{Below, Offered, WithFd, refused};
+pub(crate) use cancel_guard::CancelGuard;
 #[cfg(feature = "rustls")]
 pub(in crate::net) use protocol::OfStream;
 pub(crate) use protocol::{Above, Told};

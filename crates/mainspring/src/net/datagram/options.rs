@@ -4,8 +4,9 @@ use super::endpoint::DatagramAddress;
 use super::protocol::DatagramProtocol;
 use super::transport_handle::DatagramTransport;
 use crate::event_loop::{Core, EventLoop};
-use crate::net::address_error::at_address;
-use crate::net::connect::after_what_is_ready;
+use crate::net::address_error::address_error;
+use crate::net::connect::after_ready_calls;
+use crate::net::connection::CancelGuard;
 use crate::net::resolve::{Address, ToAddress};
 use crate::net::resolve::{Family, Hints, SocketKind, resolve_with};
 use mainspring_engine::poller::local_address;
@@ -203,7 +204,7 @@ fn open_socket(
         socket.set_broadcast(true)?;
     }
     let naming = |what: &str, address: SocketAddr, error: io::Error| {
-        at_address(format!("cannot {what} {address}: {error}"), error)
+        address_error(format!("cannot {what} {address}: {error}"), error)
     };
     if let Some(local) = local {
         socket.bind(&local.into()).map_err(|error| naming("bind to", local, error))?;
@@ -320,21 +321,12 @@ async fn put_on<A: DatagramAddress, P: DatagramProtocol<A>>(
     is_connected: bool,
     protocol_factory: impl FnOnce() -> P,
 ) -> io::Result<(DatagramTransport<A>, Rc<P>)> {
-    /// An endpoint nobody has been given yet.
-    struct Unclaimed<A: DatagramAddress>(Option<DatagramTransport<A>>);
-    impl<A: DatagramAddress> Drop for Unclaimed<A> {
-        fn drop(&mut self) {
-            if let Some(transport) = self.0.take() {
-                transport.abort();
-            }
-        }
-    }
     let local = A::from_peer(local_address(socket.as_fd())).ok();
     let protocol = Rc::new(protocol_factory());
     let above = Rc::<P>::clone(&protocol);
     let transport = DatagramTransport::open(core, socket, above, local, remote, is_connected);
-    let mut unclaimed = Unclaimed(Some(transport.clone()));
-    after_what_is_ready(core).await;
-    unclaimed.0 = None;
+    let guard = CancelGuard::new(transport.clone(), DatagramTransport::abort);
+    after_ready_calls(core).await;
+    guard.disarm();
     Ok((transport, protocol))
 }

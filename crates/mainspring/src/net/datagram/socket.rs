@@ -16,9 +16,9 @@
 
 use super::endpoint::{DatagramAddress, Endpoint};
 use super::pollable::Asked;
+use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::host::RustHost;
-use crate::net::current_core;
 use mainspring_engine::poller::{PeerAddress, local_address, remote_address};
 use mainspring_engine::transport::{Cx, Datagram};
 use socket2::SockRef;

@@ -10,8 +10,8 @@ mod addrinfo;
 pub use address::{Address, ToAddress};
 pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
 
+use crate::current_core::current_core;
 use crate::event_loop::{Core, run_in_executor};
-use crate::net::current_core;
 use addrinfo::look_up;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

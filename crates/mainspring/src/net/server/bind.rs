@@ -2,7 +2,7 @@
 
 use super::options::ServerOptions;
 use crate::event_loop::{Core, ExceptionContext};
-use crate::net::address_error::at_address;
+use crate::net::address_error::address_error;
 use crate::net::resolve::{ToAddress, resolve};
 use crate::net::socket_options::{KeepAlive, set_keep_alive};
 use crate::net::unix::address::{show, to_socket_address};
@@ -38,7 +38,7 @@ pub(in crate::net) async fn bind(
             Err(error) => {
                 let is_absent = is_of_a_family_this_host_lacks(&error);
                 let text = format!("cannot listen at {address}: {error}");
-                let error = at_address(text, error);
+                let error = address_error(text, error);
                 if !is_absent {
                     return Err(error);
                 }
@@ -98,9 +98,9 @@ pub(in crate::net) fn bind_unix(core: &Rc<Core>, path: &Path, options: &ServerOp
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    socket
-        .bind(&address)
-        .map_err(|error| at_address(format!("cannot listen at {}: {error}", show(&address, path)), error))?;
+    socket.bind(&address).map_err(|error| {
+        address_error(format!("cannot listen at {}: {error}", show(&address, path)), error)
+    })?;
     let file = (is_file && options.cleanup_socket).then(|| SocketFile::at(core, path)).flatten();
     Ok(bound(socket.into(), file))
 }

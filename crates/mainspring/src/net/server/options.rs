@@ -3,10 +3,10 @@
 use super::bind::{adopt_bound, bind, bind_unix};
 use super::streams::{Outcome, streams};
 use super::{Opener, Server};
+use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::net::connection::Protocol;
 use crate::net::connection::SocketConnection;
-use crate::net::current_core;
 use crate::net::resolve::ToAddress;
 use crate::net::stream::{LIMIT, StreamReader, StreamWriter};
 use crate::net::tcp::TcpListener;

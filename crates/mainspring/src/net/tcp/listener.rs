@@ -1,13 +1,14 @@
 //! `TcpListener`: connections that are awaited.
 
 use super::stream::TcpStream;
+use crate::current_core::current_core;
 use crate::event_loop::Core;
+use crate::net::ToAddress;
 use crate::net::server::AcceptQueue;
 use crate::net::server::ServerOptions;
 use crate::net::server::socket_address;
 use crate::net::server::{Bound, adopt_bound};
 use crate::net::stream::IntoStdError;
-use crate::net::{ToAddress, current_core};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

@@ -1,11 +1,12 @@
 //! `TcpStream`: a stream that is a TCP connection.
 
+use crate::current_core::current_core;
 use crate::event_loop::Core;
+use crate::net::ToAddress;
 use crate::net::connect::ConnectOptions;
 use crate::net::connect::adopt;
 use crate::net::connection::SocketConnection;
 use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
-use crate::net::{ToAddress, current_core};
 use mainspring_engine::poller::PeerAddress;
 use std::io;
 use std::net::SocketAddr;

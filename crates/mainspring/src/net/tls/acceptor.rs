@@ -3,11 +3,12 @@
 use super::protocol::{Setup, TlsProtocol};
 use super::stream::TlsStream;
 use super::upgrade::{Limits, establish, upgrade};
+use crate::current_core::current_core;
 use crate::net::connection::SocketConnection;
 use crate::net::server::Opener;
 use crate::net::server::{Outcome, tell};
 use crate::net::stream::{LIMIT, Stream, Unopened};
-use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport, current_core};
+use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport};
 use crate::task::Task;
 use mainspring_engine::tls::TlsOptions;
 use rustls::{Connection, ServerConfig, ServerConnection};

@@ -1,7 +1,7 @@
 //! What the two sides of TLS share: time limits, and waiting for a handshake without leaving anything behind.
 
 use super::protocol::{Setup, TlsProtocol};
-use crate::net::connect::Unclaimed;
+use crate::net::connection::CancelGuard;
 use crate::net::{Protocol, Transport};
 use mainspring_engine::tls::TlsOptions;
 use rustls::Connection;
@@ -36,9 +36,9 @@ impl Limits {
 
 /// Waits for the handshake on a transport that has `protocol` on it. Given up, or failed, the connection is aborted.
 pub(super) async fn establish(below: &Transport, protocol: &TlsProtocol) -> io::Result<Transport> {
-    let unclaimed = Unclaimed::new(below);
+    let guard = CancelGuard::new(below.clone(), Transport::abort);
     let secure = protocol.handshake().await?;
-    unclaimed.claim();
+    guard.disarm();
     Ok(secure)
 }
 

@@ -1,7 +1,7 @@
 //! `UdpSocket`: UDP with `await`.
 
-use crate::net::address_error::at_address;
-use crate::net::current_core;
+use crate::current_core::current_core;
+use crate::net::address_error::address_error;
 use crate::net::datagram::DatagramOptions;
 use crate::net::datagram::Words;
 use crate::net::datagram::{DatagramSocket, datagram_socket_on};
@@ -164,7 +164,7 @@ impl UdpSocket {
         }
         Err(failure.map_or_else(
             || io::ErrorKind::InvalidInput.into(),
-            |(address, error)| at_address(format!("cannot connect to {address}: {error}"), error),
+            |(address, error)| address_error(format!("cannot connect to {address}: {error}"), error),
         ))
     }
 

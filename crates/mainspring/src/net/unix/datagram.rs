@@ -1,7 +1,7 @@
 //! `UnixDatagram`: Unix datagram sockets with `await`.
 
 use super::address::{show, show_std, to_socket_address};
-use crate::net::address_error::at_address;
+use crate::net::address_error::address_error;
 use crate::net::datagram::{DatagramSocket, datagram_socket_on};
 use mainspring_engine::poller::PeerAddress;
 use socket2::{Domain, Socket, Type};
@@ -266,5 +266,5 @@ fn in_words(path: &Path) -> PeerAddress {
 
 /// The error of an operation with an address, which it names.
 fn refused(what: &str, address: &str, error: io::Error) -> io::Error {
-    at_address(format!("cannot {what} to {address}: {error}"), error)
+    address_error(format!("cannot {what} to {address}: {error}"), error)
 }

@@ -2,8 +2,8 @@
 
 use super::address as unix_address;
 use super::stream::UnixStream;
+use crate::current_core::current_core;
 use crate::event_loop::Core;
-use crate::net::current_core;
 use crate::net::server::AcceptQueue;
 use crate::net::server::ServerOptions;
 use crate::net::server::{Bound, adopt_bound};

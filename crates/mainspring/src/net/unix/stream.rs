@@ -2,13 +2,13 @@
 
 use super::address::{show, to_socket_address};
 use super::peer_cred::{UCred, peer_cred};
+use crate::current_core::current_core;
 use crate::event_loop::{Core, EventLoop};
-use crate::net::address_error::at_address;
+use crate::net::address_error::address_error;
 use crate::net::connect::{adopt, put_on};
 use crate::net::connection::Protocol;
 use crate::net::connection::SocketConnection;
 use crate::net::connection::Transport;
-use crate::net::current_core;
 use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use crate::time::sleep;
 use mainspring_engine::poller::{PeerAddress, peer_address};
@@ -209,7 +209,7 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let text = format!("cannot connect to {}: {error}", show(&address, path));
-                return Err(at_address(text, error));
+                return Err(address_error(text, error));
             }
         }
     }

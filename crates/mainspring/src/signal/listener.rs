@@ -1,7 +1,8 @@
 //! `Signal`: a stream of one signal's arrivals.
 
 use super::{CaughtSignals, SignalKind};
-use crate::event_loop::{Core, running_core};
+use crate::current_core::current_core;
+use crate::event_loop::Core;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
@@ -25,8 +26,7 @@ use std::task::{Context, Poll, Waker};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
-    let core = running_core()
-        .ok_or_else(|| io::Error::other("no mainspring event loop is running on this thread"))?;
+    let core = current_core()?;
     let listener = Rc::new(Listener::default());
     CaughtSignals::add_stream(&core, kind.as_raw(), Rc::clone(&listener))?;
     Ok(Signal { core: Rc::downgrade(&core), kind, listener })

@@ -1,6 +1,6 @@
 //! `SubprocessProtocol`: what is told of a process and its pipes.
 
-use super::subprocess::SubprocessTransport;
+use super::subprocess_transport::SubprocessTransport;
 use std::io;
 
 /// What a process's events are told to, as asyncio's `SubprocessProtocol`.

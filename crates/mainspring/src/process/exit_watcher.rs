@@ -1,11 +1,11 @@
-//! `Watched`: a child process and the loop that waits for its end.
+//! `ExitWatcher`: a child process and the loop that waits for its end.
 //!
 //! # Rules
 //!
 //! - The loop watches a child from the moment it is spawned, and reaps it as soon as it ends, whether somebody asks
 //!   for its status or not: a loop that runs leaves no zombies.
 //! - The loop lets go of the watch when the child has ended, or when it is closed. Then waiting is an error, looking
-//!   ([`Watched::try_end`]) and signals still work, and who drops the child last hands it to the [`reaper`].
+//!   ([`ExitWatcher::try_exit_status`]) and signals still work, and who drops the child last hands it to the [`reaper`].
 
 use super::reaper;
 use crate::error::Error;
@@ -23,49 +23,49 @@ use std::rc::{Rc, Weak};
 
 /// How it ended, as far as it is known.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum ExitResult {
     Status(ExitStatus),
     /// The number of the system's error: somebody else has waited for the child.
     Error(i32),
 }
 
-impl End {
+impl ExitResult {
     fn of(watch: &ChildWatch, exit: ChildExit) -> Self {
         /// Of a wait status, as `wait(2)` gives it.
         const CORE_DUMPED: i32 = 0x80;
         let dumped = if watch.has_dumped_core() { CORE_DUMPED } else { 0 };
         match exit {
-            ChildExit::Exited(status) => End::Status(ExitStatus::from_raw((status & 0xff) << 8)),
-            ChildExit::Signaled(signum) => End::Status(ExitStatus::from_raw(signum | dumped)),
-            ChildExit::Unknown => End::Error(libc::ECHILD),
+            ChildExit::Exited(status) => ExitResult::Status(ExitStatus::from_raw((status & 0xff) << 8)),
+            ChildExit::Signaled(signum) => ExitResult::Status(ExitStatus::from_raw(signum | dumped)),
+            ChildExit::Unknown => ExitResult::Error(libc::ECHILD),
         }
     }
 
     fn result(self) -> io::Result<ExitStatus> {
         match self {
-            End::Status(status) => Ok(status),
-            End::Error(number) => Err(io::Error::from_raw_os_error(number)),
+            ExitResult::Status(status) => Ok(status),
+            ExitResult::Error(number) => Err(io::Error::from_raw_os_error(number)),
         }
     }
 }
 
 /// Who is told of the end by a call of the loop.
-pub(super) trait AtEnd {
+pub(super) trait OnExit {
     fn process_exited(self: Rc<Self>);
 }
 
 /// See the module's text.
-pub(super) struct Watched {
+pub(super) struct ExitWatcher {
     core: Weak<Core>,
     /// Taken when this is dropped.
     watch: Option<ChildWatch>,
     pid: u32,
     ticket: Cell<Option<WatchTicket>>,
-    end: Future<End>,
-    at_end: RefCell<Option<Weak<dyn AtEnd>>>,
+    exited: Future<ExitResult>,
+    on_exit: RefCell<Option<Weak<dyn OnExit>>>,
 }
 
-impl Watched {
+impl ExitWatcher {
     /// Watches a child that was just spawned. If that fails the child is killed, since nobody would ever know of it.
     pub(super) fn start(core: &Rc<Core>, mut child: std::process::Child) -> io::Result<Rc<Self>> {
         let pid = child.id();
@@ -79,18 +79,18 @@ impl Watched {
                 return Err(error);
             }
         };
-        let watched = Rc::new(Watched {
+        let watcher = Rc::new(ExitWatcher {
             core: Rc::downgrade(core),
             watch: Some(watch),
             pid,
             ticket: Cell::new(None),
-            end: Future::new(core),
-            at_end: RefCell::new(None),
+            exited: Future::new(core),
+            on_exit: RefCell::new(None),
         });
-        match watched.register(core) {
-            Ok(()) => Ok(watched),
+        match watcher.register(core) {
+            Ok(()) => Ok(watcher),
             Err(error) => {
-                let _ = watched.send_signal(libc::SIGKILL);
+                let _ = watcher.send_signal(libc::SIGKILL);
                 Err(error)
             }
         }
@@ -109,9 +109,9 @@ impl Watched {
         Ok(())
     }
 
-    /// Has `at_end` called on the loop when the child has ended.
-    pub(super) fn tell_at_end(&self, at_end: Weak<dyn AtEnd>) {
-        let former = self.at_end.replace(Some(at_end));
+    /// Has `on_exit` called on the loop when the child has ended.
+    pub(super) fn set_on_exit(&self, on_exit: Weak<dyn OnExit>) {
+        let former = self.on_exit.replace(Some(on_exit));
         drop(former);
     }
 
@@ -119,25 +119,25 @@ impl Watched {
         self.pid
     }
 
-    pub(super) fn is_ended(&self) -> bool {
-        self.end.done() && !self.end.cancelled()
+    pub(super) fn has_exited(&self) -> bool {
+        self.exited.done() && !self.exited.cancelled()
     }
 
     /// Its end, if it is known.
-    pub(super) fn known_end(&self) -> Option<io::Result<ExitStatus>> {
-        self.end.result()?.ok().map(End::result)
+    pub(super) fn exit_status(&self) -> Option<io::Result<ExitStatus>> {
+        self.exited.result()?.ok().map(ExitResult::result)
     }
 
     /// Its end, if it has come. The first who sees it tells all who wait.
-    pub(super) fn try_end(&self) -> Option<io::Result<ExitStatus>> {
-        self.look_for_end();
-        match self.end.result() {
+    pub(super) fn try_exit_status(&self) -> Option<io::Result<ExitStatus>> {
+        self.check_exit();
+        match self.exited.result() {
             Some(Ok(end)) => Some(end.result()),
             // The loop is gone, and has not seen it.
             Some(Err(_)) => {
                 let watch = self.watch.as_ref()?;
                 match watch.try_wait() {
-                    Ok(exit) => Some(End::of(watch, exit?).result()),
+                    Ok(exit) => Some(ExitResult::of(watch, exit?).result()),
                     Err(error) => Some(Err(error)),
                 }
             }
@@ -146,8 +146,8 @@ impl Watched {
     }
 
     /// Waits for its end.
-    pub(super) async fn end(&self) -> io::Result<ExitStatus> {
-        let waiting = self.end.clone();
+    pub(super) async fn wait(&self) -> io::Result<ExitStatus> {
+        let waiting = self.exited.clone();
         match waiting.await {
             Ok(end) => end.result(),
             Err(_) => Err(Error::Closed.into()),
@@ -162,36 +162,36 @@ impl Watched {
         }
     }
 
-    fn look_for_end(&self) {
-        if self.end.done() {
+    fn check_exit(&self) {
+        if self.exited.done() {
             return;
         }
         let Some(watch) = &self.watch else { return };
         let end = match watch.try_wait() {
             Ok(None) => return,
-            Ok(Some(exit)) => End::of(watch, exit),
+            Ok(Some(exit)) => ExitResult::of(watch, exit),
             // Not to be asked again at every event.
-            Err(error) => End::Error(error.raw_os_error().unwrap_or(libc::ECHILD)),
+            Err(error) => ExitResult::Error(error.raw_os_error().unwrap_or(libc::ECHILD)),
         };
-        let at_end = self.at_end.take().and_then(|at_end| at_end.upgrade());
+        let on_exit = self.on_exit.take().and_then(|on_exit| on_exit.upgrade());
         let core = self.core.upgrade();
         let registered = core
             .as_ref()
             .zip(self.ticket.take())
             .and_then(|(core, ticket)| core.engine.unwatch_ticket(ticket));
         // It has not been set before, by the check above, and nobody else sets it.
-        let _ = self.end.set_result(end);
-        if let (Some(core), Some(at_end)) = (core, at_end) {
-            core.call_soon(Call::Once(Box::new(move || at_end.process_exited())));
+        let _ = self.exited.set_result(end);
+        if let (Some(core), Some(on_exit)) = (core, on_exit) {
+            core.call_soon(Call::Once(Box::new(move || on_exit.process_exited())));
         }
         drop(registered);
     }
 }
 
-impl Drop for Watched {
+impl Drop for ExitWatcher {
     fn drop(&mut self) {
         if let Some(watch) = self.watch.take()
-            && !self.is_ended()
+            && !self.has_exited()
         {
             reaper::adopt(watch);
         }
@@ -199,11 +199,11 @@ impl Drop for Watched {
 }
 
 /// A child in the table of the loop, until it has ended or the loop is closed.
-struct Registered(Rc<Watched>);
+struct Registered(Rc<ExitWatcher>);
 
 impl Watch for Registered {
     fn fire(&self) {
-        self.0.look_for_end();
+        self.0.check_exit();
     }
 
     fn cancel(&self) {}
@@ -212,6 +212,6 @@ impl Watch for Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         // Who waits learns that nobody is there to tell; not if it has ended.
-        self.0.end.cancel();
+        self.0.exited.cancel();
     }
 }

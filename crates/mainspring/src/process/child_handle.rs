@@ -1,6 +1,6 @@
 //! `Child`: a process that was started here, and its pipes.
 
-use super::watched::Watched;
+use super::exit_watcher::ExitWatcher;
 use crate::event_loop::Core;
 use crate::net::{StreamReader, StreamWriter};
 use crate::pipe::{reader_on, writer_on};
@@ -87,7 +87,7 @@ pub type ChildStderr = StreamReader;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Child {
-    watched: Rc<Watched>,
+    exit_watcher: Rc<ExitWatcher>,
     kill_on_drop: bool,
     /// Where its input is written, if that is piped.
     pub stdin: Option<ChildStdin>,
@@ -105,9 +105,9 @@ impl Child {
         kill_on_drop: bool,
     ) -> io::Result<Self> {
         let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
-        let watched = Watched::start(core, started)?;
+        let exit_watcher = ExitWatcher::start(core, started)?;
         // Killed if anything fails from here on.
-        let mut child = Child { watched, kill_on_drop: true, stdin: None, stdout: None, stderr: None };
+        let mut child = Child { exit_watcher, kill_on_drop: true, stdin: None, stdout: None, stderr: None };
         child.stdin = stdin.map(|pipe| writer_on(core, pipe.into())).transpose()?;
         child.stdout = stdout.map(|pipe| reader_on(core, pipe.into())).transpose()?;
         child.stderr = stderr.map(|pipe| reader_on(core, pipe.into())).transpose()?;
@@ -128,12 +128,12 @@ impl Child {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn id(&self) -> Option<u32> {
-        (!self.watched.is_ended()).then(|| self.watched.pid())
+        (!self.exit_watcher.has_exited()).then(|| self.exit_watcher.pid())
     }
 
     /// The process id it has or had: asyncio's `pid`, for messages.
     pub fn pid(&self) -> u32 {
-        self.watched.pid()
+        self.exit_watcher.pid()
     }
 
     /// asyncio's `returncode`: its exit status, or the number of the signal that ended it below zero; 255 if somebody
@@ -150,7 +150,7 @@ impl Child {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn returncode(&self) -> Option<i32> {
-        self.watched.known_end().map(returncode)
+        self.exit_watcher.exit_status().map(returncode)
     }
 
     /// Waits until the process has ended. Any number of tasks may, and as often as they like.
@@ -163,7 +163,7 @@ impl Child {
     ///
     /// Cancel safety: safe; nothing is lost.
     pub async fn wait(&self) -> io::Result<ExitStatus> {
-        self.watched.end().await
+        self.exit_watcher.wait().await
     }
 
     /// How the process ended, or `None` while it runs.
@@ -179,7 +179,7 @@ impl Child {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
-        self.watched.try_end().transpose()
+        self.exit_watcher.try_exit_status().transpose()
     }
 
     /// Sends the process a signal: a number, or a [`SignalKind`](crate::signal::SignalKind). Does nothing if the
@@ -200,7 +200,7 @@ impl Child {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send_signal(&self, signal: impl Into<i32>) -> io::Result<()> {
-        self.watched.send_signal(signal.into())
+        self.exit_watcher.send_signal(signal.into())
     }
 
     /// Asks the process to end: SIGTERM. Else as [`send_signal`](Child::send_signal).
@@ -216,7 +216,7 @@ impl Child {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn terminate(&self) -> io::Result<()> {
-        self.watched.send_signal(libc::SIGTERM)
+        self.exit_watcher.send_signal(libc::SIGTERM)
     }
 
     /// Ends the process, without waiting until it is gone: SIGKILL. Else as [`send_signal`](Child::send_signal).
@@ -232,7 +232,7 @@ impl Child {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn start_kill(&self) -> io::Result<()> {
-        self.watched.send_signal(libc::SIGKILL)
+        self.exit_watcher.send_signal(libc::SIGKILL)
     }
 
     /// Ends the process, and waits until it is gone. Errors are those of [`send_signal`](Child::send_signal) and of
@@ -288,7 +288,7 @@ pub(super) fn returncode(end: io::Result<ExitStatus>) -> i32 {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if self.kill_on_drop && !self.watched.is_ended() {
+        if self.kill_on_drop && !self.exit_watcher.has_exited() {
             // The one who may not is not root and has started a program that is: nobody is left to tell.
             let _ = self.start_kill();
         }

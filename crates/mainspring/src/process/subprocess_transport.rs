@@ -5,15 +5,16 @@
 //! The loop keeps the process from its start to `connection_lost` (`Core::keep`), the process its pipes, and a pipe's
 //! protocol the process weakly. So nobody has to keep a transport, and a loop that is closed lets go of all of it.
 
-use super::child::returncode;
+use super::child_handle::returncode;
 use super::command::Command;
-use super::protocol::SubprocessProtocol;
-use super::watched::{AtEnd, Watched};
+use super::exit_watcher::{ExitWatcher, OnExit};
+use super::subprocess_protocol::SubprocessProtocol;
 use crate::event_loop::{Core, EventLoop, ExceptionContext, Kept};
 use crate::host::Call;
-use crate::net::{Protocol, Transport, after_what_is_ready};
+use crate::net::connection::CancelGuard;
+use crate::net::{Protocol, Transport, after_ready_calls};
 use crate::panics::catch;
-use crate::pipe::{ReadEnd, WriteEnd, prepared};
+use crate::pipe::{ReadEnd, WriteEnd, set_nonblocking_pipe};
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::fmt;
@@ -60,7 +61,7 @@ pub struct SubprocessTransport {
 
 struct Inner {
     core: Weak<Core>,
-    watched: Rc<Watched>,
+    exit_watcher: Rc<ExitWatcher>,
     kill_on_drop: Cell<bool>,
     protocol: RefCell<Option<Rc<dyn SubprocessProtocol>>>,
     pipes: RefCell<[Option<Transport>; 3]>,
@@ -107,13 +108,14 @@ impl EventLoop {
         let core = Rc::clone(self.core());
         let protocol = Rc::new(protocol_factory());
         command.default_stdio([Stdio::piped; 3]);
-        let started = Inner::start(&core, command, Rc::<P>::clone(&protocol))
-            .map(|inner| Unclaimed(Some(SubprocessTransport { inner })));
+        let started = Inner::start(&core, command, Rc::<P>::clone(&protocol)).map(|inner| {
+            let transport = SubprocessTransport { inner };
+            (transport.clone(), CancelGuard::new(transport, SubprocessTransport::close))
+        });
         async move {
-            let mut unclaimed = started?;
-            after_what_is_ready(&core).await;
-            // Nobody else takes it.
-            let transport = unclaimed.0.take().ok_or(io::ErrorKind::NotFound)?;
+            let (transport, guard) = started?;
+            after_ready_calls(&core).await;
+            guard.disarm();
             Ok((transport, protocol))
         }
     }
@@ -152,17 +154,6 @@ impl EventLoop {
     }
 }
 
-/// A process that nobody has been given yet: it is ended if nobody ever is.
-struct Unclaimed(Option<SubprocessTransport>);
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        if let Some(transport) = self.0.take() {
-            transport.close();
-        }
-    }
-}
-
 impl Inner {
     fn start(
         core: &Rc<Core>,
@@ -173,7 +164,7 @@ impl Inner {
         let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
         let inner = Rc::new(Inner {
             core: Rc::downgrade(core),
-            watched: Watched::start(core, started)?,
+            exit_watcher: ExitWatcher::start(core, started)?,
             // Killed if anything fails from here on.
             kill_on_drop: Cell::new(true),
             protocol: RefCell::new(Some(protocol)),
@@ -185,9 +176,11 @@ impl Inner {
             kept_as: Cell::new(None),
         });
         // All of it or none: a pipe that was opened would tell of itself.
-        let input = stdin.map(|pipe| prepared(&pipe).map(|kind| (OwnedFd::from(pipe), kind))).transpose()?;
+        let input = stdin
+            .map(|pipe| set_nonblocking_pipe(&pipe).map(|kind| (OwnedFd::from(pipe), kind)))
+            .transpose()?;
         let outputs = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
-        outputs.iter().flatten().try_for_each(|pipe| prepared(pipe).map(drop))?;
+        outputs.iter().flatten().try_for_each(|pipe| set_nonblocking_pipe(pipe).map(drop))?;
 
         // Before the pipes, which schedule calls of their own: the protocol hears of its process first.
         let made = Rc::clone(&inner);
@@ -203,8 +196,8 @@ impl Inner {
             }
         }
         inner.kill_on_drop.set(command.is_killed_on_drop());
-        let at_end: Rc<dyn AtEnd> = Rc::<Inner>::clone(&inner);
-        inner.watched.tell_at_end(Rc::downgrade(&at_end));
+        let on_exit: Rc<dyn OnExit> = Rc::<Inner>::clone(&inner);
+        inner.exit_watcher.set_on_exit(Rc::downgrade(&on_exit));
         inner.kept_as.set(Some(core.keep(Rc::<Inner>::clone(&inner))));
         Ok(inner)
     }
@@ -252,7 +245,7 @@ impl Inner {
     }
 }
 
-impl AtEnd for Inner {
+impl OnExit for Inner {
     fn process_exited(self: Rc<Self>) {
         self.tell(|protocol, transport| protocol.process_exited(transport));
         self.has_exited.set(true);
@@ -272,9 +265,9 @@ impl Kept for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.kill_on_drop.get() && !self.watched.is_ended() {
+        if self.kill_on_drop.get() && !self.exit_watcher.has_exited() {
             // The one who may not is not root and has started a program that is: nobody is left to tell.
-            let _ = self.watched.send_signal(libc::SIGKILL);
+            let _ = self.exit_watcher.send_signal(libc::SIGKILL);
         }
     }
 }
@@ -318,13 +311,13 @@ impl Protocol for PipeProtocol {
 impl SubprocessTransport {
     /// Its process id.
     pub fn get_pid(&self) -> u32 {
-        self.inner.watched.pid()
+        self.inner.exit_watcher.pid()
     }
 
     /// Its exit status, or the number of the signal that ended it below zero; 255 if somebody else has waited for it.
     /// `None` until its end is known.
     pub fn get_returncode(&self) -> Option<i32> {
-        self.inner.watched.known_end().map(returncode)
+        self.inner.exit_watcher.exit_status().map(returncode)
     }
 
     /// The transport of one of its pipes: its input (0), output (1) or error (2), if that is piped. None once the
@@ -371,17 +364,17 @@ impl SubprocessTransport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send_signal(&self, signal: impl Into<i32>) -> io::Result<()> {
-        self.inner.watched.send_signal(signal.into())
+        self.inner.exit_watcher.send_signal(signal.into())
     }
 
     /// Asks the process to end: SIGTERM. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn terminate(&self) -> io::Result<()> {
-        self.inner.watched.send_signal(libc::SIGTERM)
+        self.inner.exit_watcher.send_signal(libc::SIGTERM)
     }
 
     /// Ends the process: SIGKILL. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn kill(&self) -> io::Result<()> {
-        self.inner.watched.send_signal(libc::SIGKILL)
+        self.inner.exit_watcher.send_signal(libc::SIGKILL)
     }
 
     /// Closes the pipes, and kills the process if it runs.
@@ -411,7 +404,7 @@ impl SubprocessTransport {
         for pipe in pipes.into_iter().flatten() {
             pipe.close();
         }
-        if !self.inner.watched.is_ended()
+        if !self.inner.exit_watcher.has_exited()
             && let Err(error) = self.kill()
             && let Some(core) = self.inner.core.upgrade()
         {

@@ -1,11 +1,11 @@
 //! What the signals mean to one loop: at most one callback each, and any number of streams.
 //!
-//! The engine's table has one watch per signal, which is the [`Meaning`] of this file: it tells the streams, in the order
+//! The engine's table has one watch per signal, which is the [`Handlers`] of this file: it tells the streams, in the order
 //! they came, and then calls the callback. It is caught from the system as long as it has a callback or a stream.
 //!
 //! Streams and callbacks are foreign code. They are taken out of here before they are called or dropped.
 
-use super::stream::Listener;
+use super::listener::Listener;
 use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::host::Watch;
@@ -20,12 +20,12 @@ use std::rc::{Rc, Weak};
 pub(crate) struct CaughtSignals(RefCell<BTreeMap<i32, Caught>>);
 
 struct Caught {
-    meaning: Rc<Meaning>,
+    handlers: Rc<Handlers>,
     /// Gives the signal back to whom it belonged when it is dropped.
     _installed: Installed,
 }
 
-struct Meaning {
+struct Handlers {
     core: Weak<Core>,
     callback: RefCell<Option<Rc<dyn Watch>>>,
     streams: RefCell<Vec<Rc<Listener>>>,
@@ -38,74 +38,74 @@ impl CaughtSignals {
         signum: i32,
         callback: Rc<dyn Watch>,
     ) -> Result<Option<Rc<dyn Watch>>, Error> {
-        let meaning = Self::meaning(core, signum)?;
-        let replaced = meaning.callback.borrow_mut().replace(callback);
+        let handlers = Self::handlers_of(core, signum)?;
+        let replaced = handlers.callback.borrow_mut().replace(callback);
         Ok(replaced)
     }
 
     /// Takes the callback of `signum` away, and gives it.
     pub(crate) fn remove_callback(core: &Core, signum: i32) -> Option<Rc<dyn Watch>> {
         let removed = core.signals.find(signum)?.callback.borrow_mut().take();
-        Self::let_go_if_unused(core, signum);
+        Self::release_if_unused(core, signum);
         removed
     }
 
     /// Tells `listener` of every `signum`.
     pub(super) fn add_stream(core: &Rc<Core>, signum: i32, listener: Rc<Listener>) -> Result<(), Error> {
-        Self::meaning(core, signum)?.streams.borrow_mut().push(listener);
+        Self::handlers_of(core, signum)?.streams.borrow_mut().push(listener);
         Ok(())
     }
 
     /// Tells it no more.
     pub(super) fn remove_stream(core: &Core, signum: i32, listener: &Rc<Listener>) {
-        let Some(meaning) = core.signals.find(signum) else { return };
-        let mut streams = meaning.streams.borrow_mut();
+        let Some(handlers) = core.signals.find(signum) else { return };
+        let mut streams = handlers.streams.borrow_mut();
         let place = streams.iter().position(|known| Rc::ptr_eq(known, listener));
         let removed = place.map(|place| streams.remove(place));
         drop(streams);
         drop(removed);
-        Self::let_go_if_unused(core, signum);
+        Self::release_if_unused(core, signum);
     }
 
     /// Gives every signal back to whom it belonged; the streams are at their end.
     pub(crate) fn clear(&self) {
         let caught = self.0.take();
-        let (meanings, installed): (Vec<_>, Vec<_>) =
-            caught.into_values().map(|caught| (caught.meaning, caught._installed)).unzip();
+        let (handler_sets, installed): (Vec<_>, Vec<_>) =
+            caught.into_values().map(|caught| (caught.handlers, caught._installed)).unzip();
         drop(installed);
-        for meaning in meanings {
-            let streams = meaning.streams.take();
-            meaning.tell(streams, Listener::end);
+        for handlers in handler_sets {
+            let streams = handlers.streams.take();
+            handlers.for_each_listener(streams, Listener::end);
         }
     }
 
-    fn find(&self, signum: i32) -> Option<Rc<Meaning>> {
-        self.0.borrow().get(&signum).map(|caught| Rc::clone(&caught.meaning))
+    fn find(&self, signum: i32) -> Option<Rc<Handlers>> {
+        self.0.borrow().get(&signum).map(|caught| Rc::clone(&caught.handlers))
     }
 
-    /// The meaning of `signum`, which is caught from here on.
-    fn meaning(core: &Rc<Core>, signum: i32) -> Result<Rc<Meaning>, Error> {
+    /// The handlers of `signum`, which is caught from here on.
+    fn handlers_of(core: &Rc<Core>, signum: i32) -> Result<Rc<Handlers>, Error> {
         core.check_open()?;
-        if let Some(meaning) = core.signals.find(signum) {
-            return Ok(meaning);
+        if let Some(handlers) = core.signals.find(signum) {
+            return Ok(handlers);
         }
         let pipe = core.engine.signal_pipe().ok_or(Error::Closed)?;
         let installed = install(signum, &pipe)?;
-        let meaning = Rc::new(Meaning {
+        let handlers = Rc::new(Handlers {
             core: Rc::downgrade(core),
             callback: RefCell::default(),
             streams: RefCell::default(),
         });
-        let caught = Caught { meaning: Rc::clone(&meaning), _installed: installed };
+        let caught = Caught { handlers: Rc::clone(&handlers), _installed: installed };
         core.signals.0.borrow_mut().insert(signum, caught);
-        let former = core.engine.set_signal(signum, Rc::<Meaning>::clone(&meaning));
+        let former = core.engine.set_signal(signum, Rc::<Handlers>::clone(&handlers));
         drop(former);
-        Ok(meaning)
+        Ok(handlers)
     }
 
-    fn let_go_if_unused(core: &Core, signum: i32) {
+    fn release_if_unused(core: &Core, signum: i32) {
         let mut signals = core.signals.0.borrow_mut();
-        if signals.get(&signum).is_some_and(|caught| caught.meaning.is_unused()) {
+        if signals.get(&signum).is_some_and(|caught| caught.handlers.is_unused()) {
             let caught = signals.remove(&signum);
             drop(signals);
             drop(core.engine.remove_signal(signum));
@@ -114,13 +114,13 @@ impl CaughtSignals {
     }
 }
 
-impl Meaning {
+impl Handlers {
     fn is_unused(&self) -> bool {
         self.callback.borrow().is_none() && self.streams.borrow().is_empty()
     }
 
     /// A waker that panics keeps nobody else from being told.
-    fn tell(&self, streams: Vec<Rc<Listener>>, tell: impl Fn(&Listener)) {
+    fn for_each_listener(&self, streams: Vec<Rc<Listener>>, tell: impl Fn(&Listener)) {
         for stream in streams {
             if let Err(text) = catch(|| tell(&stream))
                 && let Some(core) = self.core.upgrade()
@@ -131,10 +131,10 @@ impl Meaning {
     }
 }
 
-impl Watch for Meaning {
+impl Watch for Handlers {
     fn fire(&self) {
         let streams = self.streams.borrow().clone();
-        self.tell(streams, Listener::notify);
+        self.for_each_listener(streams, Listener::notify);
         let callback = self.callback.borrow().clone();
         if let Some(callback) = callback {
             callback.fire();

@@ -29,7 +29,7 @@ const READ_SIZE: usize = 64 * 1024;
 
 thread_local! {
     /// The files of this thread, by their numbers, which are not used again.
-    static FILES: RefCell<(u64, HashMap<u64, Weak<FileEnd>>)> = RefCell::default();
+    static FILES: RefCell<(u64, HashMap<u64, Weak<BlockingFile>>)> = RefCell::default();
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ enum Direction {
 }
 
 /// See the module's text.
-pub(super) struct FileEnd {
+pub(super) struct BlockingFile {
     core: Weak<Core>,
     above: Above,
     number: u64,
@@ -66,7 +66,7 @@ struct Shared {
     to_write: Mutex<Vec<u8>>,
 }
 
-impl FileEnd {
+impl BlockingFile {
     /// Puts `protocol` on a file that is read.
     pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>) -> Transport {
         Self::open(core, file, told, Direction::Reading)
@@ -82,7 +82,7 @@ impl FileEnd {
             *made += 1;
             *made
         });
-        let end = Rc::new(FileEnd {
+        let end = Rc::new(BlockingFile {
             core: Rc::downgrade(core),
             above: Above::new(told, None),
             number,
@@ -99,7 +99,7 @@ impl FileEnd {
             failure: Cell::new(None),
         });
         FILES.with_borrow_mut(|(_, files)| files.insert(number, Rc::downgrade(&end)));
-        let this: Rc<dyn Source> = Rc::<FileEnd>::clone(&end);
+        let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&end);
         core.call_soon(Call::Notice(Rc::clone(&this), Notice::ConnectionMade));
         core.call_soon(Call::Notice(Rc::clone(&this), Notice::StartReading));
         Transport::new(this)
@@ -136,7 +136,7 @@ impl FileEnd {
         };
         // What it has to say comes through the inbox, not through this future.
         drop(run_in_executor(core, job)?);
-        self.kept_as.set(Some(core.keep(Rc::<FileEnd>::clone(self))));
+        self.kept_as.set(Some(core.keep(Rc::<BlockingFile>::clone(self))));
         Ok(())
     }
 
@@ -230,7 +230,7 @@ fn read_some(shared: &Shared) -> io::Result<Vec<u8>> {
 }
 
 /// The file of this number, if it is still there.
-fn find(number: u64) -> Option<Rc<FileEnd>> {
+fn find(number: u64) -> Option<Rc<BlockingFile>> {
     FILES.with_borrow(|(_, files)| files.get(&number).and_then(Weak::upgrade))
 }
 
@@ -240,14 +240,14 @@ fn completed(number: u64, result: io::Result<Vec<u8>>) {
         return;
     };
     let kept = end.kept_as.take().and_then(|place| core.release(place));
-    let this: Rc<dyn Source> = Rc::<FileEnd>::clone(&end);
+    let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&end);
     if let Err(failure) = end.completed(Cx { engine: &core.engine, this: &this }, result) {
         core.call_exception_handler(&ExceptionContext::of_failure("A protocol's callback failed", failure));
     }
     drop(kept);
 }
 
-impl Kept for FileEnd {
+impl Kept for BlockingFile {
     fn let_go(&self) {
         if self.direction == Direction::Reading {
             return;
@@ -262,14 +262,14 @@ impl Kept for FileEnd {
     }
 }
 
-impl Drop for FileEnd {
+impl Drop for BlockingFile {
     fn drop(&mut self) {
         // A thread that is ending has let go of its list already.
         let _ = FILES.try_with(|files| files.borrow_mut().1.remove(&self.number));
     }
 }
 
-impl Below for FileEnd {
+impl Below for BlockingFile {
     fn core(&self) -> &Weak<Core> {
         &self.core
     }
