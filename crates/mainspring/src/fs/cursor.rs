@@ -4,14 +4,14 @@
 //!
 //! - One operation at a time runs in a thread, and the next begins when it has ended, whether anybody waits for it or not.
 //!   So the file's position is always that after the last operation.
-//! - What an operation brings is put into the [`Carry`], not into a future: whoever asks next finds it. A read that was
+//! - What an operation brings is put into the [`CursorState`], not into a future: whoever asks next finds it. A read that was
 //!   given up has lost nothing; if the next operation is no read, the position goes back by what nobody took.
-//! - The carry is locked by the thread while an operation runs and by the loop while none does, so nobody ever waits for
+//! - The state is locked by the thread while an operation runs and by the loop while none does, so nobody ever waits for
 //!   the lock.
-//! - The failure of a change (a write, another length) that nobody waited for is told to the next operation, whatever it
+//! - The failure of a change (a write, another length) that nobody waited for is reported to the next operation, whatever it
 //!   is; if none comes, to the exception handler.
 
-use super::begin;
+use super::spawn_blocking;
 use crate::Remote;
 use crate::concurrent::ConcurrentFuture;
 use crate::event_loop::{ExceptionContext, report_here, running_core};
@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 /// The most that one operation reads or writes.
-pub(super) const MAX_PIECE: usize = 2 * 1024 * 1024;
+pub(super) const MAX_OPERATION_BYTES: usize = 2 * 1024 * 1024;
 
 /// See the module's text.
 pub(super) struct Cursor {
     file: Arc<File>,
-    carry: Arc<Mutex<Carry>>,
+    state: Arc<Mutex<CursorState>>,
     running: Option<ConcurrentFuture<()>>,
     /// Where the seek goes whose result nobody has asked for yet.
     seeking: Option<SeekFrom>,
@@ -37,13 +37,13 @@ pub(super) struct Cursor {
 
 /// What one operation leaves for the next.
 #[derive(Default)]
-struct Carry {
+struct CursorState {
     /// What was read,
     bytes: Vec<u8>,
     /// and how much of it was given to somebody.
-    taken: usize,
+    consumed: usize,
     outcome: Option<Outcome>,
-    /// The loop that is told of a failure that nobody asked for.
+    /// The loop that is reported of a failure that nobody asked for.
     remote: Option<Remote>,
 }
 
@@ -55,13 +55,13 @@ enum Outcome {
     Sought(io::Result<u64>),
 }
 
-impl Carry {
-    fn rest(&self) -> &[u8] {
-        self.bytes.get(self.taken..).unwrap_or_default()
+impl CursorState {
+    fn unread(&self) -> &[u8] {
+        self.bytes.get(self.consumed..).unwrap_or_default()
     }
 
     fn fill(&mut self, mut file: &File, size: usize) -> io::Result<()> {
-        self.taken = 0;
+        self.consumed = 0;
         memory::fill_with_zeroes(&mut self.bytes, size)?;
         let result = loop {
             match file.read(&mut self.bytes) {
@@ -75,7 +75,7 @@ impl Carry {
 
     /// Goes back to where the last one who read has stopped. A file without positions keeps what was read.
     fn rewind(&mut self, mut file: &File) -> io::Result<()> {
-        let unread = i64::try_from(self.rest().len()).unwrap_or(i64::MAX);
+        let unread = i64::try_from(self.unread().len()).unwrap_or(i64::MAX);
         if unread > 0 {
             match file.seek(SeekFrom::Current(-unread)) {
                 Err(error) if error.kind() == ErrorKind::NotSeekable => return Ok(()),
@@ -83,7 +83,7 @@ impl Carry {
             };
         }
         self.bytes.clear();
-        self.taken = 0;
+        self.consumed = 0;
         Ok(())
     }
 
@@ -93,16 +93,16 @@ impl Carry {
     }
 }
 
-impl Drop for Carry {
+impl Drop for CursorState {
     fn drop(&mut self) {
         let Some(Outcome::Failed(error)) = self.outcome.take() else { return };
-        let message = "A file was dropped, and nobody was told that its last change failed";
-        let told = self.remote.take().and_then(|remote| {
+        let message = "A file was dropped, and nobody was reported that its last change failed";
+        let reported = self.remote.take().and_then(|remote| {
             let text = error.to_string();
             let tell = move || report_here(&ExceptionContext::new(message).with_error(text));
             remote.call_soon_threadsafe(tell).ok()
         });
-        if told.is_none() {
+        if reported.is_none() {
             report_here(&ExceptionContext::new(message).with_error(error));
         }
     }
@@ -110,27 +110,27 @@ impl Drop for Carry {
 
 impl Cursor {
     pub(super) fn new(file: File) -> Self {
-        Cursor { file: Arc::new(file), carry: Arc::default(), running: None, seeking: None }
+        Cursor { file: Arc::new(file), state: Arc::default(), running: None, seeking: None }
     }
 
     pub(super) fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    fn carry(&self) -> MutexGuard<'_, Carry> {
-        self.carry.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, CursorState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins an operation; none runs.
     fn start(
         &mut self,
-        operation: impl FnOnce(&File, &mut Carry) -> Option<Outcome> + Send + 'static,
+        operation: impl FnOnce(&File, &mut CursorState) -> Option<Outcome> + Send + 'static,
     ) -> io::Result<()> {
-        let (file, carry) = (Arc::clone(&self.file), Arc::clone(&self.carry));
-        self.carry().remote = running_core().map(|core| Remote::new(Arc::clone(core.inbox())));
-        self.running = Some(begin(move || {
-            let mut carry = carry.lock().unwrap_or_else(PoisonError::into_inner);
-            carry.outcome = operation(&file, &mut carry);
+        let (file, state) = (Arc::clone(&self.file), Arc::clone(&self.state));
+        self.state().remote = running_core().map(|core| Remote::new(Arc::clone(core.inbox())));
+        self.running = Some(spawn_blocking(move || {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.outcome = operation(&file, &mut state);
         })?);
         Ok(())
     }
@@ -145,14 +145,14 @@ impl Cursor {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until no operation runs, and tells the failure of a change that nobody was told.
+    /// Waits until no operation runs, and tells the failure of a change that nobody was reported.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_idle(cx))?;
-        let outcome = self.carry().outcome.take();
+        let outcome = self.state().outcome.take();
         match outcome {
             Some(Outcome::Failed(error)) => Poll::Ready(Err(error)),
             outcome => {
-                self.carry().outcome = outcome;
+                self.state().outcome = outcome;
                 Poll::Ready(Ok(()))
             }
         }
@@ -163,14 +163,14 @@ impl Cursor {
         loop {
             ready!(self.poll_flush(cx))?;
             self.seeking = None;
-            let mut carry = self.carry();
-            let outcome = carry.outcome.take();
-            let count = carry.rest().len().min(buffer.len());
-            if let (Some(from), Some(to)) = (carry.rest().get(..count), buffer.get_mut(..count)) {
+            let mut state = self.state();
+            let outcome = state.outcome.take();
+            let count = state.unread().len().min(buffer.len());
+            if let (Some(from), Some(to)) = (state.unread().get(..count), buffer.get_mut(..count)) {
                 to.copy_from_slice(from);
             }
-            carry.taken += count;
-            drop(carry);
+            state.consumed += count;
+            drop(state);
             match outcome {
                 Some(Outcome::Read(Err(error))) => return Poll::Ready(Err(error)),
                 // Nothing is there after a read: the end of the file.
@@ -178,19 +178,19 @@ impl Cursor {
                 _ if count > 0 || buffer.is_empty() => return Poll::Ready(Ok(count)),
                 _ => {}
             }
-            let size = buffer.len().min(MAX_PIECE);
-            self.start(move |file, carry| Some(Outcome::Read(carry.fill(file, size))))?;
+            let size = buffer.len().min(MAX_OPERATION_BYTES);
+            self.start(move |file, state| Some(Outcome::Read(state.fill(file, size))))?;
         }
     }
 
-    /// Takes up to [`MAX_PIECE`] bytes of `data` and begins to write them. Their failure is the next operation's.
+    /// Takes up to [`MAX_OPERATION_BYTES`] bytes of `data` and begins to write them. Their failure is the next operation's.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(cx))?;
         self.seeking = None;
-        let piece = memory::copy(data.get(..MAX_PIECE).unwrap_or(data))?;
+        let piece = memory::copy(data.get(..MAX_OPERATION_BYTES).unwrap_or(data))?;
         let count = piece.len();
-        self.start(move |mut file, carry| {
-            let written = carry.rewind(file).and_then(|()| file.write_all(&piece));
+        self.start(move |mut file, state| {
+            let written = state.rewind(file).and_then(|()| file.write_all(&piece));
             written.err().map(Outcome::Failed)
         })?;
         Poll::Ready(Ok(count))
@@ -200,13 +200,13 @@ impl Cursor {
     pub(super) fn poll_seek(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
         loop {
             ready!(self.poll_flush(cx))?;
-            let outcome = self.carry().outcome.take();
+            let outcome = self.state().outcome.take();
             if self.seeking.take() == Some(to)
                 && let Some(Outcome::Sought(result)) = outcome
             {
                 return Poll::Ready(result);
             }
-            self.start(move |file, carry| Some(Outcome::Sought(carry.seek(file, to))))?;
+            self.start(move |file, state| Some(Outcome::Sought(state.seek(file, to))))?;
             self.seeking = Some(to);
         }
     }
@@ -228,7 +228,7 @@ impl Cursor {
     pub(super) async fn into_file(mut self) -> io::Result<File> {
         self.seeking = None;
         poll_fn(|cx| self.poll_flush(cx)).await?;
-        self.start(|file, carry| carry.rewind(file).err().map(Outcome::Failed))?;
+        self.start(|file, state| state.rewind(file).err().map(Outcome::Failed))?;
         poll_fn(|cx| self.poll_flush(cx)).await?;
         // An operation without a position that was given up may still have it: then another descriptor of the same file.
         Arc::try_unwrap(self.file).or_else(|file| file.try_clone())

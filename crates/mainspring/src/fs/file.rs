@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::open_options::OpenOptions;
-use super::{begin, in_thread};
+use super::{run_blocking, spawn_blocking};
 use mainspring_engine::memory;
 use std::fmt;
 use std::fs::{Metadata, Permissions};
@@ -306,7 +306,7 @@ impl File {
     pub async fn sync_all(&mut self) -> io::Result<()> {
         self.flush().await?;
         let file = Arc::clone(self.cursor.file());
-        in_thread(move || file.sync_all()).await
+        run_blocking(move || file.sync_all()).await
     }
 
     /// Waits until all that was written is on the disk, but not what is not needed to read it again; else as
@@ -329,7 +329,7 @@ impl File {
     pub async fn sync_data(&mut self) -> io::Result<()> {
         self.flush().await?;
         let file = Arc::clone(self.cursor.file());
-        in_thread(move || file.sync_data()).await
+        run_blocking(move || file.sync_data()).await
     }
 
     /// What the file system knows of the file. Does not wait for other operations. See [`File::create`].
@@ -337,7 +337,7 @@ impl File {
     /// Cancel safety: nothing is lost.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         let file = Arc::clone(self.cursor.file());
-        in_thread(move || file.metadata()).await
+        run_blocking(move || file.metadata()).await
     }
 
     /// Changes who may do what with the file. Does not wait for other operations.
@@ -359,7 +359,7 @@ impl File {
     /// ```
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         let file = Arc::clone(self.cursor.file());
-        in_thread(move || file.set_permissions(permissions)).await
+        run_blocking(move || file.set_permissions(permissions)).await
     }
 
     /// Another descriptor of the same open file, with which it shares its position.
@@ -378,7 +378,7 @@ impl File {
     /// ```
     pub async fn try_clone(&self) -> io::Result<Self> {
         let file = Arc::clone(self.cursor.file());
-        in_thread(move || file.try_clone()).await.map(Self::from_std)
+        run_blocking(move || file.try_clone()).await.map(Self::from_std)
     }
 
     /// Reads some bytes from `offset` on, wherever the position is, which stays. Zero is the end of the file. Several of
@@ -403,7 +403,7 @@ impl File {
         let file = Arc::clone(self.cursor.file());
         let mut bytes = Vec::new();
         memory::fill_with_zeroes(&mut bytes, buffer.len())?;
-        let (bytes, count) = begin(move || {
+        let (bytes, count) = spawn_blocking(move || {
             let count = file.read_at(&mut bytes, offset);
             (bytes, count)
         })?
@@ -422,7 +422,7 @@ impl File {
     pub async fn write_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
         let file = Arc::clone(self.cursor.file());
         let data = memory::copy(data)?;
-        in_thread(move || file.write_at(&data, offset)).await
+        run_blocking(move || file.write_at(&data, offset)).await
     }
 }
 

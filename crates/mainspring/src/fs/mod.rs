@@ -53,13 +53,15 @@ use crate::event_loop::run_in_executor;
 use std::io;
 
 /// Begins `work` in a thread of the executor.
-fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<ConcurrentFuture<T>> {
+fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<ConcurrentFuture<T>> {
     Ok(run_in_executor(&*current_core()?, work)?)
 }
 
 /// Does `work` in a thread of the executor. Dropped, it goes on there, for nobody.
-async fn in_thread<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    begin(work)?.await.map_err(io::Error::other)?
+    spawn_blocking(work)?.await.map_err(io::Error::other)?
 }

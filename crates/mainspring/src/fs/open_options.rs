@@ -1,7 +1,7 @@
 //! `OpenOptions`: how a file is opened.
 
 use super::file::File;
-use super::in_thread;
+use super::run_blocking;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -149,6 +149,6 @@ impl OpenOptions {
     /// Cancel safety: nothing is left open. A file may be made, or emptied, all the same.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let (options, path) = (self.0.clone(), path.as_ref().to_owned());
-        in_thread(move || options.open(path)).await.map(File::from_std)
+        run_blocking(move || options.open(path)).await.map(File::from_std)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Cancel safety of all of them: see [the module's text](super). What was begun goes on, for nobody.
 
-use super::in_thread;
+use super::run_blocking;
 use mainspring_engine::memory;
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// ```
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::read(path)).await
+    run_blocking(move || fs::read(path)).await
 }
 
 /// All that is in a file, as text; `InvalidData` if it is not UTF-8.
@@ -49,7 +49,7 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// ```
 pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::read_to_string(path)).await
+    run_blocking(move || fs::read_to_string(path)).await
 }
 
 /// Writes a file: all that is in it from now on. It is made if it is not there.
@@ -73,7 +73,7 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
     let contents = memory::copy(contents.as_ref())?;
-    in_thread(move || fs::write(path, contents)).await
+    run_blocking(move || fs::write(path, contents)).await
 }
 
 /// Copies a file with its permissions, over the one that may be there, and tells how long it is.
@@ -97,7 +97,7 @@ pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Re
 pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
     let from = from.as_ref().to_owned();
     let to = to.as_ref().to_owned();
-    in_thread(move || fs::copy(from, to)).await
+    run_blocking(move || fs::copy(from, to)).await
 }
 
 /// Gives a file or directory another name, in place of the one that may have it.
@@ -122,7 +122,7 @@ pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u6
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let from = from.as_ref().to_owned();
     let to = to.as_ref().to_owned();
-    in_thread(move || fs::rename(from, to)).await
+    run_blocking(move || fs::rename(from, to)).await
 }
 
 /// Removes a file.
@@ -145,7 +145,7 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
 /// ```
 pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::remove_file(path)).await
+    run_blocking(move || fs::remove_file(path)).await
 }
 
 /// Makes a directory.
@@ -167,7 +167,7 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 /// ```
 pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::create_dir(path)).await
+    run_blocking(move || fs::create_dir(path)).await
 }
 
 /// Makes a directory and those that it is in, as far as they are not there.
@@ -189,7 +189,7 @@ pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// ```
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::create_dir_all(path)).await
+    run_blocking(move || fs::create_dir_all(path)).await
 }
 
 /// Removes a directory, which must be empty.
@@ -212,7 +212,7 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// ```
 pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::remove_dir(path)).await
+    run_blocking(move || fs::remove_dir(path)).await
 }
 
 /// Removes a directory with all that is in it.
@@ -236,7 +236,7 @@ pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// ```
 pub async fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::remove_dir_all(path)).await
+    run_blocking(move || fs::remove_dir_all(path)).await
 }
 
 /// What the file system knows of a file or directory.
@@ -258,7 +258,7 @@ pub async fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// ```
 pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::metadata(path)).await
+    run_blocking(move || fs::metadata(path)).await
 }
 
 /// What the file system knows of a file or directory, or of the symbolic link itself.
@@ -280,7 +280,7 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// ```
 pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::symlink_metadata(path)).await
+    run_blocking(move || fs::symlink_metadata(path)).await
 }
 
 /// Changes who may do what with a file or directory.
@@ -305,7 +305,7 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// ```
 pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::set_permissions(path, permissions)).await
+    run_blocking(move || fs::set_permissions(path, permissions)).await
 }
 
 /// Whether there is something of this name.
@@ -326,7 +326,7 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
 /// ```
 pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::exists(path)).await
+    run_blocking(move || fs::exists(path)).await
 }
 
 /// The path without symbolic links and dots, from the root.
@@ -347,7 +347,7 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
 /// ```
 pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::canonicalize(path)).await
+    run_blocking(move || fs::canonicalize(path)).await
 }
 
 /// Gives a file one more name.
@@ -371,7 +371,7 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     let original = original.as_ref().to_owned();
     let link = link.as_ref().to_owned();
-    in_thread(move || fs::hard_link(original, link)).await
+    run_blocking(move || fs::hard_link(original, link)).await
 }
 
 /// Makes a symbolic link.
@@ -394,7 +394,7 @@ pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io
 pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     let original = original.as_ref().to_owned();
     let link = link.as_ref().to_owned();
-    in_thread(move || std::os::unix::fs::symlink(original, link)).await
+    run_blocking(move || std::os::unix::fs::symlink(original, link)).await
 }
 
 /// What a symbolic link points to.
@@ -416,5 +416,5 @@ pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::
 /// ```
 pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref().to_owned();
-    in_thread(move || fs::read_link(path)).await
+    run_blocking(move || fs::read_link(path)).await
 }

@@ -1,6 +1,6 @@
 //! `ReadDir`: what is in a directory, a few entries at a time.
 
-use super::{begin, in_thread};
+use super::{run_blocking, spawn_blocking};
 use crate::concurrent::ConcurrentFuture;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -35,7 +35,7 @@ const BATCH: usize = 32;
 /// ```
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref().to_owned();
-    let batch = in_thread(move || std::fs::read_dir(path).map(Batch::read)).await?;
+    let batch = run_blocking(move || std::fs::read_dir(path).map(Batch::read)).await?;
     Ok(ReadDir { batch, running: None })
 }
 
@@ -89,7 +89,7 @@ impl ReadDir {
                     return Poll::Ready(entry.map(|entry| Some(DirEntry(Arc::new(entry)))));
                 }
                 let Some(more) = self.batch.more.take() else { return Poll::Ready(Ok(None)) };
-                self.running = Some(begin(move || Batch::read(more))?);
+                self.running = Some(spawn_blocking(move || Batch::read(more))?);
             }
         })
         .await
@@ -142,7 +142,7 @@ impl DirEntry {
     /// Cancel safety: nothing is lost.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         let entry = Arc::clone(&self.0);
-        in_thread(move || entry.metadata()).await
+        run_blocking(move || entry.metadata()).await
     }
 
     /// What it is.
@@ -150,6 +150,6 @@ impl DirEntry {
     /// Cancel safety: nothing is lost.
     pub async fn file_type(&self) -> io::Result<FileType> {
         let entry = Arc::clone(&self.0);
-        in_thread(move || entry.file_type()).await
+        run_blocking(move || entry.file_type()).await
     }
 }

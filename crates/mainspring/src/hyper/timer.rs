@@ -75,7 +75,7 @@ impl HyperTimer {
     }
 
     /// A moment of the system's clock, on the loop's.
-    fn on_the_loop(&self, moment: Instant) -> Time {
+    fn to_loop_time(&self, moment: Instant) -> Time {
         let (instant, time) = self.epoch;
         time.saturating_add(moment.saturating_duration_since(instant))
     }
@@ -89,13 +89,13 @@ impl Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         let now = match find_loop(&self.inbox) {
             Some(core) => core.engine.now(),
-            None => self.on_the_loop(Instant::now()),
+            None => self.to_loop_time(Instant::now()),
         };
         Box::pin(self.wait(now.saturating_add(duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(self.wait(self.on_the_loop(deadline)))
+        Box::pin(self.wait(self.to_loop_time(deadline)))
     }
 
     /// By the loop's clock; on a thread that is not the loop's, by the system's.
@@ -108,7 +108,7 @@ impl Timer for HyperTimer {
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
-        let when = self.on_the_loop(new_deadline);
+        let when = self.to_loop_time(new_deadline);
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
             Some(mut sleep) => {
                 sleep.end();
@@ -153,7 +153,7 @@ enum State {
     /// With a timer in the loop, which wakes this task.
     Waiting(TimerKey, Waker),
     /// The loop waits, for a task of another thread.
-    Elsewhere(ConcurrentFuture<()>),
+    OtherThread(ConcurrentFuture<()>),
 }
 
 impl Sleep for HyperSleep {}
@@ -162,7 +162,7 @@ impl Future for HyperSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(core) = find_loop(&self.inbox) else { return self.poll_elsewhere(cx) };
+        let Some(core) = find_loop(&self.inbox) else { return self.poll_on_other_thread(cx) };
         if core.check_open().is_err() || core.engine.now() >= self.when {
             self.end();
             return Poll::Ready(());
@@ -181,18 +181,18 @@ impl Future for HyperSleep {
 }
 
 impl HyperSleep {
-    fn poll_elsewhere(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !matches!(self.state, State::Elsewhere(_)) {
+    fn poll_on_other_thread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !matches!(self.state, State::OtherThread(_)) {
             self.end();
             let when = self.when;
             match Remote::new(Arc::clone(&self.inbox)).spawn(move || sleep_until(when)) {
-                Ok(wait) => self.state = State::Elsewhere(wait),
+                Ok(wait) => self.state = State::OtherThread(wait),
                 // The loop is closed.
                 Err(_) => return Poll::Ready(()),
             }
         }
         match &mut self.state {
-            State::Elsewhere(wait) => Pin::new(wait).poll(cx).map(drop),
+            State::OtherThread(wait) => Pin::new(wait).poll(cx).map(drop),
             _ => Poll::Ready(()),
         }
     }

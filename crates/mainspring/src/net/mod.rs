@@ -58,7 +58,7 @@ pub(crate) use stream::LIMIT;
 use std::io;
 
 /// The same error once more: for another one who is to be told of it.
-fn again(error: &io::Error) -> io::Error {
+fn clone_error(error: &io::Error) -> io::Error {
     #[cfg(feature = "rustls")]
     if let Some(error) = tls::TlsError::of(error) {
         return error.clone().into();

@@ -25,11 +25,11 @@ use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How much one call reads.
-const READ_SIZE: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 thread_local! {
     /// The files of this thread, by their numbers, which are not used again.
-    static FILES: RefCell<(u64, HashMap<u64, Weak<BlockingFile>>)> = RefCell::default();
+    static BLOCKING_FILES: RefCell<(u64, HashMap<u64, Weak<BlockingFile>>)> = RefCell::default();
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,11 +47,11 @@ pub(super) struct BlockingFile {
     fd: RawFd,
     file: RefCell<Option<Arc<Shared>>>,
     /// Not given to the executor yet, or read and not delivered because reading is paused.
-    waiting: RefCell<Vec<u8>>,
+    buffer: RefCell<Vec<u8>>,
     /// So many bytes were given to the executor.
     in_flight: Cell<usize>,
     /// Where the loop keeps this while a call is under way.
-    kept_as: Cell<Option<usize>>,
+    loop_key: Cell<Option<usize>>,
     flow: FlowControl,
     is_paused: Cell<bool>,
     is_closing: Cell<bool>,
@@ -78,7 +78,7 @@ impl BlockingFile {
     }
 
     fn open(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>, direction: Direction) -> Transport {
-        let number = FILES.with_borrow_mut(|(made, _)| {
+        let number = BLOCKING_FILES.with_borrow_mut(|(made, _)| {
             *made += 1;
             *made
         });
@@ -89,16 +89,16 @@ impl BlockingFile {
             direction,
             fd: file.as_raw_fd(),
             file: RefCell::new(Some(Arc::new(Shared { file: File::from(file), to_write: Mutex::default() }))),
-            waiting: RefCell::default(),
+            buffer: RefCell::default(),
             in_flight: Cell::new(0),
-            kept_as: Cell::new(None),
+            loop_key: Cell::new(None),
             flow: FlowControl::default(),
             is_paused: Cell::new(false),
             is_closing: Cell::new(false),
             is_lost: Cell::new(false),
             failure: Cell::new(None),
         });
-        FILES.with_borrow_mut(|(_, files)| files.insert(number, Rc::downgrade(&end)));
+        BLOCKING_FILES.with_borrow_mut(|(_, files)| files.insert(number, Rc::downgrade(&end)));
         let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&end);
         core.call_soon(Call::Notice(Rc::clone(&this), Notice::ConnectionMade));
         core.call_soon(Call::Notice(Rc::clone(&this), Notice::StartReading));
@@ -106,12 +106,12 @@ impl BlockingFile {
     }
 
     fn is_busy(&self) -> bool {
-        self.kept_as.get().is_some()
+        self.loop_key.get().is_some()
     }
 
     fn size(&self) -> usize {
         if self.direction == Direction::Writing {
-            self.waiting.borrow().len() + self.in_flight.get()
+            self.buffer.borrow().len() + self.in_flight.get()
         } else {
             0
         }
@@ -136,15 +136,15 @@ impl BlockingFile {
         };
         // What it has to say comes through the inbox, not through this future.
         drop(run_in_executor(core, job)?);
-        self.kept_as.set(Some(core.keep(Rc::<BlockingFile>::clone(self))));
+        self.loop_key.set(Some(core.keep(Rc::<BlockingFile>::clone(self))));
         Ok(())
     }
 
     /// Goes on: delivers and reads, or writes, what there is.
-    fn go_on(self: &Rc<Self>, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+    fn advance(self: &Rc<Self>, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
         let Some(core) = self.core.upgrade() else { return Ok(()) };
         if self.direction == Direction::Reading && self.is_reading() {
-            let held = self.waiting.take();
+            let held = self.buffer.take();
             if !held.is_empty() {
                 self.above.data_received(cx, &held)?;
             }
@@ -154,44 +154,44 @@ impl BlockingFile {
         }
         let submitted = match self.direction {
             Direction::Reading if self.is_reading() => self.submit(&core, Vec::new(), read_some),
-            Direction::Writing if !self.waiting.borrow().is_empty() => {
-                let data = self.waiting.take();
+            Direction::Writing if !self.buffer.borrow().is_empty() => {
+                let data = self.buffer.take();
                 self.in_flight.set(data.len());
                 self.submit(&core, data, |shared| shared.write(&[]).map(|()| Vec::new()))
             }
-            Direction::Writing if self.is_closing.get() => return self.lose(cx, None),
+            Direction::Writing if self.is_closing.get() => return self.schedule_lost(cx, None),
             _ => return Ok(()),
         };
-        submitted.or_else(|error| self.lose(cx, Some(Failure::Io(error))))
+        submitted.or_else(|error| self.schedule_lost(cx, Some(Failure::Io(error))))
     }
 
     /// The call that was under way has ended.
     fn completed(self: &Rc<Self>, cx: Cx<'_, RustHost>, result: io::Result<Vec<u8>>) -> Result<(), Failure> {
         self.in_flight.set(0);
         let told = match result {
-            Err(error) => self.lose(cx, Some(Failure::Io(error))),
+            Err(error) => self.schedule_lost(cx, Some(Failure::Io(error))),
             Ok(_) if self.direction == Direction::Writing => {
                 self.flow.shrunk(cx, self.size(), || self.above.resume_writing(cx))
             }
             Ok(_) if self.is_closing.get() => Ok(()),
             Ok(data) if data.is_empty() => {
                 let told = self.above.eof_received(cx).map(drop);
-                cx.host().merge_outcomes(told, self.lose(cx, None))
+                cx.host().merge_outcomes(told, self.schedule_lost(cx, None))
             }
             Ok(data) => {
-                self.waiting.borrow_mut().extend(data);
+                self.buffer.borrow_mut().extend(data);
                 Ok(())
             }
         };
-        cx.host().merge_outcomes(told, self.go_on(cx))
+        cx.host().merge_outcomes(told, self.advance(cx))
     }
 
     /// Schedules the one `connection_lost`.
-    fn lose(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
+    fn schedule_lost(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
         self.is_closing.set(true);
         if !self.is_lost.replace(true) {
             self.failure.set(failure);
-            let dropped = self.waiting.take();
+            let dropped = self.buffer.take();
             drop(dropped);
             cx.engine.call_soon(Call::Notice(Rc::clone(cx.this), Notice::ConnectionLost));
         }
@@ -216,7 +216,7 @@ impl Shared {
 }
 
 fn read_some(shared: &Shared) -> io::Result<Vec<u8>> {
-    let mut data = vec![0; READ_SIZE];
+    let mut data = vec![0; READ_BYTES];
     loop {
         match (&shared.file).read(&mut data) {
             Ok(count) => {
@@ -231,7 +231,7 @@ fn read_some(shared: &Shared) -> io::Result<Vec<u8>> {
 
 /// The file of this number, if it is still there.
 fn find(number: u64) -> Option<Rc<BlockingFile>> {
-    FILES.with_borrow(|(_, files)| files.get(&number).and_then(Weak::upgrade))
+    BLOCKING_FILES.with_borrow(|(_, files)| files.get(&number).and_then(Weak::upgrade))
 }
 
 /// A call of the file `number` has ended. On the loop's thread.
@@ -239,7 +239,7 @@ fn completed(number: u64, result: io::Result<Vec<u8>>) {
     let Some((end, core)) = find(number).and_then(|end| end.core.upgrade().map(|core| (end, core))) else {
         return;
     };
-    let kept = end.kept_as.take().and_then(|place| core.release(place));
+    let kept = end.loop_key.take().and_then(|place| core.release(place));
     let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&end);
     if let Err(failure) = end.completed(Cx { engine: &core.engine, this: &this }, result) {
         core.call_exception_handler(&ExceptionContext::of_failure("A protocol's callback failed", failure));
@@ -253,7 +253,7 @@ impl Kept for BlockingFile {
             return;
         }
         let file = self.file.borrow().clone();
-        let rest = self.waiting.take();
+        let rest = self.buffer.take();
         let written = file.map_or(Ok(()), |file| file.write(&rest));
         if let (Err(error), Some(core)) = (written, self.core.upgrade()) {
             let message = "The last of what was written to a file could not be";
@@ -265,7 +265,7 @@ impl Kept for BlockingFile {
 impl Drop for BlockingFile {
     fn drop(&mut self) {
         // A thread that is ending has let go of its list already.
-        let _ = FILES.try_with(|files| files.borrow_mut().1.remove(&self.number));
+        let _ = BLOCKING_FILES.try_with(|files| files.borrow_mut().1.remove(&self.number));
     }
 }
 
@@ -281,7 +281,7 @@ impl Below for BlockingFile {
     fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
         match notice {
             Notice::ConnectionMade => self.above.connection_made(cx),
-            Notice::StartReading => find(self.number).map_or(Ok(()), |this| this.go_on(cx)),
+            Notice::StartReading => find(self.number).map_or(Ok(()), |this| this.advance(cx)),
             Notice::ConnectionLost => {
                 let told = self.above.connection_lost(cx, self.failure.take());
                 let file = self.file.take();
@@ -299,10 +299,10 @@ impl Below for BlockingFile {
         if self.is_closing.get() || data.is_empty() {
             return Ok(());
         }
-        memory::append(&mut self.waiting.borrow_mut(), data).map_err(Failure::Io)?;
+        memory::append(&mut self.buffer.borrow_mut(), data).map_err(Failure::Io)?;
         // At once: a program that ends now has written it all the same.
         if let Some(this) = find(self.number) {
-            this.go_on(cx)?;
+            this.advance(cx)?;
         }
         self.flow.grown(cx, self.size(), || self.above.pause_writing(cx))
     }
@@ -319,11 +319,11 @@ impl Below for BlockingFile {
         if self.is_closing.replace(true) {
             return Ok(());
         }
-        if self.size() == 0 { self.lose(cx, None) } else { Ok(()) }
+        if self.size() == 0 { self.schedule_lost(cx, None) } else { Ok(()) }
     }
 
     fn abort(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
-        self.lose(cx, failure)
+        self.schedule_lost(cx, failure)
     }
 
     fn is_closing(&self) -> bool {

@@ -38,9 +38,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// ```
 pub fn stdin() -> io::Result<StreamReader> {
     let core = current_core()?;
-    match opened_again(io::stdin().as_fd(), OFlags::RDONLY) {
+    match reopen(io::stdin().as_fd(), OFlags::RDONLY) {
         Some(own) => reader_on(&core, own),
-        None => Ok(blocking_reader(&core, own_number(io::stdin().as_fd())?)),
+        None => Ok(blocking_reader(&core, duplicate(io::stdin().as_fd())?)),
     }
 }
 
@@ -91,19 +91,19 @@ pub fn stderr() -> io::Result<StreamWriter> {
 
 fn std_writer(shared: BorrowedFd<'_>) -> io::Result<StreamWriter> {
     let core = current_core()?;
-    match opened_again(shared, OFlags::WRONLY) {
+    match reopen(shared, OFlags::WRONLY) {
         Some(own) => writer_on(&core, own),
-        None => Ok(blocking_writer(&core, own_number(shared)?)),
+        None => Ok(blocking_writer(&core, duplicate(shared)?)),
     }
 }
 
 /// A number of our own for what is shared, to close when we like.
-fn own_number(shared: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+fn duplicate(shared: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     shared.try_clone_to_owned()
 }
 
 /// A way of our own to a pipe or terminal; `None` for anything else, and where the system does not let us.
-fn opened_again(shared: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
+fn reopen(shared: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     let mode = rustix::fs::fstat(shared).ok()?.st_mode;
     let is_pipe = rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::Fifo;
     if !is_pipe && !shared.is_terminal() {

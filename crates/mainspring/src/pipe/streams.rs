@@ -55,7 +55,7 @@ pub fn writer(file: impl Into<OwnedFd>) -> io::Result<StreamWriter> {
 
 pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamReader> {
     core.check_open()?;
-    let open: Open<'_> = match watchable(&file)? {
+    let open: Open<'_> = match prepare_if_pollable(&file)? {
         Some(_) => Box::new(|told| ReadEnd::open(core, file, told)),
         None => Box::new(|told| BlockingFile::open_reading(core, file, told)),
     };
@@ -64,7 +64,7 @@ pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamRead
 
 pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWriter> {
     core.check_open()?;
-    let open: Open<'_> = match watchable(&file)? {
+    let open: Open<'_> = match prepare_if_pollable(&file)? {
         Some(kind) => Box::new(move |told| WriteEnd::open(core, file, kind, told)),
         None => Box::new(|told| BlockingFile::open_writing(core, file, told)),
     };
@@ -85,7 +85,7 @@ type Open<'a> = Box<dyn FnOnce(Told) -> Transport + 'a>;
 
 /// Its kind, if it is one that the kernel can watch, which it is prepared for then. Of the devices only terminals
 /// are: the kernel refuses `/dev/null`.
-fn watchable(file: &OwnedFd) -> io::Result<Option<PipeKind>> {
+fn prepare_if_pollable(file: &OwnedFd) -> io::Result<Option<PipeKind>> {
     let is_device = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode)
         == rustix::fs::FileType::CharacterDevice;
     if is_device && !file.as_fd().is_terminal() { Ok(None) } else { prepare_pipe(file) }

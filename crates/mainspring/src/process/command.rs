@@ -39,20 +39,20 @@ use std::rc::Rc;
 /// ```
 pub struct Command {
     std: std::process::Command,
-    stdio: [Setting; 3],
+    stdio: [StdioSetting; 3],
     kill_on_drop: bool,
     identity: Identity,
 }
 
 /// Who has set one of the standard streams.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Setting {
+enum StdioSetting {
     /// Nobody, here. std may have.
-    None,
+    Unset,
     /// The user.
-    Users,
+    ByUser,
     /// We have, for one start: the next one may want something else.
-    Ours,
+    Default,
 }
 
 impl Command {
@@ -186,7 +186,7 @@ impl Command {
 
     /// Its standard input: [`Stdio::piped`], [`Stdio::inherit`], [`Stdio::null`], or any descriptor or file.
     pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
-        self.stdio[0] = Setting::Users;
+        self.stdio[0] = StdioSetting::ByUser;
         self.std.stdin(stdin);
         self
     }
@@ -207,7 +207,7 @@ impl Command {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn stdout(&mut self, stdout: impl Into<Stdio>) -> &mut Self {
-        self.stdio[1] = Setting::Users;
+        self.stdio[1] = StdioSetting::ByUser;
         self.std.stdout(stdout);
         self
     }
@@ -225,7 +225,7 @@ impl Command {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn stderr(&mut self, stderr: impl Into<Stdio>) -> &mut Self {
-        self.stdio[2] = Setting::Users;
+        self.stdio[2] = StdioSetting::ByUser;
         self.std.stderr(stderr);
         self
     }
@@ -459,8 +459,8 @@ impl Command {
         let setters =
             [std::process::Command::stdin, std::process::Command::stdout, std::process::Command::stderr];
         for ((setting, default), set) in self.stdio.iter_mut().zip(defaults).zip(setters) {
-            if *setting != Setting::Users {
-                *setting = Setting::Ours;
+            if *setting != StdioSetting::ByUser {
+                *setting = StdioSetting::Default;
                 set(&mut self.std, default());
             }
         }
@@ -468,7 +468,7 @@ impl Command {
 
     /// Lets it inherit the standard streams that were set for a former start only.
     fn inherit_stdio(&mut self) {
-        if self.stdio.contains(&Setting::Ours) {
+        if self.stdio.contains(&StdioSetting::Default) {
             self.default_stdio([Stdio::inherit; 3]);
         }
     }
@@ -488,7 +488,7 @@ impl Command {
 /// [`Command::output`] pipes the standard streams even if they were set there; [`Command::spawn`] leaves them.
 impl From<std::process::Command> for Command {
     fn from(std: std::process::Command) -> Self {
-        Command { std, stdio: [Setting::None; 3], kill_on_drop: false, identity: Identity::default() }
+        Command { std, stdio: [StdioSetting::Unset; 3], kill_on_drop: false, identity: Identity::default() }
     }
 }
 

@@ -32,7 +32,7 @@ impl Child {
     ) -> io::Result<(Option<Vec<u8>>, Option<Vec<u8>>)> {
         let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
         let (fed, stdout, stderr) =
-            all(feed(stdin, input.unwrap_or_default()), read(stdout), read(stderr)).await;
+            join3(feed(stdin, input.unwrap_or_default()), read(stdout), read(stderr)).await;
         fed?;
         let output = (stdout?, stderr?);
         self.wait().await?;
@@ -64,13 +64,13 @@ async fn read(pipe: Option<StreamReader>) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Runs three futures side by side, in this task.
-async fn all<A: Future, B: Future, C: Future>(a: A, b: B, c: C) -> (A::Output, B::Output, C::Output) {
+async fn join3<A: Future, B: Future, C: Future>(a: A, b: B, c: C) -> (A::Output, B::Output, C::Output) {
     let (mut a, mut b, mut c) = (pin!(a), pin!(b), pin!(c));
     let (mut first, mut second, mut third) = (None, None, None);
     poll_fn(move |cx| {
-        step(&mut first, a.as_mut(), cx);
-        step(&mut second, b.as_mut(), cx);
-        step(&mut third, c.as_mut(), cx);
+        poll_into(&mut first, a.as_mut(), cx);
+        poll_into(&mut second, b.as_mut(), cx);
+        poll_into(&mut third, c.as_mut(), cx);
         if first.is_none() || second.is_none() || third.is_none() {
             return Poll::Pending;
         }
@@ -82,7 +82,7 @@ async fn all<A: Future, B: Future, C: Future>(a: A, b: B, c: C) -> (A::Output, B
     .await
 }
 
-fn step<F: Future>(output: &mut Option<F::Output>, future: Pin<&mut F>, cx: &mut Context<'_>) {
+fn poll_into<F: Future>(output: &mut Option<F::Output>, future: Pin<&mut F>, cx: &mut Context<'_>) {
     if output.is_none()
         && let Poll::Ready(ready) = future.poll(cx)
     {

@@ -41,7 +41,9 @@ impl Identity {
             let in_child = Arc::clone(&shared);
             // SAFETY: the closure takes a lock that is free (see `with_groups`) without waiting for it, and makes system
             // calls that are async-signal-safe. It allocates nothing.
-            unsafe { command.pre_exec(move || in_child.try_lock().map_or(Err(busy()), |it| it.assume())) };
+            unsafe {
+                command.pre_exec(move || in_child.try_lock().map_or(Err(busy()), |it| it.apply_in_child()))
+            };
             shared
         });
         shared.lock().unwrap_or_else(PoisonError::into_inner).groups = groups.to_vec();
@@ -69,7 +71,7 @@ fn busy() -> io::Error {
 
 impl WithGroups {
     /// Becomes this one. In the new process.
-    fn assume(&self) -> io::Result<()> {
+    fn apply_in_child(&self) -> io::Result<()> {
         // SAFETY: the pointer and the length are those of one vector.
         check(unsafe { libc::setgroups(self.groups.len() as _, self.groups.as_ptr()) })?;
         if let Some(gid) = self.gid {

@@ -9,28 +9,28 @@ use rustix::io::retry_on_intr;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-const STACK: usize = 64 * 1024;
+const STACK_BYTES: usize = 64 * 1024;
 
 /// Children that the system gave no thread for. They wait for the next one that comes.
-static WAITING: Mutex<Vec<ChildWatch>> = Mutex::new(Vec::new());
+static ORPHANS: Mutex<Vec<ChildWatch>> = Mutex::new(Vec::new());
 
 /// Waits for `child` somewhere else, and says nothing of its end.
 pub(super) fn adopt(child: ChildWatch) {
-    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting.push(child);
-    let children = std::mem::take(&mut *waiting);
+    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+    orphans.push(child);
+    let children = std::mem::take(&mut *orphans);
     for child in children {
         // An error says that there is nothing to wait for.
         if !matches!(child.try_wait(), Ok(None)) {
             continue;
         }
-        waiting.push(child);
+        orphans.push(child);
         let name = "orphan".to_owned();
-        let started = thread::Builder::new().name(name).stack_size(STACK).spawn(|| {
-            let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-            let taken = waiting.pop();
-            waiting.shrink_to_fit();
-            drop(waiting);
+        let started = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(|| {
+            let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = orphans.pop();
+            orphans.shrink_to_fit();
+            drop(orphans);
             if let Some(child) = taken {
                 reap(&child);
             }

@@ -69,7 +69,7 @@ struct Inner {
     has_exited: Cell<bool>,
     is_closed: Cell<bool>,
     is_finished: Cell<bool>,
-    kept_as: Cell<Option<usize>>,
+    loop_key: Cell<Option<usize>>,
 }
 
 impl EventLoop {
@@ -173,9 +173,9 @@ impl Inner {
             has_exited: Cell::new(false),
             is_closed: Cell::new(false),
             is_finished: Cell::new(false),
-            kept_as: Cell::new(None),
+            loop_key: Cell::new(None),
         });
-        // All of it or none: a pipe that was opened would tell of itself.
+        // All of it or none: a pipe that was opened would call_protocol of itself.
         let input = stdin
             .map(|pipe| set_nonblocking_pipe(&pipe).map(|kind| (OwnedFd::from(pipe), kind)))
             .transpose()?;
@@ -185,7 +185,7 @@ impl Inner {
         // Before the pipes, which schedule calls of their own: the protocol hears of its process first.
         let made = Rc::clone(&inner);
         core.call_soon(Call::Once(Box::new(move || {
-            made.tell(|protocol, transport| protocol.connection_made(transport));
+            made.call_protocol(|protocol, transport| protocol.connection_made(transport));
         })));
         if let Some((pipe, kind)) = input {
             inner.add_pipe(0, |protocol| WriteEnd::open(core, pipe, kind, protocol));
@@ -198,7 +198,7 @@ impl Inner {
         inner.kill_on_drop.set(command.is_killed_on_drop());
         let on_exit: Rc<dyn OnExit> = Rc::<Inner>::clone(&inner);
         inner.exit_watcher.set_on_exit(Rc::downgrade(&on_exit));
-        inner.kept_as.set(Some(core.keep(Rc::<Inner>::clone(&inner))));
+        inner.loop_key.set(Some(core.keep(Rc::<Inner>::clone(&inner))));
         Ok(inner)
     }
 
@@ -212,12 +212,15 @@ impl Inner {
     }
 
     /// Calls the protocol, unless it has been let go.
-    fn tell(self: &Rc<Self>, tell: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
+    fn call_protocol(
+        self: &Rc<Self>,
+        call_protocol: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport),
+    ) {
         let protocol = self.protocol.borrow().clone();
         let Some(protocol) = protocol else { return };
         let transport = SubprocessTransport { inner: Rc::clone(self) };
         let told = catch(move || {
-            tell(&*protocol, &transport);
+            call_protocol(&*protocol, &transport);
             drop(protocol);
         });
         if let Err(text) = told
@@ -236,10 +239,10 @@ impl Inner {
         let Some(core) = self.core.upgrade() else { return };
         let finished = Rc::clone(self);
         core.call_soon(Call::Once(Box::new(move || {
-            finished.tell(|protocol, transport| protocol.connection_lost(transport, None));
+            finished.call_protocol(|protocol, transport| protocol.connection_lost(transport, None));
             finished.let_go();
             let core = finished.core.upgrade();
-            let kept = core.zip(finished.kept_as.take()).and_then(|(core, place)| core.release(place));
+            let kept = core.zip(finished.loop_key.take()).and_then(|(core, place)| core.release(place));
             drop(kept);
         })));
     }
@@ -247,7 +250,7 @@ impl Inner {
 
 impl OnExit for Inner {
     fn process_exited(self: Rc<Self>) {
-        self.tell(|protocol, transport| protocol.process_exited(transport));
+        self.call_protocol(|protocol, transport| protocol.process_exited(transport));
         self.has_exited.set(true);
         self.try_finish();
     }
@@ -266,7 +269,7 @@ impl Kept for Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.kill_on_drop.get() && !self.exit_watcher.has_exited() {
-            // The one who may not is not root and has started a program that is: nobody is left to tell.
+            // The one who may not is not root and has started a program that is: nobody is left to call_protocol.
             let _ = self.exit_watcher.send_signal(libc::SIGKILL);
         }
     }
@@ -279,20 +282,20 @@ struct PipeProtocol {
 }
 
 impl PipeProtocol {
-    fn tell(&self, tell: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
+    fn call_protocol(&self, call_protocol: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
         if let Some(subprocess) = self.subprocess.upgrade() {
-            subprocess.tell(tell);
+            subprocess.call_protocol(call_protocol);
         }
     }
 }
 
 impl Protocol for PipeProtocol {
     fn data_received(&self, _: &Transport, data: &[u8]) {
-        self.tell(|protocol, transport| protocol.pipe_data_received(transport, self.fd, data));
+        self.call_protocol(|protocol, transport| protocol.pipe_data_received(transport, self.fd, data));
     }
 
     fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
-        self.tell(|protocol, transport| protocol.pipe_connection_lost(transport, self.fd, error));
+        self.call_protocol(|protocol, transport| protocol.pipe_connection_lost(transport, self.fd, error));
         if let Some(subprocess) = self.subprocess.upgrade() {
             subprocess.open_pipes.set(subprocess.open_pipes.get().saturating_sub(1));
             subprocess.try_finish();
@@ -300,11 +303,11 @@ impl Protocol for PipeProtocol {
     }
 
     fn pause_writing(&self, _: &Transport) {
-        self.tell(|protocol, transport| protocol.pause_writing(transport));
+        self.call_protocol(|protocol, transport| protocol.pause_writing(transport));
     }
 
     fn resume_writing(&self, _: &Transport) {
-        self.tell(|protocol, transport| protocol.resume_writing(transport));
+        self.call_protocol(|protocol, transport| protocol.resume_writing(transport));
     }
 }
 

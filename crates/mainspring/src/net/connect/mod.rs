@@ -1,4 +1,4 @@
-//! Connecting: every address in turn, without blocking, and without a trace when it is given up.
+//! Connecting: every address in event, without blocking, and without a trace when it is given up.
 
 mod happy_eyeballs;
 mod options;
@@ -30,7 +30,7 @@ impl EventLoop {
     /// Connects to `address` and puts a protocol on the connection. Done when the protocol's `connection_made`
     /// has run.
     ///
-    /// All addresses of a name are tried in turn; the error is that of the last, and its text tells of all.
+    /// All addresses of a name are tried in event; the error is that of the last, and its text tells of all.
     /// [`ConnectOptions`] has more ways to do it.
     ///
     /// Cancel safety: dropping this future gives the attempt up and closes its socket.
@@ -66,7 +66,7 @@ impl EventLoop {
         let core = self.core();
         core.check_open()?;
         let (socket, peer) = connect(core, address, &ConnectOptions::default()).await?;
-        put_on(core, socket, PeerAddress::Inet(peer), protocol_factory).await
+        attach_protocol(core, socket, PeerAddress::Inet(peer), protocol_factory).await
     }
 
     /// Puts a protocol on a connection that was accepted, or made, outside of the loop: asyncio's
@@ -104,13 +104,13 @@ impl EventLoop {
     ) -> io::Result<(Transport, Rc<P>)> {
         let core = self.core();
         core.check_open()?;
-        let (socket, peer) = adopt(socket.into())?;
-        put_on(core, socket, peer, protocol_factory).await
+        let (socket, peer) = adopt_stream_socket(socket.into())?;
+        attach_protocol(core, socket, peer, protocol_factory).await
     }
 }
 
 /// A stream socket of the program's, made fit for the loop, and its peer.
-pub(in crate::net) fn adopt(socket: OwnedFd) -> io::Result<(OwnedFd, PeerAddress)> {
+pub(in crate::net) fn adopt_stream_socket(socket: OwnedFd) -> io::Result<(OwnedFd, PeerAddress)> {
     let reference = SockRef::from(&socket);
     if reference.r#type()? != Type::STREAM {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a stream socket is expected"));
@@ -121,7 +121,7 @@ pub(in crate::net) fn adopt(socket: OwnedFd) -> io::Result<(OwnedFd, PeerAddress
 }
 
 /// Puts a protocol on a connection; done when its `connection_made` has run.
-pub(in crate::net) async fn put_on<P: Protocol>(
+pub(in crate::net) async fn attach_protocol<P: Protocol>(
     core: &Rc<Core>,
     socket: OwnedFd,
     peer: PeerAddress,
@@ -146,9 +146,9 @@ pub(crate) async fn wait_until_made<P>(
 
 /// Waits until everything has run that is ready now, also if it is polled for another reason meanwhile.
 pub(crate) async fn after_ready_calls(core: &Core) {
-    let turn = Rc::new(Announced::default());
-    core.call_soon(Call::Watch(Rc::<Announced>::clone(&turn)));
-    turn.wait().await;
+    let event = Rc::new(OneShotEvent::default());
+    core.call_soon(Call::Watch(Rc::<OneShotEvent>::clone(&event)));
+    event.wait().await;
 }
 
 /// A connected, non-blocking socket to the first address that answers.
@@ -169,7 +169,7 @@ pub(crate) async fn connect(
         // The common case needs no race.
         return match connect_to(core, *address, None).await {
             Ok(socket) => Ok((socket, *address)),
-            Err(error) => Err(all_failed(vec![(*address, error)])),
+            Err(error) => Err(combine_errors(vec![(*address, error)])),
         };
     }
     let attempt = async |address| match connect_to(core, address, from.as_deref()).await {
@@ -177,11 +177,11 @@ pub(crate) async fn connect(
         Err(error) => Err((address, error)),
     };
     let attempts = addresses.into_iter().map(attempt).collect();
-    race(attempts, delay).await.map_err(all_failed)
+    race(attempts, delay).await.map_err(combine_errors)
 }
 
 /// The error of the last, whose text tells of all.
-fn all_failed(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
+fn combine_errors(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
     let tell = |(address, error): &_| format!("cannot connect to {address}: {error}");
     let texts: Vec<_> = failures.iter().map(tell).collect();
     match failures.pop() {
@@ -227,13 +227,13 @@ async fn connect_to(
 pub(crate) async fn connect_socket(core: &Rc<Core>, socket: &Socket, address: SocketAddr) -> io::Result<()> {
     match socket.connect(&address.into()) {
         Ok(()) => Ok(()),
-        Err(error) if is_under_way(&error) => connected(core, socket).await,
+        Err(error) if is_in_progress(&error) => wait_connected(core, socket).await,
         Err(error) => Err(error),
     }
 }
 
 /// Waits until a connection that is under way stands.
-async fn connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
+async fn wait_connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
     loop {
         core.check_open()?;
         ready(core, socket.as_fd(), Direction::Outbound).await?;
@@ -250,19 +250,19 @@ async fn connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
 }
 
 /// Also after a signal the kernel goes on connecting.
-fn is_under_way(error: &io::Error) -> bool {
+fn is_in_progress(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::INPROGRESS | Errno::INTR))
 }
 
 /// Whether the loop has announced what a task waits for.
 #[derive(Default)]
-struct Announced {
+struct OneShotEvent {
     is_ready: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
 
-impl Announced {
+impl OneShotEvent {
     async fn wait(&self) {
         poll_fn(|cx| {
             if self.is_ready.get() {
@@ -276,7 +276,7 @@ impl Announced {
     }
 }
 
-impl Watch for Announced {
+impl Watch for OneShotEvent {
     fn fire(&self) {
         self.is_ready.set(true);
         if let Some(waker) = self.waker.take() {

@@ -1,6 +1,6 @@
 //! `ConnectOptions`: how a connection is to be made.
 
-use super::{connect, put_on};
+use super::{attach_protocol, connect};
 use crate::current_core::current_core;
 use crate::net::connection::Protocol;
 use crate::net::connection::Transport;
@@ -174,6 +174,6 @@ impl ConnectOptions {
     ) -> io::Result<(Transport, Rc<P>)> {
         let core = current_core()?;
         let (socket, peer) = connect(&core, address, self).await?;
-        put_on(&core, socket, PeerAddress::Inet(peer), protocol_factory).await
+        attach_protocol(&core, socket, PeerAddress::Inet(peer), protocol_factory).await
     }
 }

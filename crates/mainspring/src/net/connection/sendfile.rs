@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::{Rc, Weak};
 
 /// How much is read of a file at once where the kernel cannot send it.
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 impl Stream {
     /// Sends `count` bytes of `file` from `offset` on, or all to its end, and gives how many that were. The system sends it
@@ -47,10 +47,10 @@ impl Stream {
         let writer = self.split().1;
         let _turn = writer.take_turn().await?;
         match send_by_kernel(self.transport(), file, offset, count).await? {
-            Native::Sent(sent) => Ok(sent),
-            Native::Impossible => {
+            KernelSend::Sent(sent) => Ok(sent),
+            KernelSend::Unsupported => {
                 let send = async |data: &[u8]| writer.write_in_turn(data).await;
-                send_in_pieces(self.transport(), file, offset, count, send).await
+                send_in_chunks(self.transport(), file, offset, count, send).await
             }
         }
     }
@@ -82,34 +82,34 @@ impl Transport {
     /// ```
     pub async fn sendfile(&self, file: &File, offset: u64, count: Option<u64>) -> io::Result<u64> {
         match send_by_kernel(self, file, offset, count).await? {
-            Native::Sent(sent) => Ok(sent),
-            Native::Impossible => {
+            KernelSend::Sent(sent) => Ok(sent),
+            KernelSend::Unsupported => {
                 let send = async |data: &[u8]| {
                     self.write(data);
                     Ok(())
                 };
-                send_in_pieces(self, file, offset, count, send).await
+                send_in_chunks(self, file, offset, count, send).await
             }
         }
     }
 }
 
-enum Native {
+enum KernelSend {
     Sent(u64),
     /// Nothing was sent.
-    Impossible,
+    Unsupported,
 }
 
 /// The sending end of a transport, reserved until this is dropped.
-struct Reserved<'a>(&'a Transport);
+struct WriteReservation<'a>(&'a Transport);
 
-impl Drop for Reserved<'_> {
+impl Drop for WriteReservation<'_> {
     fn drop(&mut self) {
         self.0.look(|below| below.release_writing());
     }
 }
 
-fn gone() -> io::Error {
+fn connection_closed() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "the connection is closed")
 }
 
@@ -118,19 +118,21 @@ async fn send_by_kernel(
     file: &File,
     offset: u64,
     count: Option<u64>,
-) -> io::Result<Native> {
+) -> io::Result<KernelSend> {
     transport.check_write()?;
     if transport.is_closing() {
-        return Err(gone());
+        return Err(connection_closed());
     }
     let is_regular = file.metadata().is_ok_and(|found| found.is_file());
     let reserved = transport.look(|below| if is_regular { below.reserve_writing() } else { None }).flatten();
-    let (Some(is_empty), Some(core)) = (reserved, transport.core()) else { return Ok(Native::Impossible) };
-    let reserved = Reserved(transport);
+    let (Some(is_empty), Some(core)) = (reserved, transport.core()) else {
+        return Ok(KernelSend::Unsupported);
+    };
+    let reserved = WriteReservation(transport);
     if !is_empty {
         until(transport, || (transport.get_write_buffer_size() == 0).then_some(Ok(()))).await?;
     }
-    let socket = transport.with_fd(|fd| fd.try_clone_to_owned()).map_err(|_| gone())?;
+    let socket = transport.with_fd(|fd| fd.try_clone_to_owned()).map_err(|_| connection_closed())?;
     let mut operation = SendFile::new(file.as_fd().try_clone_to_owned()?, offset, count);
     // Most often the kernel takes all of it.
     let (outcome, sending) =
@@ -146,26 +148,26 @@ async fn send_by_kernel(
     let sent = sending.pending.with_operation(SendFile::sent);
     match outcome {
         // Not a file that the kernel can read by itself, most likely; the other way tells.
-        Err(error) if sent == 0 && is_refusal(&error) => Ok(Native::Impossible),
+        Err(error) if sent == 0 && is_unsupported(&error) => Ok(KernelSend::Unsupported),
         Err(error) => Err(error),
         Ok(()) => {
             sending.pending.with_operation(SendFile::update_position)?;
-            Ok(Native::Sent(sent))
+            Ok(KernelSend::Sent(sent))
         }
     }
 }
 
-fn is_refusal(error: &io::Error) -> bool {
+fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTSOCK))
 }
 
 /// Waits for `check`, which is asked when the queue is empty, when the connection is gone, and when a file is through.
 async fn until<R>(transport: &Transport, check: impl Fn() -> Option<io::Result<R>>) -> io::Result<R> {
     let is_gone = || transport.is_lost() || transport.is_loop_closed();
-    let check = || check().or_else(|| is_gone().then(|| Err(gone())));
+    let check = || check().or_else(|| is_gone().then(|| Err(connection_closed())));
     match transport.drained() {
         Some(list) => list.until(check).await,
-        None => Err(gone()),
+        None => Err(connection_closed()),
     }
 }
 
@@ -191,8 +193,8 @@ impl Sending {
 
     async fn run(self: &Rc<Self>, core: &Core) -> io::Result<()> {
         /// Given up or not, the loop no longer watches afterwards.
-        struct Leave<'a>(&'a Sending, &'a Core);
-        impl Drop for Leave<'_> {
+        struct CancelWait<'a>(&'a Sending, &'a Core);
+        impl Drop for CancelWait<'_> {
             fn drop(&mut self) {
                 let watch = self.0.pending.leave(&self.1.engine);
                 drop(watch);
@@ -201,7 +203,7 @@ impl Sending {
         let watch: Rc<dyn Watch> = Rc::<Sending>::clone(self);
         let replaced = self.pending.wait(&core.engine, self.socket.as_fd(), watch)?;
         drop(replaced);
-        let _leave = Leave(self, core);
+        let _cancel_wait = CancelWait(self, core);
         until(&self.transport, || self.outcome.take()).await
     }
 }
@@ -220,38 +222,38 @@ impl Watch for Sending {
     fn cancel(&self) {}
 }
 
-/// Reads the file in the executor, piece by piece, and gives each to `send`.
-async fn send_in_pieces(
+/// Reads the file in the executor, chunk by chunk, and gives each to `send`.
+async fn send_in_chunks(
     transport: &Transport,
     file: &File,
     offset: u64,
     count: Option<u64>,
     send: impl AsyncFn(&[u8]) -> io::Result<()>,
 ) -> io::Result<u64> {
-    let core = transport.core().ok_or_else(gone)?;
+    let core = transport.core().ok_or_else(connection_closed)?;
     let mut sent = 0;
-    let mut piece = vec![0; PIECE];
+    let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         let left = count.map_or(u64::MAX, |count| count - sent);
-        piece.truncate(usize::try_from(left).unwrap_or(PIECE).min(PIECE));
-        if piece.is_empty() {
+        chunk.truncate(usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES));
+        if chunk.is_empty() {
             break;
         }
         let own = file.try_clone()?;
         let reading = run_in_executor(&core, move || {
-            let filled = own.read_at(&mut piece, offset + sent);
-            filled.map(|filled| (piece, filled))
+            let filled = own.read_at(&mut chunk, offset + sent);
+            filled.map(|filled| (chunk, filled))
         })?;
         let (read, filled) = reading.await.map_err(io::Error::other)??;
         if transport.is_closing() {
-            return Err(gone());
+            return Err(connection_closed());
         }
         send(read.get(..filled).unwrap_or_default()).await?;
         sent += filled as u64;
         if filled == 0 {
             break;
         }
-        piece = read;
+        chunk = read;
     }
     let mut file = file;
     file.seek(SeekFrom::Start(offset + sent))?;

@@ -28,12 +28,12 @@ use std::rc::{Rc, Weak};
 /// is_an_address::<std::net::SocketAddr>();
 /// is_an_address::<std::os::unix::net::SocketAddr>();
 /// ```
-pub trait DatagramAddress: Clone + Debug + Words + 'static {}
+pub trait DatagramAddress: Clone + Debug + SealedAddress + 'static {}
 
-impl<A: Clone + Debug + Words + 'static> DatagramAddress for A {}
+impl<A: Clone + Debug + SealedAddress + 'static> DatagramAddress for A {}
 
 /// An address in the engine's words. Public in a private module: nobody else has addresses.
-pub trait Words: Sized {
+pub trait SealedAddress: Sized {
     /// From the engine's words.
     fn from_peer(peer: PeerAddress) -> io::Result<Self>;
 
@@ -41,7 +41,7 @@ pub trait Words: Sized {
     fn to_peer(&self) -> PeerAddress;
 }
 
-impl Words for std::net::SocketAddr {
+impl SealedAddress for std::net::SocketAddr {
     fn from_peer(peer: PeerAddress) -> io::Result<Self> {
         match peer {
             PeerAddress::Inet(address) => Ok(address),
@@ -56,7 +56,7 @@ impl Words for std::net::SocketAddr {
     }
 }
 
-impl Words for UnixAddress {
+impl SealedAddress for UnixAddress {
     fn from_peer(peer: PeerAddress) -> io::Result<Self> {
         // The kernel lets a path fill the address to its last byte. std does not, and then the peer has no name here.
         match to_std(&peer) {

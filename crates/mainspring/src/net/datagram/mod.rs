@@ -17,5 +17,5 @@ pub use protocol::DatagramProtocol;
 pub use socket::DatagramSocket;
 pub use transport_handle::DatagramTransport;
 
-pub(in crate::net) use endpoint::Words;
+pub(in crate::net) use endpoint::SealedAddress;
 pub(in crate::net) use socket::datagram_socket_on;

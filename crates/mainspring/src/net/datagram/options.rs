@@ -35,8 +35,8 @@ use std::rc::Rc;
 #[derive(Debug, Default)]
 #[must_use = "options do nothing by themselves"]
 pub struct DatagramOptions {
-    local: Option<Named>,
-    remote: Option<Named>,
+    local: Option<GivenAddress>,
+    remote: Option<GivenAddress>,
     family: Option<Family>,
     reuse_port: bool,
     broadcast: bool,
@@ -44,7 +44,7 @@ pub struct DatagramOptions {
 }
 
 /// An address as a program gave it, or why it is none.
-type Named = io::Result<Address>;
+type GivenAddress = io::Result<Address>;
 
 impl DatagramOptions {
     /// Nothing in particular. At least an address, a family or a socket has to be said.
@@ -123,12 +123,12 @@ impl DatagramOptions {
     }
 
     /// Makes the socket.
-    pub(in crate::net) async fn open(self, core: &Core) -> io::Result<Opened> {
+    pub(in crate::net) async fn open(self, core: &Core) -> io::Result<OpenSocket> {
         core.check_open()?;
         if let Some(socket) = self.socket {
             socket.set_nonblocking(true)?;
             let remote = socket.peer_addr().ok();
-            return Ok(Opened { socket: socket.into(), is_connected: remote.is_some(), remote });
+            return Ok(OpenSocket { socket: socket.into(), is_connected: remote.is_some(), remote });
         }
         let hints = Hints { family: self.family, kind: Some(SocketKind::Datagram) };
         let local = addresses(core, self.local, hints).await?;
@@ -153,13 +153,17 @@ impl DatagramOptions {
 }
 
 /// A datagram socket, ready for use.
-pub(in crate::net) struct Opened {
+pub(in crate::net) struct OpenSocket {
     pub(in crate::net) socket: OwnedFd,
     pub(in crate::net) remote: Option<SocketAddr>,
     pub(in crate::net) is_connected: bool,
 }
 
-async fn addresses(core: &Core, named: Option<Named>, hints: Hints) -> io::Result<Option<Vec<SocketAddr>>> {
+async fn addresses(
+    core: &Core,
+    named: Option<GivenAddress>,
+    hints: Hints,
+) -> io::Result<Option<Vec<SocketAddr>>> {
     match named {
         None => Ok(None),
         Some(address) => resolve_with(core, address?, hints).await.map(Some),
@@ -190,7 +194,7 @@ fn open_socket(
     remote: Option<SocketAddr>,
     reuse_port: bool,
     broadcast: bool,
-) -> io::Result<Opened> {
+) -> io::Result<OpenSocket> {
     let domain = match family {
         Family::V4 => Domain::IPV4,
         Family::V6 => Domain::IPV6,
@@ -214,7 +218,7 @@ fn open_socket(
     if let Some(remote) = remote.filter(|_| is_connected) {
         socket.connect(&remote.into()).map_err(|error| naming("connect to", remote, error))?;
     }
-    Ok(Opened { socket: socket.into(), remote, is_connected })
+    Ok(OpenSocket { socket: socket.into(), remote, is_connected })
 }
 
 impl EventLoop {
@@ -267,8 +271,8 @@ impl EventLoop {
         options: DatagramOptions,
         protocol_factory: impl FnOnce() -> P,
     ) -> io::Result<(DatagramTransport, Rc<P>)> {
-        let Opened { socket, remote, is_connected } = options.open(self.core()).await?;
-        put_on(self.core(), socket, remote, is_connected, protocol_factory).await
+        let OpenSocket { socket, remote, is_connected } = options.open(self.core()).await?;
+        attach_protocol(self.core(), socket, remote, is_connected, protocol_factory).await
     }
 
     /// Puts a protocol on a Unix datagram socket, which std makes: bound to a path or an abstract name, or to none;
@@ -309,12 +313,12 @@ impl EventLoop {
         socket.set_nonblocking(true)?;
         let remote = socket.peer_addr().ok();
         let is_connected = remote.is_some();
-        put_on(self.core(), socket.into(), remote, is_connected, protocol_factory).await
+        attach_protocol(self.core(), socket.into(), remote, is_connected, protocol_factory).await
     }
 }
 
 /// Puts a new protocol on a socket, and waits until it was told.
-async fn put_on<A: DatagramAddress, P: DatagramProtocol<A>>(
+async fn attach_protocol<A: DatagramAddress, P: DatagramProtocol<A>>(
     core: &Rc<Core>,
     socket: OwnedFd,
     remote: Option<A>,

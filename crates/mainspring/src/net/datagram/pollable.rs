@@ -1,8 +1,8 @@
-//! `Asked`: what is above the engine's transport of a socket that is asked. It keeps nothing but those who wait.
+//! `Pollable`: what is above the engine's transport of a socket that is asked. It keeps nothing but those who wait.
 
 use super::endpoint::Endpoint;
 use crate::host::{Failure, RustHost};
-use crate::net::again;
+use crate::net::clone_error;
 use crate::sync::wait_list::WaitList;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::transport::{Burst, Cx, DatagramUpper, Received, Refusal};
@@ -12,8 +12,8 @@ use std::io;
 use std::rc::Weak;
 
 /// Those who wait, and how often an event may still be asked.
-pub(in crate::net) struct Asked {
-    endpoint: Weak<Endpoint<Asked>>,
+pub(in crate::net) struct Pollable {
+    endpoint: Weak<Endpoint<Pollable>>,
     pub(in crate::net) burst: Burst,
     pub(in crate::net) readers: WaitList,
     pub(in crate::net) has_readers: Cell<bool>,
@@ -22,9 +22,9 @@ pub(in crate::net) struct Asked {
     failure: RefCell<Option<io::Error>>,
 }
 
-impl Asked {
-    pub(in crate::net) fn new(endpoint: Weak<Endpoint<Asked>>) -> Self {
-        Asked {
+impl Pollable {
+    pub(in crate::net) fn new(endpoint: Weak<Endpoint<Pollable>>) -> Self {
+        Pollable {
             endpoint,
             burst: Burst::default(),
             readers: WaitList::new(),
@@ -35,11 +35,11 @@ impl Asked {
     }
 
     pub(in crate::net) fn failure(&self) -> Option<io::Error> {
-        self.failure.borrow().as_ref().map(again)
+        self.failure.borrow().as_ref().map(clone_error)
     }
 }
 
-impl DatagramUpper<RustHost> for Asked {
+impl DatagramUpper<RustHost> for Pollable {
     type Foreign = Infallible;
 
     /// Something is there: says so to those who wait, and takes nothing.

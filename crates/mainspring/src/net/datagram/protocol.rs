@@ -70,8 +70,8 @@ pub trait DatagramProtocol<A: DatagramAddress = SocketAddr>: 'static {
 }
 
 /// A protocol, as the engine's transport sees it.
-pub(in crate::net) struct Above<A: DatagramAddress> {
-    endpoint: Weak<Endpoint<Above<A>>>,
+pub(in crate::net) struct ProtocolAdapter<A: DatagramAddress> {
+    endpoint: Weak<Endpoint<ProtocolAdapter<A>>>,
     protocol: RefCell<Option<Rc<dyn DatagramProtocol<A>>>>,
     pub(in crate::net) local: Option<A>,
     pub(in crate::net) remote: Option<A>,
@@ -79,7 +79,7 @@ pub(in crate::net) struct Above<A: DatagramAddress> {
     pub(in crate::net) is_connected: bool,
 }
 
-impl<A: DatagramAddress> Above<A> {
+impl<A: DatagramAddress> ProtocolAdapter<A> {
     pub(in crate::net) fn new(
         endpoint: Weak<Endpoint<Self>>,
         protocol: Rc<dyn DatagramProtocol<A>>,
@@ -87,35 +87,35 @@ impl<A: DatagramAddress> Above<A> {
         remote: Option<A>,
         is_connected: bool,
     ) -> Self {
-        Above { endpoint, protocol: RefCell::new(Some(protocol)), local, remote, is_connected }
+        ProtocolAdapter { endpoint, protocol: RefCell::new(Some(protocol)), local, remote, is_connected }
     }
 
     /// Calls the protocol, unless it has been let go.
-    fn tell(
+    fn call_protocol(
         &self,
-        tell: impl FnOnce(&dyn DatagramProtocol<A>, &DatagramTransport<A>),
+        call: impl FnOnce(&dyn DatagramProtocol<A>, &DatagramTransport<A>),
     ) -> Result<(), Failure> {
         let protocol = self.protocol.borrow().clone();
         let (Some(protocol), Some(endpoint)) = (protocol, self.endpoint.upgrade()) else { return Ok(()) };
-        let transport = DatagramTransport::of(endpoint);
-        catch(|| tell(&*protocol, &transport)).map_err(Failure::Panic)
+        let transport = DatagramTransport::from_endpoint(endpoint);
+        catch(|| call(&*protocol, &transport)).map_err(Failure::Panic)
     }
 }
 
-impl<A: DatagramAddress> DatagramUpper<RustHost> for Above<A> {
+impl<A: DatagramAddress> DatagramUpper<RustHost> for ProtocolAdapter<A> {
     type Foreign = Infallible;
 
     fn connection_made(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.connection_made(transport))
+        self.call_protocol(|protocol, transport| protocol.connection_made(transport))
     }
 
     fn datagram_received(&self, _: Cx<'_, RustHost>, data: &[u8], from: PeerAddress) -> Result<(), Failure> {
         let from = A::from_peer(from).map_err(Failure::Io)?;
-        self.tell(|protocol, transport| protocol.datagram_received(transport, data, from))
+        self.call_protocol(|protocol, transport| protocol.datagram_received(transport, data, from))
     }
 
     fn error_received(&self, _: Cx<'_, RustHost>, failure: Failure) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.error_received(transport, failure.into()))
+        self.call_protocol(|protocol, transport| protocol.error_received(transport, failure.into()))
     }
 
     fn send_foreign(&self, _: Cx<'_, RustHost>, _: &[u8], to: &Infallible) -> Result<(), Refusal<Failure>> {
@@ -123,15 +123,17 @@ impl<A: DatagramAddress> DatagramUpper<RustHost> for Above<A> {
     }
 
     fn connection_lost(&self, _: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
+        self.call_protocol(|protocol, transport| {
+            protocol.connection_lost(transport, failure.map(io::Error::from))
+        })
     }
 
     fn pause_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.pause_writing(transport))
+        self.call_protocol(|protocol, transport| protocol.pause_writing(transport))
     }
 
     fn resume_writing(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(|protocol, transport| protocol.resume_writing(transport))
+        self.call_protocol(|protocol, transport| protocol.resume_writing(transport))
     }
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {

@@ -15,7 +15,7 @@
 //! nobody waits for ends that.
 
 use super::endpoint::{DatagramAddress, Endpoint};
-use super::pollable::Asked;
+use super::pollable::Pollable;
 use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::host::RustHost;
@@ -69,14 +69,14 @@ use std::rc::Rc;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct DatagramSocket<A: DatagramAddress = SocketAddr> {
-    endpoint: Rc<Endpoint<Asked>>,
+    endpoint: Rc<Endpoint<Pollable>>,
     address: PhantomData<A>,
 }
 
 impl<A: DatagramAddress> DatagramSocket<A> {
     /// On a non-blocking datagram socket.
     pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd) -> Self {
-        let endpoint = Endpoint::new(core, socket, 0, false, Asked::new);
+        let endpoint = Endpoint::new(core, socket, 0, false, Pollable::new);
         endpoint.with(|machine, cx| machine.own(cx));
         DatagramSocket { endpoint, address: PhantomData }
     }
@@ -96,15 +96,15 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// Works on the engine's transport, unless it or the loop has come to its end.
     fn with<R>(
         &self,
-        work: impl FnOnce(&Datagram<RustHost, Asked>, Cx<'_, RustHost>) -> io::Result<R>,
+        work: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
     ) -> io::Result<R> {
-        if let Some(failure) = self.asked().failure() {
+        if let Some(failure) = self.pollable().failure() {
             return Err(failure);
         }
         self.endpoint.with(work).unwrap_or_else(|| Err(crate::Error::Closed.into()))
     }
 
-    fn asked(&self) -> &Asked {
+    fn pollable(&self) -> &Pollable {
         self.endpoint.machine().upper()
     }
 
@@ -206,7 +206,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             sent => Some(sent),
         };
-        self.asked().writers.until(sent).await
+        self.pollable().writers.until(sent).await
     }
 
     /// Sends a datagram to the connected address now, or fails with `WouldBlock`. See
@@ -320,7 +320,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// Tries once, whether the loop has announced something or not.
     fn attempt<R>(
         &self,
-        attempt: impl FnOnce(&Datagram<RustHost, Asked>, Cx<'_, RustHost>) -> io::Result<R>,
+        attempt: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
     ) -> io::Result<R> {
         self.with(|machine, cx| {
             let burst = &machine.upper().burst;
@@ -336,7 +336,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// Receives with `attempt` as soon as the loop has announced something.
     async fn receive<R>(&self, mut attempt: impl FnMut() -> io::Result<R>) -> io::Result<R> {
         let received = || {
-            if self.asked().burst.has_more() {
+            if self.pollable().burst.has_more() {
                 match attempt() {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     received => return Some(received),
@@ -344,13 +344,13 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             }
             self.want_readable().map(Err)
         };
-        self.asked().readers.until(received).await
+        self.pollable().readers.until(received).await
     }
 
     /// Asks for the loop's next announcement; gives the failure if it cannot.
     fn want_readable(&self) -> Option<io::Error> {
         let wanted = self.with(|machine, cx| machine.want_readable(cx, true));
-        self.asked().has_readers.set(wanted.is_ok());
+        self.pollable().has_readers.set(wanted.is_ok());
         wanted.err()
     }
 
@@ -383,9 +383,9 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     pub async fn readable(&self) -> io::Result<()> {
         // Not if what was announced has been found to be nothing since.
         let is_there = || {
-            if self.asked().burst.has_more() { Some(Ok(())) } else { self.want_readable().map(Err) }
+            if self.pollable().burst.has_more() { Some(Ok(())) } else { self.want_readable().map(Err) }
         };
-        self.asked().readers.until(is_there).await
+        self.pollable().readers.until(is_there).await
     }
 
     /// Waits until the kernel takes more, after it has refused a datagram; else it is done at once. Of a Unix socket it may
@@ -410,7 +410,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             Ok(true) => None,
             is_paused => Some(is_paused.map(drop)),
         };
-        self.asked().writers.until(has_room).await
+        self.pollable().writers.until(has_room).await
     }
 
     /// The error that the next operation would fail with, which is then forgotten.
@@ -435,10 +435,10 @@ impl<A: DatagramAddress> DatagramSocket<A> {
 
     /// Takes the socket out of the loop's hands.
     pub(in crate::net) fn into_fd(self) -> io::Result<OwnedFd> {
-        self.dismantle().ok_or_else(|| io::ErrorKind::NotConnected.into())
+        self.detach().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    fn dismantle(&self) -> Option<OwnedFd> {
+    fn detach(&self) -> Option<OwnedFd> {
         match self.endpoint.with(|machine, cx| machine.dismantle(cx)) {
             Some(socket) => socket,
             // A loop that is closed has let go of it already.
@@ -457,7 +457,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
 
 impl<A: DatagramAddress> Drop for DatagramSocket<A> {
     fn drop(&mut self) {
-        let socket = self.dismantle();
+        let socket = self.detach();
         drop(socket);
     }
 }

@@ -1,7 +1,7 @@
 //! `DatagramTransport`: a datagram endpoint, as a program holds it.
 
 use super::endpoint::{DatagramAddress, Endpoint};
-use super::protocol::{Above, DatagramProtocol};
+use super::protocol::{DatagramProtocol, ProtocolAdapter};
 use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::host::{Failure, RustHost};
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// What each datagram that waits counts beside its bytes (asyncio's number).
-const HEADER: usize = 8;
+const DATAGRAM_OVERHEAD_BYTES: usize = 8;
 
 /// A datagram endpoint with a [`DatagramProtocol`] above it. A clone is the same one.
 ///
@@ -48,7 +48,7 @@ const HEADER: usize = 8;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct DatagramTransport<A: DatagramAddress = SocketAddr> {
-    endpoint: Rc<Endpoint<Above<A>>>,
+    endpoint: Rc<Endpoint<ProtocolAdapter<A>>>,
 }
 
 impl<A: DatagramAddress> Clone for DatagramTransport<A> {
@@ -68,22 +68,22 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         is_connected: bool,
     ) -> Self {
         let drops_when_lost = remote.is_some();
-        let endpoint = Endpoint::new(core, socket, HEADER, drops_when_lost, |endpoint| {
-            Above::new(endpoint, protocol, local, remote, is_connected)
+        let endpoint = Endpoint::new(core, socket, DATAGRAM_OVERHEAD_BYTES, drops_when_lost, |endpoint| {
+            ProtocolAdapter::new(endpoint, protocol, local, remote, is_connected)
         });
         let transport = DatagramTransport { endpoint };
         transport.with(|machine, cx| machine.open(cx));
         transport
     }
 
-    pub(in crate::net) fn of(endpoint: Rc<Endpoint<Above<A>>>) -> Self {
+    pub(in crate::net) fn from_endpoint(endpoint: Rc<Endpoint<ProtocolAdapter<A>>>) -> Self {
         DatagramTransport { endpoint }
     }
 
     /// Works on the engine's transport, and tells the exception handler what fails.
     fn with<R>(
         &self,
-        work: impl FnOnce(&Datagram<RustHost, Above<A>>, Cx<'_, RustHost>) -> Result<R, Failure>,
+        work: impl FnOnce(&Datagram<RustHost, ProtocolAdapter<A>>, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Option<R> {
         match self.endpoint.with(work)? {
             Ok(result) => Some(result),
@@ -95,7 +95,7 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         }
     }
 
-    fn upper(&self) -> &Above<A> {
+    fn upper(&self) -> &ProtocolAdapter<A> {
         self.endpoint.machine().upper()
     }
 

@@ -118,9 +118,10 @@ impl EventLoop {
         hints: AddrInfoHints,
     ) -> io::Result<Vec<AddrInfo>> {
         let (host, service) = (host.map(str::to_owned), service.map(str::to_owned));
-        let looked_up =
-            run_in_executor(self.core(), move || look_up(host.as_deref(), service.as_deref(), hints))?;
-        looked_up.await.map_err(io::Error::other)?
+        let lookup = run_in_executor(self.core(), move || {
+            getaddrinfo_blocking(host.as_deref(), service.as_deref(), hints)
+        })?;
+        lookup.await.map_err(io::Error::other)?
     }
 
     /// The system's `getnameinfo`, in a thread of the executor: the names of a host and of a service.
@@ -152,18 +153,18 @@ impl EventLoop {
             (flags.datagram, libc::NI_DGRAM),
             (flags.no_domain, libc::NI_NOFQDN),
         ]);
-        let looked_up = run_in_executor(self.core(), move || dns_lookup::getnameinfo(&address, bits))?;
-        Ok(looked_up.await.map_err(io::Error::other)??)
+        let lookup = run_in_executor(self.core(), move || dns_lookup::getnameinfo(&address, bits))?;
+        Ok(lookup.await.map_err(io::Error::other)??)
     }
 }
 
 /// Asks the system, and blocks. Answers of families that are not the Internet's are left out.
-pub(in crate::net) fn look_up(
+pub(in crate::net) fn getaddrinfo_blocking(
     host: Option<&str>,
     service: Option<&str>,
     hints: AddrInfoHints,
 ) -> io::Result<Vec<AddrInfo>> {
-    let asked = dns_lookup::AddrInfoHints {
+    let hints = dns_lookup::AddrInfoHints {
         flags: bits(&[
             (hints.passive, libc::AI_PASSIVE),
             (hints.canonical_name, libc::AI_CANONNAME),
@@ -183,7 +184,7 @@ pub(in crate::net) fn look_up(
         },
         protocol: hints.protocol,
     };
-    let found = dns_lookup::getaddrinfo(host, service, Some(asked))?;
+    let found = dns_lookup::getaddrinfo(host, service, Some(hints))?;
     let known = found.filter_map(Result::ok).map(|info| AddrInfo {
         address: info.sockaddr,
         kind: match info.socktype {

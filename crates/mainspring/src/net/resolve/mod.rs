@@ -12,7 +12,7 @@ pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
 
 use crate::current_core::current_core;
 use crate::event_loop::{Core, run_in_executor};
-use addrinfo::look_up;
+use addrinfo::getaddrinfo_blocking;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -193,9 +193,9 @@ pub(in crate::net) async fn resolve_with(
     let Hints { family, kind } = hints;
     let mut found = match address {
         Address::Sockets(known) => known,
-        Address::Host(host, port) => match literal(&host, port) {
+        Address::Host(host, port) => match parse_ip(&host, port) {
             Some(address) => vec![address],
-            None => ask(core, Lookup { host, port, family, kind }).await?,
+            None => look_up_host(core, Lookup { host, port, family, kind }).await?,
         },
     };
     if let Some(family) = family {
@@ -207,16 +207,16 @@ pub(in crate::net) async fn resolve_with(
     Ok(found)
 }
 
-async fn ask(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>> {
+async fn look_up_host(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>> {
     core.check_open()?;
     let resolver = core.resolver.get().map(Rc::clone);
     if let Some(resolver) = resolver {
         return resolver.look_up(lookup).await;
     }
-    let looked_up = run_in_executor(core, move || {
+    let lookup = run_in_executor(core, move || {
         let hints = AddrInfoHints { family: lookup.family, kind: lookup.kind, ..AddrInfoHints::default() };
         let mut addresses = Vec::new();
-        for info in look_up(Some(&lookup.host), None, hints)? {
+        for info in getaddrinfo_blocking(Some(&lookup.host), None, hints)? {
             let mut address = info.address;
             address.set_port(lookup.port);
             // Without a kind each address comes once per kind.
@@ -226,11 +226,11 @@ async fn ask(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>> {
         }
         Ok(addresses)
     })?;
-    looked_up.await.map_err(io::Error::other)?
+    lookup.await.map_err(io::Error::other)?
 }
 
 /// What needs no lookup.
-fn literal(host: &str, port: u16) -> Option<SocketAddr> {
+fn parse_ip(host: &str, port: u16) -> Option<SocketAddr> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port))
 }

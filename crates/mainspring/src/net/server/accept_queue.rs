@@ -1,11 +1,12 @@
 //! `AcceptQueue`: connections that are taken from the kernel and awaited, for every kind of listener.
 
-use super::bind::{Bound, SocketFile};
+use super::bind::BoundSocket;
 use super::options::ServerOptions;
+use super::socket_file::SocketFile;
 use super::{start_listening, with_listener};
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
-use crate::net::stream::busy;
+use crate::net::stream::resource_busy;
 use crate::sync::wait_list::WaitList;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::transport::{Acceptor, Cx, Listener};
@@ -16,7 +17,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::{Rc, Weak};
 
 /// So many connections are taken from the kernel before anybody asks for them.
-const MAX_ACCEPTED: usize = 16;
+const MAX_QUEUED_CONNECTIONS: usize = 16;
 
 /// Listening sockets and what they have accepted. Dropping it stops listening.
 pub(in crate::net) struct AcceptQueue {
@@ -31,7 +32,7 @@ pub(in crate::net) struct AcceptQueue {
 #[derive(Default)]
 struct Accepted {
     connections: RefCell<VecDeque<(OwnedFd, PeerAddress)>>,
-    waiting: WaitList,
+    waiters: WaitList,
 }
 
 struct Queue(Rc<Accepted>);
@@ -39,12 +40,12 @@ struct Queue(Rc<Accepted>);
 impl Acceptor<RustHost> for Queue {
     fn accepted(&self, _: Cx<'_, RustHost>, connection: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
         self.0.connections.borrow_mut().push_back((connection, peer));
-        self.0.waiting.wake_one();
+        self.0.waiters.wake_one();
         Ok(())
     }
 
     fn has_room(&self) -> bool {
-        self.0.connections.borrow().len() < MAX_ACCEPTED
+        self.0.connections.borrow().len() < MAX_QUEUED_CONNECTIONS
     }
 }
 
@@ -52,12 +53,12 @@ impl AcceptQueue {
     /// Begins to listen.
     pub(in crate::net) fn new(
         core: &Rc<Core>,
-        bound: Vec<Bound>,
+        bound: Vec<BoundSocket>,
         options: &ServerOptions,
     ) -> io::Result<Self> {
         let accepted = Rc::new(Accepted::default());
         let (mut listeners, mut files) = (Vec::new(), Vec::new());
-        for Bound { socket, file, .. } in bound {
+        for BoundSocket { socket, file, .. } in bound {
             let queue = Queue(Rc::clone(&accepted));
             listeners.push(Rc::new(Listener::new(socket, queue, options.backlog as usize)));
             files.extend(file);
@@ -78,7 +79,7 @@ impl AcceptQueue {
             let (socket, peer) = self.accepted.connections.borrow_mut().pop_front()?;
             Some(Ok((core, socket, peer)))
         };
-        let (core, socket, peer) = self.accepted.waiting.until(next).await?;
+        let (core, socket, peer) = self.accepted.waiters.until(next).await?;
         // There is room again. A connection that is there is not lost to a listener that fails: the exception
         // handler has been told.
         for listener in &self.listeners {
@@ -106,14 +107,14 @@ impl AcceptQueue {
         };
         let waiting = self.accepted.connections.borrow().len();
         if waiting > 0 {
-            return Err(busy(format!("connections that nobody has accepted: {waiting}")));
+            return Err(resource_busy(format!("connections that nobody has accepted: {waiting}")));
         }
         let [listener] = self.listeners.as_slice() else {
             let text = format!("it listens on {} sockets", self.listeners.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
         let socket = with_listener(&core, listener, |listener, cx| listener.close(cx));
-        self.files.drain(..).for_each(SocketFile::leave);
+        self.files.drain(..).for_each(SocketFile::keep);
         socket.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }

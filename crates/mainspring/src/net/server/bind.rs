@@ -1,23 +1,22 @@
 //! Sockets that are bound, to listen: at Internet addresses, and at Unix paths with asyncio's rules for their files.
 
 use super::options::ServerOptions;
-use crate::event_loop::{Core, ExceptionContext};
+use super::socket_file::{SocketFile, remove_stale};
+use crate::event_loop::Core;
 use crate::net::address_error::address_error;
 use crate::net::resolve::{ToAddress, resolve};
 use crate::net::socket_options::{KeepAlive, set_keep_alive};
 use crate::net::unix::address::{show, to_socket_address};
 use mainspring_engine::poller::{PeerAddress, local_address};
-use mainspring_engine::socket_file;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
-use std::rc::{Rc, Weak};
+use std::path::Path;
+use std::rc::Rc;
 
 /// A bound, non-blocking socket that does not listen yet.
-pub(in crate::net) struct Bound {
+pub(in crate::net) struct BoundSocket {
     pub(in crate::net) socket: OwnedFd,
     pub(in crate::net) address: PeerAddress,
     /// What is removed when nobody listens any more.
@@ -29,35 +28,35 @@ pub(in crate::net) async fn bind(
     core: &Rc<Core>,
     address: impl ToAddress,
     options: &ServerOptions,
-) -> io::Result<Vec<Bound>> {
+) -> io::Result<Vec<BoundSocket>> {
     let mut bound = Vec::new();
-    let mut refusal = None;
+    let mut last_error = None;
     for address in resolve(core, address.to_address()?).await? {
         match bind_at(address, options) {
             Ok(socket) => bound.push(socket),
             Err(error) => {
-                let is_absent = is_of_a_family_this_host_lacks(&error);
+                let is_unavailable = is_address_unavailable(&error);
                 let text = format!("cannot listen at {address}: {error}");
                 let error = address_error(text, error);
-                if !is_absent {
+                if !is_unavailable {
                     return Err(error);
                 }
-                refusal = Some(error);
+                last_error = Some(error);
             }
         }
     }
-    match refusal {
+    match last_error {
         Some(error) if bound.is_empty() => Err(error),
         _ => Ok(bound),
     }
 }
 
 /// asyncio: a name may have an IPv6 address on a host that has none.
-fn is_of_a_family_this_host_lacks(error: &io::Error) -> bool {
+fn is_address_unavailable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::EAFNOSUPPORT))
 }
 
-fn bind_at(address: SocketAddr, options: &ServerOptions) -> io::Result<Bound> {
+fn bind_at(address: SocketAddr, options: &ServerOptions) -> io::Result<BoundSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(options.reuse_address)?;
@@ -72,25 +71,31 @@ fn bind_at(address: SocketAddr, options: &ServerOptions) -> io::Result<Bound> {
         socket.set_only_v6(options.only_v6)?;
     }
     socket.bind(&address.into())?;
-    Ok(bound(socket.into(), None))
+    Ok(BoundSocket::new(socket.into(), None))
 }
 
-fn bound(socket: OwnedFd, file: Option<SocketFile>) -> Bound {
-    let address = local_address(socket.as_fd());
-    Bound { socket, address, file }
+impl BoundSocket {
+    fn new(socket: OwnedFd, file: Option<SocketFile>) -> Self {
+        let address = local_address(socket.as_fd());
+        BoundSocket { socket, address, file }
+    }
 }
 
 /// A socket of the program's own.
-pub(in crate::net) fn adopt_bound(socket: OwnedFd) -> io::Result<Bound> {
+pub(in crate::net) fn adopt_bound(socket: OwnedFd) -> io::Result<BoundSocket> {
     SockRef::from(&socket).set_nonblocking(true)?;
-    Ok(bound(socket, None))
+    Ok(BoundSocket::new(socket, None))
 }
 
 /// A socket at a Unix path, or at an abstract name (which begins with a zero byte).
 ///
 /// asyncio's rules: a socket file that is there already is taken for one that a server left behind, and removed; any
 /// other file is an error.
-pub(in crate::net) fn bind_unix(core: &Rc<Core>, path: &Path, options: &ServerOptions) -> io::Result<Bound> {
+pub(in crate::net) fn bind_unix(
+    core: &Rc<Core>,
+    path: &Path,
+    options: &ServerOptions,
+) -> io::Result<BoundSocket> {
     let address = to_socket_address(path)?;
     let is_file = address.as_pathname().is_some();
     if is_file {
@@ -101,57 +106,6 @@ pub(in crate::net) fn bind_unix(core: &Rc<Core>, path: &Path, options: &ServerOp
     socket.bind(&address).map_err(|error| {
         address_error(format!("cannot listen at {}: {error}", show(&address, path)), error)
     })?;
-    let file = (is_file && options.cleanup_socket).then(|| SocketFile::at(core, path)).flatten();
-    Ok(bound(socket.into(), file))
-}
-
-fn remove_stale(core: &Core, path: &Path) {
-    let removed = match std::fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
-        Ok(_) => return,
-        Err(error) => Err(error),
-    };
-    report(core, removed, "A socket file that was left behind cannot be removed");
-}
-
-fn report(core: &Core, outcome: io::Result<()>, message: &str) {
-    match outcome {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            core.call_exception_handler(&ExceptionContext::new(message).with_error(error));
-        }
-        _ => {}
-    }
-}
-
-/// The file of a listening socket. Dropped, it removes it, unless another one is there under its name by then.
-pub(in crate::net) struct SocketFile {
-    core: Weak<Core>,
-    path: PathBuf,
-    inode: u64,
-    is_left: bool,
-}
-
-impl SocketFile {
-    /// Leaves the file where it is.
-    pub(in crate::net) fn leave(mut self) {
-        self.is_left = true;
-    }
-
-    fn at(core: &Rc<Core>, path: &Path) -> Option<Self> {
-        let path = std::path::absolute(path).ok()?;
-        let inode = socket_file::inode(&path).ok()?;
-        Some(SocketFile { core: Rc::downgrade(core), path, inode, is_left: false })
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.is_left {
-            return;
-        }
-        let removed = socket_file::remove(&self.path, self.inode);
-        if let Some(core) = self.core.upgrade() {
-            report(&core, removed, "The file of a listening socket cannot be removed");
-        }
-    }
+    let file = (is_file && options.cleanup_socket).then(|| SocketFile::new(core, path)).flatten();
+    Ok(BoundSocket::new(socket.into(), file))
 }

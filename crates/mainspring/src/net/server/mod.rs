@@ -3,15 +3,16 @@
 mod accept_queue;
 mod bind;
 mod options;
+mod socket_file;
 mod streams;
 
 pub use options::ServerOptions;
 pub use streams::{Outcome, open_connection, open_unix_connection, start_server, start_unix_server};
 
 pub(in crate::net) use accept_queue::AcceptQueue;
-pub(in crate::net) use bind::{Bound, adopt_bound};
+pub(in crate::net) use bind::{BoundSocket, adopt_bound};
 #[cfg(feature = "rustls")]
-pub(in crate::net) use streams::tell;
+pub(in crate::net) use streams::report_outcome;
 
 use crate::event_loop::{Core, EventLoop, ExceptionContext};
 use crate::host::{Failure, RustHost, Source};
@@ -21,12 +22,12 @@ use crate::net::resolve::ToAddress;
 use crate::net::unix::address as unix_address;
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
-use bind::SocketFile;
 use mainspring_engine::Readiness;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::transport::{Acceptor, Cx, Listener, Notice};
-use options::protocols;
+use options::protocol_opener;
 use slab::Slab;
+use socket_file::SocketFile;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
@@ -69,13 +70,13 @@ pub struct Server {
 struct State {
     core: Weak<Core>,
     backlog: u32,
-    listeners: RefCell<Vec<Rc<Listener<RustHost, Serving>>>>,
+    listeners: RefCell<Vec<Rc<Listener<RustHost, ServerAcceptor>>>>,
     files: Cell<Vec<SocketFile>>,
     is_started: Cell<bool>,
     is_closed: Cell<bool>,
     /// The connections that are not gone; `None` while one is being opened.
     clients: RefCell<Slab<Option<WeakTransport>>>,
-    waiting: WaitList,
+    waiters: WaitList,
 }
 
 /// One connection of a server, counted until it is dropped.
@@ -95,7 +96,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let gone = self.server.clients.borrow_mut().try_remove(self.number);
         drop(gone);
-        self.server.waiting.wake_all();
+        self.server.waiters.wake_all();
     }
 }
 
@@ -134,7 +135,7 @@ impl EventLoop {
         protocol_factory: impl Fn() -> P + 'static,
     ) -> io::Result<Server> {
         let options = ServerOptions::default().backlog(backlog);
-        options.create_server_on(self.core(), address, protocols(protocol_factory)).await
+        options.create_server_on(self.core(), address, protocol_opener(protocol_factory)).await
     }
 
     /// Listens at a Unix path, or at an abstract name (which begins with a zero byte), and puts a protocol of the
@@ -171,7 +172,7 @@ impl EventLoop {
         path: impl AsRef<Path>,
         protocol_factory: impl Fn() -> P + 'static,
     ) -> io::Result<Server> {
-        let opener = protocols(protocol_factory);
+        let opener = protocol_opener(protocol_factory);
         ServerOptions::default().create_unix_server_on(self.core(), path.as_ref(), opener)
     }
 }
@@ -200,13 +201,13 @@ impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
 pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, Connection) -> Transport>;
 
 /// Serves what a server accepts.
-struct Serving {
+struct ServerAcceptor {
     core: Weak<Core>,
     server: Weak<State>,
     opener: Opener,
 }
 
-impl Acceptor<RustHost> for Serving {
+impl Acceptor<RustHost> for ServerAcceptor {
     fn accepted(&self, _: Cx<'_, RustHost>, socket: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
         let (Some(core), Some(server)) = (self.core.upgrade(), self.server.upgrade()) else { return Ok(()) };
         let opener = Rc::clone(&self.opener);
@@ -230,7 +231,7 @@ impl Acceptor<RustHost> for Serving {
 impl Server {
     pub(in crate::net) fn new(
         core: &Rc<Core>,
-        bound: Vec<Bound>,
+        bound: Vec<BoundSocket>,
         options: &ServerOptions,
         opener: Opener,
     ) -> io::Result<Self> {
@@ -242,17 +243,17 @@ impl Server {
             is_started: Cell::new(false),
             is_closed: Cell::new(false),
             clients: RefCell::default(),
-            waiting: WaitList::new(),
+            waiters: WaitList::new(),
         });
         let mut server = Server { state, addresses: Vec::new(), inet: Vec::new() };
         let (mut listeners, mut files) = (Vec::new(), Vec::new());
-        for Bound { socket, address, file } in bound {
-            let serving = Serving {
+        for BoundSocket { socket, address, file } in bound {
+            let acceptor = ServerAcceptor {
                 core: Rc::downgrade(core),
                 server: Rc::downgrade(&server.state),
                 opener: Rc::clone(&opener),
             };
-            listeners.push(Rc::new(Listener::new(socket, serving, options.backlog as usize)));
+            listeners.push(Rc::new(Listener::new(socket, acceptor, options.backlog as usize)));
             server.inet.extend(socket_address(&address));
             server.addresses.push(address);
             files.extend(file);
@@ -360,7 +361,7 @@ impl Server {
         drop(listeners);
         let files = self.state.files.take();
         drop(files);
-        self.state.waiting.wake_all();
+        self.state.waiters.wake_all();
     }
 
     /// Closes every connection that was accepted, in order: what is queued still goes out.
@@ -438,13 +439,13 @@ impl Server {
         Ok(())
     }
 
-    async fn wait_until(&self, is_so: impl Fn(&State) -> bool) {
+    async fn wait_until(&self, condition: impl Fn(&State) -> bool) {
         // A loop that is closed changes nothing any more.
         let is_over = |state: &State| {
             let core = state.core.upgrade();
-            is_so(state) || core.is_none_or(|core| core.check_open().is_err())
+            condition(state) || core.is_none_or(|core| core.check_open().is_err())
         };
-        self.state.waiting.until(|| is_over(&self.state).then_some(())).await;
+        self.state.waiters.until(|| is_over(&self.state).then_some(())).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ServerOptions`: how a server is to listen, and the ways to begin.
 
 use super::bind::{adopt_bound, bind, bind_unix};
-use super::streams::{Outcome, streams};
+use super::streams::{Outcome, stream_opener};
 use super::{Opener, Server};
 use crate::current_core::current_core;
 use crate::event_loop::Core;
@@ -211,7 +211,7 @@ impl ServerOptions {
         address: impl ToAddress,
         protocol_factory: impl Fn() -> P + 'static,
     ) -> io::Result<Server> {
-        self.create_server_on(&current_core()?, address, protocols(protocol_factory)).await
+        self.create_server_on(&current_core()?, address, protocol_opener(protocol_factory)).await
     }
 
     pub(crate) async fn create_server_on(
@@ -249,7 +249,7 @@ impl ServerOptions {
         protocol_factory: impl Fn() -> P + 'static,
     ) -> io::Result<Server> {
         let core = current_core()?;
-        Server::new(&core, vec![adopt_bound(socket.into())?], self, protocols(protocol_factory))
+        Server::new(&core, vec![adopt_bound(socket.into())?], self, protocol_opener(protocol_factory))
     }
 
     /// See [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server); on the loop that runs here.
@@ -279,7 +279,7 @@ impl ServerOptions {
         path: impl AsRef<Path>,
         protocol_factory: impl Fn() -> P + 'static,
     ) -> io::Result<Server> {
-        self.create_unix_server_on(&current_core()?, path.as_ref(), protocols(protocol_factory))
+        self.create_unix_server_on(&current_core()?, path.as_ref(), protocol_opener(protocol_factory))
     }
 
     pub(crate) fn create_unix_server_on(
@@ -304,7 +304,7 @@ impl ServerOptions {
     where
         F: Future<Output: Outcome> + 'static,
     {
-        self.create_server_on(&current_core()?, address, streams(self.limit, client_connected)).await
+        self.create_server_on(&current_core()?, address, stream_opener(self.limit, client_connected)).await
     }
 
     /// See [`start_unix_server`](crate::net::start_unix_server).
@@ -329,7 +329,11 @@ impl ServerOptions {
     where
         F: Future<Output: Outcome> + 'static,
     {
-        self.create_unix_server_on(&current_core()?, path.as_ref(), streams(self.limit, client_connected))
+        self.create_unix_server_on(
+            &current_core()?,
+            path.as_ref(),
+            stream_opener(self.limit, client_connected),
+        )
     }
 
     /// See [`TcpListener::bind`].
@@ -373,7 +377,7 @@ impl ServerOptions {
 }
 
 /// Puts a protocol of the factory on each connection.
-pub(in crate::net) fn protocols<P: Protocol>(factory: impl Fn() -> P + 'static) -> Opener {
+pub(in crate::net) fn protocol_opener<P: Protocol>(factory: impl Fn() -> P + 'static) -> Opener {
     Rc::new(move |core, socket, peer, connection| {
         SocketConnection::open(core, socket, peer, Rc::new(factory()), Some(connection))
     })

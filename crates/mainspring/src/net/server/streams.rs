@@ -162,7 +162,7 @@ impl<E: Into<Box<dyn Error>>> Outcome for Result<(), E> {
 }
 
 /// Runs a task for each connection.
-pub(in crate::net) fn streams<F>(
+pub(in crate::net) fn stream_opener<F>(
     limit: usize,
     client_connected: impl Fn(StreamReader, StreamWriter) -> F + 'static,
 ) -> Opener
@@ -175,24 +175,24 @@ where
         let transport = stream.transport().clone();
         let (reader, writer) = stream.into_split();
         let serving = client_connected(reader, writer);
-        let core_then = Rc::downgrade(core);
+        let weak_core = Rc::downgrade(core);
         // `connection_made` is scheduled before the first step of it.
-        Task::start(core, async move { tell(&core_then, serving.await) });
+        Task::start(core, async move { report_outcome(&weak_core, serving.await) });
         transport
     })
 }
 
-pub(in crate::net) fn tell(core: &Weak<Core>, outcome: impl Outcome) {
+pub(in crate::net) fn report_outcome(core: &Weak<Core>, outcome: impl Outcome) {
     let Some(failure) = outcome.into_failure() else { return };
-    let is_everyday = failure.downcast_ref::<io::Error>().is_some_and(is_the_peers_doing);
-    if let Some(core) = core.upgrade().filter(|_| !is_everyday) {
+    let is_expected = failure.downcast_ref::<io::Error>().is_some_and(is_peer_disconnect);
+    if let Some(core) = core.upgrade().filter(|_| !is_expected) {
         let message = "The task of a connection failed";
         core.call_exception_handler(&ExceptionContext::new(message).with_error(failure));
     }
 }
 
 /// A connection that the peer has ended is every server's daily bread.
-fn is_the_peers_doing(error: &io::Error) -> bool {
+fn is_peer_disconnect(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe

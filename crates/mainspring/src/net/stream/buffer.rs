@@ -7,10 +7,10 @@ use mainspring_engine::memory;
 use std::io;
 
 /// A buffer that was read empty keeps no more memory than this.
-const KEEP: usize = 4 * 1024;
+const MAX_IDLE_CAPACITY_BYTES: usize = 4 * 1024;
 
 /// From here on a whole buffer is handed out rather than copied.
-const HAND_OUT: usize = 4 * 1024;
+const MIN_MOVE_BYTES: usize = 4 * 1024;
 
 /// See the module's text.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl ByteBuffer {
         if self.is_empty() {
             self.read = 0;
             self.bytes.clear();
-            if self.bytes.capacity() > KEEP {
+            if self.bytes.capacity() > MAX_IDLE_CAPACITY_BYTES {
                 self.bytes = Vec::new();
             }
         }
@@ -95,7 +95,7 @@ impl ByteBuffer {
     /// Takes the first `count` bytes, or all if there are fewer. Fails, and takes none, if there is no memory for them.
     pub(super) fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let count = count.min(self.len());
-        if count == self.len() && count >= HAND_OUT {
+        if count == self.len() && count >= MIN_MOVE_BYTES {
             return Ok(self.take_all());
         }
         let taken = memory::copy(self.unread().get(..count).unwrap_or_default())?;

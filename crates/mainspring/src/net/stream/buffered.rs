@@ -11,7 +11,7 @@
 use super::buffer::ByteBuffer;
 use super::write_turn::WriteTurn;
 use crate::error::Error;
-use crate::net::again;
+use crate::net::clone_error as again;
 use crate::net::connection::Protocol;
 use crate::net::connection::Transport;
 use crate::sync::wait_list::WaitList;

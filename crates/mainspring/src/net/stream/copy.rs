@@ -4,8 +4,8 @@ use super::{Stream, StreamReader, StreamWriter};
 use crate::task::try_join;
 use std::io;
 
-/// So much is carried at a time.
-const PIECE: usize = 16 * 1024;
+/// So much is copied at a time.
+const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Carries everything from `reader` to `writer` until the end of the stream, and gives the number of bytes. The writer is
 /// left open.
@@ -31,13 +31,13 @@ const PIECE: usize = 16 * 1024;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub async fn copy(reader: &StreamReader, writer: &StreamWriter) -> io::Result<u64> {
-    let mut buffer = vec![0; PIECE];
-    let mut carried = 0;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut copied = 0;
     loop {
         let count = reader.read(&mut buffer).await?;
-        let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else { return Ok(carried) };
-        writer.write(piece);
-        carried += count as u64;
+        let Some(chunk) = buffer.get(..count).filter(|chunk| !chunk.is_empty()) else { return Ok(copied) };
+        writer.write(chunk);
+        copied += count as u64;
         writer.drain().await?;
     }
 }
@@ -77,11 +77,11 @@ pub async fn copy(reader: &StreamReader, writer: &StreamWriter) -> io::Result<u6
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub async fn copy_bidirectional(first: &Stream, second: &Stream) -> io::Result<(u64, u64)> {
-    try_join((copy_to_the_end(first, second), copy_to_the_end(second, first))).await
+    try_join((copy_then_shutdown(first, second), copy_then_shutdown(second, first))).await
 }
 
-async fn copy_to_the_end(from: &Stream, to: &Stream) -> io::Result<u64> {
-    let carried = copy(from.split().0, to.split().1).await?;
+async fn copy_then_shutdown(from: &Stream, to: &Stream) -> io::Result<u64> {
+    let copied = copy(from.split().0, to.split().1).await?;
     to.shutdown();
-    Ok(carried)
+    Ok(copied)
 }

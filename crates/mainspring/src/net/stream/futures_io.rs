@@ -3,7 +3,7 @@
 //! Flushing is draining: what is queued then goes out by itself. Closing ends the sending side, or the connection where
 //! that cannot end alone.
 
-use super::writer::PIECE;
+use super::writer::MAX_WRITE_BYTES;
 use super::{Stream, StreamReader, StreamWriter};
 use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -64,7 +64,7 @@ impl AsyncBufRead for StreamReader {
 impl AsyncWrite for StreamWriter {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.as_mut().poll_flush(cx))?;
-        let piece = data.get(..PIECE).unwrap_or(data);
+        let piece = data.get(..MAX_WRITE_BYTES).unwrap_or(data);
         self.offer(&[IoSlice::new(piece)])?;
         Poll::Ready(Ok(piece.len()))
     }
@@ -75,7 +75,7 @@ impl AsyncWrite for StreamWriter {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let length = pieces.iter().map(|piece| piece.len()).sum();
-        if length > PIECE {
+        if length > MAX_WRITE_BYTES {
             let first = pieces.iter().find(|piece| !piece.is_empty());
             return self.poll_write(cx, first.map_or(&[], |piece| piece));
         }

@@ -95,7 +95,7 @@ impl<S> From<IntoStdError<S>> for io::Error {
 }
 
 /// Something would stay behind.
-pub(in crate::net) fn busy(text: String) -> io::Error {
+pub(in crate::net) fn resource_busy(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
@@ -114,13 +114,13 @@ impl Stream {
         }
         match (self.reader.buffered(), transport.get_write_buffer_size()) {
             (0, 0) => {}
-            (0, unsent) => return Err(busy(format!("bytes that wait to be sent: {unsent}"))),
+            (0, unsent) => return Err(resource_busy(format!("bytes that wait to be sent: {unsent}"))),
             (unread, _) => {
-                return Err(busy(format!("bytes that have arrived and nobody has read: {unread}")));
+                return Err(resource_busy(format!("bytes that have arrived and nobody has read: {unread}")));
             }
         }
         let socket = transport.with(|below, cx| Ok(below.dismantle(cx))).flatten();
-        let in_use = || busy("a file is being sent, or the descriptor is lent".to_owned());
+        let in_use = || resource_busy("a file is being sent, or the descriptor is lent".to_owned());
         let socket = socket.ok_or_else(in_use)?;
         // The protocol's destructor is the program's, if it has put its own there.
         transport.with(|below, cx| below.above().detach(cx));

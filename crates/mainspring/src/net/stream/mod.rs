@@ -24,7 +24,7 @@ pub use writer::StreamWriter;
 pub(crate) use buffered::LIMIT;
 pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
-pub(super) use into_std::busy;
+pub(super) use into_std::resource_busy;
 
 use crate::net::connection::Told;
 use crate::net::connection::Transport;
@@ -256,12 +256,12 @@ impl Stream {
 
 /// A stream whose connection is still to come: that of TLS has to shake hands before.
 #[cfg(feature = "rustls")]
-pub(crate) struct Unopened(Rc<Ends>);
+pub(crate) struct PendingStream(Rc<Ends>);
 
 #[cfg(feature = "rustls")]
-impl Unopened {
+impl PendingStream {
     pub(crate) fn new(limit: usize) -> Self {
-        Unopened(Ends::new(limit))
+        PendingStream(Ends::new(limit))
     }
 
     /// What the connection is to tell of its events. What arrives is kept as long as this is.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// A large write goes out in pieces of this size, so that no more than one is ever queued.
-pub(super) const PIECE: usize = 256 * 1024;
+pub(super) const MAX_WRITE_BYTES: usize = 256 * 1024;
 
 /// The sending side of a connection, of any kind: asyncio's `StreamWriter`.
 ///
@@ -184,18 +184,18 @@ impl StreamWriter {
     pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
         let (mut rest, mut is_draining) = (data, false);
         if !self.is_turn_held()
-            && let Some(done) = self.go_on_writing(&mut rest, &mut is_draining)
+            && let Some(done) = self.continue_write(&mut rest, &mut is_draining)
         {
             return done;
         }
         let _turn = self.take_turn().await?;
-        self.ends.buffered.writers.until(|| self.go_on_writing(&mut rest, &mut is_draining)).await
+        self.ends.buffered.writers.until(|| self.continue_write(&mut rest, &mut is_draining)).await
     }
 
     /// Writes `data` for somebody who has the turn.
     pub(crate) async fn write_in_turn(&self, mut data: &[u8]) -> io::Result<()> {
         let mut is_draining = true;
-        self.ends.buffered.writers.until(|| self.go_on_writing(&mut data, &mut is_draining)).await
+        self.ends.buffered.writers.until(|| self.continue_write(&mut data, &mut is_draining)).await
     }
 
     /// Writes piece by piece, each when the one before is sent or queued and the queue short; `None` when it has to wait
@@ -203,7 +203,7 @@ impl StreamWriter {
     // Into who awaits it: a profile shows that to return from a call costs most right behind a system call, so the fewer lead
     // to it the better.
     #[inline(always)]
-    fn go_on_writing(&self, rest: &mut &[u8], is_draining: &mut bool) -> Option<io::Result<()>> {
+    fn continue_write(&self, rest: &mut &[u8], is_draining: &mut bool) -> Option<io::Result<()>> {
         loop {
             if *is_draining && let Err(error) = self.try_drain_queue()? {
                 return Some(Err(error));
@@ -211,7 +211,7 @@ impl StreamWriter {
             if rest.is_empty() {
                 return Some(Ok(()));
             }
-            let (piece, later) = rest.split_at(rest.len().min(PIECE));
+            let (piece, later) = rest.split_at(rest.len().min(MAX_WRITE_BYTES));
             match self.offer(&[IoSlice::new(piece)]) {
                 Ok(is_through) => (*rest, *is_draining) = (later, !is_through),
                 Err(error) => return Some(Err(error)),
@@ -227,12 +227,12 @@ impl StreamWriter {
         if matches!(offered, Offered::Taken) && !buffered.is_lost() {
             return Ok(!buffered.is_writing_paused());
         }
-        self.not_taken(offered)
+        self.offer_failed(offered)
     }
 
     #[cold]
     #[inline(never)]
-    fn not_taken(&self, offered: Offered) -> io::Result<bool> {
+    fn offer_failed(&self, offered: Offered) -> io::Result<bool> {
         match offered {
             Offered::Lost if !self.ends.buffered.is_lost() => Ok(false),
             Offered::Taken | Offered::Lost | Offered::TooLate => Err(self.lost()),

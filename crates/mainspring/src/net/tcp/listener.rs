@@ -7,7 +7,7 @@ use crate::net::ToAddress;
 use crate::net::server::AcceptQueue;
 use crate::net::server::ServerOptions;
 use crate::net::server::socket_address;
-use crate::net::server::{Bound, adopt_bound};
+use crate::net::server::{BoundSocket, adopt_bound};
 use crate::net::stream::IntoStdError;
 use std::fmt;
 use std::io;
@@ -42,7 +42,7 @@ pub struct TcpListener {
 impl TcpListener {
     pub(in crate::net) fn new(
         core: &Rc<Core>,
-        bound: Vec<Bound>,
+        bound: Vec<BoundSocket>,
         options: &ServerOptions,
     ) -> io::Result<Self> {
         let addresses = bound.iter().filter_map(|bound| socket_address(&bound.address)).collect();

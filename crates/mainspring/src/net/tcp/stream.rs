@@ -4,7 +4,7 @@ use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::net::ToAddress;
 use crate::net::connect::ConnectOptions;
-use crate::net::connect::adopt;
+use crate::net::connect::adopt_stream_socket;
 use crate::net::connection::SocketConnection;
 use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use mainspring_engine::poller::PeerAddress;
@@ -90,7 +90,7 @@ impl TcpStream {
     pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
         let core = current_core()?;
         let peer = stream.peer_addr()?;
-        let (socket, _) = adopt(stream.into())?;
+        let (socket, _) = adopt_stream_socket(stream.into())?;
         Ok(Self::new(&core, socket, peer, LIMIT))
     }
 

@@ -1,22 +1,21 @@
 //! `TlsAcceptor`: the server's side.
 
 use super::protocol::{Setup, TlsProtocol};
+use super::settings::{Timeouts, tls_settings};
 use super::stream::TlsStream;
-use super::upgrade::{Limits, establish, upgrade};
+use super::upgrade::{finish_handshake, upgrade};
 use crate::current_core::current_core;
 use crate::net::connection::SocketConnection;
 use crate::net::server::Opener;
-use crate::net::server::{Outcome, tell};
-use crate::net::stream::{LIMIT, Stream, Unopened};
+use crate::net::server::{Outcome, report_outcome};
+use crate::net::stream::{LIMIT, PendingStream, Stream};
 use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport};
 use crate::task::Task;
 use mainspring_engine::tls::TlsOptions;
 use rustls::{Connection, ServerConfig, ServerConnection};
-use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Serves TLS clients, as a [`ServerConfig`] of rustls has it: certificates to show, what to ask of clients, ALPN,
 /// versions, sessions to go on with.
@@ -63,40 +62,14 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct TlsAcceptor {
     config: Arc<ServerConfig>,
-    limits: Limits,
+    timeouts: Timeouts,
 }
 
+tls_settings!(TlsAcceptor, ServerConfig);
+
 impl TlsAcceptor {
-    /// With asyncio's time limits: a minute for the handshake, half a minute for the shutdown.
-    pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
-        TlsAcceptor { config: config.into(), limits: Limits::default() }
-    }
-
-    /// Limits how long a handshake may take.
-    #[must_use]
-    pub fn handshake_timeout(mut self, limit: Duration) -> Self {
-        self.limits.handshake = limit;
-        self
-    }
-
-    /// Limits how long a shutdown may take: until the peer has answered our goodbye and taken what was sent.
-    #[must_use]
-    pub fn shutdown_timeout(mut self, limit: Duration) -> Self {
-        self.limits.shutdown = limit;
-        self
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &Arc<ServerConfig> {
-        &self.config
-    }
-
     pub(super) fn session(&self) -> Result<Connection, rustls::Error> {
         ServerConnection::new(Arc::clone(&self.config)).map(Connection::Server)
-    }
-
-    pub(super) fn options(&self) -> TlsOptions {
-        self.limits.options()
     }
 
     /// TLS as a protocol for one connection, below `protocol`. See [`TlsProtocol`].
@@ -237,33 +210,33 @@ impl TlsAcceptor {
     where
         F: Future<Output: Outcome> + 'static,
     {
-        let opener = self.streams(client_connected);
+        let opener = self.stream_opener(client_connected);
         ServerOptions::new().create_server_on(&current_core()?, address, opener).await
     }
 
     /// Runs a task for each connection.
-    fn streams<F>(&self, client_connected: impl Fn(TlsStream) -> F + 'static) -> Opener
+    fn stream_opener<F>(&self, client_connected: impl Fn(TlsStream) -> F + 'static) -> Opener
     where
         F: Future<Output: Outcome> + 'static,
     {
         let acceptor = self.clone();
         let client_connected = Rc::new(client_connected);
         Rc::new(move |core, socket, peer, connection| {
-            let unopened = Unopened::new(LIMIT);
-            let tls = Rc::new(acceptor.protocol(unopened.protocol()));
+            let pending = PendingStream::new(LIMIT);
+            let tls = Rc::new(acceptor.protocol(pending.protocol()));
             tls.expect_handshake();
             let protocol = Rc::<TlsProtocol>::clone(&tls);
             let below = SocketConnection::open(core, socket, peer, protocol, Some(connection));
             let (then, handshaking) = (Rc::downgrade(core), below.clone());
             let client_connected = Rc::clone(&client_connected);
             Task::start(core, async move {
-                match establish(&handshaking, &tls).await {
+                match finish_handshake(&handshaking, &tls).await {
                     Ok(secure) => {
                         drop((handshaking, tls));
-                        let stream = TlsStream::new(unopened.open(secure));
-                        tell(&then, client_connected(stream).await);
+                        let stream = TlsStream::new(pending.open(secure));
+                        report_outcome(&then, client_connected(stream).await);
                     }
-                    Err(error) => tell(&then, Err::<(), _>(error)),
+                    Err(error) => report_outcome(&then, Err::<(), _>(error)),
                 }
             });
             below
@@ -362,11 +335,5 @@ impl TlsAcceptor {
     ) -> io::Result<Transport> {
         let options = TlsOptions { is_upgrade: true, ..self.options() };
         upgrade(transport, &[], self.session(), protocol, options).await
-    }
-}
-
-impl fmt::Debug for TlsAcceptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsAcceptor").field("limits", &self.limits).finish_non_exhaustive()
     }
 }

@@ -2,17 +2,16 @@
 
 use super::error::TlsError;
 use super::protocol::{Setup, TlsProtocol};
+use super::settings::{Timeouts, tls_settings};
 use super::stream::TlsStream;
-use super::upgrade::{Limits, establish, upgrade};
+use super::upgrade::{finish_handshake, upgrade};
 use crate::net::{ConnectOptions, Protocol, Stream, TcpStream, ToAddress, Transport};
 use mainspring_engine::tls::TlsOptions;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection};
-use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Connects to TLS servers, as a [`ClientConfig`] of rustls has it: certificates to trust and to show, ALPN, versions,
 /// sessions to go on with.
@@ -51,43 +50,17 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct TlsConnector {
     config: Arc<ClientConfig>,
-    limits: Limits,
+    timeouts: Timeouts,
 }
 
+tls_settings!(TlsConnector, ClientConfig);
+
 impl TlsConnector {
-    /// With asyncio's time limits: a minute for the handshake, half a minute for the shutdown.
-    pub fn new(config: impl Into<Arc<ClientConfig>>) -> Self {
-        TlsConnector { config: config.into(), limits: Limits::default() }
-    }
-
-    /// Limits how long the handshake may take.
-    #[must_use]
-    pub fn handshake_timeout(mut self, limit: Duration) -> Self {
-        self.limits.handshake = limit;
-        self
-    }
-
-    /// Limits how long the shutdown may take: until the peer has answered our goodbye and taken what was sent.
-    #[must_use]
-    pub fn shutdown_timeout(mut self, limit: Duration) -> Self {
-        self.limits.shutdown = limit;
-        self
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> &Arc<ClientConfig> {
-        &self.config
-    }
-
     /// [`TlsError::InvalidName`] for what is no name.
     pub(super) fn session(&self, server_name: &str) -> io::Result<Result<Connection, rustls::Error>> {
         let name = ServerName::try_from(server_name.to_owned())
             .map_err(|_| TlsError::InvalidName(server_name.to_owned()))?;
         Ok(ClientConnection::new(Arc::clone(&self.config), name).map(Connection::Client))
-    }
-
-    pub(super) fn options(&self) -> TlsOptions {
-        self.limits.options()
     }
 
     /// TLS as a protocol for one connection, below `protocol`. See [`TlsProtocol`].
@@ -206,7 +179,7 @@ impl TlsConnector {
         let tls = self.protocol(server_name, Rc::<P>::clone(&protocol))?;
         tls.expect_handshake();
         let (below, tls) = ConnectOptions::new().create_connection(address, || tls).await?;
-        Ok((establish(&below, &tls).await?, protocol))
+        Ok((finish_handshake(&below, &tls).await?, protocol))
     }
 
     /// Connects to `address` on the loop that runs here, and shakes hands with the server of this name. asyncio's
@@ -345,11 +318,5 @@ impl TlsConnector {
     ) -> io::Result<Transport> {
         let options = TlsOptions { is_upgrade: true, ..self.options() };
         upgrade(transport, &[], self.session(server_name)?, protocol, options).await
-    }
-}
-
-impl fmt::Debug for TlsConnector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsConnector").field("limits", &self.limits).finish_non_exhaustive()
     }
 }

@@ -67,7 +67,7 @@ impl Drop for Expecting<'_> {
 /// The same failure once more.
 fn again(failure: &Failure) -> Failure {
     match failure {
-        Failure::Io(error) => Failure::Io(crate::net::again(error)),
+        Failure::Io(error) => Failure::Io(crate::net::clone_error(error)),
         Failure::Panic(text) => Failure::Panic(text.clone()),
     }
 }

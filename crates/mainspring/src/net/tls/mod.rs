@@ -57,6 +57,7 @@ mod handshake;
 mod info;
 mod protocol;
 mod session;
+mod settings;
 mod stream;
 mod upgrade;
 

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// So much plain text is delivered at once, or a little more.
-const PLAIN_SIZE: usize = 64 * 1024;
+const MAX_PLAINTEXT_BYTES: usize = 64 * 1024;
 
 /// See the module's text.
 pub(super) struct RustlsSession {
@@ -70,7 +70,7 @@ impl RustlsSession {
     fn refill(&self, connection: &mut Connection) -> Result<bool, rustls::Error> {
         let mut state = connection.process_new_packets()?;
         while state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed() {
-            let taken = connection.read_tls(&mut NotEmpty(&mut *self.ciphertext.borrow_mut()));
+            let taken = connection.read_tls(&mut EofAsWouldBlock(&mut *self.ciphertext.borrow_mut()));
             match taken {
                 Ok(count) if count > 0 => state = connection.process_new_packets()?,
                 _ => return Ok(false),
@@ -89,9 +89,9 @@ impl RustlsSession {
 }
 
 /// A source that says "nothing now" where others would say "this is the end".
-struct NotEmpty<'a, R>(&'a mut R);
+struct EofAsWouldBlock<'a, R>(&'a mut R);
 
-impl<R: Read> Read for NotEmpty<'_, R> {
+impl<R: Read> Read for EofAsWouldBlock<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.0.read(buffer)? {
             0 => Err(io::ErrorKind::WouldBlock.into()),
@@ -166,7 +166,7 @@ impl Session<RustHost> for RustlsSession {
                         chunk.extend_from_slice(part);
                         let count = part.len();
                         reader.consume(count);
-                        if chunk.len() >= PLAIN_SIZE {
+                        if chunk.len() >= MAX_PLAINTEXT_BYTES {
                             return Ok(Plain::Data { chunk, is_all: false });
                         }
                     }
@@ -246,7 +246,7 @@ impl Session<RustHost> for RustlsSession {
     /// peer has just gone away.
     fn handshake_ended(&self, cx: Cx<'_, RustHost>, outcome: Result<(), &Failure>) -> Result<(), Failure> {
         match self.handshake.settle(outcome) {
-            Some(Failure::Io(error)) if is_everyday(&error) => Ok(()),
+            Some(Failure::Io(error)) if is_peer_disconnect(&error) => Ok(()),
             Some(unheard) => cx.host().report(cx.this, unheard, "A TLS handshake failed"),
             None => Ok(()),
         }
@@ -270,7 +270,7 @@ impl Session<RustHost> for RustlsSession {
 }
 
 /// Whether the peer went away, of its own will or by the network's.
-fn is_everyday(error: &io::Error) -> bool {
+fn is_peer_disconnect(error: &io::Error) -> bool {
     match TlsError::of(error) {
         Some(TlsError::HandshakeReset) => true,
         Some(_) => false,

@@ -2,7 +2,7 @@
 
 use super::info::TlsInfo;
 use super::upgrade::upgrade;
-use crate::net::stream::{Stream, Unopened, stream_on};
+use crate::net::stream::{PendingStream, Stream, stream_on};
 use mainspring_engine::tls::TlsOptions;
 use rustls::Connection;
 use rustls::pki_types::CertificateDer;
@@ -84,10 +84,10 @@ impl TlsStream {
         session: Result<Connection, rustls::Error>,
         options: TlsOptions,
     ) -> io::Result<Self> {
-        let unopened = Unopened::new(stream.split().0.limit());
+        let pending = PendingStream::new(stream.split().0.limit());
         let (below, unread) = stream.into_transport();
-        let secure = upgrade(&below, &unread, session, unopened.protocol(), options).await?;
-        Ok(Self::new(unopened.open(secure)))
+        let secure = upgrade(&below, &unread, session, pending.protocol(), options).await?;
+        Ok(Self::new(pending.open(secure)))
     }
 
     /// What was agreed on with the peer.

@@ -7,35 +7,9 @@ use mainspring_engine::tls::TlsOptions;
 use rustls::Connection;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
-
-/// The time limits of one side, asyncio's unless told otherwise.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) handshake: Duration,
-    pub(super) shutdown: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { handshake: Duration::from_secs(60), shutdown: Duration::from_secs(30) }
-    }
-}
-
-impl Limits {
-    /// For a protocol that has not heard of its connection yet.
-    pub(super) fn options(self) -> TlsOptions {
-        TlsOptions {
-            handshake_timeout: self.handshake,
-            shutdown_timeout: self.shutdown,
-            is_upgrade: false,
-            is_writing_paused: false,
-        }
-    }
-}
 
 /// Waits for the handshake on a transport that has `protocol` on it. Given up, or failed, the connection is aborted.
-pub(super) async fn establish(below: &Transport, protocol: &TlsProtocol) -> io::Result<Transport> {
+pub(super) async fn finish_handshake(below: &Transport, protocol: &TlsProtocol) -> io::Result<Transport> {
     let guard = CancelGuard::new(below.clone(), Transport::abort);
     let secure = protocol.handshake().await?;
     guard.disarm();
@@ -65,5 +39,5 @@ pub(super) async fn upgrade(
     }
     // A protocol may have paused it, to leave alone what comes after the agreement on TLS.
     below.resume_reading();
-    establish(below, &tls).await
+    finish_handshake(below, &tls).await
 }

@@ -3,7 +3,7 @@
 use crate::current_core::current_core;
 use crate::net::address_error::address_error;
 use crate::net::datagram::DatagramOptions;
-use crate::net::datagram::Words;
+use crate::net::datagram::SealedAddress;
 use crate::net::datagram::{DatagramSocket, datagram_socket_on};
 use crate::net::resolve::ToAddress;
 use crate::net::resolve::{Family, Hints, SocketKind, resolve_with};

@@ -233,7 +233,7 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.send_to_peer(data, Some(&in_words(path.as_ref()))).await
+        self.send_to_peer(data, Some(&peer_address_of(path.as_ref()))).await
     }
 
     /// Sends a datagram now, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
@@ -255,12 +255,12 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn try_send_to(&self, data: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.try_send_to_peer(data, Some(&in_words(path.as_ref())))
+        self.try_send_to_peer(data, Some(&peer_address_of(path.as_ref())))
     }
 }
 
 /// A path, or an abstract name where it begins with a zero byte.
-fn in_words(path: &Path) -> PeerAddress {
+fn peer_address_of(path: &Path) -> PeerAddress {
     PeerAddress::Unix(path.as_os_str().as_bytes().to_vec())
 }
 

@@ -6,7 +6,7 @@ use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::net::server::AcceptQueue;
 use crate::net::server::ServerOptions;
-use crate::net::server::{Bound, adopt_bound};
+use crate::net::server::{BoundSocket, adopt_bound};
 use crate::net::stream::IntoStdError;
 use mainspring_engine::poller::PeerAddress;
 use std::fmt;
@@ -43,7 +43,11 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    pub(in crate::net) fn new(core: &Rc<Core>, bound: Bound, options: &ServerOptions) -> io::Result<Self> {
+    pub(in crate::net) fn new(
+        core: &Rc<Core>,
+        bound: BoundSocket,
+        options: &ServerOptions,
+    ) -> io::Result<Self> {
         let address = bound.address.clone();
         Ok(UnixListener {
             queue: AcceptQueue::new(core, vec![bound], options)?,

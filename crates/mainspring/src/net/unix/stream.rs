@@ -5,7 +5,7 @@ use super::peer_cred::{UCred, peer_cred};
 use crate::current_core::current_core;
 use crate::event_loop::{Core, EventLoop};
 use crate::net::address_error::address_error;
-use crate::net::connect::{adopt, put_on};
+use crate::net::connect::{adopt_stream_socket, attach_protocol};
 use crate::net::connection::Protocol;
 use crate::net::connection::SocketConnection;
 use crate::net::connection::Transport;
@@ -20,9 +20,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long the wait for a place in a listener's queue begins and ends: the kernel does not tell when there is one.
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-const LONGEST_WAIT: Duration = Duration::from_millis(64);
+/// Back-off while the listener's queue is full. `connect` then fails with EAGAIN, and the kernel does not announce a free
+/// place.
+const MIN_CONNECT_BACKOFF: Duration = Duration::from_millis(1);
+const MAX_CONNECT_BACKOFF: Duration = Duration::from_millis(64);
 
 /// A Unix connection, read and written with `await`: a [`Stream`], which it derefs to.
 ///
@@ -99,7 +100,7 @@ impl UnixStream {
     /// ```
     pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
         let core = current_core()?;
-        let (socket, peer) = adopt(stream.into())?;
+        let (socket, peer) = adopt_stream_socket(stream.into())?;
         Ok(Self::new(&core, socket, peer, LIMIT))
     }
 
@@ -188,7 +189,7 @@ impl EventLoop {
         let core = self.core();
         core.check_open()?;
         let (socket, peer) = connect(path.as_ref()).await?;
-        put_on(core, socket, peer, protocol_factory).await
+        attach_protocol(core, socket, peer, protocol_factory).await
     }
 }
 
@@ -197,14 +198,14 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
     let address = to_socket_address(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    let mut wait = SHORTEST_WAIT;
+    let mut backoff = MIN_CONNECT_BACKOFF;
     loop {
         match socket.connect(&address) {
             Ok(()) => break,
             // The listener's queue is full: a blocking connect would wait for a place in it.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                sleep(wait).await;
-                wait = LONGEST_WAIT.min(wait * 2);
+                sleep(backoff).await;
+                backoff = MAX_CONNECT_BACKOFF.min(backoff * 2);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
