@@ -1,15 +1,16 @@
-//! `Cursor`: a file and its position, used by one thread after the other.
+//! `Cursor`: a file with its position. Operations run in executor threads, one at a time.
 //!
 //! # Rules
 //!
-//! - One operation at a time runs in a thread, and the next begins when it has ended, whether anybody waits for it or not.
-//!   So the file's position is always that after the last operation.
-//! - What an operation brings is put into the [`CursorState`], not into a future: whoever asks next finds it. A read that was
-//!   given up has lost nothing; if the next operation is no read, the position goes back by what nobody took.
-//! - The state is locked by the thread while an operation runs and by the loop while none does, so nobody ever waits for
-//!   the lock.
-//! - The failure of a change (a write, another length) that nobody waited for is reported to the next operation, whatever it
-//!   is; if none comes, to the exception handler.
+//! - One operation runs at a time; the next one waits for its end, even if its future was dropped. So the file's
+//!   position is always that of the last operation.
+//! - An operation stores its result in the [`CursorState`], not in a future, so that the next call finds it. A
+//!   cancelled read loses nothing. If the next operation is not a read, the position goes back by the number of
+//!   unread bytes.
+//! - The thread holds the lock while an operation runs, and the loop only uses it while none does. So the lock never
+//!   blocks.
+//! - If nothing waited for a failed change (a write, a new length), the next operation returns the error. If none
+//!   follows, it is reported to the exception handler.
 
 use super::spawn_blocking;
 use crate::Remote;
@@ -23,31 +24,31 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-/// The most that one operation reads or writes.
+/// The maximum number of bytes of one read or write.
 pub(super) const MAX_OPERATION_BYTES: usize = 2 * 1024 * 1024;
 
-/// See the module's text.
+/// See the module documentation.
 pub(super) struct Cursor {
     file: Arc<File>,
     state: Arc<Mutex<CursorState>>,
     running: Option<ConcurrentFuture<()>>,
-    /// Where the seek goes whose result nobody has asked for yet.
+    /// The target of a seek whose result was not returned yet.
     seeking: Option<SeekFrom>,
 }
 
-/// What one operation leaves for the next.
+/// State that one operation passes to the next.
 #[derive(Default)]
 struct CursorState {
-    /// What was read,
+    /// The bytes of the last read.
     bytes: Vec<u8>,
-    /// and how much of it was given to somebody.
+    /// How many of them were returned.
     consumed: usize,
     outcome: Option<Outcome>,
-    /// The loop that is reported of a failure that nobody asked for.
+    /// The loop for reporting an error that no call returned.
     remote: Option<Remote>,
 }
 
-/// What the last operation has to say.
+/// The result of the last operation.
 enum Outcome {
     Read(io::Result<()>),
     /// A change of the file failed.
@@ -73,7 +74,7 @@ impl CursorState {
         result.map(drop)
     }
 
-    /// Goes back to where the last one who read has stopped. A file without positions keeps what was read.
+    /// Moves the position back to the end of the last completed read. A file that cannot seek keeps the unread bytes.
     fn rewind(&mut self, mut file: &File) -> io::Result<()> {
         let unread = i64::try_from(self.unread().len()).unwrap_or(i64::MAX);
         if unread > 0 {
@@ -121,7 +122,7 @@ impl Cursor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins an operation; none runs.
+    /// Starts an operation. No other one is running.
     fn start(
         &mut self,
         operation: impl FnOnce(&File, &mut CursorState) -> Option<Outcome> + Send + 'static,
@@ -135,7 +136,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Waits until no operation runs.
+    /// Waits until no operation is running.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(running) = &mut self.running {
             let ended = ready!(Pin::new(running).poll(cx));
@@ -145,7 +146,7 @@ impl Cursor {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until no operation runs, and tells the failure of a change that nobody was reported.
+    /// Waits until no operation is running, and returns the error of a change that was not returned yet.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_idle(cx))?;
         let outcome = self.state().outcome.take();
@@ -158,7 +159,7 @@ impl Cursor {
         }
     }
 
-    /// Reads what was read before and not given to anybody, else from the file.
+    /// Returns unread bytes of an earlier read, or reads from the file.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.poll_flush(cx))?;
@@ -173,7 +174,7 @@ impl Cursor {
             drop(state);
             match outcome {
                 Some(Outcome::Read(Err(error))) => return Poll::Ready(Err(error)),
-                // Nothing is there after a read: the end of the file.
+                // An empty read is the end of the file.
                 Some(Outcome::Read(Ok(()))) => return Poll::Ready(Ok(count)),
                 _ if count > 0 || buffer.is_empty() => return Poll::Ready(Ok(count)),
                 _ => {}
@@ -183,7 +184,8 @@ impl Cursor {
         }
     }
 
-    /// Takes up to [`MAX_OPERATION_BYTES`] bytes of `data` and begins to write them. Their failure is the next operation's.
+    /// Takes up to [`MAX_OPERATION_BYTES`] bytes of `data` and starts writing them. The next operation returns a
+    /// failure.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(cx))?;
         self.seeking = None;
@@ -196,7 +198,7 @@ impl Cursor {
         Poll::Ready(Ok(count))
     }
 
-    /// Moves the position. Asked again for the same place, it is the same seek.
+    /// Moves the position. A repeated call with the same target continues the same seek.
     pub(super) fn poll_seek(&mut self, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
         loop {
             ready!(self.poll_flush(cx))?;
@@ -211,12 +213,12 @@ impl Cursor {
         }
     }
 
-    /// Forgets a seek that was given up: the next one is another, also if it is for the same place.
+    /// Forgets a cancelled seek, so that the next one to the same target is a new seek.
     pub(super) fn forget_seek(&mut self) {
         self.seeking = None;
     }
 
-    /// Cuts or extends the file, between what came before and what comes after.
+    /// Sets the length of the file, in order with the other operations.
     pub(super) async fn set_len(&mut self, size: u64) -> io::Result<()> {
         poll_fn(|cx| self.poll_flush(cx)).await?;
         self.seeking = None;
@@ -224,13 +226,13 @@ impl Cursor {
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// The file, at the position where the last one who read has stopped.
+    /// The file, positioned at the end of the last completed read.
     pub(super) async fn into_file(mut self) -> io::Result<File> {
         self.seeking = None;
         poll_fn(|cx| self.poll_flush(cx)).await?;
         self.start(|file, state| state.rewind(file).err().map(Outcome::Failed))?;
         poll_fn(|cx| self.poll_flush(cx)).await?;
-        // An operation without a position that was given up may still have it: then another descriptor of the same file.
+        // A cancelled `read_at` or `write_at` may still hold the file: duplicate the fd then.
         Arc::try_unwrap(self.file).or_else(|file| file.try_clone())
     }
 }

@@ -13,23 +13,23 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open file. Its operations run in threads of the executor, one after the other.
+/// An open file. Its operations run in the executor, one after another.
 ///
-/// # Giving up
+/// # Cancellation
 ///
-/// An operation that was begun goes on in its thread when its future is dropped, and the next one waits for its end. The file
-/// stays as a program sees it:
+/// An operation that has started continues in its thread when its future is dropped, and the next one waits for its
+/// end. The file stays consistent:
 ///
-/// - What a read that was given up has read is given to the next read. If something else comes next, the position goes
-///   back to where the last finished read has stopped.
-/// - A write that was given up is written; the position is behind it. Its failure is told to the next operation, or to the
-///   loop's exception handler if there is none.
-/// - A seek that was given up has moved the position.
+/// - The next read returns the bytes of a cancelled read. Before any other operation, the position goes back to the
+///   end of the last completed read.
+/// - A cancelled write is completed, and the position is behind it. The next operation returns its failure; if there
+///   is none, the failure is reported to the exception handler.
+/// - A cancelled seek has moved the position.
 ///
-/// The traits of `futures-io` write behind: bytes are accepted when they are copied, and `flush` waits until they are in the
-/// file (in the system's hands, that is; [`sync_all`](File::sync_all) waits for the disk). The methods here need no `flush`.
+/// The `futures-io` traits write in the background: bytes are accepted when they are copied, and `flush` waits until
+/// they are passed to the kernel ([`sync_all`](File::sync_all) waits for the disk). The methods here need no `flush`.
 ///
-/// Dropping a file closes it when its last operation has ended. It is `Send`, and used on whichever loop runs.
+/// Dropping a file closes it after its last operation. It is `Send` and not bound to a loop.
 ///
 /// ```
 /// use mainspring::fs::File;
@@ -64,7 +64,7 @@ pub struct File {
 impl File {
     /// Opens a file for reading.
     ///
-    /// Cancel safety: nothing is left open.
+    /// Cancel safety: safe; no fd leaks.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -80,9 +80,9 @@ impl File {
         OpenOptions::new().read(true).open(path).await
     }
 
-    /// Opens a file for writing, and makes it if it is not there; what was in it is gone.
+    /// Opens a file for writing. Creates it, or truncates it if it exists.
     ///
-    /// Cancel safety: nothing is left open. The file may be made, or emptied, all the same.
+    /// Cancel safety: no fd leaks. The file may still be created or truncated.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -99,9 +99,9 @@ impl File {
         OpenOptions::new().write(true).create(true).truncate(true).open(path).await
     }
 
-    /// Makes a file, for reading and writing; `AlreadyExists` if there is one.
+    /// Creates a file for reading and writing. `AlreadyExists` if it exists.
     ///
-    /// Cancel safety: nothing is left open. The file may be made all the same.
+    /// Cancel safety: no fd leaks. The file may still be created.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -119,12 +119,12 @@ impl File {
         OpenOptions::new().read(true).write(true).create_new(true).open(path).await
     }
 
-    /// Options to open a file with.
+    /// Options for opening a file.
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
-    /// A file of std's, at its position.
+    /// Converts a file of std, at its position.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -142,16 +142,16 @@ impl File {
         File { cursor: Cursor::new(file) }
     }
 
-    /// The file of std, once no operation runs. See [`File::from_std`].
+    /// Converts into a file of std, after the last operation. See [`File::from_std`].
     ///
-    /// Cancel safety: given up, the file is closed.
+    /// Cancel safety: dropping the future closes the file.
     pub async fn into_std(self) -> io::Result<std::fs::File> {
         self.cursor.into_file().await
     }
 
-    /// Reads some bytes, up to 2 MiB at a time. Zero is the end of the file.
+    /// Reads up to 2 MiB at a time. Zero is the end of the file.
     ///
-    /// Cancel safety: nothing is lost; the next read gives what this one has read.
+    /// Cancel safety: safe; the next read returns the bytes.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -165,9 +165,9 @@ impl File {
         poll_fn(|cx| self.cursor.poll_read(cx, buffer)).await
     }
 
-    /// Fills `buffer`; `UnexpectedEof` if the file ends before. See [`File::open`].
+    /// Fills `buffer`. `UnexpectedEof` if the file ends early. See [`File::open`].
     ///
-    /// Cancel safety: what is in `buffer` by then is read, and how much that is nobody knows.
+    /// Cancel safety: not safe; an unknown number of bytes may be in `buffer`.
     pub async fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let mut rest = buffer;
         while !rest.is_empty() {
@@ -179,9 +179,9 @@ impl File {
         Ok(())
     }
 
-    /// Reads to the end of the file, appends it to `into`, and tells how much it was.
+    /// Reads to the end of the file, appends to `into`, and returns the number of bytes.
     ///
-    /// Cancel safety: nothing is lost; `into` has what was read.
+    /// Cancel safety: safe; `into` contains the bytes read so far.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -203,10 +203,10 @@ impl File {
         }
     }
 
-    /// Reads to the end of the file, appends it to `into`, and tells how much it was; `InvalidData` if it is not UTF-8. See
-    /// [`File`].
+    /// Reads to the end of the file, appends to `into`, and returns the number of bytes. `InvalidData` if it is not
+    /// UTF-8. See [`File`].
     ///
-    /// Cancel safety: what was read is lost.
+    /// Cancel safety: not safe; the bytes read so far are lost.
     pub async fn read_to_string(&mut self, into: &mut String) -> io::Result<usize> {
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes).await?;
@@ -216,9 +216,9 @@ impl File {
         Ok(text.len())
     }
 
-    /// Writes some bytes, up to 2 MiB at a time, and tells how many. Done when the system has them.
+    /// Writes up to 2 MiB at a time and returns the number of bytes. Completes when the kernel has them.
     ///
-    /// Cancel safety: what was begun is written.
+    /// Cancel safety: a write that has started is completed.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -234,9 +234,9 @@ impl File {
         Ok(count)
     }
 
-    /// Writes all of `data`. Done when the system has it. See [`File::create`].
+    /// Writes all of `data`. Completes when the kernel has it. See [`File::create`].
     ///
-    /// Cancel safety: some or all of it is written.
+    /// Cancel safety: not safe; a part or all of it may be written.
     pub async fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
         let mut rest = data;
         while !rest.is_empty() {
@@ -246,10 +246,10 @@ impl File {
         self.flush().await
     }
 
-    /// Waits until what was written through the traits of `futures-io`, or given up, is in the file, and tells if that
-    /// failed.
+    /// Waits until everything from cancelled writes and from the `futures-io` traits is written, and returns a
+    /// failure.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; the call only waits.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -271,17 +271,17 @@ impl File {
         poll_fn(|cx| self.cursor.poll_flush(cx)).await
     }
 
-    /// Moves the position, and tells where it is. See [`File`].
+    /// Moves the position and returns it. See [`File`].
     ///
-    /// Cancel safety: once begun it happens.
+    /// Cancel safety: a seek that has started is completed.
     pub async fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.cursor.forget_seek();
         poll_fn(|cx| self.cursor.poll_seek(cx, to)).await
     }
 
-    /// Cuts the file, or extends it with zeros. The position stays.
+    /// Truncates the file, or extends it with zeros. The position does not change.
     ///
-    /// Cancel safety: once begun it happens, before what comes next.
+    /// Cancel safety: once started it is completed, before the next operation.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -300,19 +300,19 @@ impl File {
         self.cursor.set_len(size).await
     }
 
-    /// Waits until all that was written, and what the file system knows of the file, is on the disk. See [`File::set_len`].
+    /// Waits until data and metadata are on the disk. See [`File::set_len`].
     ///
-    /// Cancel safety: once begun it happens.
+    /// Cancel safety: once started it is completed.
     pub async fn sync_all(&mut self) -> io::Result<()> {
         self.flush().await?;
         let file = Arc::clone(self.cursor.file());
         run_blocking(move || file.sync_all()).await
     }
 
-    /// Waits until all that was written is on the disk, but not what is not needed to read it again; else as
+    /// Waits until the data is on the disk, with only the metadata needed to read it. Otherwise as
     /// [`File::sync_all`].
     ///
-    /// Cancel safety: once begun it happens.
+    /// Cancel safety: once started it is completed.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -332,17 +332,17 @@ impl File {
         run_blocking(move || file.sync_data()).await
     }
 
-    /// What the file system knows of the file. Does not wait for other operations. See [`File::create`].
+    /// The metadata of the file. Does not wait for other operations. See [`File::create`].
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         let file = Arc::clone(self.cursor.file());
         run_blocking(move || file.metadata()).await
     }
 
-    /// Changes who may do what with the file. Does not wait for other operations.
+    /// Changes the permissions of the file. Does not wait for other operations.
     ///
-    /// Cancel safety: once begun it happens.
+    /// Cancel safety: once started it is completed.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -362,9 +362,9 @@ impl File {
         run_blocking(move || file.set_permissions(permissions)).await
     }
 
-    /// Another descriptor of the same open file, with which it shares its position.
+    /// Duplicates the fd. Both share the position.
     ///
-    /// Cancel safety: nothing is left open.
+    /// Cancel safety: safe; no fd leaks.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -381,10 +381,10 @@ impl File {
         run_blocking(move || file.try_clone()).await.map(Self::from_std)
     }
 
-    /// Reads some bytes from `offset` on, wherever the position is, which stays. Zero is the end of the file. Several of
-    /// these, and of [`write_at`](File::write_at), run side by side.
+    /// Reads at `offset`; the position does not change. Zero is the end of the file. Several calls of this and of
+    /// [`write_at`](File::write_at) run concurrently.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -416,9 +416,9 @@ impl File {
         Ok(count)
     }
 
-    /// Writes some bytes at `offset`, wherever the position is, which stays. See [`File::read_at`].
+    /// Writes at `offset`; the position does not change. See [`File::read_at`].
     ///
-    /// Cancel safety: once begun it happens, and a failure is told to nobody.
+    /// Cancel safety: once started it is completed; a failure is not reported.
     pub async fn write_at(&self, data: &[u8], offset: u64) -> io::Result<usize> {
         let file = Arc::clone(self.cursor.file());
         let data = memory::copy(data)?;
@@ -427,7 +427,7 @@ impl File {
 }
 
 impl AsFd for File {
-    /// For what std and this crate do not offer. Moving the position behind the file's back confuses only its reader.
+    /// For system calls that this crate does not offer. Changing the position affects the next read.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.cursor.file().as_fd()
     }

@@ -1,4 +1,4 @@
-//! `futures-io`'s traits on [`File`], for the libraries that read and write by them.
+//! Implements the `futures-io` traits for [`File`].
 
 use super::file::File;
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
@@ -17,7 +17,7 @@ impl AsyncRead for File {
 }
 
 impl AsyncWrite for File {
-    /// Accepts up to 2 MiB and begins to write them. A failure is told to the next operation.
+    /// Accepts up to 2 MiB and starts writing them. The next operation returns a failure.
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.cursor.poll_write(cx, data)
     }
@@ -26,14 +26,14 @@ impl AsyncWrite for File {
         self.cursor.poll_flush(cx)
     }
 
-    /// As `poll_flush`: the file is closed when it is dropped.
+    /// As `poll_flush`. Dropping the file closes it.
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }
 }
 
 impl AsyncSeek for File {
-    /// Asked again for the same place before anything else, it is the same seek, also if the first one was given up.
+    /// A repeated call with the same target continues the same seek, even if the first one was cancelled.
     fn poll_seek(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
         self.cursor.poll_seek(cx, to)
     }

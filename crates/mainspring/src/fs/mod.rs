@@ -1,7 +1,7 @@
-//! Files, with `await`.
+//! Files with `await`.
 //!
-//! The kernel has no way to say when a file is ready, so every operation here blocks a thread of the loop's executor and
-//! never the loop. asyncio has no files at all; the names are those of [`std::fs`].
+//! The kernel has no readiness notification for files, so every operation blocks a thread of the executor and never
+//! the loop. asyncio has no file API; the names are those of [`std::fs`].
 //!
 //! ```
 //! use mainspring::fs;
@@ -19,17 +19,17 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 //!
-//! # Giving up
+//! # Cancellation
 //!
-//! A thread cannot be stopped in the middle of a system call. **What was begun goes on when its future is dropped**, and its
-//! result is lost: a `rename` that was given up may still happen, and an error of it is told to nobody. Only a [`File`] has a
-//! state that could suffer, and takes care of it: see there.
+//! A thread cannot be stopped inside a system call. **An operation that has started continues when its future is
+//! dropped**, and its result is discarded: a cancelled `rename` may still happen, and its error is not reported. A
+//! [`File`] has state, and keeps it consistent: see [`File`].
 //!
 //! # Errors
 //!
-//! Each operation fails as that of the same name in [`std::fs`] does, with the same error.
+//! Each operation returns the error of the function of the same name in [`std::fs`].
 //!
-//! Everything here needs a loop that runs on this thread (else it is an error), but belongs to none: a [`File`] is `Send`.
+//! All functions fail if this thread runs no loop. Nothing here is bound to a loop: a [`File`] is `Send`.
 
 mod cursor;
 mod file;
@@ -52,14 +52,14 @@ use crate::current_core::current_core;
 use crate::event_loop::run_in_executor;
 use std::io;
 
-/// Begins `work` in a thread of the executor.
+/// Starts `work` in a thread of the executor.
 fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<ConcurrentFuture<T>> {
     Ok(run_in_executor(&*current_core()?, work)?)
 }
 
-/// Does `work` in a thread of the executor. Dropped, it goes on there, for nobody.
+/// Runs `work` in a thread of the executor. If the future is dropped, `work` continues and its result is discarded.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

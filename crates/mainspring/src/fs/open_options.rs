@@ -1,4 +1,4 @@
-//! `OpenOptions`: how a file is opened.
+//! `OpenOptions`: how to open a file.
 
 use super::file::File;
 use super::run_blocking;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// How a file is opened, as [`std::fs::OpenOptions`]. It is `Send`.
+/// How to open a file, as [`std::fs::OpenOptions`]. It is `Send`.
 ///
 /// ```
 /// use mainspring::fs::OpenOptions;
@@ -44,30 +44,30 @@ impl From<std::fs::OpenOptions> for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Nothing is allowed yet.
+    /// No access.
     pub fn new() -> Self {
         OpenOptions(std::fs::OpenOptions::new())
     }
 
-    /// Whether the file may be read.
+    /// Opens the file for reading.
     pub fn read(&mut self, read: bool) -> &mut Self {
         self.0.read(read);
         self
     }
 
-    /// Whether the file may be written.
+    /// Opens the file for writing.
     pub fn write(&mut self, write: bool) -> &mut Self {
         self.0.write(write);
         self
     }
 
-    /// Whether every write goes to the end of the file, wherever the position is.
+    /// Appends: every write goes to the end of the file.
     pub fn append(&mut self, append: bool) -> &mut Self {
         self.0.append(append);
         self
     }
 
-    /// Whether the file is emptied.
+    /// Truncates the file.
     ///
     /// ```
     /// use mainspring::fs::OpenOptions;
@@ -88,13 +88,13 @@ impl OpenOptions {
         self
     }
 
-    /// Whether the file is made if it is not there.
+    /// Creates the file if it does not exist.
     pub fn create(&mut self, create: bool) -> &mut Self {
         self.0.create(create);
         self
     }
 
-    /// Whether the file must not be there yet, and is made.
+    /// Creates the file, and fails if it exists.
     ///
     /// ```
     /// use mainspring::fs::OpenOptions;
@@ -117,13 +117,13 @@ impl OpenOptions {
         self
     }
 
-    /// The permissions of a file that is made, before the process's own mask; usually `0o666`.
+    /// The permissions of a new file, before the umask. Default: `0o666`.
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         self.0.mode(mode);
         self
     }
 
-    /// More flags of the system for `open`.
+    /// Additional flags for `open(2)`.
     ///
     /// ```
     /// use mainspring::fs::OpenOptions;
@@ -131,7 +131,7 @@ impl OpenOptions {
     /// # mainspring::run(async {
     /// # let path = std::env::temp_dir().join(format!("mainspring-doc-flags-{}", std::process::id()));
     /// # std::os::unix::fs::symlink("/dev/null", &path)?;
-    /// // `O_NOFOLLOW`, which refuses symbolic links.
+    /// // `O_NOFOLLOW` refuses symbolic links.
     /// let error = OpenOptions::new().read(true).custom_flags(0o400000).open(&path).await.unwrap_err();
     /// assert_eq!(error.raw_os_error(), Some(40));
     /// # std::fs::remove_file(path)?;
@@ -146,7 +146,7 @@ impl OpenOptions {
 
     /// Opens a file.
     ///
-    /// Cancel safety: nothing is left open. A file may be made, or emptied, all the same.
+    /// Cancel safety: no fd leaks. The file may still be created or truncated.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let (options, path) = (self.0.clone(), path.as_ref().to_owned());
         run_blocking(move || options.open(path)).await.map(File::from_std)

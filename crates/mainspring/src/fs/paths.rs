@@ -1,6 +1,6 @@
-//! What std's functions on paths do, in the executor.
+//! The path functions of std, run in the executor.
 //!
-//! Cancel safety of all of them: see [the module's text](super). What was begun goes on, for nobody.
+//! Cancel safety of all functions: see [the module documentation](super).
 
 use super::run_blocking;
 use mainspring_engine::memory;
@@ -8,9 +8,9 @@ use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// All that is in a file.
+/// Reads a whole file.
 ///
-/// Cancel safety: nothing is lost.
+/// Cancel safety: safe.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -30,9 +30,9 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     run_blocking(move || fs::read(path)).await
 }
 
-/// All that is in a file, as text; `InvalidData` if it is not UTF-8.
+/// Reads a whole file as text. `InvalidData` if it is not UTF-8.
 ///
-/// Cancel safety: nothing is lost.
+/// Cancel safety: safe.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -52,9 +52,9 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     run_blocking(move || fs::read_to_string(path)).await
 }
 
-/// Writes a file: all that is in it from now on. It is made if it is not there.
+/// Replaces the contents of a file. Creates it if it does not exist.
 ///
-/// Cancel safety: once begun it happens, also if it is given up; the file is never left half written by that.
+/// Cancel safety: once started it is completed, so cancellation does not leave a half-written file.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -76,9 +76,9 @@ pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Re
     run_blocking(move || fs::write(path, contents)).await
 }
 
-/// Copies a file with its permissions, over the one that may be there, and tells how long it is.
+/// Copies a file with its permissions, replacing the target, and returns the number of bytes.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -100,9 +100,9 @@ pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u6
     run_blocking(move || fs::copy(from, to)).await
 }
 
-/// Gives a file or directory another name, in place of the one that may have it.
+/// Renames a file or directory, replacing the target.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -127,7 +127,7 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
 
 /// Removes a file.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -148,9 +148,9 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     run_blocking(move || fs::remove_file(path)).await
 }
 
-/// Makes a directory.
+/// Creates a directory.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -170,9 +170,9 @@ pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     run_blocking(move || fs::create_dir(path)).await
 }
 
-/// Makes a directory and those that it is in, as far as they are not there.
+/// Creates a directory and its missing parents.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -192,9 +192,9 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     run_blocking(move || fs::create_dir_all(path)).await
 }
 
-/// Removes a directory, which must be empty.
+/// Removes an empty directory.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -215,9 +215,9 @@ pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     run_blocking(move || fs::remove_dir(path)).await
 }
 
-/// Removes a directory with all that is in it.
+/// Removes a directory and its contents.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -239,9 +239,9 @@ pub async fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     run_blocking(move || fs::remove_dir_all(path)).await
 }
 
-/// What the file system knows of a file or directory.
+/// The metadata of a file or directory. Follows symbolic links.
 ///
-/// Cancel safety: nothing is lost.
+/// Cancel safety: safe.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -261,9 +261,9 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     run_blocking(move || fs::metadata(path)).await
 }
 
-/// What the file system knows of a file or directory, or of the symbolic link itself.
+/// The metadata of a file or directory. Does not follow symbolic links.
 ///
-/// Cancel safety: nothing is lost.
+/// Cancel safety: safe.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -283,9 +283,9 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     run_blocking(move || fs::symlink_metadata(path)).await
 }
 
-/// Changes who may do what with a file or directory.
+/// Changes the permissions of a file or directory.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -308,9 +308,9 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
     run_blocking(move || fs::set_permissions(path, permissions)).await
 }
 
-/// Whether there is something of this name.
+/// Whether the path exists.
 ///
-/// Cancel safety: nothing is lost.
+/// Cancel safety: safe.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -329,9 +329,9 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     run_blocking(move || fs::exists(path)).await
 }
 
-/// The path without symbolic links and dots, from the root.
+/// The absolute path, with symbolic links resolved.
 ///
-/// Cancel safety: nothing is lost.
+/// Cancel safety: safe.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -350,9 +350,9 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     run_blocking(move || fs::canonicalize(path)).await
 }
 
-/// Gives a file one more name.
+/// Creates a hard link.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -374,9 +374,9 @@ pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io
     run_blocking(move || fs::hard_link(original, link)).await
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 ///
-/// Cancel safety: once begun it happens, also if it is given up.
+/// Cancel safety: once started it is completed.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -397,9 +397,9 @@ pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::
     run_blocking(move || std::os::unix::fs::symlink(original, link)).await
 }
 
-/// What a symbolic link points to.
+/// The target of a symbolic link.
 ///
-/// Cancel safety: nothing is lost.
+/// Cancel safety: safe.
 ///
 /// ```
 /// # mainspring::run(async {

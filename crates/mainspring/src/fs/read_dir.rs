@@ -1,4 +1,4 @@
-//! `ReadDir`: what is in a directory, a few entries at a time.
+//! `ReadDir`: the entries of a directory, read in batches.
 
 use super::{run_blocking, spawn_blocking};
 use crate::concurrent::ConcurrentFuture;
@@ -14,12 +14,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
-/// So many entries are read by one trip to the executor.
+/// Entries read by one executor call.
 const BATCH: usize = 32;
 
-/// Begins to read a directory.
+/// Opens a directory.
 ///
-/// Cancel safety: nothing is left open.
+/// Cancel safety: safe; no fd leaks.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -58,7 +58,7 @@ pub struct ReadDir {
     running: Option<ConcurrentFuture<Batch>>,
 }
 
-/// Entries that were read, and where to read more; nowhere at the end.
+/// Entries that were read, and the directory for more. `None` at the end.
 #[derive(Default)]
 struct Batch {
     entries: VecDeque<io::Result<std::fs::DirEntry>>,
@@ -74,9 +74,9 @@ impl Batch {
 }
 
 impl ReadDir {
-    /// The next entry, in no order; `None` after the last. An error is about one entry, and others may follow.
+    /// The next entry, in no particular order. `None` after the last. An error concerns one entry; others may follow.
     ///
-    /// Cancel safety: no entry is lost.
+    /// Cancel safety: safe; no entry is lost.
     pub async fn next_entry(&mut self) -> io::Result<Option<DirEntry>> {
         poll_fn(|cx| {
             loop {
@@ -102,7 +102,7 @@ impl fmt::Debug for ReadDir {
     }
 }
 
-/// One thing in a directory. It is `Send`.
+/// A directory entry. It is `Send`.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -122,32 +122,32 @@ impl fmt::Debug for ReadDir {
 pub struct DirEntry(Arc<std::fs::DirEntry>);
 
 impl DirEntry {
-    /// Its path: that of the directory, and its name.
+    /// The path: the directory joined with the name.
     pub fn path(&self) -> PathBuf {
         self.0.path()
     }
 
-    /// Its name.
+    /// The file name.
     pub fn file_name(&self) -> OsString {
         self.0.file_name()
     }
 
-    /// The number of its inode.
+    /// The inode number.
     pub fn ino(&self) -> u64 {
         self.0.ino()
     }
 
-    /// What the file system knows of it; of a symbolic link, not of what it points to.
+    /// The metadata. Does not follow symbolic links.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         let entry = Arc::clone(&self.0);
         run_blocking(move || entry.metadata()).await
     }
 
-    /// What it is.
+    /// The file type.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe.
     pub async fn file_type(&self) -> io::Result<FileType> {
         let entry = Arc::clone(&self.0);
         run_blocking(move || entry.file_type()).await

@@ -1,15 +1,16 @@
-//! `HyperExecutor`: hyper's own tasks, on the loop.
+//! `HyperExecutor`: runs hyper's tasks on the loop.
 
 use crate::task::spawn;
 use hyper::rt::Executor;
 
-/// Runs futures as tasks of the loop that runs on this thread; they need not be `Send`.
+/// Runs futures as tasks of the running loop. They need not be `Send`.
 ///
-/// A task that panics is reported to the exception handler. See the text of [the module](super) for a whole program.
+/// A panic of a task is reported to the exception handler. See [the module documentation](super) for a complete
+/// program.
 ///
 /// # Panics
 ///
-/// Running a future where no loop runs. hyper does it only from within its own futures.
+/// Panics if this thread runs no loop. hyper calls it only from its own futures.
 ///
 /// ```
 /// use hyper::rt::Executor;

@@ -1,4 +1,4 @@
-//! `HyperIo`: a stream, as hyper reads and writes it.
+//! `HyperIo`: adapts a stream to hyper.
 
 use futures_io::{AsyncBufRead, AsyncWrite};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -6,12 +6,12 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A stream for hyper: any that has the traits of `futures-io`, as all of this crate's have.
+/// Adapts a stream with the `futures-io` traits to hyper. All streams of this crate have them.
 ///
-/// What has arrived is copied once, from where the stream keeps it to where hyper wants it. It is `Send` if the stream
-/// is, which ours are not; hyper needs that only for HTTP upgrades (`with_upgrades`).
+/// Received bytes are copied once, from the stream's buffer to hyper's. It is `Send` if the stream is. The streams of
+/// this crate are not; hyper needs that only for HTTP upgrades (`with_upgrades`).
 ///
-/// See the text of [the module](super) for a whole program.
+/// See [the module documentation](super) for a complete program.
 ///
 /// ```
 /// use mainspring::hyper::HyperIo;
@@ -37,17 +37,17 @@ impl<T> HyperIo<T> {
         HyperIo { stream }
     }
 
-    /// The stream.
+    /// A reference to the stream.
     pub const fn get_ref(&self) -> &T {
         &self.stream
     }
 
-    /// The stream, to be changed.
+    /// A mutable reference to the stream.
     pub const fn get_mut(&mut self) -> &mut T {
         &mut self.stream
     }
 
-    /// The stream, unwrapped.
+    /// Unwraps the stream.
     pub fn into_inner(self) -> T {
         self.stream
     }

@@ -1,11 +1,10 @@
-//! hyper on this loop: the traits of `hyper::rt` for our streams, tasks and timers. Behind the feature `hyper`.
+//! hyper on this loop: implements the traits of `hyper::rt`. Requires the feature `hyper`.
 //!
-//! - [`HyperIo`] makes a connection of any stream: TCP, Unix sockets, TLS.
-//! - [`HyperExecutor`] runs hyper's own tasks on the loop, whether they are `Send` or not.
-//! - [`HyperTimer`] gives hyper the loop's time, virtual time included.
+//! - [`HyperIo`] adapts any stream: TCP, Unix, TLS.
+//! - [`HyperExecutor`] runs hyper's tasks on the loop. They need not be `Send`.
+//! - [`HyperTimer`] uses the loop's clock, including virtual time.
 //!
-//! The names of hyper in the public API are its traits and what those need, so the version that a program uses has to be
-//! hyper 1, as here.
+//! The public API contains traits of hyper 1, so the program has to use hyper 1 as well.
 //!
 //! ```
 //! use http_body_util::{BodyExt, Full};

@@ -1,8 +1,8 @@
-//! `HyperTimer`: the loop's time, for hyper.
+//! `HyperTimer`: the loop's clock and timers for hyper.
 //!
-//! hyper wants waits that are `Send` and `Sync`, which a loop's timers are not. So a wait here holds nothing of the
-//! loop's: it knows the loop by its inbox, which any thread may hold, and its timer by a number. On the loop's own thread,
-//! where hyper polls it, it finds the loop and uses its timers directly; on any other it asks the loop to wait for it.
+//! hyper requires sleeps that are `Send` and `Sync`; the timers of a loop are not. So a sleep identifies its loop by
+//! the inbox, which any thread can hold, and its timer by a key. On the loop's thread, where hyper polls it, it uses
+//! the timers directly. On another thread it asks the loop to wait.
 
 use crate::concurrent::ConcurrentFuture;
 use crate::event_loop::{EventLoop, find_loop, running_core, wake_call};
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// A loop's clock and timers, for hyper's time limits. With a virtual clock they pass in no time.
+/// The clock and timers of a loop, for hyper's timeouts. With a virtual clock they take no real time.
 ///
-/// It may be sent to other threads; what it makes is best awaited on the loop's own, and works on any.
+/// It is `Send`. Its sleeps work on every thread, and best on the loop's own.
 ///
 /// ```
 /// use hyper::rt::Timer;
@@ -39,22 +39,22 @@ use std::time::{Duration, Instant};
 #[derive(Clone)]
 pub struct HyperTimer {
     inbox: Arc<Inbox<Inbound>>,
-    /// The same moment by both clocks.
+    /// The same instant on both clocks.
     epoch: (Instant, Time),
 }
 
 impl HyperTimer {
-    /// The time of `event_loop`.
+    /// The timer of `event_loop`.
     pub fn new(event_loop: &EventLoop) -> Self {
         let inbox = Arc::clone(event_loop.core().inbox());
         HyperTimer { inbox, epoch: (Instant::now(), event_loop.time()) }
     }
 
-    /// The time of the loop that runs on this thread.
+    /// The timer of the running loop.
     ///
     /// # Panics
     ///
-    /// If none does.
+    /// If this thread runs no loop.
     ///
     /// ```
     /// use hyper::rt::Timer;
@@ -74,7 +74,7 @@ impl HyperTimer {
         Self::new(&EventLoop::current())
     }
 
-    /// A moment of the system's clock, on the loop's.
+    /// Converts an instant to the loop's clock.
     fn to_loop_time(&self, moment: Instant) -> Time {
         let (instant, time) = self.epoch;
         time.saturating_add(moment.saturating_duration_since(instant))
@@ -98,7 +98,7 @@ impl Timer for HyperTimer {
         Box::pin(self.wait(self.to_loop_time(deadline)))
     }
 
-    /// By the loop's clock; on a thread that is not the loop's, by the system's.
+    /// The loop's clock; on another thread, the system's clock.
     fn now(&self) -> Instant {
         let (instant, time) = self.epoch;
         match find_loop(&self.inbox) {
@@ -125,9 +125,10 @@ impl fmt::Debug for HyperTimer {
     }
 }
 
-/// A wait of a [`HyperTimer`]. It is over at once when its loop is closed. It is `Send` and `Sync`, as hyper asks.
+/// A sleep of a [`HyperTimer`]. It completes at once when its loop is closed. It is `Send` and `Sync`, as hyper
+/// requires.
 ///
-/// Cancel safety: dropping it takes its timer out of the loop.
+/// Cancel safety: dropping it removes its timer from the loop.
 ///
 /// ```
 /// use hyper::rt::Timer;
@@ -150,9 +151,9 @@ pub struct HyperSleep {
 
 enum State {
     New,
-    /// With a timer in the loop, which wakes this task.
+    /// A timer in the loop wakes this task.
     Waiting(TimerKey, Waker),
-    /// The loop waits, for a task of another thread.
+    /// The loop waits on behalf of a task on another thread.
     OtherThread(ConcurrentFuture<()>),
 }
 
@@ -197,7 +198,7 @@ impl HyperSleep {
         }
     }
 
-    /// Takes the timer out of the loop.
+    /// Removes the timer from the loop.
     fn end(&mut self) {
         let former = std::mem::replace(&mut self.state, State::New);
         let State::Waiting(timer, _) = &former else { return };
@@ -212,7 +213,7 @@ impl HyperSleep {
                     let call = running_core().and_then(|core| core.engine.cancel_timer(timer));
                     drop(call);
                 };
-                // A loop that is closed has dropped its timers.
+                // A closed loop has dropped its timers.
                 let _ = wake_call(&self.inbox, Inbound::Once(Box::new(cancel)));
             }
         }

@@ -1,14 +1,14 @@
-//! Errors of the system that say at which address: the text is for people, the system's own error is below.
+//! Errors that name an address and keep the system's error as their source.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// `error` with another text, which tells of the address. It keeps the kind, and has the system's error as its
+/// Returns `error` with `text` as its message. The kind is kept; the system's error becomes the
 /// [source](Error::source).
 pub(super) fn address_error(text: String, error: io::Error) -> io::Error {
     let kind = error.kind();
-    // One that tells of another address already, in its text: the system's is below that.
+    // If `error` names an address already, keep only the system's error below it.
     let source = error.downcast().map_or_else(|error| error, |inner: AddressError| inner.source);
     io::Error::new(kind, AddressError { text, source })
 }
@@ -24,7 +24,7 @@ impl fmt::Display for AddressError {
     }
 }
 
-/// As a text has it: what is below is seen by the source.
+/// Shows the message only; the system's error is reachable through the source.
 impl fmt::Debug for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)

@@ -1,11 +1,12 @@
-//! TCP, UDP and Unix sockets, in asyncio's two ways: protocols that are called, and streams and sockets that are awaited.
+//! TCP, UDP and Unix sockets. Like asyncio, the module has two styles: protocols with callbacks, and streams and
+//! sockets with `await`.
 //!
-//! Both are one implementation. A [`Transport`] is a transport of the engine's with a [`Protocol`] above it; a [`Stream`]
-//! is such a transport whose protocol keeps what arrives in a bounded buffer until it is asked for. [`TcpStream`] and
-//! [`UnixStream`] are streams that know what they are on; a [`StreamReader`] and a [`StreamWriter`] are the two sides of
-//! one. Likewise a [`DatagramTransport`] is the engine's datagram transport with a [`DatagramProtocol`] above it, and a
-//! [`DatagramSocket`] one that leaves datagrams with the kernel until they are asked for; [`UdpSocket`] and
-//! [`UnixDatagram`] are such sockets that know what they are on.
+//! Both styles share one implementation. A [`Transport`] is the engine's transport with a [`Protocol`] above it. A
+//! [`Stream`] is a transport whose protocol stores received bytes in a bounded buffer until they are read.
+//! [`TcpStream`] and [`UnixStream`] are streams with the addresses of their family; a [`StreamReader`] and a
+//! [`StreamWriter`] are the two halves of a stream. A [`DatagramTransport`] is the engine's datagram transport with a
+//! [`DatagramProtocol`] above it. A [`DatagramSocket`] leaves datagrams in the kernel until they are received;
+//! [`UdpSocket`] and [`UnixDatagram`] wrap it.
 //!
 //! | asyncio | here |
 //! | --- | --- |
@@ -13,13 +14,13 @@
 //! | `open_unix_connection`, `start_unix_server` | [`open_unix_connection`], [`start_unix_server`] |
 //! | `loop.create_connection`, `loop.create_server` | the methods of [`EventLoop`](crate::EventLoop) |
 //! | their keyword arguments | [`ConnectOptions`], [`ServerOptions`] |
-//! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its kin, and the method of the loop; back: [`TcpStream::into_std`] |
+//! | `sock=`, `connect_accepted_socket` | [`TcpStream::from_std`] and its siblings, and the method of the loop; the reverse is [`TcpStream::into_std`] |
 //! | `transport.get_extra_info('socket')` | the options of [`Transport`] and [`Stream`]; [`Transport::with_fd`] |
 //! | `loop.sendfile` | [`Stream::sendfile`], [`Transport::sendfile`] |
 //!
-//! What is open belongs to its loop and stays on its thread (`!Send`). Addresses, options, hints and errors are plain values,
-//! and go anywhere. What fails is an [`io::Error`] of the system's kind, with the address in its text where
-//! there is one; without a loop that runs on this thread, everything that needs one is an error, and no panic.
+//! Open sockets belong to their loop and are not `Send`. Addresses, options, hints and errors are plain values and
+//! are `Send`. Failures are [`io::Error`]s with the system's kind; the message names the address where there is one.
+//! A function that needs a running loop returns an error if this thread runs none; it does not panic.
 
 mod address_error;
 mod connect;
@@ -57,7 +58,7 @@ pub(crate) use stream::LIMIT;
 
 use std::io;
 
-/// The same error once more: for another one who is to be told of it.
+/// Copies an error, so that several waiters can receive it.
 fn clone_error(error: &io::Error) -> io::Error {
     #[cfg(feature = "rustls")]
     if let Some(error) = tls::TlsError::of(error) {

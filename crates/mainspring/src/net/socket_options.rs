@@ -1,4 +1,4 @@
-//! The options of the sockets below transports, streams and listeners.
+//! Socket options of transports, streams and listeners.
 
 use super::connection::Transport;
 use super::stream::Stream;
@@ -8,8 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// When a connection that is silent is asked whether it is still there, and when it is given up. What is not said is the
-/// system's choice.
+/// Parameters of TCP keep-alive. `None` keeps the system's default.
 ///
 /// ```
 /// use mainspring::net::{KeepAlive, TcpListener, TcpStream};
@@ -27,16 +26,16 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// Silent for so long, it is asked.
+    /// Idle time before the first probe (`TCP_KEEPIDLE`).
     pub idle: Option<Duration>,
-    /// So long after an unanswered question it is asked again.
+    /// Time between probes (`TCP_KEEPINTVL`).
     pub interval: Option<Duration>,
-    /// So many unanswered questions end it.
+    /// Unanswered probes before the connection is closed (`TCP_KEEPCNT`).
     pub retries: Option<u32>,
 }
 
 impl Transport {
-    /// Lends the descriptor to `use_it`, for a system call of the program's own. `NotConnected` once it is closed.
+    /// Lends the fd to `use_it`, for system calls of the caller. `NotConnected` once the transport is closed.
     ///
     /// ```
     /// mainspring::run(async {
@@ -72,7 +71,7 @@ macro_rules! socket_options {
                 $with(|fd: BorrowedFd<'_>| use_it(SockRef::from(&fd)))
             }
 
-            /// Whether small pieces are sent at once (`TCP_NODELAY`). They are, unless it was set otherwise.
+            /// Gets `TCP_NODELAY`. On by default, as in asyncio.
             pub fn nodelay(&self) -> io::Result<bool> {
                 self.option(|socket| socket.tcp_nodelay())
             }
@@ -82,27 +81,27 @@ macro_rules! socket_options {
                 self.option(|socket| socket.set_tcp_nodelay(nodelay))
             }
 
-            /// Whether a silent peer is asked whether it is still there (`SO_KEEPALIVE`).
+            /// Gets `SO_KEEPALIVE`.
             pub fn keep_alive(&self) -> io::Result<bool> {
                 self.option(|socket| socket.keepalive())
             }
 
-            /// Asks a silent peer whether it is still there, or no longer.
+            /// Sets `SO_KEEPALIVE` and its parameters. `None` turns it off.
             pub fn set_keep_alive(&self, keep_alive: Option<KeepAlive>) -> io::Result<()> {
                 self.option(|socket| set_keep_alive(&socket, keep_alive))
             }
 
-            /// How long closing the descriptor waits for the peer to take what was sent (`SO_LINGER`).
+            /// Gets `SO_LINGER`: how long `close(2)` waits until the peer has received everything.
             pub fn linger(&self) -> io::Result<Option<Duration>> {
                 self.option(|socket| socket.linger())
             }
 
-            /// Sets `SO_LINGER`. Zero resets the connection when it is closed; anything else may block the loop then.
+            /// Sets `SO_LINGER`. Zero resets the connection on close; any other duration may block the loop.
             pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
                 self.option(|socket| socket.set_linger(linger))
             }
 
-            /// How many hops a packet may take (`IP_TTL`).
+            /// Gets `IP_TTL`: the maximum number of hops of a packet.
             pub fn ttl(&self) -> io::Result<u32> {
                 self.option(|socket| socket.ttl_v4())
             }
@@ -112,22 +111,22 @@ macro_rules! socket_options {
                 self.option(|socket| socket.set_ttl_v4(ttl))
             }
 
-            /// The kernel's buffer for what arrives, in bytes (`SO_RCVBUF`).
+            /// Gets `SO_RCVBUF`: the size of the kernel's receive buffer in bytes.
             pub fn recv_buffer_size(&self) -> io::Result<usize> {
                 self.option(|socket| socket.recv_buffer_size())
             }
 
-            /// Sets `SO_RCVBUF`; Linux makes it twice that.
+            /// Sets `SO_RCVBUF`. Linux doubles the value.
             pub fn set_recv_buffer_size(&self, size: usize) -> io::Result<()> {
                 self.option(|socket| socket.set_recv_buffer_size(size))
             }
 
-            /// The kernel's buffer for what is sent, in bytes (`SO_SNDBUF`).
+            /// Gets `SO_SNDBUF`: the size of the kernel's send buffer in bytes.
             pub fn send_buffer_size(&self) -> io::Result<usize> {
                 self.option(|socket| socket.send_buffer_size())
             }
 
-            /// Sets `SO_SNDBUF`; Linux makes it twice that.
+            /// Sets `SO_SNDBUF`. Linux doubles the value.
             pub fn set_send_buffer_size(&self, size: usize) -> io::Result<()> {
                 self.option(|socket| socket.set_send_buffer_size(size))
             }
@@ -138,7 +137,8 @@ macro_rules! socket_options {
 socket_options!(
     /// # Options
     ///
-    /// Each is the option of the socket that it is named after, and fails as that does, or with `NotConnected` once the transport is closed.
+    /// Each method gets or sets the socket option of the same name and returns the system's error, or `NotConnected`
+    /// once the transport is closed.
     ///
     /// ```
     /// use mainspring::net::KeepAlive;
@@ -161,7 +161,7 @@ socket_options!(
     /// assert_eq!(transport.ttl()?, 9);
     /// transport.set_recv_buffer_size(100_000)?;
     /// transport.set_send_buffer_size(100_000)?;
-    /// // The system may give more than was asked for.
+    /// // The system may allocate more than requested.
     /// assert!(transport.recv_buffer_size()? >= 100_000 && transport.send_buffer_size()? >= 100_000);
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -172,7 +172,8 @@ socket_options!(
 socket_options!(
     /// # Options
     ///
-    /// Each is the option of the socket that it is named after, and fails as that does, or with `NotConnected` once the stream is closed.
+    /// Each method gets or sets the socket option of the same name and returns the system's error, or `NotConnected`
+    /// once the stream is closed.
     ///
     /// ```
     /// use mainspring::net::KeepAlive;
@@ -192,7 +193,7 @@ socket_options!(
     /// assert_eq!(stream.ttl()?, 9);
     /// stream.set_recv_buffer_size(100_000)?;
     /// stream.set_send_buffer_size(100_000)?;
-    /// // The system may give more than was asked for.
+    /// // The system may allocate more than requested.
     /// assert!(stream.recv_buffer_size()? >= 100_000 && stream.send_buffer_size()? >= 100_000);
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -203,7 +204,8 @@ socket_options!(
 socket_options!(
     /// # Options
     ///
-    /// Each is the option of the socket that it is named after, and fails as that does. Connections that it accepts inherit them.
+    /// Each method gets or sets the socket option of the same name and returns the system's error. Accepted
+    /// connections inherit the options.
     ///
     /// ```
     /// use mainspring::net::KeepAlive;
@@ -222,7 +224,7 @@ socket_options!(
     /// assert_eq!(listener.ttl()?, 9);
     /// listener.set_recv_buffer_size(100_000)?;
     /// listener.set_send_buffer_size(100_000)?;
-    /// // The system may give more than was asked for.
+    /// // The system may allocate more than requested.
     /// assert!(listener.recv_buffer_size()? >= 100_000 && listener.send_buffer_size()? >= 100_000);
     /// # std::io::Result::Ok(())
     /// # })??;

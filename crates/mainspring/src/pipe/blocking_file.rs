@@ -1,13 +1,13 @@
-//! A file that the kernel cannot watch, read or written by the executor, as a kind of connection: a regular file, a
-//! device such as `/dev/null`, or a descriptor that is shared with others and must go on blocking.
+//! `BlockingFile`: a kind of connection for files that epoll does not support. The executor does the blocking calls.
+//! Used for regular files, devices such as `/dev/null`, and shared fds that must stay blocking.
 //!
 //! # Rules
 //!
-//! - One call at a time is with the executor, so that bytes keep their order. Its end comes back through the loop's inbox,
-//!   with the number of the file that asked: a file itself never leaves its thread.
-//! - While a call is under way the loop keeps the file, also if nobody else does.
-//! - A loop that is closed writes what is left before it goes, and waits for the call under way: a program that ends
-//!   has written what it wrote, as with `println!`.
+//! - At most one call is in the executor at a time, so that bytes keep their order. Its result comes back through the
+//!   loop's inbox with the number of the file, because the file itself cannot leave its thread.
+//! - The loop keeps the file alive while a call is in progress.
+//! - Closing the loop waits for the call in progress and writes the rest, so that a program that ends has written
+//!   everything, as with `println!`.
 
 use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
@@ -24,11 +24,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How much one call reads.
+/// Bytes read by one call.
 const READ_BYTES: usize = 64 * 1024;
 
 thread_local! {
-    /// The files of this thread, by their numbers, which are not used again.
+    /// The files of this thread by number. Numbers are not reused.
     static BLOCKING_FILES: RefCell<(u64, HashMap<u64, Weak<BlockingFile>>)> = RefCell::default();
 }
 
@@ -38,7 +38,7 @@ enum Direction {
     Writing,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub(super) struct BlockingFile {
     core: Weak<Core>,
     above: Above,
@@ -46,11 +46,11 @@ pub(super) struct BlockingFile {
     direction: Direction,
     fd: RawFd,
     file: RefCell<Option<Arc<Shared>>>,
-    /// Not given to the executor yet, or read and not delivered because reading is paused.
+    /// Data not passed to the executor yet, or read but not delivered because reading is paused.
     buffer: RefCell<Vec<u8>>,
-    /// So many bytes were given to the executor.
+    /// Number of bytes passed to the executor.
     in_flight: Cell<usize>,
-    /// Where the loop keeps this while a call is under way.
+    /// The key under which the loop keeps this file alive while a call is in progress.
     loop_key: Cell<Option<usize>>,
     flow: FlowControl,
     is_paused: Cell<bool>,
@@ -59,20 +59,20 @@ pub(super) struct BlockingFile {
     failure: Cell<Option<Failure>>,
 }
 
-/// What is shared with the call that is under way.
+/// Shared with the call in progress.
 struct Shared {
     file: File,
-    /// What the call is to write. Who locks it first does, under the lock: the call, or the loop that is being closed.
+    /// The data to write. Whoever locks it first, the call or a loop that is being closed, writes it under the lock.
     to_write: Mutex<Vec<u8>>,
 }
 
 impl BlockingFile {
-    /// Puts `protocol` on a file that is read.
+    /// Attaches a protocol to a file for reading.
     pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>) -> Transport {
         Self::open(core, file, told, Direction::Reading)
     }
 
-    /// Puts `protocol` on a file that is written.
+    /// Attaches a protocol to a file for writing.
     pub(super) fn open_writing(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>) -> Transport {
         Self::open(core, file, told, Direction::Writing)
     }
@@ -117,7 +117,7 @@ impl BlockingFile {
         }
     }
 
-    /// Has the executor do `call`, which tells the bytes it has read, if it reads.
+    /// Runs `call` in the executor. It returns the bytes read, if it reads.
     fn submit(
         self: &Rc<Self>,
         core: &Core,
@@ -125,22 +125,22 @@ impl BlockingFile {
         call: fn(&Shared) -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
         let Some(file) = self.file.borrow().clone() else { return Err(io::ErrorKind::NotConnected.into()) };
-        // Nobody has the lock: no call is under way.
+        // The lock is free because no call is in progress.
         *file.lock() = to_write;
         let (inbox, number) = (Arc::clone(core.inbox()), self.number);
         let job = move || {
             let result = call(&file);
             drop(file);
-            // A loop that is closed does not ask.
+            // A closed loop ignores the result.
             let _ = wake_call(&inbox, Inbound::Once(Box::new(move || completed(number, result))));
         };
-        // What it has to say comes through the inbox, not through this future.
+        // The result arrives through the inbox, not through this future.
         drop(run_in_executor(core, job)?);
         self.loop_key.set(Some(core.keep(Rc::<BlockingFile>::clone(self))));
         Ok(())
     }
 
-    /// Goes on: delivers and reads, or writes, what there is.
+    /// Delivers buffered data and starts the next read or write.
     fn advance(self: &Rc<Self>, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
         let Some(core) = self.core.upgrade() else { return Ok(()) };
         if self.direction == Direction::Reading && self.is_reading() {
@@ -165,7 +165,7 @@ impl BlockingFile {
         submitted.or_else(|error| self.schedule_lost(cx, Some(Failure::Io(error))))
     }
 
-    /// The call that was under way has ended.
+    /// Handles the end of a call.
     fn completed(self: &Rc<Self>, cx: Cx<'_, RustHost>, result: io::Result<Vec<u8>>) -> Result<(), Failure> {
         self.in_flight.set(0);
         let told = match result {
@@ -186,7 +186,7 @@ impl BlockingFile {
         cx.host().merge_outcomes(told, self.advance(cx))
     }
 
-    /// Schedules the one `connection_lost`.
+    /// Schedules `connection_lost`, once.
     fn schedule_lost(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
         self.is_closing.set(true);
         if !self.is_lost.replace(true) {
@@ -200,7 +200,7 @@ impl BlockingFile {
 }
 
 impl Shared {
-    /// Writes what the call was to write, if nobody has, and `more`.
+    /// Writes the data of the call, unless it is written already, and `more`.
     fn write(&self, more: &[u8]) -> io::Result<()> {
         let mut to_write = self.lock();
         let given = std::mem::take(&mut *to_write);
@@ -210,7 +210,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        // Nothing under the lock panics.
+        // Nothing panics under the lock, so poisoning has no meaning.
         self.to_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -229,12 +229,12 @@ fn read_some(shared: &Shared) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The file of this number, if it is still there.
+/// The file with this number, if it still exists.
 fn find(number: u64) -> Option<Rc<BlockingFile>> {
     BLOCKING_FILES.with_borrow(|(_, files)| files.get(&number).and_then(Weak::upgrade))
 }
 
-/// A call of the file `number` has ended. On the loop's thread.
+/// Called on the loop's thread when a call of the file `number` has ended.
 fn completed(number: u64, result: io::Result<Vec<u8>>) {
     let Some((end, core)) = find(number).and_then(|end| end.core.upgrade().map(|core| (end, core))) else {
         return;
@@ -264,7 +264,7 @@ impl Kept for BlockingFile {
 
 impl Drop for BlockingFile {
     fn drop(&mut self) {
-        // A thread that is ending has let go of its list already.
+        // The list may be destroyed already when the thread ends.
         let _ = BLOCKING_FILES.try_with(|files| files.borrow_mut().1.remove(&self.number));
     }
 }
@@ -300,7 +300,7 @@ impl Below for BlockingFile {
             return Ok(());
         }
         memory::append(&mut self.buffer.borrow_mut(), data).map_err(Failure::Io)?;
-        // At once: a program that ends now has written it all the same.
+        // Submit at once, so that a program that ends now has written it.
         if let Some(this) = find(self.number) {
             this.advance(cx)?;
         }
@@ -343,7 +343,7 @@ impl Below for BlockingFile {
     fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
         let changes = !self.is_closing.get() && self.is_paused.replace(false);
         if changes {
-            // In the next pass: nobody is called from inside of their own call.
+            // In the next iteration, so that a callback is not called from inside another.
             cx.engine.call_soon(Call::Notice(Rc::clone(cx.this), Notice::StartReading));
         }
         Ok(changes)

@@ -1,14 +1,14 @@
-//! Pipes, in asyncio's two ways: protocols that are called, and streams that are awaited.
+//! Pipes. Like asyncio, the module has two styles: protocols with callbacks, and streams with `await`.
 //!
-//! A pipe here is one end of a `pipe(2)` or fifo, a terminal, or a socket that is used in one direction. It is a
-//! [`Transport`] like a connection's, with the engine's pipe transport in it (`ends.rs`).
+//! A pipe is one end of a `pipe(2)` or fifo, a terminal, or a socket used in one direction. It is a [`Transport`]
+//! based on the engine's pipe transport (`ends.rs`).
 //!
-//! [`reader`] and [`writer`] are for any descriptor that is read or written as a stream; [`stdin`], [`stdout`] and
-//! [`stderr`] for those of this process. What the kernel cannot watch, such as a regular file, is read and written by
-//! the loop's executor there (`blocking_file.rs`).
+//! [`reader`] and [`writer`] make a stream from any fd; [`stdin`], [`stdout`] and [`stderr`] are the streams of this
+//! process. For files that epoll does not support, such as regular files, the executor does the blocking calls
+//! (`blocking_file.rs`).
 //!
-//! All of it belongs to its loop and stays on its thread (`!Send`). Without a loop that runs here it is an error, and so it
-//! is for a descriptor that cannot be read or written so.
+//! Everything here belongs to its loop and is not `Send`. The functions fail if this thread runs no loop, or if the
+//! fd cannot be used this way.
 
 mod blocking_file;
 mod ends;
@@ -29,15 +29,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 impl EventLoop {
-    /// Reads from `pipe`, and puts a protocol on it. Done when the protocol's `connection_made` has run.
+    /// Attaches a protocol to the read end of a pipe. Completes when the protocol's `connection_made` has run.
     ///
-    /// The protocol is told as that of a connection is: `data_received`, at the end of the pipe `eof_received`, whose
-    /// answer does not matter, and `connection_lost`. Its transport cannot write.
+    /// The protocol is called as for a connection: `data_received`, at the end `eof_received`, whose result is
+    /// ignored, and `connection_lost`. The transport cannot write.
     ///
-    /// `pipe` becomes non-blocking, also for others who have the same end open. `InvalidInput` for a regular file or
-    /// a directory.
+    /// `pipe` becomes non-blocking, also for others that share the open file. `InvalidInput` for a regular file or a
+    /// directory.
     ///
-    /// Cancel safety: dropping this future closes the pipe.
+    /// Cancel safety: dropping the future closes the pipe.
     ///
     /// ```
     /// use mainspring::{EventLoop, Protocol, Transport};
@@ -78,15 +78,15 @@ impl EventLoop {
         Ok(wait_until_made(self.core(), transport, protocol).await)
     }
 
-    /// Writes to `pipe`, and puts a protocol on it. Done when the protocol's `connection_made` has run.
+    /// Attaches a protocol to the write end of a pipe. Completes when the protocol's `connection_made` has run.
     ///
-    /// `connection_lost` tells when the transport was closed and everything is written, and also when the reader is
-    /// gone: with an error if something was still to be written. `pause_writing` and `resume_writing` tell of a
-    /// reader that is slow. `write_eof` closes the pipe.
+    /// `connection_lost` is called when the transport is closed and everything is written, or when the reader closes;
+    /// in that case with an error if data was left. `pause_writing` and `resume_writing` provide back-pressure.
+    /// `write_eof` closes the pipe.
     ///
-    /// What is said of `pipe` at [`EventLoop::connect_read_pipe`] holds here too.
+    /// The conditions for `pipe` are those of [`EventLoop::connect_read_pipe`].
     ///
-    /// Cancel safety: dropping this future closes the pipe.
+    /// Cancel safety: dropping the future closes the pipe.
     ///
     /// ```
     /// use mainspring::{EventLoop, Protocol};
@@ -121,7 +121,7 @@ impl EventLoop {
     }
 }
 
-/// Makes `pipe` non-blocking; an error if it is none.
+/// Makes `pipe` non-blocking. Fails if it is not a pipe, socket or character device.
 pub(crate) fn set_nonblocking_pipe(pipe: impl AsFd) -> io::Result<PipeKind> {
     prepare_pipe(pipe)?.ok_or_else(|| {
         let text = "a pipe transport is for pipes, sockets and character devices only";

@@ -1,10 +1,9 @@
 //! The standard streams of this process.
 //!
-//! They are shared, with the other users in this process and with whoever has started it, and being non-blocking is a
-//! property of what is shared: a program that left its terminal so would upset the shell that it came from. So it is
-//! never set here. A pipe or a terminal is opened once more, by its name in `/proc`, and only our own way to it is
-//! non-blocking. Where that cannot be done (a regular file, which needs it not; a socket; no `/proc`) the executor does
-//! the blocking calls.
+//! The standard fds are shared with other code in this process and with the parent process. O_NONBLOCK belongs to the
+//! open file, so setting it would also affect the parent, for example a shell. It is never set here. A pipe or a
+//! terminal is opened again through `/proc/self/fd`, and only the new open file is non-blocking. Where that is
+//! impossible (a regular file, a socket, no `/proc`), the executor does the blocking calls.
 
 use super::streams::{blocking_reader, blocking_writer, reader_on, writer_on};
 use crate::current_core::current_core;
@@ -13,12 +12,12 @@ use rustix::fs::{Mode, OFlags};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The standard input of this process as a stream, on the loop that runs here.
+/// The standard input of this process as a stream on the running loop.
 ///
-/// A pipe or a terminal is watched by the loop. Anything else is read by a thread of the loop's executor, which stays in
-/// its call until something comes, also when the loop is closed.
+/// The loop polls a pipe or a terminal. Anything else is read by a thread of the executor, which stays in its call
+/// until data arrives, even if the loop is closed.
 ///
-/// Each call makes a reader of its own, with a buffer of its own: what one has taken no other will see. The same holds for
+/// Each call returns a reader with its own buffer: bytes that one reader has taken are lost for all others, including
 /// [`std::io::stdin`].
 ///
 /// ```
@@ -29,7 +28,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// # unsafe { libc::dup2(typed.as_raw_fd(), 0) };
 /// # mainspring::run(async {
 /// let stdin = mainspring::pipe::stdin()?;
-/// // Somebody types a number.
+/// // Reads one line.
 /// let line = stdin.read_line().await?;
 /// assert_eq!(line, b"42\n");
 /// # std::io::Result::Ok(())
@@ -44,10 +43,10 @@ pub fn stdin() -> io::Result<StreamReader> {
     }
 }
 
-/// The standard output of this process as a stream, on the loop that runs here.
+/// The standard output of this process as a stream on the running loop.
 ///
-/// Nothing is buffered in front of it, and what [`println!`] has buffered is not written first. A pipe or a terminal is
-/// watched by the loop; anything else is written by the loop's executor, and is all written when the loop is closed.
+/// It has no buffer of its own, and it does not flush the buffer of [`println!`]. The loop polls a pipe or a
+/// terminal. Anything else is written by the executor; closing the loop waits until everything is written.
 ///
 /// ```
 /// # use std::{io::Read, os::fd::AsRawFd};
@@ -68,7 +67,7 @@ pub fn stdout() -> io::Result<StreamWriter> {
     std_writer(io::stdout().as_fd())
 }
 
-/// The standard error of this process as a stream, on the loop that runs here. See [`stdout`].
+/// The standard error of this process as a stream on the running loop. See [`stdout`].
 ///
 /// ```
 /// # use std::{io::Read, os::fd::AsRawFd};
@@ -97,12 +96,12 @@ fn std_writer(shared: BorrowedFd<'_>) -> io::Result<StreamWriter> {
     }
 }
 
-/// A number of our own for what is shared, to close when we like.
+/// Duplicates a shared fd.
 fn duplicate(shared: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     shared.try_clone_to_owned()
 }
 
-/// A way of our own to a pipe or terminal; `None` for anything else, and where the system does not let us.
+/// Opens a pipe or terminal again. `None` for anything else, and if the system refuses.
 fn reopen(shared: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     let mode = rustix::fs::fstat(shared).ok()?.st_mode;
     let is_pipe = rustix::fs::FileType::from_raw_mode(mode) == rustix::fs::FileType::Fifo;

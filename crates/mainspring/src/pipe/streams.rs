@@ -1,4 +1,4 @@
-//! Any descriptor as a stream.
+//! Streams on any fd.
 
 use super::blocking_file::BlockingFile;
 use super::ends::{ReadEnd, WriteEnd};
@@ -11,10 +11,10 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-/// Reads `file` as a stream, on the loop that runs here.
+/// Reads `file` as a stream on the running loop.
 ///
-/// A pipe, a fifo, a socket or a terminal is watched by the loop, and becomes non-blocking, also for others who have
-/// the same end open. A regular file or another device is read by the loop's executor.
+/// The loop polls a pipe, fifo, socket or terminal; it becomes non-blocking, also for others that share the open
+/// file. A regular file or another device is read by the executor.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -33,10 +33,10 @@ pub fn reader(file: impl Into<OwnedFd>) -> io::Result<StreamReader> {
     reader_on(&current_core()?, file.into())
 }
 
-/// Writes `file` as a stream, on the loop that runs here. What is said of `file` at [`reader`] holds here too.
+/// Writes `file` as a stream on the running loop. The conditions for `file` are those of [`reader`].
 ///
-/// Dropping the writer closes the file after what is queued. A loop that is closed before that has written what went to
-/// the executor; what waits for a slow pipe is lost then.
+/// Dropping the writer closes the file after the write buffer is written. If the loop is closed earlier, data for the
+/// executor is still written; data that waits for a slow pipe is lost.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -71,20 +71,20 @@ pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWrit
     Ok(Stream::open(LIMIT, open).into_split().1)
 }
 
-/// The same for a file that must stay as it is, and is read by the executor.
+/// As [`reader_on`], for a shared file that must stay blocking.
 pub(super) fn blocking_reader(core: &Rc<Core>, file: OwnedFd) -> StreamReader {
     Stream::open(LIMIT, |told| BlockingFile::open_reading(core, file, told)).into_split().0
 }
 
-/// The same for one that is written.
+/// As [`writer_on`], for a shared file that must stay blocking.
 pub(super) fn blocking_writer(core: &Rc<Core>, file: OwnedFd) -> StreamWriter {
     Stream::open(LIMIT, |told| BlockingFile::open_writing(core, file, told)).into_split().1
 }
 
 type Open<'a> = Box<dyn FnOnce(Told) -> Transport + 'a>;
 
-/// Its kind, if it is one that the kernel can watch, which it is prepared for then. Of the devices only terminals
-/// are: the kernel refuses `/dev/null`.
+/// Makes the file non-blocking and returns its kind, if epoll supports it. Terminals are the only supported devices:
+/// epoll refuses `/dev/null`.
 fn prepare_if_pollable(file: &OwnedFd) -> io::Result<Option<PipeKind>> {
     let is_device = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode)
         == rustix::fs::FileType::CharacterDevice;

@@ -1,4 +1,4 @@
-//! `Child`: a process that was started here, and its pipes.
+//! `Child`: a child process and its pipes.
 
 use super::exit_watcher::ExitWatcher;
 use crate::event_loop::Core;
@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Output};
 use std::rc::Rc;
 
-/// The end of a child's standard input that we write. Dropping it, or closing it, is the end of the child's input.
+/// The write end of a child's standard input. Dropping or closing it ends the child's input.
 ///
 /// ```
 /// use mainspring::process::{ChildStdin, Command, Stdio};
@@ -27,7 +27,7 @@ use std::rc::Rc;
 /// ```
 pub type ChildStdin = StreamWriter;
 
-/// The end of a child's standard output that we read.
+/// The read end of a child's standard output.
 ///
 /// ```
 /// use mainspring::process::{ChildStdout, Command, Stdio};
@@ -44,7 +44,7 @@ pub type ChildStdin = StreamWriter;
 /// ```
 pub type ChildStdout = StreamReader;
 
-/// The end of a child's standard error that we read.
+/// The read end of a child's standard error.
 ///
 /// ```
 /// use mainspring::process::{ChildStderr, Command, Stdio};
@@ -60,12 +60,12 @@ pub type ChildStdout = StreamReader;
 /// ```
 pub type ChildStderr = StreamReader;
 
-/// A process that [`Command::spawn`](super::Command::spawn) has started.
+/// A process started by [`Command::spawn`](super::Command::spawn).
 ///
-/// Dropping it closes its pipes and lets the process go on, unless it is one to
-/// [kill](super::Command::kill_on_drop); it is reaped in both cases.
+/// Dropping it closes the pipes. The process continues, unless [`kill_on_drop`](super::Command::kill_on_drop) is set.
+/// It is reaped in both cases.
 ///
-/// It belongs to its loop and its thread, so it is not `Send`.
+/// It is not `Send`.
 ///
 /// ```
 /// use mainspring::process::{Command, Stdio};
@@ -89,16 +89,16 @@ pub type ChildStderr = StreamReader;
 pub struct Child {
     exit_watcher: Rc<ExitWatcher>,
     kill_on_drop: bool,
-    /// Where its input is written, if that is piped.
+    /// The child's standard input, if it is piped.
     pub stdin: Option<ChildStdin>,
-    /// Where its output is read, if that is piped.
+    /// The child's standard output, if it is piped.
     pub stdout: Option<ChildStdout>,
-    /// Where its error output is read, if that is piped.
+    /// The child's standard error, if it is piped.
     pub stderr: Option<ChildStderr>,
 }
 
 impl Child {
-    /// Watches a process and takes its pipes. If that fails the process is killed.
+    /// Starts watching a process and opens its pipes. Kills the process on failure.
     pub(super) fn start(
         core: &Rc<Core>,
         mut started: std::process::Child,
@@ -106,7 +106,7 @@ impl Child {
     ) -> io::Result<Self> {
         let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
         let exit_watcher = ExitWatcher::start(core, started)?;
-        // Killed if anything fails from here on.
+        // Killed if a later step fails.
         let mut child = Child { exit_watcher, kill_on_drop: true, stdin: None, stdout: None, stderr: None };
         child.stdin = stdin.map(|pipe| writer_on(core, pipe.into())).transpose()?;
         child.stdout = stdout.map(|pipe| reader_on(core, pipe.into())).transpose()?;
@@ -115,7 +115,7 @@ impl Child {
         Ok(child)
     }
 
-    /// Its process id, until its end is known: then the number may be somebody else's.
+    /// The process id. `None` once the exit is known, because the system may reuse the id.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -131,13 +131,13 @@ impl Child {
         (!self.exit_watcher.has_exited()).then(|| self.exit_watcher.pid())
     }
 
-    /// The process id it has or had: asyncio's `pid`, for messages.
+    /// The process id, even after the exit: asyncio's `pid`, for messages.
     pub fn pid(&self) -> u32 {
         self.exit_watcher.pid()
     }
 
-    /// asyncio's `returncode`: its exit status, or the number of the signal that ended it below zero; 255 if somebody
-    /// else has waited for it. `None` until its end is known.
+    /// asyncio's `returncode`: the exit code, or the negative number of the signal that killed the process; 255 if
+    /// another part of the program has reaped it. `None` until the exit is known.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -153,20 +153,19 @@ impl Child {
         self.exit_watcher.exit_status().map(returncode)
     }
 
-    /// Waits until the process has ended. Any number of tasks may, and as often as they like.
+    /// Waits until the process exits. Any number of tasks can wait, any number of times.
     ///
-    /// Its input stays open meanwhile: a process that waits for the end of its input waits for
-    /// [`stdin`](Child::stdin) to be dropped. And a process whose output nobody reads may wait for that:
+    /// This does not close [`stdin`](Child::stdin) and does not read the output, so the child may wait for either.
     /// [`communicate`](Child::communicate) does both.
     ///
-    /// An error says that somebody else has waited for the process, or that the loop was closed.
+    /// Fails if another part of the program has reaped the process, or if the loop is closed.
     ///
-    /// Cancel safety: safe; nothing is lost.
+    /// Cancel safety: safe; the call only waits.
     pub async fn wait(&self) -> io::Result<ExitStatus> {
         self.exit_watcher.wait().await
     }
 
-    /// How the process ended, or `None` while it runs.
+    /// The exit status, or `None` while the process runs.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -182,8 +181,8 @@ impl Child {
         self.exit_watcher.try_exit_status().transpose()
     }
 
-    /// Sends the process a signal: a number, or a [`SignalKind`](crate::signal::SignalKind). Does nothing if the
-    /// process has ended. An error if it is no signal, or the process belongs to somebody else by now.
+    /// Sends a signal: a number or a [`SignalKind`](crate::signal::SignalKind). A no-op if the process has exited.
+    /// Fails if the number is not a signal, or without permission.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -203,7 +202,7 @@ impl Child {
         self.exit_watcher.send_signal(signal.into())
     }
 
-    /// Asks the process to end: SIGTERM. Else as [`send_signal`](Child::send_signal).
+    /// Sends SIGTERM. Otherwise as [`send_signal`](Child::send_signal).
     ///
     /// ```
     /// # mainspring::run(async {
@@ -219,7 +218,7 @@ impl Child {
         self.exit_watcher.send_signal(libc::SIGTERM)
     }
 
-    /// Ends the process, without waiting until it is gone: SIGKILL. Else as [`send_signal`](Child::send_signal).
+    /// Sends SIGKILL without waiting for the exit. Otherwise as [`send_signal`](Child::send_signal).
     ///
     /// ```
     /// # mainspring::run(async {
@@ -235,10 +234,10 @@ impl Child {
         self.exit_watcher.send_signal(libc::SIGKILL)
     }
 
-    /// Ends the process, and waits until it is gone. Errors are those of [`send_signal`](Child::send_signal) and of
+    /// Sends SIGKILL and waits for the exit. Errors are those of [`send_signal`](Child::send_signal) and
     /// [`wait`](Child::wait).
     ///
-    /// Cancel safety: the process is killed as soon as this is polled.
+    /// Cancel safety: the signal is sent at the first poll.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -254,9 +253,9 @@ impl Child {
         self.wait().await.map(drop)
     }
 
-    /// Closes its input, reads its output and error to their ends, and waits for the process.
+    /// Closes the input, reads output and error to their ends, and waits for the exit.
     ///
-    /// Cancel safety: not; what was read is lost. The process is dropped with the future.
+    /// Cancel safety: not safe; the output read so far is lost. The child is dropped with the future.
     ///
     /// ```
     /// use mainspring::process::{Command, Stdio};
@@ -279,7 +278,7 @@ impl Child {
     }
 }
 
-/// asyncio's number for an end.
+/// asyncio's `returncode` for an exit status.
 pub(super) fn returncode(end: io::Result<ExitStatus>) -> i32 {
     const UNKNOWN: i32 = 255;
     let Ok(status) = end else { return UNKNOWN };
@@ -289,7 +288,7 @@ pub(super) fn returncode(end: io::Result<ExitStatus>) -> i32 {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.kill_on_drop && !self.exit_watcher.has_exited() {
-            // The one who may not is not root and has started a program that is: nobody is left to tell.
+            // A kill fails only without permission (a setuid program). There is no caller to report it to.
             let _ = self.start_kill();
         }
     }

@@ -1,4 +1,4 @@
-//! `Command`: what to run, and how.
+//! `Command`: how to start a process.
 
 use super::child_handle::Child;
 use super::identity::Identity;
@@ -12,13 +12,13 @@ use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::rc::Rc;
 
-/// A process to be: [`std::process::Command`] for a loop.
+/// How to start a process: [`std::process::Command`] for a loop.
 ///
-/// Everything is inherited that is not set: the environment, the working directory, and for [`spawn`](Command::spawn)
-/// and [`status`](Command::status) the standard streams. A command may be spawned again and again.
+/// The child inherits what is not set: the environment, the working directory, and with [`spawn`](Command::spawn) and
+/// [`status`](Command::status) the standard streams. A command can be spawned several times.
 ///
-/// It is spawned on the loop that runs on this thread. Spawning itself blocks for as long as the system takes to start
-/// the program, as it does in asyncio. The command itself may be made on another thread: it is `Send`.
+/// It is spawned on the running loop. As in asyncio, spawning blocks until the system has started the program. The
+/// command is `Send`.
 ///
 /// ```
 /// use mainspring::process::{Command, Stdio};
@@ -44,26 +44,26 @@ pub struct Command {
     identity: Identity,
 }
 
-/// Who has set one of the standard streams.
+/// How one of the standard streams was set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StdioSetting {
-    /// Nobody, here. std may have.
+    /// Not set here. `as_std_mut` may have set it.
     Unset,
-    /// The user.
+    /// Set by the caller.
     ByUser,
-    /// We have, for one start: the next one may want something else.
+    /// Set for one spawn only; the next spawn may need something else.
     Default,
 }
 
 impl Command {
-    /// Runs `program`, which is looked for in `PATH` if it is a name without a slash.
+    /// Runs `program`. A name without a slash is searched in `PATH`.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         std::process::Command::new(program).into()
     }
 
-    /// Has the shell run `script`: `/bin/sh -c`. asyncio's `create_subprocess_shell`.
+    /// Runs `script` with `/bin/sh -c`: asyncio's `create_subprocess_shell`.
     ///
-    /// What comes from elsewhere does not belong into a script; as an argument of [`Command::new`] no shell reads it.
+    /// Do not put untrusted text into a script. Pass it as an argument to [`Command::new`], which uses no shell.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -102,7 +102,7 @@ impl Command {
         self
     }
 
-    /// The name under which the program finds itself called, in place of its own.
+    /// Sets `argv[0]`.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -118,13 +118,13 @@ impl Command {
         self
     }
 
-    /// Sets a variable of the environment.
+    /// Sets an environment variable.
     pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
         self.std.env(key, value);
         self
     }
 
-    /// Sets variables of the environment.
+    /// Sets environment variables.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -145,7 +145,7 @@ impl Command {
         self
     }
 
-    /// Does not let it inherit a variable.
+    /// Removes an inherited environment variable.
     ///
     /// ```
     /// # use mainspring::process::Command;
@@ -161,7 +161,7 @@ impl Command {
         self
     }
 
-    /// Does not let it inherit any variable.
+    /// Removes all inherited environment variables.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -178,27 +178,27 @@ impl Command {
         self
     }
 
-    /// Where it runs.
+    /// Sets the working directory.
     pub fn current_dir(&mut self, directory: impl AsRef<Path>) -> &mut Self {
         self.std.current_dir(directory);
         self
     }
 
-    /// Its standard input: [`Stdio::piped`], [`Stdio::inherit`], [`Stdio::null`], or any descriptor or file.
+    /// Sets the standard input: [`Stdio::piped`], [`Stdio::inherit`], [`Stdio::null`], or any fd or file.
     pub fn stdin(&mut self, stdin: impl Into<Stdio>) -> &mut Self {
         self.stdio[0] = StdioSetting::ByUser;
         self.std.stdin(stdin);
         self
     }
 
-    /// Its standard output, likewise.
+    /// Sets the standard output, in the same ways.
     ///
     /// ```
     /// use mainspring::process::Command;
     ///
     /// # mainspring::run(async {
     /// # let path = std::env::temp_dir().join(format!("mainspring-doc-stdout-{}", std::process::id()));
-    /// // To a file, without us in between.
+    /// // Directly to a file.
     /// Command::new("echo").arg("logged").stdout(std::fs::File::create(&path)?).status().await?;
     /// assert_eq!(std::fs::read(&path)?, b"logged\n");
     /// # std::fs::remove_file(path)?;
@@ -212,7 +212,7 @@ impl Command {
         self
     }
 
-    /// Its standard error, likewise.
+    /// Sets the standard error, in the same ways.
     ///
     /// ```
     /// use mainspring::process::{Command, Stdio};
@@ -230,19 +230,19 @@ impl Command {
         self
     }
 
-    /// The user it runs as. See [`gid`](Command::gid).
+    /// Sets the user id. See [`gid`](Command::gid).
     pub fn uid(&mut self, uid: u32) -> &mut Self {
         self.identity.set_uid(uid);
         self
     }
 
-    /// The group it runs as.
+    /// Sets the group id.
     ///
     /// ```
     /// use mainspring::process::Command;
     ///
     /// # mainspring::run(async {
-    /// // Another user and group need root's rights; one's own can always be named.
+    /// // Another user or group needs root; the current ones are always allowed.
     /// # let own = |of: &str| std::process::Command::new("id").arg(of).output().map(|out| String::from_utf8_lossy(&out.stdout).trim().parse().unwrap());
     /// let (uid, gid): (u32, u32) = (own("-u")?, own("-g")?);
     /// let mut command = Command::shell("echo $(id -u) $(id -g)");
@@ -260,20 +260,20 @@ impl Command {
         self
     }
 
-    /// The supplementary groups it runs with, instead of ours; only root may say them. Without this a child of root's that
-    /// has a [`uid`](Command::uid) has none. See [`gid`](Command::gid).
+    /// Sets the supplementary groups, which needs root. Without this, a child of root with a [`uid`](Command::uid)
+    /// has none. See [`gid`](Command::gid).
     pub fn groups(&mut self, groups: &[u32]) -> &mut Self {
         self.identity.set_groups(&mut self.std, groups);
         self
     }
 
-    /// The process group it joins; 0 for one of its own.
+    /// Sets the process group to join; 0 creates a new one.
     ///
     /// ```
     /// use mainspring::process::Command;
     ///
     /// # mainspring::run(async {
-    /// // A Ctrl-C at our terminal is not for a group of its own.
+    /// // Ctrl-C at the terminal does not reach another process group.
     /// let child = Command::new("sleep").arg("1000").process_group(0).spawn()?;
     /// # let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid()))?;
     /// # let group: u32 = stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().parse().unwrap();
@@ -288,7 +288,7 @@ impl Command {
         self
     }
 
-    /// Gives it a session of its own, away from our terminal: asyncio's `start_new_session`.
+    /// Starts the process in a new session, without a controlling terminal: asyncio's `start_new_session`.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -305,11 +305,11 @@ impl Command {
     /// ```
     pub fn start_new_session(&mut self) -> &mut Self {
         let setsid = || Ok(rustix::process::setsid().map(drop)?);
-        // SAFETY: `setsid` is a system call without memory, and is async-signal-safe.
+        // SAFETY: `setsid` is async-signal-safe and takes no pointers.
         unsafe { self.pre_exec(setsid) }
     }
 
-    /// Its mask for the permissions of new files.
+    /// Sets the file mode creation mask.
     ///
     /// ```
     /// # use mainspring::process::Command;
@@ -325,17 +325,17 @@ impl Command {
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
             Ok(())
         };
-        // SAFETY: `umask` is a system call without memory, and is async-signal-safe.
+        // SAFETY: `umask` is async-signal-safe and takes no pointers.
         unsafe { self.pre_exec(umask) }
     }
 
-    /// Calls `before` in the new process, right before it becomes the program.
+    /// Calls `before` in the child process, right before `exec`.
     ///
     /// # Safety
     ///
-    /// As for [`CommandExt::pre_exec`]: the closure runs in a copy of this process that has one thread and that may
-    /// have stood in the middle of anything. It may only do what is async-signal-safe: no locks, no memory from the
-    /// allocator.
+    /// As for [`CommandExt::pre_exec`]: the closure runs in a forked copy of this process that has one thread, and
+    /// locks may be held by threads that no longer exist. It may only call async-signal-safe functions: no locks, no
+    /// allocation.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -343,7 +343,7 @@ impl Command {
     /// # mainspring::run(async {
     /// let mut command = Command::new("true");
     /// let refuse = || Err(std::io::Error::from_raw_os_error(1));
-    /// // SAFETY: the closure touches no memory but its own.
+    /// // SAFETY: the closure only constructs an error number.
     /// unsafe { command.pre_exec(refuse) };
     /// assert_eq!(command.spawn().unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
     /// # })?;
@@ -353,13 +353,12 @@ impl Command {
         &mut self,
         before: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
     ) -> &mut Self {
-        // SAFETY: the caller keeps the same promise.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.std.pre_exec(before) };
         self
     }
 
-    /// Kills the process when its [`Child`] is dropped before it has ended. Off at first, as in asyncio: a process
-    /// goes on by itself then.
+    /// Kills the process when its [`Child`] is dropped before the exit. Off by default, as in asyncio.
     ///
     /// ```
     /// use mainspring::process::{Command, Stdio};
@@ -368,7 +367,7 @@ impl Command {
     /// let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     /// let (_stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
     /// drop(child);
-    /// // Its input is still open: it is gone because it was killed.
+    /// // The input is still open, so only the signal can have ended the process.
     /// assert_eq!(stdout.read_to_end().await?, b"");
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -379,7 +378,7 @@ impl Command {
         self
     }
 
-    /// The command as std has it, to look at. User and groups are not in it.
+    /// The command of std, read-only. It does not contain user and groups.
     ///
     /// ```
     /// let mut command = mainspring::process::Command::new("ls");
@@ -391,13 +390,13 @@ impl Command {
         &self.std
     }
 
-    /// The command as std has it, for what is not here. See [`as_std`](Command::as_std).
+    /// The command of std, for settings that this type lacks. See [`as_std`](Command::as_std).
     pub fn as_std_mut(&mut self) -> &mut std::process::Command {
         &mut self.std
     }
 
-    /// Starts the process, on the loop that runs here. The error is the system's if the program cannot be started; it is
-    /// also one if no loop runs here, or it is closed.
+    /// Starts the process on the running loop. Fails with the system's error if the program cannot be started, and if
+    /// this thread runs no loop or the loop is closed.
     ///
     /// ```
     /// use mainspring::process::Command;
@@ -422,11 +421,11 @@ impl Command {
         Child::start(&core, self.start(&core)?, self.kill_on_drop)
     }
 
-    /// Starts the process now; the future waits for its end. What is piped is closed at once. Errors are those of
-    /// [`spawn`](Command::spawn) and of [`Child::wait`].
+    /// Starts the process now; the future waits for the exit. Pipes are closed at once. Errors are those of
+    /// [`spawn`](Command::spawn) and [`Child::wait`].
     ///
-    /// Cancel safety: dropping the future leaves the process running, unless it is one to
-    /// [kill](Command::kill_on_drop).
+    /// Cancel safety: dropping the future leaves the process running, unless [`kill_on_drop`](Command::kill_on_drop)
+    /// is set.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -444,17 +443,17 @@ impl Command {
         }
     }
 
-    /// Starts the process now; the future collects what it writes, and waits for its end. Output and error are piped
-    /// and the input is empty, where nothing else was set.
+    /// Starts the process now; the future collects its output and waits for the exit. Unless set otherwise, output
+    /// and error are piped and the input is empty.
     ///
-    /// Cancel safety: as of [`Command::status`]; what was collected is lost.
+    /// Cancel safety: as [`Command::status`]; the output collected so far is lost.
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
         self.default_stdio([Stdio::null, Stdio::piped, Stdio::piped]);
         let child = self.spawn_as_set();
         async move { child?.wait_with_output().await }
     }
 
-    /// Sets the standard streams that the user has not, for one start.
+    /// Sets the standard streams that the caller has not set, for one spawn.
     pub(super) fn default_stdio(&mut self, defaults: [fn() -> Stdio; 3]) {
         let setters =
             [std::process::Command::stdin, std::process::Command::stdout, std::process::Command::stderr];
@@ -466,7 +465,7 @@ impl Command {
         }
     }
 
-    /// Lets it inherit the standard streams that were set for a former start only.
+    /// Resets the streams that were set for an earlier spawn to inherited.
     fn inherit_stdio(&mut self) {
         if self.stdio.contains(&StdioSetting::Default) {
             self.default_stdio([Stdio::inherit; 3]);
@@ -477,7 +476,7 @@ impl Command {
         self.kill_on_drop
     }
 
-    /// Starts the process, unwatched.
+    /// Starts the process without watching it.
     pub(super) fn start(&mut self, core: &Rc<Core>) -> io::Result<std::process::Child> {
         core.check_open()?;
         self.identity.apply(&mut self.std);
@@ -485,7 +484,8 @@ impl Command {
     }
 }
 
-/// [`Command::output`] pipes the standard streams even if they were set there; [`Command::spawn`] leaves them.
+/// [`Command::output`] pipes the standard streams even if the command of std has set them; [`Command::spawn`] keeps
+/// them.
 impl From<std::process::Command> for Command {
     fn from(std: std::process::Command) -> Self {
         Command { std, stdio: [StdioSetting::Unset; 3], kill_on_drop: false, identity: Identity::default() }

@@ -1,4 +1,4 @@
-//! `communicate`: everything in, everything out, and neither waits for the other.
+//! `communicate`: writes the input and reads both outputs concurrently.
 
 use super::child_handle::{Child, ChildStdin};
 use crate::net::StreamReader;
@@ -8,12 +8,13 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 impl Child {
-    /// Writes `input` to the process and closes its input, reads its output and error to their ends, and waits for the
-    /// process: asyncio's `communicate`. All at once, so that no side waits for the other for ever.
+    /// Writes `input`, closes the child's input, reads output and error to their ends, and waits for the exit:
+    /// asyncio's `communicate`. Reading and writing are concurrent, so that they cannot deadlock.
     ///
-    /// What is not piped, or was taken, is `None`. A process that does not want all of its input is no error.
+    /// A stream that is not piped, or was taken, is `None`. It is not an error if the process does not read all of
+    /// its input.
     ///
-    /// Cancel safety: not; what was read is lost, and the pipes are closed.
+    /// Cancel safety: not safe; the output read so far is lost, and the pipes are closed.
     ///
     /// ```
     /// use mainspring::process::{Command, Stdio};
@@ -40,7 +41,7 @@ impl Child {
     }
 }
 
-/// Writes everything and ends the input.
+/// Writes the input and closes it.
 async fn feed(stdin: Option<ChildStdin>, input: &[u8]) -> io::Result<()> {
     let Some(stdin) = stdin else { return Ok(()) };
     let written = async {
@@ -63,7 +64,7 @@ async fn read(pipe: Option<StreamReader>) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Runs three futures side by side, in this task.
+/// Runs three futures concurrently in this task.
 async fn join3<A: Future, B: Future, C: Future>(a: A, b: B, c: C) -> (A::Output, B::Output, C::Output) {
     let (mut a, mut b, mut c) = (pin!(a), pin!(b), pin!(c));
     let (mut first, mut second, mut third) = (None, None, None);

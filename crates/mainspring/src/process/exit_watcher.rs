@@ -1,11 +1,12 @@
-//! `ExitWatcher`: a child process and the loop that waits for its end.
+//! `ExitWatcher`: waits for the exit of a child process and reaps it.
 //!
 //! # Rules
 //!
-//! - The loop watches a child from the moment it is spawned, and reaps it as soon as it ends, whether somebody asks
-//!   for its status or not: a loop that runs leaves no zombies.
-//! - The loop lets go of the watch when the child has ended, or when it is closed. Then waiting is an error, looking
-//!   ([`ExitWatcher::try_exit_status`]) and signals still work, and who drops the child last hands it to the [`reaper`].
+//! - The loop watches a child from its spawn on, and reaps it as soon as it exits, even if nothing waits for its
+//!   status. So a running loop leaves no zombies.
+//! - The loop drops the watch when the child has exited or the loop is closed. After a close, waiting fails, but
+//!   [`ExitWatcher::try_exit_status`] and signals still work. Dropping the last reference passes the child to the
+//!   [`reaper`].
 
 use super::reaper;
 use crate::error::Error;
@@ -21,17 +22,17 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::rc::{Rc, Weak};
 
-/// How it ended, as far as it is known.
+/// The exit of a child.
 #[derive(Clone, Copy, Debug)]
 enum ExitResult {
     Status(ExitStatus),
-    /// The number of the system's error: somebody else has waited for the child.
+    /// An errno: another part of the program has reaped the child.
     Error(i32),
 }
 
 impl ExitResult {
     fn of(watch: &ChildWatch, exit: ChildExit) -> Self {
-        /// Of a wait status, as `wait(2)` gives it.
+        /// The core-dump flag of a `wait(2)` status.
         const CORE_DUMPED: i32 = 0x80;
         let dumped = if watch.has_dumped_core() { CORE_DUMPED } else { 0 };
         match exit {
@@ -49,15 +50,15 @@ impl ExitResult {
     }
 }
 
-/// Who is told of the end by a call of the loop.
+/// Called by the loop when the child has exited.
 pub(super) trait OnExit {
     fn process_exited(self: Rc<Self>);
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub(super) struct ExitWatcher {
     core: Weak<Core>,
-    /// Taken when this is dropped.
+    /// `None` once dropped.
     watch: Option<ChildWatch>,
     pid: u32,
     ticket: Cell<Option<WatchTicket>>,
@@ -66,14 +67,14 @@ pub(super) struct ExitWatcher {
 }
 
 impl ExitWatcher {
-    /// Watches a child that was just spawned. If that fails the child is killed, since nobody would ever know of it.
+    /// Watches a child that was just spawned. On failure the child is killed, because it could not be tracked.
     pub(super) fn start(core: &Rc<Core>, mut child: std::process::Child) -> io::Result<Rc<Self>> {
         let pid = child.id();
         let opened = i32::try_from(pid).map_err(io::Error::other).and_then(ChildWatch::open);
         let watch = match opened {
             Ok(watch) => watch,
             Err(error) => {
-                // A process that has just begun and is killed ends at once.
+                // A child that was just spawned and killed exits at once, so this does not block.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(error);
@@ -101,7 +102,7 @@ impl ExitWatcher {
         let registered: Rc<dyn Watch> = Rc::new(Registered(Rc::clone(self)));
         let fd = watch.as_fd().as_raw_fd();
         let (ticket, replaced) = core.engine.watch_with_ticket(fd, Direction::Inbound, registered)?;
-        // Whoever had watched a descriptor of this number has closed it without a word.
+        // The former owner of this fd number has closed it without unregistering.
         if let Some(replaced) = replaced {
             replaced.cancel();
         }
@@ -109,7 +110,7 @@ impl ExitWatcher {
         Ok(())
     }
 
-    /// Has `on_exit` called on the loop when the child has ended.
+    /// Sets the callback for the exit.
     pub(super) fn set_on_exit(&self, on_exit: Weak<dyn OnExit>) {
         let former = self.on_exit.replace(Some(on_exit));
         drop(former);
@@ -123,17 +124,17 @@ impl ExitWatcher {
         self.exited.done() && !self.exited.cancelled()
     }
 
-    /// Its end, if it is known.
+    /// The exit status, if it is known.
     pub(super) fn exit_status(&self) -> Option<io::Result<ExitStatus>> {
         self.exited.result()?.ok().map(ExitResult::result)
     }
 
-    /// Its end, if it has come. The first who sees it tells all who wait.
+    /// Checks for the exit and returns the status. Waiting tasks are woken.
     pub(super) fn try_exit_status(&self) -> Option<io::Result<ExitStatus>> {
         self.check_exit();
         match self.exited.result() {
             Some(Ok(end)) => Some(end.result()),
-            // The loop is gone, and has not seen it.
+            // The loop was closed before the exit: ask the kernel.
             Some(Err(_)) => {
                 let watch = self.watch.as_ref()?;
                 match watch.try_wait() {
@@ -145,7 +146,7 @@ impl ExitWatcher {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the exit.
     pub(super) async fn wait(&self) -> io::Result<ExitStatus> {
         let waiting = self.exited.clone();
         match waiting.await {
@@ -154,7 +155,7 @@ impl ExitWatcher {
         }
     }
 
-    /// Sends a signal to the child, if there is one still.
+    /// Sends a signal to the child, if it still exists.
     pub(super) fn send_signal(&self, signum: i32) -> io::Result<()> {
         match &self.watch {
             Some(watch) => watch.send_signal(signum).map(drop),
@@ -170,7 +171,7 @@ impl ExitWatcher {
         let end = match watch.try_wait() {
             Ok(None) => return,
             Ok(Some(exit)) => ExitResult::of(watch, exit),
-            // Not to be asked again at every event.
+            // Store the error, so that later events do not ask again.
             Err(error) => ExitResult::Error(error.raw_os_error().unwrap_or(libc::ECHILD)),
         };
         let on_exit = self.on_exit.take().and_then(|on_exit| on_exit.upgrade());
@@ -179,7 +180,7 @@ impl ExitWatcher {
             .as_ref()
             .zip(self.ticket.take())
             .and_then(|(core, ticket)| core.engine.unwatch_ticket(ticket));
-        // It has not been set before, by the check above, and nobody else sets it.
+        // Cannot fail: the check above saw no result, and only this function sets it.
         let _ = self.exited.set_result(end);
         if let (Some(core), Some(on_exit)) = (core, on_exit) {
             core.call_soon(Call::Once(Box::new(move || on_exit.process_exited())));
@@ -198,7 +199,7 @@ impl Drop for ExitWatcher {
     }
 }
 
-/// A child in the table of the loop, until it has ended or the loop is closed.
+/// The entry in the loop's table, until the child has exited or the loop is closed.
 struct Registered(Rc<ExitWatcher>);
 
 impl Watch for Registered {
@@ -211,7 +212,7 @@ impl Watch for Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // Who waits learns that nobody is there to tell; not if it has ended.
+        // Waiters fail because the loop was closed. A no-op if the child has exited.
         self.0.exited.cancel();
     }
 }

@@ -1,21 +1,19 @@
-//! Whom a process runs as.
+//! `Identity`: user, group and supplementary groups of a child process.
 //!
-//! std sets the user before it calls the closures of `pre_exec`, and has no stable way to set the supplementary groups,
-//! which only root may. So where groups are given, all three are set by a closure of ours, in the order in which the
-//! system allows it: groups, group, user.
+//! std sets the user before it runs the `pre_exec` closures, and has no stable way to set the supplementary groups,
+//! which needs root. So if groups are given, one closure sets all three in the required order: groups, group, user.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub(super) struct Identity {
     uid: Option<u32>,
     gid: Option<u32>,
-    /// What the closure of a command with groups will set. Its lock is free whenever a process is made of the command:
-    /// that takes the command exclusively.
+    /// The values for the closure. The lock is free at every spawn, because spawning borrows the command exclusively.
     with_groups: Option<Arc<Mutex<WithGroups>>>,
 }
 
@@ -39,8 +37,8 @@ impl Identity {
         let shared = self.with_groups.get_or_insert_with(|| {
             let shared = Arc::<Mutex<WithGroups>>::default();
             let in_child = Arc::clone(&shared);
-            // SAFETY: the closure takes a lock that is free (see `with_groups`) without waiting for it, and makes system
-            // calls that are async-signal-safe. It allocates nothing.
+            // SAFETY: the closure uses `try_lock` on a lock that is free (see `with_groups`) and calls
+            // async-signal-safe functions. It does not allocate.
             unsafe {
                 command.pre_exec(move || in_child.try_lock().map_or(Err(busy()), |it| it.apply_in_child()))
             };
@@ -49,7 +47,7 @@ impl Identity {
         shared.lock().unwrap_or_else(PoisonError::into_inner).groups = groups.to_vec();
     }
 
-    /// Hands user and group to whoever is to set them.
+    /// Passes user and group to the closure, or to std.
     pub(super) fn apply(&self, command: &mut Command) {
         if let Some(shared) = &self.with_groups {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,16 +68,16 @@ fn busy() -> io::Error {
 }
 
 impl WithGroups {
-    /// Becomes this one. In the new process.
+    /// Sets the ids. Runs in the child process.
     fn apply_in_child(&self) -> io::Result<()> {
-        // SAFETY: the pointer and the length are those of one vector.
+        // SAFETY: pointer and length belong to one vector.
         check(unsafe { libc::setgroups(self.groups.len() as _, self.groups.as_ptr()) })?;
         if let Some(gid) = self.gid {
-            // SAFETY: takes a number, touches no memory of ours.
+            // SAFETY: takes a number and no pointer.
             check(unsafe { libc::setgid(gid) })?;
         }
         if let Some(uid) = self.uid {
-            // SAFETY: takes a number, touches no memory of ours.
+            // SAFETY: takes a number and no pointer.
             check(unsafe { libc::setuid(uid) })?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Child processes: asyncio's `subprocess`, and what tokio's users expect of one.
+//! Child processes: asyncio's `subprocess`, with the names of tokio and std.
 //!
 //! ```
 //! use mainspring::process::{Command, Stdio};
@@ -13,24 +13,24 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 //!
-//! A [`Command`] is what to run, a [`Child`] a process that runs, its pipes are the streams of [`net`](crate::net).
-//! [`EventLoop::subprocess_exec`](crate::EventLoop::subprocess_exec) and a [`SubprocessProtocol`] are the same with
+//! A [`Command`] describes a process and a [`Child`] is a running one. Its pipes are streams of [`net`](crate::net).
+//! [`EventLoop::subprocess_exec`](crate::EventLoop::subprocess_exec) and [`SubprocessProtocol`] are the same with
 //! callbacks.
 //!
 //! # Waiting
 //!
-//! The end of a child is learnt from a pidfd, or from a thread where the kernel has none: there is no handler of
-//! SIGCHLD, and nobody else's children are waited for. The loop reaps a child as soon as it has ended, also if its
-//! [`Child`] was dropped. If the loop is closed first, a thread does. So no zombies are left, as long as the loop is
-//! run or closed in the end.
+//! The exit of a child is detected by a pidfd, or by a thread on kernels without pidfds. There is no SIGCHLD handler,
+//! and children of other code are not reaped. The loop reaps a child as soon as it exits, even if its [`Child`] was
+//! dropped. If the loop is closed first, a thread reaps it. So there are no zombies, provided that the loop runs or
+//! is closed.
 //!
-//! A process that ignores SIGCHLD leaves the waiting to the kernel, which then keeps no status: [`Child::wait`] is an
-//! error there, as if somebody else had waited.
+//! If the process ignores SIGCHLD, the kernel reaps children and keeps no status. [`Child::wait`] then fails, as if
+//! another part of the program had reaped the child.
 //!
 //! # Signals
 //!
-//! A signal reaches the child or nobody: it is sent by the pidfd, or by a process id that is known to be the child's
-//! still. Sending one to a child that has ended does nothing, and is no error.
+//! A signal reaches the child or no process: it is sent through the pidfd, or to a process id that still belongs to
+//! the child. Signalling a child that has exited is a no-op.
 
 mod child_handle;
 mod command;

@@ -1,7 +1,7 @@
-//! Children that nobody waits for any more: each is waited for here, so that none stays a zombie.
+//! Reaps children whose loop was closed, so that they do not stay zombies.
 //!
-//! A child is usually reaped by its loop. It comes here when the loop was closed before it ended. A thread per child
-//! blocks until then; it has little stack, and ends with the child.
+//! Usually the loop reaps its children. This module takes those that outlive it. One thread per child, with a small
+//! stack, blocks until the child exits.
 
 use mainspring_engine::child::ChildWatch;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -11,16 +11,16 @@ use std::thread;
 
 const STACK_BYTES: usize = 64 * 1024;
 
-/// Children that the system gave no thread for. They wait for the next one that comes.
+/// Children for which no thread could be started. The next call retries them.
 static ORPHANS: Mutex<Vec<ChildWatch>> = Mutex::new(Vec::new());
 
-/// Waits for `child` somewhere else, and says nothing of its end.
+/// Reaps `child` in the background and discards its status.
 pub(super) fn adopt(child: ChildWatch) {
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
     orphans.push(child);
     let children = std::mem::take(&mut *orphans);
     for child in children {
-        // An error says that there is nothing to wait for.
+        // An error means that there is nothing to reap.
         if !matches!(child.try_wait(), Ok(None)) {
             continue;
         }
@@ -35,14 +35,14 @@ pub(super) fn adopt(child: ChildWatch) {
                 reap(&child);
             }
         });
-        // Without a thread it stays where it is.
+        // Without a thread the child stays in the list.
         drop(started);
     }
 }
 
 fn reap(child: &ChildWatch) {
     while matches!(child.try_wait(), Ok(None)) {
-        // Readable when the child has ended. The kernel refuses this for want of memory only, which passes.
+        // The pidfd is readable once the child has exited. `poll` fails only for lack of memory, so retry.
         if retry_on_intr(|| poll(&mut [PollFd::new(child, PollFlags::IN)], None)).is_err() {
             thread::yield_now();
         }

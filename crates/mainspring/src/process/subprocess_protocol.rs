@@ -1,16 +1,16 @@
-//! `SubprocessProtocol`: what is told of a process and its pipes.
+//! `SubprocessProtocol`: callbacks of a process and its pipes.
 
 use super::subprocess_transport::SubprocessTransport;
 use std::io;
 
-/// What a process's events are told to, as asyncio's `SubprocessProtocol`.
+/// Receives the events of a process, as asyncio's `SubprocessProtocol`.
 ///
-/// The methods are called on the loop, one after the other: `connection_made` first, then `pipe_data_received` and
-/// `pipe_connection_lost` of each pipe, and `process_exited` when the process has ended, which may be before, between or
-/// after those of the pipes; `connection_lost` last, once, when the process has ended and all its pipes are gone. They take
-/// `&self` because they may be called again while they run; state goes into cells.
+/// The loop calls the methods one at a time: `connection_made` first, then `pipe_data_received` and
+/// `pipe_connection_lost` for each pipe. `process_exited` may come before, between or after those of the pipes.
+/// `connection_lost` is called once at the end, when the process has exited and all pipes are closed. The methods
+/// take `&self` because calls can nest; keep state in cells.
 ///
-/// A method that panics harms nobody else, and the exception handler is told.
+/// If a method panics, the panic is reported to the exception handler.
 ///
 /// ```
 /// use mainspring::process::{Command, SubprocessProtocol, SubprocessTransport};
@@ -46,24 +46,24 @@ use std::io;
 /// ```
 #[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
 pub trait SubprocessProtocol: 'static {
-    /// The process runs, and its pipes stand. The transport may be kept.
+    /// The process runs and its pipes are open. Keep a clone of the transport if needed.
     fn connection_made(&self, transport: &SubprocessTransport) {}
 
-    /// Bytes came from its output (`fd` 1) or its error (`fd` 2).
+    /// Data arrived from standard output (`fd` 1) or standard error (`fd` 2).
     fn pipe_data_received(&self, transport: &SubprocessTransport, fd: i32, data: &[u8]) {}
 
-    /// The pipe `fd` is gone: its input (0), output (1) or error (2).
+    /// A pipe is closed: standard input (`fd` 0), output (1) or error (2).
     fn pipe_connection_lost(&self, transport: &SubprocessTransport, fd: i32, error: Option<io::Error>) {}
 
-    /// The process has ended: [`SubprocessTransport::get_returncode`] tells how.
+    /// The process has exited. See [`SubprocessTransport::get_returncode`].
     fn process_exited(&self, transport: &SubprocessTransport) {}
 
-    /// The process has ended and its pipes are gone.
+    /// The process has exited and all pipes are closed.
     fn connection_lost(&self, transport: &SubprocessTransport, error: Option<io::Error>) {}
 
-    /// More waits to be written to its input than the high-water mark.
+    /// The write buffer of standard input is above the high-water mark.
     fn pause_writing(&self, transport: &SubprocessTransport) {}
 
-    /// What waits to be written to its input is down to the low-water mark.
+    /// The write buffer of standard input is down to the low-water mark.
     fn resume_writing(&self, transport: &SubprocessTransport) {}
 }

@@ -1,9 +1,10 @@
-//! `SubprocessTransport`: a process and its pipes, for a protocol that is told of them.
+//! `SubprocessTransport`: the handle on a process with a protocol.
 //!
-//! # Who holds whom
+//! # Ownership
 //!
-//! The loop keeps the process from its start to `connection_lost` (`Core::keep`), the process its pipes, and a pipe's
-//! protocol the process weakly. So nobody has to keep a transport, and a loop that is closed lets go of all of it.
+//! The loop owns the process from its start to `connection_lost` (`Core::keep`). The process owns its pipes; the
+//! protocol of a pipe refers to the process weakly. So the handle need not be kept, and closing the loop releases
+//! everything.
 
 use super::child_handle::returncode;
 use super::command::Command;
@@ -23,10 +24,10 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::rc::{Rc, Weak};
 
-/// A process that a [`SubprocessProtocol`] is told of. A clone is the same one.
+/// A process with a [`SubprocessProtocol`]. Clones refer to the same process.
 ///
-/// Made by [`EventLoop::subprocess_exec`]. Dropping it changes nothing: the loop keeps it until the process has ended
-/// and its pipes are gone. It belongs to its loop and its thread, so it is not `Send`.
+/// Created by [`EventLoop::subprocess_exec`]. Dropping it has no effect: the loop owns the process until it has
+/// exited and its pipes are closed. It is not `Send`.
 ///
 /// ```
 /// use mainspring::EventLoop;
@@ -73,10 +74,10 @@ struct Inner {
 }
 
 impl EventLoop {
-    /// Starts the process now, and puts a protocol on it and its pipes. The future is done when the protocol's
-    /// `connection_made` has run. All three standard streams are piped where nothing else was set.
+    /// Starts the process now and attaches a protocol to it and its pipes. The future completes when the protocol's
+    /// `connection_made` has run. Standard streams that are not set are piped.
     ///
-    /// [`SubprocessProtocol`] has an example.
+    /// See [`SubprocessProtocol`] for an example.
     ///
     /// Cancel safety: dropping the future kills the process.
     ///
@@ -120,7 +121,7 @@ impl EventLoop {
         }
     }
 
-    /// The same for a script of the shell's: [`Command::shell`].
+    /// As [`subprocess_exec`](EventLoop::subprocess_exec), for a shell script: see [`Command::shell`].
     ///
     /// Cancel safety: as [`subprocess_exec`](EventLoop::subprocess_exec).
     ///
@@ -165,7 +166,7 @@ impl Inner {
         let inner = Rc::new(Inner {
             core: Rc::downgrade(core),
             exit_watcher: ExitWatcher::start(core, started)?,
-            // Killed if anything fails from here on.
+            // Killed if a later step fails.
             kill_on_drop: Cell::new(true),
             protocol: RefCell::new(Some(protocol)),
             pipes: RefCell::default(),
@@ -175,14 +176,14 @@ impl Inner {
             is_finished: Cell::new(false),
             loop_key: Cell::new(None),
         });
-        // All of it or none: a pipe that was opened would call_protocol of itself.
+        // Prepare all pipes before opening any: an open pipe would call the protocol.
         let input = stdin
             .map(|pipe| set_nonblocking_pipe(&pipe).map(|kind| (OwnedFd::from(pipe), kind)))
             .transpose()?;
         let outputs = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
         outputs.iter().flatten().try_for_each(|pipe| set_nonblocking_pipe(pipe).map(drop))?;
 
-        // Before the pipes, which schedule calls of their own: the protocol hears of its process first.
+        // Scheduled before the pipes are opened, so that `connection_made` comes first.
         let made = Rc::clone(&inner);
         core.call_soon(Call::Once(Box::new(move || {
             made.call_protocol(|protocol, transport| protocol.connection_made(transport));
@@ -211,7 +212,7 @@ impl Inner {
         }
     }
 
-    /// Calls the protocol, unless it has been let go.
+    /// Calls the protocol, unless it is detached.
     fn call_protocol(
         self: &Rc<Self>,
         call_protocol: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport),
@@ -231,7 +232,7 @@ impl Inner {
         }
     }
 
-    /// Ends it, if the process and all pipes have.
+    /// Schedules `connection_lost` once the process has exited and all pipes are closed.
     fn try_finish(self: &Rc<Self>) {
         if !self.has_exited.get() || self.open_pipes.get() > 0 || self.is_finished.replace(true) {
             return;
@@ -257,7 +258,7 @@ impl OnExit for Inner {
 }
 
 impl Kept for Inner {
-    /// The protocol may hold the transport: it is let go of, so that they do not keep each other.
+    /// The protocol may own the transport. Dropping it breaks the cycle.
     fn let_go(&self) {
         let protocol = self.protocol.borrow_mut().take();
         let pipes = self.pipes.take();
@@ -269,13 +270,13 @@ impl Kept for Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.kill_on_drop.get() && !self.exit_watcher.has_exited() {
-            // The one who may not is not root and has started a program that is: nobody is left to call_protocol.
+            // A kill fails only without permission (a setuid program). There is no caller to report it to.
             let _ = self.exit_watcher.send_signal(libc::SIGKILL);
         }
     }
 }
 
-/// The protocol of one of the pipes.
+/// The protocol of one pipe.
 struct PipeProtocol {
     subprocess: Weak<Inner>,
     fd: i32,
@@ -312,25 +313,25 @@ impl Protocol for PipeProtocol {
 }
 
 impl SubprocessTransport {
-    /// Its process id.
+    /// The process id.
     pub fn get_pid(&self) -> u32 {
         self.inner.exit_watcher.pid()
     }
 
-    /// Its exit status, or the number of the signal that ended it below zero; 255 if somebody else has waited for it.
-    /// `None` until its end is known.
+    /// The exit code, or the negative number of the signal that killed the process; 255 if another part of the
+    /// program has reaped it. `None` until the exit is known.
     pub fn get_returncode(&self) -> Option<i32> {
         self.inner.exit_watcher.exit_status().map(returncode)
     }
 
-    /// The transport of one of its pipes: its input (0), output (1) or error (2), if that is piped. None once the
-    /// protocol's `connection_lost` was called.
+    /// The transport of a pipe: standard input (0), output (1) or error (2). `None` if it is not piped, and after
+    /// `connection_lost`.
     pub fn get_pipe_transport(&self, fd: i32) -> Option<Transport> {
         let place = usize::try_from(fd).ok()?;
         self.inner.pipes.borrow().get(place).cloned().flatten()
     }
 
-    /// Sends the process a signal. Does nothing if it has ended. Errors are those of
+    /// Sends a signal. A no-op if the process has exited. Errors are those of
     /// [`Child::send_signal`](super::Child::send_signal).
     ///
     /// ```
@@ -348,7 +349,7 @@ impl SubprocessTransport {
     ///
     /// # mainspring::run(async {
     /// let event_loop = EventLoop::current();
-    /// // Each of the three ends a program that does not care.
+    /// // Each of the three ends a program that does not handle signals.
     /// let ways = [
     ///     |transport: &SubprocessTransport| transport.send_signal(SignalKind::hangup()),
     ///     |transport: &SubprocessTransport| transport.terminate(),
@@ -370,17 +371,17 @@ impl SubprocessTransport {
         self.inner.exit_watcher.send_signal(signal.into())
     }
 
-    /// Asks the process to end: SIGTERM. See [`send_signal`](SubprocessTransport::send_signal).
+    /// Sends SIGTERM. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn terminate(&self) -> io::Result<()> {
         self.inner.exit_watcher.send_signal(libc::SIGTERM)
     }
 
-    /// Ends the process: SIGKILL. See [`send_signal`](SubprocessTransport::send_signal).
+    /// Sends SIGKILL. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn kill(&self) -> io::Result<()> {
         self.inner.exit_watcher.send_signal(libc::SIGKILL)
     }
 
-    /// Closes the pipes, and kills the process if it runs.
+    /// Closes the pipes and kills the process if it runs.
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -416,7 +417,7 @@ impl SubprocessTransport {
         }
     }
 
-    /// Whether it was closed.
+    /// Whether [`close`](SubprocessTransport::close) was called.
     pub fn is_closing(&self) -> bool {
         self.inner.is_closed.get()
     }

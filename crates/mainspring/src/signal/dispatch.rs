@@ -1,9 +1,9 @@
-//! What the signals mean to one loop: at most one callback each, and any number of streams.
+//! Signal handlers of one loop: for each signal at most one callback and any number of listeners.
 //!
-//! The engine's table has one watch per signal, which is the [`Handlers`] of this file: it tells the streams, in the order
-//! they came, and then calls the callback. It is caught from the system as long as it has a callback or a stream.
+//! The engine has one watch per signal, which is a [`Handlers`] object. It notifies the listeners in the order of
+//! their creation and then calls the callback. A signal is installed while it has a callback or a listener.
 //!
-//! Streams and callbacks are foreign code. They are taken out of here before they are called or dropped.
+//! Callbacks and wakers are user code: they are called and dropped without a borrow.
 
 use super::listener::Listener;
 use crate::error::Error;
@@ -15,13 +15,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-/// The signals that a loop has the system deliver to it.
+/// The signals that this loop has installed.
 #[derive(Default)]
 pub(crate) struct CaughtSignals(RefCell<BTreeMap<i32, Caught>>);
 
 struct Caught {
     handlers: Rc<Handlers>,
-    /// Gives the signal back to whom it belonged when it is dropped.
+    /// Dropping it restores the former disposition of the signal.
     _installed: Installed,
 }
 
@@ -32,7 +32,7 @@ struct Handlers {
 }
 
 impl CaughtSignals {
-    /// Calls `callback` for every `signum`, in place of the one it may have had, which comes back.
+    /// Sets the callback of `signum` and returns the former one.
     pub(crate) fn set_callback(
         core: &Rc<Core>,
         signum: i32,
@@ -43,20 +43,20 @@ impl CaughtSignals {
         Ok(replaced)
     }
 
-    /// Takes the callback of `signum` away, and gives it.
+    /// Removes and returns the callback of `signum`.
     pub(crate) fn remove_callback(core: &Core, signum: i32) -> Option<Rc<dyn Watch>> {
         let removed = core.signals.find(signum)?.callback.borrow_mut().take();
         Self::release_if_unused(core, signum);
         removed
     }
 
-    /// Tells `listener` of every `signum`.
+    /// Adds a listener for `signum`.
     pub(super) fn add_stream(core: &Rc<Core>, signum: i32, listener: Rc<Listener>) -> Result<(), Error> {
         Self::handlers_of(core, signum)?.streams.borrow_mut().push(listener);
         Ok(())
     }
 
-    /// Tells it no more.
+    /// Removes a listener.
     pub(super) fn remove_stream(core: &Core, signum: i32, listener: &Rc<Listener>) {
         let Some(handlers) = core.signals.find(signum) else { return };
         let mut streams = handlers.streams.borrow_mut();
@@ -67,7 +67,7 @@ impl CaughtSignals {
         Self::release_if_unused(core, signum);
     }
 
-    /// Gives every signal back to whom it belonged; the streams are at their end.
+    /// Uninstalls all signals and ends the listeners.
     pub(crate) fn clear(&self) {
         let caught = self.0.take();
         let (handler_sets, installed): (Vec<_>, Vec<_>) =
@@ -83,7 +83,7 @@ impl CaughtSignals {
         self.0.borrow().get(&signum).map(|caught| Rc::clone(&caught.handlers))
     }
 
-    /// The handlers of `signum`, which is caught from here on.
+    /// The handlers of `signum`. Installs the signal if necessary.
     fn handlers_of(core: &Rc<Core>, signum: i32) -> Result<Rc<Handlers>, Error> {
         core.check_open()?;
         if let Some(handlers) = core.signals.find(signum) {
@@ -119,7 +119,7 @@ impl Handlers {
         self.callback.borrow().is_none() && self.streams.borrow().is_empty()
     }
 
-    /// A waker that panics keeps nobody else from being told.
+    /// Calls `tell` for each listener. A panic of a waker is reported and does not affect the others.
     fn for_each_listener(&self, streams: Vec<Rc<Listener>>, tell: impl Fn(&Listener)) {
         for stream in streams {
             if let Err(text) = catch(|| tell(&stream))

@@ -1,6 +1,6 @@
-//! `SignalKind`: a signal by its name.
+//! `SignalKind`: names of signals.
 
-/// A signal. It is a number, so it may go anywhere.
+/// A signal number. It is `Send`.
 ///
 /// ```
 /// use mainspring::signal::SignalKind;
@@ -8,7 +8,7 @@
 /// assert_eq!(SignalKind::interrupt().as_raw(), 2);
 /// assert_eq!(SignalKind::from_raw(15), SignalKind::terminate());
 ///
-/// // What ends a service, and what it tells apart otherwise.
+/// // Signals that end a service, and others.
 /// let ends = [SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
 /// assert!(!ends.contains(&SignalKind::hangup()));
 /// let other = [
@@ -27,32 +27,32 @@
 pub struct SignalKind(i32);
 
 impl SignalKind {
-    /// The signal of this number. What is no signal, or cannot be caught, is refused where it is used.
+    /// The signal with this number. An invalid number is reported when it is used.
     pub const fn from_raw(signum: i32) -> Self {
         SignalKind(signum)
     }
 
-    /// The signal's number.
+    /// The number of the signal.
     pub const fn as_raw(self) -> i32 {
         self.0
     }
 
-    /// SIGALRM: a timer of the system's went off.
+    /// SIGALRM: a system timer expired.
     pub const fn alarm() -> Self {
         SignalKind(libc::SIGALRM)
     }
 
-    /// SIGCHLD: a child process stopped, went on or ended. Child processes are watched without it.
+    /// SIGCHLD: a child process stopped, continued or exited. This crate does not need it to watch children.
     pub const fn child() -> Self {
         SignalKind(libc::SIGCHLD)
     }
 
-    /// SIGCONT: this process goes on after it was stopped.
+    /// SIGCONT: this process continues after a stop.
     pub const fn resume() -> Self {
         SignalKind(libc::SIGCONT)
     }
 
-    /// SIGHUP: the terminal is gone; to a service: read the configuration again.
+    /// SIGHUP: the terminal is closed; services reload their configuration.
     pub const fn hangup() -> Self {
         SignalKind(libc::SIGHUP)
     }
@@ -62,37 +62,37 @@ impl SignalKind {
         SignalKind(libc::SIGINT)
     }
 
-    /// SIGIO: a descriptor that was set up for it is ready.
+    /// SIGIO: an fd with O_ASYNC is ready.
     pub const fn io() -> Self {
         SignalKind(libc::SIGIO)
     }
 
-    /// SIGPIPE: a pipe was written that nobody reads. Rust programs ignore it from the start, and see an error.
+    /// SIGPIPE: a write to a pipe without a reader. Rust programs ignore it from the start and get an error instead.
     pub const fn pipe() -> Self {
         SignalKind(libc::SIGPIPE)
     }
 
-    /// SIGQUIT: Ctrl-\, the end with a core dump.
+    /// SIGQUIT: Ctrl-\, exit with a core dump.
     pub const fn quit() -> Self {
         SignalKind(libc::SIGQUIT)
     }
 
-    /// SIGTERM: the polite request to end.
+    /// SIGTERM: a request to exit.
     pub const fn terminate() -> Self {
         SignalKind(libc::SIGTERM)
     }
 
-    /// SIGUSR1, which means what the program says.
+    /// SIGUSR1: defined by the program.
     pub const fn user_defined1() -> Self {
         SignalKind(libc::SIGUSR1)
     }
 
-    /// SIGUSR2, which means what the program says.
+    /// SIGUSR2: defined by the program.
     pub const fn user_defined2() -> Self {
         SignalKind(libc::SIGUSR2)
     }
 
-    /// SIGWINCH: the terminal has another size.
+    /// SIGWINCH: the size of the terminal has changed.
     pub const fn window_change() -> Self {
         SignalKind(libc::SIGWINCH)
     }

@@ -1,4 +1,4 @@
-//! `Signal`: a stream of one signal's arrivals.
+//! `Signal`: a stream of the arrivals of one signal.
 
 use super::{CaughtSignals, SignalKind};
 use crate::current_core::current_core;
@@ -11,10 +11,10 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// Listens to the signal `kind`, on the loop that runs here: see [`Signal`].
+/// Listens to the signal `kind` on the running loop. See [`Signal`].
 ///
-/// From here on the signal does not do what it did before, such as ending the process. `InvalidInput` for what is no
-/// signal, for SIGKILL and SIGSTOP, which cannot be caught, and for the faults of running code.
+/// The default action of the signal, such as ending the process, is suspended. `InvalidInput` for numbers that are
+/// not signals, for SIGKILL and SIGSTOP, which cannot be caught, and for faults such as SIGSEGV.
 ///
 /// ```
 /// use mainspring::signal::{SignalKind, signal};
@@ -34,17 +34,17 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
 
 /// Waits for one Ctrl-C (SIGINT).
 ///
-/// It listens from the first time it is polled. When it is done, or dropped, and nobody else listens, Ctrl-C ends the
-/// process again: a program that wants to tidy up undisturbed keeps a [`Signal`] meanwhile.
+/// It listens from its first poll on. When it completes or is dropped and there is no other listener, Ctrl-C ends the
+/// process again. Keep a [`Signal`] to prevent that during a clean shutdown.
 ///
-/// Cancel safety: safe; a Ctrl-C that came in the moment of cancelling is forgotten.
+/// Cancel safety: safe; a Ctrl-C that arrives at the moment of cancellation is ignored.
 ///
 /// ```
 /// use mainspring::{signal, timeout};
 /// use std::time::Duration;
 ///
 /// # mainspring::run(async {
-/// // Nobody presses it.
+/// // No Ctrl-C arrives.
 /// assert!(timeout(Duration::from_millis(1), signal::ctrl_c()).await.is_err());
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
@@ -57,12 +57,11 @@ pub async fn ctrl_c() -> io::Result<()> {
     }
 }
 
-/// The arrivals of one signal, from [`signal`].
+/// The arrivals of one signal. Created by [`signal`].
 ///
-/// Each `Signal` is told by itself: none takes an arrival away from another. Signals that come before the former is
-/// taken are one, as they are in the kernel.
+/// Each `Signal` is notified independently. Arrivals before the next `recv` are merged into one, as in the kernel.
 ///
-/// It belongs to its loop and its thread, so it is not `Send`. Dropping it ends the listening. It is also a `Stream`.
+/// It is not `Send`. Dropping it stops listening. It implements `Stream`.
 ///
 /// ```
 /// use mainspring::signal::{SignalKind, signal};
@@ -86,14 +85,14 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Waits for the signal; at once if it came since the last time. `None` when the loop is closed.
+    /// Waits for the signal. Completes at once if it arrived since the last call. `None` when the loop is closed.
     ///
     /// Cancel safety: safe; no arrival is lost.
     pub async fn recv(&mut self) -> Option<()> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// As [`recv`](Signal::recv), for code that is written without `await`. The task that asked last is woken.
+    /// As [`recv`](Signal::recv), for manual polling. Only the last polling task is woken.
     ///
     /// ```
     /// use mainspring::signal::{SignalKind, signal};
@@ -112,13 +111,13 @@ impl Signal {
         self.listener.poll(cx)
     }
 
-    /// The signal that is listened to.
+    /// The signal.
     pub fn kind(&self) -> SignalKind {
         self.kind
     }
 }
 
-/// What [`recv`](Signal::recv) gives, until the loop is closed.
+/// Yields the results of [`recv`](Signal::recv) until the loop is closed.
 impl futures_core::Stream for Signal {
     type Item = ();
 
@@ -141,7 +140,7 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// What a stream and its loop share.
+/// State shared between a `Signal` and its loop.
 #[derive(Default)]
 pub(super) struct Listener {
     has_arrived: Cell<bool>,
@@ -150,13 +149,13 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// The signal came.
+    /// The signal arrived.
     pub(super) fn notify(&self) {
         self.has_arrived.set(true);
         self.wake();
     }
 
-    /// It will not come again.
+    /// The loop is closed.
     pub(super) fn end(&self) {
         self.is_ended.set(true);
         self.wake();
@@ -170,7 +169,7 @@ impl Listener {
     }
 
     fn poll(&self, cx: &Context<'_>) -> Poll<Option<()>> {
-        // A clone is foreign code: it comes before anything is looked at.
+        // Cloning a waker is user code, so do it before reading the state.
         let waker = cx.waker().clone();
         if self.has_arrived.replace(false) {
             return Poll::Ready(Some(()));

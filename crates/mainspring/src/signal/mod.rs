@@ -1,4 +1,4 @@
-//! Signals that are awaited.
+//! Signals with `await`.
 //!
 //! ```
 //! use mainspring::signal::{SignalKind, signal};
@@ -13,11 +13,12 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 //!
-//! Any number of [`Signal`]s may wait for one signal, on any number of loops, beside the callback that
-//! [`EventLoop::add_signal_handler`](crate::EventLoop::add_signal_handler) set: each of them is told. While there is
-//! one of them in the process, the signal does nothing else. When the last is gone it does again what it did before.
+//! Any number of [`Signal`]s on any number of loops can listen to one signal, beside the callback of
+//! [`EventLoop::add_signal_handler`](crate::EventLoop::add_signal_handler); all are notified. While one of them
+//! exists in the process, the default action of the signal is suspended. When the last one is dropped, the former
+//! action is restored.
 //!
-//! A signal is told by the loop, as a call in its turn: nothing of a program runs inside a signal handler.
+//! The loop delivers signals as ordinary calls: no user code runs inside a signal handler.
 
 mod dispatch;
 mod kind;

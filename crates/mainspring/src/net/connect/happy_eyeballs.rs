@@ -1,4 +1,4 @@
-//! Which address is tried when: one after the other, or side by side as RFC 8305 has it.
+//! The order and timing of connection attempts: one after another, or overlapping as in RFC 8305.
 
 use crate::time::{Sleep, sleep};
 use std::future::poll_fn;
@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The addresses of both families in turn, after `first_family_count - 1` more of the first: asyncio's order. Zero leaves
-/// them as they are.
+/// Interleaves the two address families after the first `first_family_count - 1` addresses, as asyncio does. Zero
+/// keeps the order.
 pub(in crate::net) fn interleave(addresses: Vec<SocketAddr>, first_family_count: usize) -> Vec<SocketAddr> {
     let Some(first) = addresses.first().copied().filter(|_| first_family_count > 0) else { return addresses };
     let (mut same, mut other): (Vec<_>, Vec<_>) =
@@ -24,8 +24,8 @@ pub(in crate::net) fn interleave(addresses: Vec<SocketAddr>, first_family_count:
     ordered
 }
 
-/// The first of `attempts` that succeeds; the errors of all if none does, in the order of the attempts. The next one
-/// begins when all before have failed, or one was begun so long ago as `delay`. Those that lose are dropped.
+/// Returns the first success of `attempts`, or all errors in the order of the attempts. The next attempt starts when
+/// the latest one fails, or `delay` after it started. The losing attempts are dropped.
 pub(in crate::net) async fn race<F, T, E>(attempts: Vec<F>, delay: Option<Duration>) -> Result<T, Vec<E>>
 where
     F: Future<Output = Result<T, E>>,
@@ -39,9 +39,9 @@ where
 
 struct Race<F, E> {
     running: Vec<(usize, Pin<Box<F>>)>,
-    /// By the number of the attempt.
+    /// Indexed by the number of the attempt.
     errors: Vec<Option<E>>,
-    /// When the next attempt begins at the latest.
+    /// Deadline for starting the next attempt.
     next: Option<Pin<Box<Sleep>>>,
     delay: Option<Duration>,
 }
@@ -76,7 +76,8 @@ where
                             *place = Some(error);
                         }
                         drop(self.running.remove(index));
-                        // asyncio: the failure of the latest begins the next one at once, any other waits for the delay.
+                        // As in asyncio, only a failure of the latest attempt starts the next one at once; otherwise
+                        // the delay decides.
                         if index == self.running.len() {
                             self.begin(waiting.next());
                         }

@@ -1,4 +1,4 @@
-//! Connecting: every address in event, without blocking, and without a trace when it is given up.
+//! Connecting: tries the addresses of a name without blocking. Dropping the future closes the sockets.
 
 mod happy_eyeballs;
 mod options;
@@ -27,13 +27,12 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 impl EventLoop {
-    /// Connects to `address` and puts a protocol on the connection. Done when the protocol's `connection_made`
-    /// has run.
+    /// Connects to `address` and attaches a protocol. Completes when the protocol's `connection_made` has run.
     ///
-    /// All addresses of a name are tried in event; the error is that of the last, and its text tells of all.
-    /// [`ConnectOptions`] has more ways to do it.
+    /// The addresses of a name are tried in turn. If all fail, the error has the kind of the last failure and its
+    /// message lists all of them. [`ConnectOptions`] offers more control.
     ///
-    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    /// Cancel safety: dropping the future cancels the attempt and closes its socket.
     ///
     /// ```
     /// use mainspring::net::TcpListener;
@@ -69,10 +68,10 @@ impl EventLoop {
         attach_protocol(core, socket, PeerAddress::Inet(peer), protocol_factory).await
     }
 
-    /// Puts a protocol on a connection that was accepted, or made, outside of the loop: asyncio's
-    /// `connect_accepted_socket`, and `create_connection` with its `sock`. The connection may be TCP's or a Unix one.
+    /// Attaches a protocol to a connected TCP or Unix stream socket that was created outside of the loop. It covers
+    /// asyncio's `connect_accepted_socket` and the `sock` argument of `create_connection`.
     ///
-    /// Cancel safety: dropping this future closes the connection.
+    /// Cancel safety: dropping the future closes the connection.
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -109,7 +108,7 @@ impl EventLoop {
     }
 }
 
-/// A stream socket of the program's, made fit for the loop, and its peer.
+/// Checks that `socket` is a stream socket, makes it non-blocking, and returns it with the address of its peer.
 pub(in crate::net) fn adopt_stream_socket(socket: OwnedFd) -> io::Result<(OwnedFd, PeerAddress)> {
     let reference = SockRef::from(&socket);
     if reference.r#type()? != Type::STREAM {
@@ -120,7 +119,7 @@ pub(in crate::net) fn adopt_stream_socket(socket: OwnedFd) -> io::Result<(OwnedF
     Ok((socket, peer))
 }
 
-/// Puts a protocol on a connection; done when its `connection_made` has run.
+/// Attaches a protocol to a connected socket. Completes when `connection_made` has run.
 pub(in crate::net) async fn attach_protocol<P: Protocol>(
     core: &Rc<Core>,
     socket: OwnedFd,
@@ -132,7 +131,8 @@ pub(in crate::net) async fn attach_protocol<P: Protocol>(
     Ok(wait_until_made(core, transport, protocol).await)
 }
 
-/// Waits until `connection_made` has run, and returns the transport. Dropped before, it aborts the connection.
+/// Waits until `connection_made` has run, then returns the transport. Dropping the future earlier aborts the
+/// connection.
 pub(crate) async fn wait_until_made<P>(
     core: &Core,
     transport: Transport,
@@ -144,14 +144,14 @@ pub(crate) async fn wait_until_made<P>(
     (transport, protocol)
 }
 
-/// Waits until everything has run that is ready now, also if it is polled for another reason meanwhile.
+/// Waits until all calls that are ready now have run. Spurious polls do not end the wait.
 pub(crate) async fn after_ready_calls(core: &Core) {
     let event = Rc::new(OneShotEvent::default());
     core.call_soon(Call::Watch(Rc::<OneShotEvent>::clone(&event)));
     event.wait().await;
 }
 
-/// A connected, non-blocking socket to the first address that answers.
+/// Connects to the first address that accepts, and returns the non-blocking socket.
 pub(crate) async fn connect(
     core: &Rc<Core>,
     address: impl ToAddress,
@@ -166,7 +166,7 @@ pub(crate) async fn connect(
     let delay = options.happy_eyeballs_delay;
     addresses = interleave(addresses, options.interleave.unwrap_or(usize::from(delay.is_some())));
     if let ([address], None) = (addresses.as_slice(), &from) {
-        // The common case needs no race.
+        // With one address there is nothing to race.
         return match connect_to(core, *address, None).await {
             Ok(socket) => Ok((socket, *address)),
             Err(error) => Err(combine_errors(vec![(*address, error)])),
@@ -180,7 +180,7 @@ pub(crate) async fn connect(
     race(attempts, delay).await.map_err(combine_errors)
 }
 
-/// The error of the last, whose text tells of all.
+/// Keeps the kind of the last error; the message lists all errors.
 fn combine_errors(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
     let tell = |(address, error): &_| format!("cannot connect to {address}: {error}");
     let texts: Vec<_> = failures.iter().map(tell).collect();
@@ -223,7 +223,7 @@ async fn connect_to(
     Ok(socket.into())
 }
 
-/// Connects a socket, which does not block.
+/// Connects a non-blocking socket.
 pub(crate) async fn connect_socket(core: &Rc<Core>, socket: &Socket, address: SocketAddr) -> io::Result<()> {
     match socket.connect(&address.into()) {
         Ok(()) => Ok(()),
@@ -232,7 +232,7 @@ pub(crate) async fn connect_socket(core: &Rc<Core>, socket: &Socket, address: So
     }
 }
 
-/// Waits until a connection that is under way stands.
+/// Waits until a connect in progress has finished.
 async fn wait_connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
     loop {
         core.check_open()?;
@@ -240,7 +240,7 @@ async fn wait_connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }
-        // A back end may have announced what is not so: then the socket has no peer yet.
+        // A spurious event: the socket has no peer yet, so wait again.
         match socket.peer_addr() {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
@@ -249,13 +249,13 @@ async fn wait_connected(core: &Rc<Core>, socket: &Socket) -> io::Result<()> {
     }
 }
 
-/// Also after a signal the kernel goes on connecting.
+/// EINTR: the kernel continues to connect after a signal.
 fn is_in_progress(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::INPROGRESS | Errno::INTR))
 }
 
-/// Whether the loop has announced what a task waits for.
+/// A one-shot event: the loop sets it, one task waits for it.
 #[derive(Default)]
 struct OneShotEvent {
     is_ready: Cell<bool>,

@@ -1,4 +1,4 @@
-//! `ConnectOptions`: how a connection is to be made.
+//! `ConnectOptions`: how to connect.
 
 use super::{attach_protocol, connect};
 use crate::current_core::current_core;
@@ -12,7 +12,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How to connect: asyncio's keyword arguments of `create_connection` and `open_connection`.
+/// How to connect: the keyword arguments of asyncio's `create_connection` and `open_connection`.
 ///
 /// ```
 /// use mainspring::net::{ConnectOptions, TcpListener};
@@ -47,20 +47,20 @@ impl Default for ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// asyncio's defaults: every address in turn, from any address of this host.
+    /// asyncio's defaults: tries the addresses in turn, from any local address.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Does not wait longer than this for one address before it tries the next one too: whichever answers first is used
-    /// (RFC 8305, which recommends 250 ms). Without it an address is tried when the one before has failed.
+    /// Starts the next attempt after this delay even if the current one has not failed; the first success wins (RFC
+    /// 8305, which recommends 250 ms). Without a delay, an attempt starts when the one before it has failed.
     pub fn happy_eyeballs_delay(self, delay: Duration) -> Self {
         ConnectOptions { happy_eyeballs_delay: Some(delay), ..self }
     }
 
-    /// Mixes the addresses of both families: so many of the first one's, then one of each in turn. Zero keeps the order
-    /// of the resolver, which is the default unless there is a [delay](ConnectOptions::happy_eyeballs_delay); then it is
-    /// one.
+    /// Interleaves the address families: `first_family_count` addresses of the first family, then alternating. Zero
+    /// keeps the order of the resolver. The default is one with a [delay](ConnectOptions::happy_eyeballs_delay), else
+    /// zero.
     ///
     /// ```
     /// use mainspring::net::{ConnectOptions, TcpListener};
@@ -68,7 +68,7 @@ impl ConnectOptions {
     ///
     /// # mainspring::run(async {
     /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// // Nobody is at the first: it is tried first all the same, and the other right after.
+    /// // Nothing listens at the first address. It is tried first all the same, and the second right after it.
     /// let addresses = vec!["[::1]:1".parse().unwrap(), listener.local_addr()];
     /// let options = ConnectOptions::new().happy_eyeballs_delay(Duration::from_secs(1)).interleave(1);
     /// let stream = options.connect(addresses).await?;
@@ -81,21 +81,22 @@ impl ConnectOptions {
         ConnectOptions { interleave: Some(first_family_count), ..self }
     }
 
-    /// Connects from this address: of those of a name, the first of the right family that can be bound.
+    /// Binds to this local address before connecting. If it is a name, the first address of the right family that can
+    /// be bound is used.
     pub fn local_addr(self, address: impl ToAddress) -> Self {
-        // What is wrong with it is told where an error can be.
+        // A builder cannot fail: `connect` reports an invalid address.
         let local = address.to_address().map_err(|error| error.to_string());
         ConnectOptions { local: Some(local), ..self }
     }
 
-    /// The [limit](StreamReader::limit) of the stream's reader.
+    /// Sets the [limit](StreamReader::limit) of the stream's reader.
     pub fn limit(self, limit: usize) -> Self {
         ConnectOptions { limit, ..self }
     }
 
-    /// Connects, on the loop that runs here. See [`TcpStream::connect`], also for its error.
+    /// Connects on the running loop. See [`TcpStream::connect`], also for the errors.
     ///
-    /// Cancel safety: dropping this future gives every attempt up and closes its socket.
+    /// Cancel safety: dropping the future cancels all attempts and closes their sockets.
     ///
     /// ```
     /// use mainspring::net::ConnectOptions;
@@ -103,7 +104,7 @@ impl ConnectOptions {
     /// use std::io;
     ///
     /// # mainspring::run(async {
-    /// // Somebody listens there, so that nobody can connect from there.
+    /// // The address is in use by a listener, so nothing can connect from it.
     /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     /// let taken = listener.local_addr()?;
     /// let refused = ConnectOptions::new().local_addr(taken).connect("127.0.0.1:1").await.unwrap_err();
@@ -120,7 +121,8 @@ impl ConnectOptions {
         Ok(TcpStream::new(&core, socket, peer, self.limit))
     }
 
-    /// Connects, on the loop that runs here. See [`open_connection`](crate::net::open_connection).
+    /// Connects on the running loop and returns the two halves of the stream. See
+    /// [`open_connection`](crate::net::open_connection).
     ///
     /// Cancel safety: as [`ConnectOptions::connect`].
     ///
@@ -139,7 +141,7 @@ impl ConnectOptions {
         Ok(self.connect(address).await?.into_split())
     }
 
-    /// Connects and puts a protocol on the connection, on the loop that runs here. See
+    /// Connects on the running loop and attaches a protocol. See
     /// [`EventLoop::create_connection`](crate::EventLoop::create_connection).
     ///
     /// Cancel safety: as [`ConnectOptions::connect`].

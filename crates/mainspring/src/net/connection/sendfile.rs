@@ -1,8 +1,8 @@
-//! Sending files: by the kernel where the connection is a plain socket, else in pieces.
+//! `sendfile`: the kernel sends the file if the connection is a plain socket; otherwise the file is sent in chunks.
 //!
-//! The kernel sends past the transport's queue. So the sending end is reserved, the queue runs empty, and then the
-//! engine's [`SendFile`] sends on a descriptor of its own: the transport may want to receive on its own meanwhile. Writes
-//! are refused until it is over.
+//! `sendfile(2)` bypasses the transport's write buffer. So the operation reserves the write side, waits until the
+//! buffer is empty, and sends on a duplicate of the fd, because the transport may be receiving on the original.
+//! Writes fail until the operation ends.
 
 use super::transport_handle::Transport;
 use crate::event_loop::{Core, run_in_executor};
@@ -16,18 +16,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::{Rc, Weak};
 
-/// How much is read of a file at once where the kernel cannot send it.
+/// Bytes read from the file at a time where the kernel cannot send it.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 impl Stream {
-    /// Sends `count` bytes of `file` from `offset` on, or all to its end, and gives how many that were. The system sends it
-    /// without a copy in this process where it can (`sendfile(2)`); else it is read in pieces in the executor. The file's own
-    /// position is behind what was sent afterwards.
+    /// Sends `count` bytes of `file` from `offset` on, or all up to its end, and returns the number of bytes sent.
+    /// Uses `sendfile(2)` where possible; otherwise the executor reads the file in chunks. Afterwards the position of
+    /// the file is behind the last byte sent.
     ///
-    /// A file is a message as those of [`write_all`](crate::net::StreamWriter::write_all): it waits for its turn, and
-    /// what other tasks write waits until it is sent.
+    /// The file counts as one message, as with [`write_all`](crate::net::StreamWriter::write_all): it waits for
+    /// earlier messages, and later ones wait for it.
     ///
-    /// Cancel safety: not. Cancelled in between, some of it is sent; the connection is usable all the same.
+    /// Cancel safety: not safe; a part of the file may be sent. The connection stays usable.
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -57,11 +57,11 @@ impl Stream {
 }
 
 impl Transport {
-    /// See [`Stream::sendfile`]. There are no turns here: writes are refused while the kernel sends the file. A protocol whose
-    /// connection the kernel cannot send to finds the whole file in the transport's queue, and what it writes meanwhile in
-    /// between; [`Transport::set_write_buffer_limits`] tells it when that is much.
+    /// See [`Stream::sendfile`]. Messages are not serialised here: writes fail while the kernel sends the file. If
+    /// the kernel cannot send to this connection, the file goes through the write buffer, interleaved with other
+    /// writes; [`Transport::set_write_buffer_limits`] provides back-pressure.
     ///
-    /// Cancel safety: not. Cancelled in between, some of it is sent; the connection is usable all the same.
+    /// Cancel safety: not safe; a part of the file may be sent. The connection stays usable.
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -96,11 +96,11 @@ impl Transport {
 
 enum KernelSend {
     Sent(u64),
-    /// Nothing was sent.
+    /// No byte was sent.
     Unsupported,
 }
 
-/// The sending end of a transport, reserved until this is dropped.
+/// Reserves the write side of a transport. Dropping it releases the write side.
 struct WriteReservation<'a>(&'a Transport);
 
 impl Drop for WriteReservation<'_> {
@@ -134,7 +134,7 @@ async fn send_by_kernel(
     }
     let socket = transport.with_fd(|fd| fd.try_clone_to_owned()).map_err(|_| connection_closed())?;
     let mut operation = SendFile::new(file.as_fd().try_clone_to_owned()?, offset, count);
-    // Most often the kernel takes all of it.
+    // Usually one call sends everything.
     let (outcome, sending) =
         match Operation::<RustHost>::advance(&mut operation, &core.engine, socket.as_fd()) {
             Ok(None) => {
@@ -147,7 +147,7 @@ async fn send_by_kernel(
     drop(reserved);
     let sent = sending.pending.with_operation(SendFile::sent);
     match outcome {
-        // Not a file that the kernel can read by itself, most likely; the other way tells.
+        // The kernel cannot read this kind of file. Use the other way, which reports real errors.
         Err(error) if sent == 0 && is_unsupported(&error) => Ok(KernelSend::Unsupported),
         Err(error) => Err(error),
         Ok(()) => {
@@ -161,7 +161,8 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTSOCK))
 }
 
-/// Waits for `check`, which is asked when the queue is empty, when the connection is gone, and when a file is through.
+/// Waits until `check` returns a result. It is called when the write buffer is empty, when the connection is lost,
+/// and when the file is sent.
 async fn until<R>(transport: &Transport, check: impl Fn() -> Option<io::Result<R>>) -> io::Result<R> {
     let is_gone = || transport.is_lost() || transport.is_loop_closed();
     let check = || check().or_else(|| is_gone().then(|| Err(connection_closed())));
@@ -171,7 +172,7 @@ async fn until<R>(transport: &Transport, check: impl Fn() -> Option<io::Result<R
     }
 }
 
-/// A file that is being sent: the loop watches for room, and the engine's operation goes on then.
+/// A file being sent: the engine's operation continues whenever the socket is writable.
 struct Sending {
     core: Weak<Core>,
     transport: Transport,
@@ -192,7 +193,7 @@ impl Sending {
     }
 
     async fn run(self: &Rc<Self>, core: &Core) -> io::Result<()> {
-        /// Given up or not, the loop no longer watches afterwards.
+        /// Removes the watch, also when the future is dropped.
         struct CancelWait<'a>(&'a Sending, &'a Core);
         impl Drop for CancelWait<'_> {
             fn drop(&mut self) {
@@ -222,7 +223,7 @@ impl Watch for Sending {
     fn cancel(&self) {}
 }
 
-/// Reads the file in the executor, chunk by chunk, and gives each to `send`.
+/// Reads the file in the executor, chunk by chunk, and passes each chunk to `send`.
 async fn send_in_chunks(
     transport: &Transport,
     file: &File,

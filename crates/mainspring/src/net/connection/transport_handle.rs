@@ -1,4 +1,4 @@
-//! `Transport`: a connection, as a program holds it.
+//! `Transport`: the public handle on a connection.
 
 use super::below::{Below, Offered, refused};
 use super::protocol::Protocol;
@@ -15,11 +15,11 @@ use std::net::SocketAddr;
 use std::os::unix::net::SocketAddr as UnixAddress;
 use std::rc::{Rc, Weak};
 
-/// A connection. A clone is the same one.
+/// A connection. Clones refer to the same connection.
 ///
-/// The loop keeps it as long as it has something to receive or to send; a connection that does neither (paused,
-/// or half-closed) is closed when nobody keeps it any more. All methods do nothing once it is closed. It stays on its thread
-/// (`!Send`).
+/// The loop keeps the connection alive while it reads or has data to write. A connection that does neither (paused or
+/// half-closed) is closed when the last handle is dropped. All methods are no-ops once it is closed. It is not
+/// `Send`.
 ///
 /// ```
 /// use mainspring::net::UnixStream;
@@ -58,13 +58,13 @@ use std::rc::{Rc, Weak};
 /// ```
 #[derive(Clone)]
 pub struct Transport {
-    /// Whose [`Source::below`] is there.
+    /// Its [`Source::below`] is always `Some`.
     source: Rc<dyn Source>,
-    /// What that lives on, to be kept with it.
+    /// The transport that carries this one (TLS), kept alive with it.
     _carrier: Option<Rc<dyn Source>>,
 }
 
-/// A transport that is not kept by this.
+/// A weak reference to a connection.
 pub(crate) struct WeakTransport(Weak<dyn Source>);
 
 impl WeakTransport {
@@ -78,13 +78,13 @@ impl Transport {
         WeakTransport(Rc::downgrade(&self.source))
     }
 
-    /// A handle on a connection of any kind: a source that has a [`Below`].
+    /// A handle on any kind of connection: a source that has a [`Below`].
     pub(crate) fn new(source: Rc<dyn Source>) -> Self {
         let carrier = source.below().and_then(Below::carrier);
         Transport { source, _carrier: carrier }
     }
 
-    /// Works on the connection; not at all if the loop is closed. The exception handler is told of a failure.
+    /// Runs `work` on the connection, unless the loop is closed. A failure is reported to the exception handler.
     pub(crate) fn with<R>(
         &self,
         work: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<R, Failure>,
@@ -99,7 +99,7 @@ impl Transport {
         }
     }
 
-    /// Sends `pieces` as one write for who awaits that.
+    /// Sends `pieces` as one write, for a caller that awaits the outcome.
     #[inline]
     pub(in crate::net) fn offer(&self, pieces: &[IoSlice<'_>]) -> Offered {
         self.source.offer(&self.source, pieces)
@@ -111,36 +111,36 @@ impl Transport {
         self.source.is_over()
     }
 
-    /// The connection itself.
+    /// The connection as a source.
     #[cfg(feature = "rustls")]
     pub(in crate::net) fn source(&self) -> &Rc<dyn Source> {
         &self.source
     }
 
-    /// The loop it lives on, if that is there.
+    /// The loop of the connection, unless it is closed.
     pub(in crate::net) fn core(&self) -> Option<Rc<Core>> {
         self.source.on_open_loop().map(|(core, _)| core)
     }
 
-    /// Who waits until nothing is queued, having reserved the sending end.
+    /// Waiters for an empty write buffer, after the write side was reserved.
     pub(in crate::net) fn drained(&self) -> Option<&WaitList> {
         Some(self.source.below()?.above().drained())
     }
 
-    /// Looks at the connection.
+    /// Reads state of the connection.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
         self.source.below().map(look)
     }
 
-    /// Looks at the connection, if there is a loop to tell of it.
+    /// Reads state of the connection, unless the loop is closed.
     pub(in crate::net) fn look_alive<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
         let (_core, below) = self.source.on_open_loop()?;
         Some(look(below))
     }
 
-    /// Sends `data`: at once as far as the kernel takes it, the rest is queued. Writing after
-    /// [`write_eof`](Transport::write_eof) is a mistake that the exception handler is told; writing to a
-    /// connection that is gone is not, at first.
+    /// Sends `data`: as much as the kernel accepts at once, the rest from the write buffer. A write after
+    /// [`write_eof`](Transport::write_eof) is reported to the exception handler. A write to a lost connection is
+    /// dropped, as in asyncio.
     pub fn write(&self, data: &[u8]) {
         self.with(|below, cx| below.write(cx, data));
     }
@@ -151,32 +151,33 @@ impl Transport {
         self.write_vectored(&slices);
     }
 
-    /// The same with std's slices.
+    /// As [`writelines`](Transport::writelines), with slices of std.
     pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) {
         self.with(|below, cx| below.write_vectored(cx, pieces));
     }
 
-    /// Sends no more after what is queued: the peer sees the end of the stream. Receiving goes on.
+    /// Half-closes the connection after the write buffer is sent: the peer reads the end of the stream. Receiving
+    /// continues.
     pub fn write_eof(&self) {
         self.with(|below, cx| below.write_eof(cx));
     }
 
-    /// Whether the connection can end its sending side and go on receiving.
+    /// Whether the connection supports half-close.
     pub fn can_write_eof(&self) -> bool {
         self.look(|below| below.can_write_eof()).unwrap_or(false)
     }
 
-    /// Whether a write would be refused: [`Transport::write_eof`] was called, or a file is being sent.
+    /// Fails if a write would fail: [`Transport::write_eof`] was called, or a file is being sent.
     pub(crate) fn check_write(&self) -> io::Result<()> {
         self.look(|below| below.check_write().map_err(|refusal| refused(refusal).into())).unwrap_or(Ok(()))
     }
 
-    /// Receives no more, sends what is queued, then closes; `connection_lost` is called without an error.
+    /// Stops reading, sends the write buffer, then closes. `connection_lost` is called without an error.
     pub fn close(&self) {
         self.with(|below, cx| below.close(cx));
     }
 
-    /// Closes at once and drops what is queued; `connection_lost` is called without an error.
+    /// Closes at once and drops the write buffer. `connection_lost` is called without an error.
     ///
     /// ```
     /// use mainspring::net::{Protocol, UnixStream};
@@ -188,7 +189,7 @@ impl Transport {
     /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
     /// let event_loop = mainspring::EventLoop::current();
     /// let (transport, _) = event_loop.connect_accepted_socket(near, || Quiet).await?;
-    /// // More than the kernel takes: the rest is never sent.
+    /// // More than the kernel accepts: the rest is never sent.
     /// transport.write(&[0; 10_000_000]);
     /// transport.abort();
     /// assert!(transport.is_closing());
@@ -201,22 +202,22 @@ impl Transport {
         self.with(|below, cx| below.abort(cx, None));
     }
 
-    /// Whether the transport is closed, or about to be. It is if its loop is.
+    /// Whether the transport is closing or closed. True if its loop is closed.
     pub fn is_closing(&self) -> bool {
         self.is_loop_closed() || self.look(|below| below.is_closing()).unwrap_or(true)
     }
 
-    /// Whether there is no loop any more to tell of this connection.
+    /// Whether the loop is closed.
     pub(crate) fn is_loop_closed(&self) -> bool {
         self.core().is_none()
     }
 
-    /// Whether `connection_lost` was called, or is about to be.
+    /// Whether `connection_lost` has run or is scheduled.
     pub(crate) fn is_lost(&self) -> bool {
         self.look(|below| below.is_lost()).unwrap_or(true)
     }
 
-    /// Receives nothing until [`resume_reading`](Transport::resume_reading): the peer comes to wait.
+    /// Stops reading until [`resume_reading`](Transport::resume_reading). Flow control then stops the peer.
     ///
     /// ```
     /// use mainspring::net::{Protocol, Transport, UnixStream};
@@ -251,20 +252,20 @@ impl Transport {
         self.with(|below, cx| below.pause_reading(cx));
     }
 
-    /// Receives again.
+    /// Starts reading again.
     pub fn resume_reading(&self) {
         self.with(|below, cx| below.resume_reading(cx));
     }
 
-    /// Whether the transport receives.
+    /// Whether the transport is reading.
     pub fn is_reading(&self) -> bool {
         self.look(|below| below.is_reading()).unwrap_or(false)
     }
 
-    /// Sets the marks of [`Protocol::pause_writing`] and [`Protocol::resume_writing`], in bytes. The one that
-    /// is not given is derived from the other as in asyncio: low is a quarter of high.
+    /// Sets the water marks of [`Protocol::pause_writing`] and [`Protocol::resume_writing`], in bytes. A mark that is
+    /// `None` is derived from the other as in asyncio: low is a quarter of high.
     ///
-    /// [`Error::InvalidLimits`] if low is above high.
+    /// Returns [`Error::InvalidLimits`] if low is above high.
     pub fn set_write_buffer_limits(&self, high: Option<usize>, low: Option<usize>) -> Result<(), Error> {
         let default = self.look(|below| below.default_high_water()).unwrap_or_default();
         let Some(marks) = WaterMarks::derive(default, high, low) else {
@@ -277,23 +278,23 @@ impl Transport {
         Ok(())
     }
 
-    /// The marks in force: low and high.
+    /// The current water marks, low and high.
     pub fn get_write_buffer_limits(&self) -> (usize, usize) {
         let marks = self.look(|below| below.water_marks()).unwrap_or_default();
         (marks.low, marks.high)
     }
 
-    /// Bytes that wait to be sent.
+    /// The number of bytes in the write buffer.
     pub fn get_write_buffer_size(&self) -> usize {
         self.with(|below, cx| below.write_buffer_size(cx)).unwrap_or(0)
     }
 
-    /// The protocol that is told of the connection; none once it is gone.
+    /// The protocol. `None` once the connection is lost.
     pub fn get_protocol(&self) -> Option<Rc<dyn Protocol>> {
         self.look(|below| below.above().protocol()).flatten()
     }
 
-    /// Tells another protocol from here on. It is not told of what has happened already.
+    /// Replaces the protocol. Earlier callbacks are not repeated for the new one.
     ///
     /// ```
     /// use mainspring::{EventLoop, Protocol, Transport};
@@ -323,7 +324,7 @@ impl Transport {
         drop(former);
     }
 
-    /// Ends the connection for a failure of what is above it. The exception handler is told of a panic.
+    /// Aborts the connection because the layer above it failed. A panic is reported to the exception handler.
     #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
     pub(crate) fn fail(&self, failure: Failure, message: &str) {
         self.with(|below, cx| {
@@ -332,12 +333,12 @@ impl Transport {
         });
     }
 
-    /// The peer's address, of a connection over the Internet protocols. Also told after the connection is gone.
+    /// The peer's address, if this is a TCP connection. Stays available after the connection is lost.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.look(|below| socket_address(&below.peer_address())).flatten()
     }
 
-    /// The address of this end, likewise.
+    /// The local address, if this is a TCP connection. Stays available after the connection is lost.
     ///
     /// ```
     /// use mainspring::net::{Protocol, TcpListener};
@@ -359,12 +360,12 @@ impl Transport {
         self.look(|below| socket_address(&below.local_address())).flatten()
     }
 
-    /// The peer's address, of a Unix connection. Also told after the connection is gone.
+    /// The peer's address, if this is a Unix connection. Stays available after the connection is lost.
     pub fn unix_peer_addr(&self) -> Option<UnixAddress> {
         self.look(|below| unix_address::to_std(&below.peer_address())).flatten()
     }
 
-    /// The address of this end, of a Unix connection, likewise.
+    /// The local address, if this is a Unix connection. Stays available after the connection is lost.
     ///
     /// ```
     /// use std::os::linux::net::SocketAddrExt;

@@ -1,8 +1,6 @@
-//! What both styles of datagrams stand on: the engine's datagram transport, held by this face.
+//! `Endpoint`: the engine's datagram transport with its loop. Both datagram styles use it.
 //!
-//! Protocols (`datagram_protocol.rs`, `datagram_transport.rs`) are called for every datagram; sockets (`datagram_socket.rs`,
-//! and above it `udp_socket.rs` and `unix_datagram.rs`) are asked for one. Addresses are std's: those of the Internet or
-//! those of Unix, told apart by their type.
+//! Addresses are types of std. The address type distinguishes UDP endpoints from Unix endpoints.
 
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
@@ -19,7 +17,7 @@ use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 
-/// What a datagram comes from and goes to: [`std::net::SocketAddr`] or [`std::os::unix::net::SocketAddr`].
+/// The address of a datagram endpoint: [`std::net::SocketAddr`] or [`std::os::unix::net::SocketAddr`].
 ///
 /// ```
 /// use mainspring::net::DatagramAddress;
@@ -32,12 +30,13 @@ pub trait DatagramAddress: Clone + Debug + SealedAddress + 'static {}
 
 impl<A: Clone + Debug + SealedAddress + 'static> DatagramAddress for A {}
 
-/// An address in the engine's words. Public in a private module: nobody else has addresses.
+/// Converts between an address and the engine's representation. It is public in a private module, which seals
+/// [`DatagramAddress`].
 pub trait SealedAddress: Sized {
-    /// From the engine's words.
+    /// Converts from the engine's representation.
     fn from_peer(peer: PeerAddress) -> io::Result<Self>;
 
-    /// In the engine's words.
+    /// Converts to the engine's representation.
     fn to_peer(&self) -> PeerAddress;
 }
 
@@ -58,7 +57,7 @@ impl SealedAddress for std::net::SocketAddr {
 
 impl SealedAddress for UnixAddress {
     fn from_peer(peer: PeerAddress) -> io::Result<Self> {
-        // The kernel lets a path fill the address to its last byte. std does not, and then the peer has no name here.
+        // The kernel accepts a path of 108 bytes without a final zero; std does not. Such a peer is shown as unnamed.
         match to_std(&peer) {
             Some(named) => Ok(named),
             None => UnixAddress::from_pathname(""),
@@ -72,7 +71,7 @@ impl SealedAddress for UnixAddress {
     }
 }
 
-/// A datagram transport of the engine, and the loop it is on.
+/// The engine's datagram transport and its loop.
 pub(in crate::net) struct Endpoint<U: DatagramUpper<RustHost>> {
     core: Weak<Core>,
     machine: Datagram<RustHost, U>,
@@ -91,7 +90,7 @@ impl<U: DatagramUpper<RustHost> + 'static> Source for Endpoint<U> {
 }
 
 impl<U: DatagramUpper<RustHost> + 'static> Endpoint<U> {
-    /// On a non-blocking datagram socket. See [`Datagram::new`].
+    /// Wraps a non-blocking datagram socket. See [`Datagram::new`].
     pub(in crate::net) fn new(
         core: &Rc<Core>,
         socket: OwnedFd,
@@ -114,7 +113,7 @@ impl<U: DatagramUpper<RustHost> + 'static> Endpoint<U> {
         self.core.upgrade().filter(|core| core.check_open().is_ok())
     }
 
-    /// Works on the engine's transport; not at all if the loop is closed.
+    /// Runs `work` on the engine's transport, unless the loop is closed.
     pub(in crate::net) fn with<R>(
         self: &Rc<Self>,
         work: impl FnOnce(&Datagram<RustHost, U>, Cx<'_, RustHost>) -> R,

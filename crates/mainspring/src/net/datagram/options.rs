@@ -1,4 +1,4 @@
-//! Making datagram endpoints: what they may be told, and how their sockets are made.
+//! `DatagramOptions`, and the methods of the loop that create datagram endpoints.
 
 use super::endpoint::DatagramAddress;
 use super::protocol::DatagramProtocol;
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::SocketAddr as UnixAddress;
 use std::rc::Rc;
 
-/// What a UDP endpoint is to be: asyncio's arguments of `create_datagram_endpoint`.
+/// How to create a UDP endpoint: the arguments of asyncio's `create_datagram_endpoint`.
 ///
 /// ```
 /// use mainspring::net::{DatagramOptions, UdpSocket};
@@ -43,22 +43,22 @@ pub struct DatagramOptions {
     socket: Option<std::net::UdpSocket>,
 }
 
-/// An address as a program gave it, or why it is none.
+/// An address as the caller gave it, or why it is invalid.
 type GivenAddress = io::Result<Address>;
 
 impl DatagramOptions {
-    /// Nothing in particular. At least an address, a family or a socket has to be said.
+    /// No options. Set at least an address, a family or a socket.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Where to receive; usually a port that the system chooses when it first sends. Of the addresses of a name, the first
-    /// that can be used.
+    /// Sets the local address. If it is a name, the first usable address. Without it the kernel chooses a port at the
+    /// first send.
     pub fn local_addr(self, address: impl ToAddress) -> Self {
         DatagramOptions { local: Some(address.to_address()), ..self }
     }
 
-    /// The only peer: the endpoint receives from no other, and `send` sends to it.
+    /// Sets the peer: the endpoint receives from this address only, and `send` sends to it.
     ///
     /// ```
     /// use mainspring::net::{DatagramOptions, UdpSocket};
@@ -76,7 +76,7 @@ impl DatagramOptions {
         DatagramOptions { remote: Some(address.to_address()), ..self }
     }
 
-    /// Only addresses of this family.
+    /// Uses only addresses of this family.
     ///
     /// ```
     /// use mainspring::net::{DatagramOptions, Family, UdpSocket};
@@ -94,17 +94,17 @@ impl DatagramOptions {
         DatagramOptions { family: Some(family), ..self }
     }
 
-    /// Whether others may receive on the same port, each getting its share.
+    /// Sets `SO_REUSEPORT`: several sockets may share the port, and the kernel distributes datagrams among them.
     pub fn reuse_port(self, reuse_port: bool) -> Self {
         DatagramOptions { reuse_port, ..self }
     }
 
-    /// Whether it may send to broadcast addresses. As in asyncio it then receives from anybody, also with a remote address.
+    /// Sets `SO_BROADCAST`. As in asyncio, the endpoint then receives from every address, even with a remote address.
     pub fn broadcast(self, broadcast: bool) -> Self {
         DatagramOptions { broadcast, ..self }
     }
 
-    /// A socket that is there already, in place of everything else.
+    /// Uses an existing socket and ignores all other options.
     ///
     /// ```
     /// use mainspring::net::{DatagramOptions, UdpSocket};
@@ -122,7 +122,7 @@ impl DatagramOptions {
         DatagramOptions { socket: Some(socket), ..self }
     }
 
-    /// Makes the socket.
+    /// Creates the socket.
     pub(in crate::net) async fn open(self, core: &Core) -> io::Result<OpenSocket> {
         core.check_open()?;
         if let Some(socket) = self.socket {
@@ -152,7 +152,7 @@ impl DatagramOptions {
     }
 }
 
-/// A datagram socket, ready for use.
+/// A datagram socket ready for use.
 pub(in crate::net) struct OpenSocket {
     pub(in crate::net) socket: OwnedFd,
     pub(in crate::net) remote: Option<SocketAddr>,
@@ -170,7 +170,7 @@ async fn addresses(
     }
 }
 
-/// Every local address with every remote one of its family; those alone where there are no others.
+/// All pairs of a local and a remote address of the same family. A missing side is `None`.
 fn combinations(
     local: &Option<Vec<SocketAddr>>,
     remote: &Option<Vec<SocketAddr>>,
@@ -213,7 +213,7 @@ fn open_socket(
     if let Some(local) = local {
         socket.bind(&local.into()).map_err(|error| naming("bind to", local, error))?;
     }
-    // asyncio: one that may broadcast is not connected, because answers come from other addresses.
+    // As in asyncio, a broadcast socket is not connected, because answers come from other addresses.
     let is_connected = remote.is_some() && !broadcast;
     if let Some(remote) = remote.filter(|_| is_connected) {
         socket.connect(&remote.into()).map_err(|error| naming("connect to", remote, error))?;
@@ -222,10 +222,10 @@ fn open_socket(
 }
 
 impl EventLoop {
-    /// Makes a UDP endpoint and puts a protocol on it. Done when the protocol's `connection_made` has run.
+    /// Creates a UDP endpoint and attaches a protocol. Completes when the protocol's `connection_made` has run.
     ///
-    /// Cancel safety: dropping this future gives the attempt up and closes its socket; a protocol that was connected
-    /// already is told `connection_lost`.
+    /// Cancel safety: dropping the future cancels the attempt and closes its socket. If `connection_made` has run,
+    /// `connection_lost` follows.
     ///
     /// ```
     /// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport};
@@ -275,10 +275,10 @@ impl EventLoop {
         attach_protocol(self.core(), socket, remote, is_connected, protocol_factory).await
     }
 
-    /// Puts a protocol on a Unix datagram socket, which std makes: bound to a path or an abstract name, or to none;
-    /// connected, or not; one of a pair. Else as [`EventLoop::create_datagram_endpoint`].
+    /// Attaches a protocol to a Unix datagram socket of std, which may be bound or unbound, connected or not, or one
+    /// of a pair. Otherwise as [`EventLoop::create_datagram_endpoint`].
     ///
-    /// Cancel safety: as there.
+    /// Cancel safety: as [`EventLoop::create_datagram_endpoint`].
     ///
     /// ```
     /// use mainspring::net::{DatagramProtocol, DatagramTransport, UnixDatagram};
@@ -317,7 +317,7 @@ impl EventLoop {
     }
 }
 
-/// Puts a new protocol on a socket, and waits until it was told.
+/// Attaches a protocol to a socket and waits until `connection_made` has run.
 async fn attach_protocol<A: DatagramAddress, P: DatagramProtocol<A>>(
     core: &Rc<Core>,
     socket: OwnedFd,

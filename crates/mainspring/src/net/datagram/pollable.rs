@@ -1,4 +1,4 @@
-//! `Pollable`: what is above the engine's transport of a socket that is asked. It keeps nothing but those who wait.
+//! `Pollable`: the upper side of a datagram transport that is awaited. It holds waiters and no datagrams.
 
 use super::endpoint::Endpoint;
 use crate::host::{Failure, RustHost};
@@ -11,14 +11,14 @@ use std::convert::Infallible;
 use std::io;
 use std::rc::Weak;
 
-/// Those who wait, and how often an event may still be asked.
+/// The waiters, and the number of datagrams that the last event still allows.
 pub(in crate::net) struct Pollable {
     endpoint: Weak<Endpoint<Pollable>>,
     pub(in crate::net) burst: Burst,
     pub(in crate::net) readers: WaitList,
     pub(in crate::net) has_readers: Cell<bool>,
     pub(in crate::net) writers: WaitList,
-    /// Why the loop has let go of the socket, if it has.
+    /// Set when the loop has released the socket.
     failure: RefCell<Option<io::Error>>,
 }
 
@@ -42,13 +42,13 @@ impl Pollable {
 impl DatagramUpper<RustHost> for Pollable {
     type Foreign = Infallible;
 
-    /// Something is there: says so to those who wait, and takes nothing.
+    /// The socket is readable: wakes the readers and leaves the datagrams in the kernel.
     fn receive_foreign(&self, cx: Cx<'_, RustHost>) -> Option<Received<Failure>> {
         self.burst.begin();
         if self.has_readers.replace(false) {
             self.readers.wake_all();
         } else if let Some(endpoint) = self.endpoint.upgrade() {
-            // Whatever the kernel says to this, the next one who waits asks again.
+            // A failure does not matter: the next reader sets the interest again.
             let _ = endpoint.machine().want_readable(cx, false);
         }
         Some(Err(Refusal::WouldBlock))
@@ -67,7 +67,8 @@ impl DatagramUpper<RustHost> for Pollable {
         Ok(())
     }
 
-    // What follows never happens to a transport that is asked: it is not opened, and neither receives nor queues by itself.
+    // The engine does not call the following methods: a transport that is polled is never opened, and neither
+    // receives nor queues by itself.
 
     fn connection_made(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
         Ok(())

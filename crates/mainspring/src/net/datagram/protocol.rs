@@ -1,4 +1,4 @@
-//! `DatagramProtocol`: what is above a datagram transport.
+//! `DatagramProtocol`: callbacks of a datagram endpoint.
 
 use super::endpoint::{DatagramAddress, Endpoint};
 use super::transport_handle::DatagramTransport;
@@ -12,16 +12,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 
-/// What the events of a datagram endpoint are told to, as asyncio's `DatagramProtocol`.
+/// Receives the events of a datagram endpoint, as asyncio's `DatagramProtocol`.
 ///
-/// The methods are called on the loop, one after the other: `connection_made` first, then `datagram_received` and
-/// `error_received` any number of times, and `connection_lost` last, once. They take `&self` because they may be called
-/// again while they run (a `send_to` may call `pause_writing` or `error_received`); state goes into cells.
+/// The loop calls the methods one at a time: `connection_made` first, then `datagram_received` and `error_received`
+/// any number of times, and `connection_lost` once at the end. They take `&self` because calls can nest (`send_to`
+/// may call `pause_writing` or `error_received`); keep state in cells.
 ///
-/// A method that panics harms nobody: the exception handler is told, and the endpoint goes on.
+/// If a method panics, the panic is reported to the exception handler and the endpoint stays open.
 ///
-/// The type of the addresses says what kind of endpoint it is for: plain `DatagramProtocol` is for UDP,
-/// `DatagramProtocol<std::os::unix::net::SocketAddr>` for Unix sockets.
+/// The address type selects the kind of endpoint: `DatagramProtocol` is for UDP,
+/// `DatagramProtocol<std::os::unix::net::SocketAddr>` is for Unix sockets.
 ///
 /// ```
 /// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport, UdpSocket};
@@ -48,34 +48,33 @@ use std::rc::{Rc, Weak};
 /// ```
 #[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
 pub trait DatagramProtocol<A: DatagramAddress = SocketAddr>: 'static {
-    /// The endpoint stands. The transport may be kept, for sending later.
+    /// The endpoint is open. Keep a clone of the transport to send later.
     fn connection_made(&self, transport: &DatagramTransport<A>) {}
 
-    /// A datagram arrived, whole (but no more than 256 KiB of it). What arrives faster than it is taken waits in the
-    /// kernel's buffer, and is dropped there when that is full.
+    /// A datagram arrived. At most 256 KiB of it are delivered. Datagrams wait in the kernel's buffer; the kernel
+    /// drops them when the buffer is full.
     fn datagram_received(&self, transport: &DatagramTransport<A>, data: &[u8], from: A) {}
 
-    /// A datagram could not be sent or received, or an earlier one came back: nobody listens there, there is no way, there is
-    /// no room. The endpoint goes on.
+    /// A datagram could not be sent or received, or an ICMP error came back. The endpoint stays open.
     fn error_received(&self, transport: &DatagramTransport<A>, error: io::Error) {}
 
-    /// The endpoint is gone: with an error, or in order.
+    /// The endpoint is closed. `error` is `None` after a regular close.
     fn connection_lost(&self, transport: &DatagramTransport<A>, error: Option<io::Error>) {}
 
-    /// More waits to be sent than the high-water mark: better to send no more for now.
+    /// The write buffer is above the high-water mark: stop sending.
     fn pause_writing(&self, transport: &DatagramTransport<A>) {}
 
-    /// What waits to be sent is down to the low-water mark.
+    /// The write buffer is down to the low-water mark: sending may continue.
     fn resume_writing(&self, transport: &DatagramTransport<A>) {}
 }
 
-/// A protocol, as the engine's transport sees it.
+/// Adapts a protocol to the engine's transport.
 pub(in crate::net) struct ProtocolAdapter<A: DatagramAddress> {
     endpoint: Weak<Endpoint<ProtocolAdapter<A>>>,
     protocol: RefCell<Option<Rc<dyn DatagramProtocol<A>>>>,
     pub(in crate::net) local: Option<A>,
     pub(in crate::net) remote: Option<A>,
-    /// Whether the socket itself knows the remote address.
+    /// Whether the socket is connected to the remote address.
     pub(in crate::net) is_connected: bool,
 }
 
@@ -90,7 +89,7 @@ impl<A: DatagramAddress> ProtocolAdapter<A> {
         ProtocolAdapter { endpoint, protocol: RefCell::new(Some(protocol)), local, remote, is_connected }
     }
 
-    /// Calls the protocol, unless it has been let go.
+    /// Calls the protocol, unless it is detached.
     fn call_protocol(
         &self,
         call: impl FnOnce(&dyn DatagramProtocol<A>, &DatagramTransport<A>),

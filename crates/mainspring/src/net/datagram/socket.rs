@@ -1,18 +1,16 @@
-//! `DatagramSocket`: a datagram socket that is asked with `await`. `UdpSocket` and `UnixDatagram` are it, each with the
-//! names and options of its family.
+//! `DatagramSocket`: a datagram socket with `await`. `UdpSocket` and `UnixDatagram` wrap it and add the names and
+//! options of their family.
 //!
-//! # What waits where
+//! # Buffers
 //!
-//! Nothing waits here. A datagram stays in the kernel's receive buffer until somebody asks for it, and goes straight into
-//! the buffer of whoever does; what the kernel has no room for it drops, and for that its own limit (`SO_RCVBUF`) is the only
-//! one. Likewise a datagram that the kernel does not take is not queued: its sender waits and tries again. So whatever is
-//! given up in between has lost nothing, and sent nothing.
+//! This process buffers nothing. A datagram stays in the kernel's receive buffer until a task receives it, directly
+//! into the task's buffer. The kernel drops datagrams that exceed `SO_RCVBUF`. A datagram that the kernel does not
+//! accept is not queued: the sender waits and retries. So a cancelled operation has neither lost nor sent anything.
 //!
-//! # Turns
+//! # Fairness
 //!
-//! An event of the loop is good for a few datagrams (`transport/burst.rs`), then the loop has its turn, so that a peer that
-//! sends without end does not keep it. The kernel is asked to tell as long as somebody waits when it does; an event that
-//! nobody waits for ends that.
+//! One readiness event allows a few datagrams (`Burst` in the engine). Then other tasks run, so that a fast peer
+//! cannot starve the loop. The read interest stays registered while tasks wait; an event without a waiter removes it.
 
 use super::endpoint::{DatagramAddress, Endpoint};
 use super::pollable::Pollable;
@@ -28,16 +26,16 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-/// A datagram socket of either family, asked with `await`: what [`UdpSocket`](crate::net::UdpSocket) and
-/// [`UnixDatagram`](crate::net::UnixDatagram) have in common. Both deref to it, and are made into it with `From`.
+/// A datagram socket of either family: the common part of [`UdpSocket`](crate::net::UdpSocket) and
+/// [`UnixDatagram`](crate::net::UnixDatagram). Both deref to it and convert into it with `From`.
 ///
-/// All methods take `&self`: one task may receive while another sends. It stays on its loop's thread (it is not `Send`).
-/// Dropping it closes it at once.
+/// All methods take `&self`, so one task can receive while another sends. It is not `Send`. Dropping it closes the
+/// socket at once.
 ///
 /// # Errors
 ///
-/// An error is about one datagram, and the socket goes on after it. On a connected socket the system also tells of datagrams
-/// that came back (`ConnectionRefused`): whichever method is called next gets the error.
+/// An error concerns one datagram; the socket stays usable. On a connected socket the kernel also reports ICMP errors
+/// of earlier datagrams (`ConnectionRefused`); the next call returns them.
 ///
 /// ```
 /// use mainspring::net::{DatagramAddress, DatagramSocket, UdpSocket, UnixDatagram};
@@ -55,7 +53,7 @@ use std::rc::Rc;
 ///     client.send_to(b"hello", server.local_addr()?).await?;
 ///     assert_eq!(echo(&server).await?, 5);
 ///     assert_eq!(client.recv(&mut [0; 1500]).await?, 5);
-///     // As a socket of its own right.
+///     // Converted into the common type.
 ///     let server = DatagramSocket::from(server);
 ///     assert_ne!(server.local_addr()?, client.local_addr()?);
 ///
@@ -74,14 +72,15 @@ pub struct DatagramSocket<A: DatagramAddress = SocketAddr> {
 }
 
 impl<A: DatagramAddress> DatagramSocket<A> {
-    /// On a non-blocking datagram socket.
+    /// Wraps a non-blocking datagram socket.
     pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd) -> Self {
         let endpoint = Endpoint::new(core, socket, 0, false, Pollable::new);
         endpoint.with(|machine, cx| machine.own(cx));
         DatagramSocket { endpoint, address: PhantomData }
     }
 
-    /// On a datagram socket of this family that was made elsewhere, and the loop that runs here. Makes it non-blocking.
+    /// Wraps a datagram socket that was created outside of the loop. Makes it non-blocking and attaches it to the
+    /// running loop.
     pub(in crate::net) fn adopt(socket: OwnedFd) -> io::Result<Self> {
         let core = current_core()?;
         core.check_open()?;
@@ -93,7 +92,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.endpoint.core().ok_or_else(|| crate::Error::Closed.into())
     }
 
-    /// Works on the engine's transport, unless it or the loop has come to its end.
+    /// Runs `work` on the engine's transport. Fails if the socket or the loop is closed.
     fn with<R>(
         &self,
         work: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
@@ -108,7 +107,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.endpoint.machine().upper()
     }
 
-    /// Lends the descriptor.
+    /// Lends the fd to `use_it`.
     pub(in crate::net) fn with_fd<R>(
         &self,
         use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
@@ -116,7 +115,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.endpoint.machine().with_fd(use_it)
     }
 
-    /// Lends the socket to what sets and gets options.
+    /// Lends the socket to `use_it`, for socket options.
     pub(in crate::net) fn with_socket<R>(
         &self,
         use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>,
@@ -124,12 +123,12 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.with_fd(|fd| use_it(SockRef::from(&fd)))
     }
 
-    /// The address of this end. A Unix socket may have none: then it is unnamed.
+    /// The local address. A Unix socket may be unnamed.
     pub fn local_addr(&self) -> io::Result<A> {
         self.with_fd(|fd| A::from_peer(local_address(fd)))
     }
 
-    /// The address that the socket is connected to; `NotConnected` if it is not.
+    /// The address that the socket is connected to. `NotConnected` if it is not connected.
     ///
     /// ```
     /// use mainspring::net::{UdpSocket, UnixDatagram};
@@ -157,9 +156,9 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.with_fd(|fd| A::from_peer(remote_address(fd)?))
     }
 
-    /// Sends a datagram to `to`, and gives its length. Waits while the kernel does not take it.
+    /// Sends a datagram to `to` and returns its length. Waits while the kernel's send buffer is full.
     ///
-    /// Cancel safety: a datagram that is given up was not sent.
+    /// Cancel safety: safe; a cancelled datagram was not sent.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -175,10 +174,10 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.send_to_peer(data, Some(&to.to_peer())).await
     }
 
-    /// Sends a datagram to the address that the socket is connected to, and gives its length. Waits while the kernel does
-    /// not take it.
+    /// Sends a datagram to the connected address and returns its length. Waits while the kernel's send buffer is
+    /// full.
     ///
-    /// Cancel safety: a datagram that is given up was not sent.
+    /// Cancel safety: safe; a cancelled datagram was not sent.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -196,7 +195,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.send_to_peer(data, None).await
     }
 
-    /// Sends as soon as the kernel takes it.
+    /// Sends as soon as the kernel accepts the datagram.
     pub(in crate::net) async fn send_to_peer(
         &self,
         data: &[u8],
@@ -209,7 +208,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.pollable().writers.until(sent).await
     }
 
-    /// Sends a datagram to the connected address now, or fails with `WouldBlock`. See
+    /// Sends a datagram to the connected address, or fails with `WouldBlock`. See
     /// [`writable`](DatagramSocket::writable).
     ///
     /// ```
@@ -226,7 +225,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.try_send_to_peer(data, None)
     }
 
-    /// Sends now or not at all.
+    /// Sends at once or fails.
     pub(in crate::net) fn try_send_to_peer(
         &self,
         data: &[u8],
@@ -240,10 +239,10 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         })
     }
 
-    /// Receives one datagram, and tells its length and who sent it. What of it does not fit into `buffer` is lost.
+    /// Receives one datagram and returns its length and sender. Bytes that do not fit into `buffer` are lost.
     ///
-    /// Cancel safety: nothing is lost; a datagram is taken from the kernel only when it is given to the caller. After
-    /// every few datagrams it lets the loop do something else, also if there are more.
+    /// Cancel safety: safe; a datagram leaves the kernel only when the call completes. After a few datagrams the call
+    /// yields to the loop, even if more are available.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -263,10 +262,10 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.receive(|| self.try_recv_from(buffer)).await
     }
 
-    /// Receives one datagram, and tells its length; else as [`recv_from`](DatagramSocket::recv_from). For sockets that are
-    /// connected.
+    /// Receives one datagram and returns its length. For connected sockets. Otherwise as
+    /// [`recv_from`](DatagramSocket::recv_from).
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no datagram is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -281,9 +280,9 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.receive(|| self.try_recv(buffer)).await
     }
 
-    /// Receives one datagram as [`recv_from`](DatagramSocket::recv_from) does, and leaves it to be received again.
+    /// Receives one datagram as [`recv_from`](DatagramSocket::recv_from) does, and leaves it in the kernel.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no datagram is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -306,18 +305,18 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.receive(attempt).await
     }
 
-    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
+    /// Receives one datagram, or fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
     pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, A)> {
         let (count, from) = self.attempt(|machine, cx| machine.try_receive(cx, buffer))?;
         Ok((count, A::from_peer(from)?))
     }
 
-    /// Receives one datagram if there is one, else fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
+    /// Receives one datagram, or fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.attempt(|machine, cx| machine.try_receive(cx, buffer)).map(|(count, _)| count)
     }
 
-    /// Tries once, whether the loop has announced something or not.
+    /// Tries once, regardless of readiness.
     fn attempt<R>(
         &self,
         attempt: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
@@ -333,7 +332,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         })
     }
 
-    /// Receives with `attempt` as soon as the loop has announced something.
+    /// Receives with `attempt` when the socket is readable.
     async fn receive<R>(&self, mut attempt: impl FnMut() -> io::Result<R>) -> io::Result<R> {
         let received = || {
             if self.pollable().burst.has_more() {
@@ -347,17 +346,17 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.pollable().readers.until(received).await
     }
 
-    /// Asks for the loop's next announcement; gives the failure if it cannot.
+    /// Registers read interest. Returns the failure, if any.
     fn want_readable(&self) -> Option<io::Error> {
         let wanted = self.with(|machine, cx| machine.want_readable(cx, true));
         self.pollable().has_readers.set(wanted.is_ok());
         wanted.err()
     }
 
-    /// Waits until there is something to receive, or an error. The attempt may still find nothing, if another task was
-    /// faster: then wait again.
+    /// Waits until a datagram or an error is available. The next attempt may still fail with `WouldBlock` if another
+    /// task was faster; wait again then.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no datagram is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -381,22 +380,22 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn readable(&self) -> io::Result<()> {
-        // Not if what was announced has been found to be nothing since.
+        // A burst that turned out to be empty does not count as readable.
         let is_there = || {
             if self.pollable().burst.has_more() { Some(Ok(())) } else { self.want_readable().map(Err) }
         };
         self.pollable().readers.until(is_there).await
     }
 
-    /// Waits until the kernel takes more, after it has refused a datagram; else it is done at once. Of a Unix socket it may
-    /// say so only when much of what was sent has been received.
+    /// Waits until the kernel accepts datagrams again after `WouldBlock`; otherwise completes at once. For a Unix
+    /// socket the kernel may report this only when most of the queue has been received.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no datagram is lost.
     ///
     /// ```
     /// # mainspring::run(async {
     /// let (one, other) = mainspring::net::UnixDatagram::pair()?;
-    /// // As many as go, and all of them taken.
+    /// // Fill the queue, then drain it.
     /// while one.try_send(b"hello").is_ok() {}
     /// while other.try_recv(&mut [0; 16]).is_ok() {}
     /// one.writable().await?;
@@ -413,13 +412,13 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.pollable().writers.until(has_room).await
     }
 
-    /// The error that the next operation would fail with, which is then forgotten.
+    /// Takes the pending socket error (`SO_ERROR`).
     ///
     /// ```
     /// # mainspring::run(async {
     /// let (one, other) = mainspring::net::UnixDatagram::pair()?;
     /// assert!(one.take_error()?.is_none());
-    /// // The peer turns to somebody else, and has not received this.
+    /// // The peer connects to another socket and discards this datagram.
     /// one.send(b"hello").await?;
     /// let third = mainspring::net::UnixDatagram::bind(format!("\0mainspring-doc-third-{}", std::process::id()))?;
     /// other.connect_addr(&third.local_addr()?)?;
@@ -433,7 +432,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.with_socket(|socket| socket.take_error())
     }
 
-    /// Takes the socket out of the loop's hands.
+    /// Detaches the socket from the loop.
     pub(in crate::net) fn into_fd(self) -> io::Result<OwnedFd> {
         self.detach().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
@@ -441,12 +440,12 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     fn detach(&self) -> Option<OwnedFd> {
         match self.endpoint.with(|machine, cx| machine.dismantle(cx)) {
             Some(socket) => socket,
-            // A loop that is closed has let go of it already.
+            // A closed loop has released the socket already.
             None => self.endpoint.machine().take_channel(),
         }
     }
 
-    /// What a socket of this name shows of itself.
+    /// `Debug` for a wrapper of this name.
     pub(in crate::net) fn describe(&self, name: &str, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(name)
             .field("fd", &self.endpoint.machine().fd())
@@ -468,7 +467,7 @@ impl<A: DatagramAddress> std::fmt::Debug for DatagramSocket<A> {
     }
 }
 
-/// What a socket that knows its family takes over from its field `socket`.
+/// Implements what a wrapper with a field `socket` forwards to it.
 macro_rules! datagram_socket_on {
     ($socket:ident, $address:ty) => {
         impl std::ops::Deref for $socket {

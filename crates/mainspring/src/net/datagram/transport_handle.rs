@@ -1,4 +1,4 @@
-//! `DatagramTransport`: a datagram endpoint, as a program holds it.
+//! `DatagramTransport`: the public handle on a datagram endpoint.
 
 use super::endpoint::{DatagramAddress, Endpoint};
 use super::protocol::{DatagramProtocol, ProtocolAdapter};
@@ -12,14 +12,14 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// What each datagram that waits counts beside its bytes (asyncio's number).
+/// Added to the size of each queued datagram when water marks are checked (asyncio's number).
 const DATAGRAM_OVERHEAD_BYTES: usize = 8;
 
-/// A datagram endpoint with a [`DatagramProtocol`] above it. A clone is the same one.
+/// A datagram endpoint with a [`DatagramProtocol`]. Clones refer to the same endpoint.
 ///
-/// Made by [`EventLoop::create_datagram_endpoint`](crate::EventLoop::create_datagram_endpoint). The loop keeps it as long as
-/// it receives or has something to send. All methods do nothing once it is closed. It stays on its loop's thread (it is
-/// not `Send`).
+/// Created by [`EventLoop::create_datagram_endpoint`](crate::EventLoop::create_datagram_endpoint). The loop keeps the
+/// endpoint alive while it reads or has datagrams to send. All methods are no-ops once it is closed. It is not
+/// `Send`.
 ///
 /// ```
 /// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport};
@@ -58,7 +58,7 @@ impl<A: DatagramAddress> Clone for DatagramTransport<A> {
 }
 
 impl<A: DatagramAddress> DatagramTransport<A> {
-    /// Puts `protocol` on a non-blocking datagram socket. `connection_made` is called soon.
+    /// Attaches `protocol` to a non-blocking datagram socket. `connection_made` is scheduled.
     pub(in crate::net) fn open(
         core: &Rc<Core>,
         socket: OwnedFd,
@@ -80,7 +80,7 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         DatagramTransport { endpoint }
     }
 
-    /// Works on the engine's transport, and tells the exception handler what fails.
+    /// Runs `work` on the engine's transport and reports a failure to the exception handler.
     fn with<R>(
         &self,
         work: impl FnOnce(&Datagram<RustHost, ProtocolAdapter<A>>, Cx<'_, RustHost>) -> Result<R, Failure>,
@@ -99,14 +99,14 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         self.endpoint.machine().upper()
     }
 
-    /// Sends a datagram to `to`: at once if the kernel takes it, else it is queued, in order. A datagram that cannot be sent is
-    /// told to [`DatagramProtocol::error_received`] and dropped, now or later, and the endpoint goes on.
+    /// Sends a datagram to `to`. If the kernel does not accept it at once, it is queued in order. A datagram that
+    /// cannot be sent is reported to [`DatagramProtocol::error_received`] and dropped; the endpoint stays open.
     pub fn send_to(&self, data: &[u8], to: A) {
         self.send_with(data, Destination::Address(to.to_peer()));
     }
 
-    /// Sends a datagram to the remote address of the endpoint; else as [`DatagramTransport::send_to`]. An endpoint without a
-    /// remote address tells [`DatagramProtocol::error_received`].
+    /// Sends a datagram to the remote address of the endpoint. Otherwise as [`DatagramTransport::send_to`]. Without a
+    /// remote address, [`DatagramProtocol::error_received`] is called.
     ///
     /// ```
     /// use mainspring::net::{DatagramOptions, DatagramProtocol, UdpSocket};
@@ -139,12 +139,12 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         self.with(|machine, cx| machine.send_to(cx, data, destination, || memory::copy(data).ok()));
     }
 
-    /// Receives no more, sends what is queued, then closes; `connection_lost` is called without an error.
+    /// Stops reading, sends the queue, then closes. `connection_lost` is called without an error.
     pub fn close(&self) {
         self.with(|machine, cx| machine.close(cx));
     }
 
-    /// Closes at once and drops what is queued; `connection_lost` is called without an error.
+    /// Closes at once and drops the queue. `connection_lost` is called without an error.
     ///
     /// ```
     /// use mainspring::net::{DatagramOptions, DatagramProtocol, DatagramTransport};
@@ -173,32 +173,32 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         self.with(|machine, cx| machine.abort(cx, None));
     }
 
-    /// Whether the endpoint is closed, or about to be.
+    /// Whether the endpoint is closing or closed.
     pub fn is_closing(&self) -> bool {
         self.endpoint.machine().is_closing() || self.endpoint.core().is_none()
     }
 
-    /// Receives nothing until [`resume_reading`](DatagramTransport::resume_reading): what arrives waits in the kernel's buffer,
-    /// and is dropped there when that is full.
+    /// Stops reading until [`resume_reading`](DatagramTransport::resume_reading). Datagrams wait in the kernel's
+    /// buffer, which drops them when it is full.
     pub fn pause_reading(&self) {
         self.with(|machine, cx| machine.pause_reading(cx));
     }
 
-    /// Receives again.
+    /// Starts reading again.
     pub fn resume_reading(&self) {
         self.with(|machine, cx| machine.resume_reading(cx));
     }
 
-    /// Whether the endpoint receives.
+    /// Whether the endpoint is reading.
     pub fn is_reading(&self) -> bool {
         self.endpoint.machine().is_reading()
     }
 
-    /// Sets the marks of [`DatagramProtocol::pause_writing`] and [`DatagramProtocol::resume_writing`], in bytes, of which each
-    /// datagram that waits counts eight more than it has. The mark that is not given is derived from the other as in
-    /// asyncio: low is a quarter of high.
+    /// Sets the water marks of [`DatagramProtocol::pause_writing`] and [`DatagramProtocol::resume_writing`], in
+    /// bytes. Each queued datagram counts eight bytes more than its length. A mark that is `None` is derived from the
+    /// other as in asyncio: low is a quarter of high.
     ///
-    /// [`Error::InvalidLimits`] if low is above high.
+    /// Returns [`Error::InvalidLimits`] if low is above high.
     pub fn set_write_buffer_limits(&self, high: Option<usize>, low: Option<usize>) -> Result<(), Error> {
         let Some(marks) = WaterMarks::new(high, low) else {
             return Err(Error::InvalidLimits {
@@ -210,23 +210,23 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         Ok(())
     }
 
-    /// The marks in force: low and high.
+    /// The current water marks, low and high.
     pub fn get_write_buffer_limits(&self) -> (usize, usize) {
         let marks = self.endpoint.machine().water_marks();
         (marks.low, marks.high)
     }
 
-    /// Bytes that wait to be sent, eight for each datagram included.
+    /// The size of the queue in bytes, including eight bytes per datagram.
     pub fn get_write_buffer_size(&self) -> usize {
         self.endpoint.machine().write_buffer_size()
     }
 
-    /// The remote address, if the endpoint was made with one. Also told after it is closed.
+    /// The remote address, if the endpoint was created with one. Stays available after close.
     pub fn peer_addr(&self) -> Option<A> {
         self.upper().remote.clone()
     }
 
-    /// The address of this end. Also told after it is closed.
+    /// The local address. Stays available after close.
     pub fn local_addr(&self) -> Option<A> {
         self.upper().local.clone()
     }

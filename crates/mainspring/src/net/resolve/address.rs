@@ -1,9 +1,9 @@
-//! Where to connect to or to listen: socket addresses, or names to be looked up.
+//! Addresses as callers give them: socket addresses, or names that need a lookup.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// One end of a connection, as a program names it.
+/// The address of an endpoint.
 ///
 /// ```
 /// use mainspring::net::{Address, lookup_host};
@@ -19,13 +19,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Socket addresses, to be tried in this order.
+    /// Socket addresses, tried in this order.
     Sockets(Vec<SocketAddr>),
-    /// A host's name, to be looked up, and a port.
+    /// A host name, which needs a lookup, and a port.
     Host(String, u16),
 }
 
-/// What names one end of a connection: a socket address, a pair of host and port, or `"host:port"`.
+/// Converts into an [`Address`]: a socket address, a host and port, or `"host:port"`.
 ///
 /// ```
 /// use mainspring::net::{Address, ToAddress};
@@ -36,10 +36,10 @@ pub enum Address {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait ToAddress {
-    /// The address, or `InvalidInput` for what names none.
+    /// The address. `InvalidInput` if the value is not an address.
     fn to_address(&self) -> io::Result<Address>;
 
-    /// The one socket address that this is, if it is one already: what is sent per datagram should cost nothing to name.
+    /// The socket address, if the value is exactly one. Lets `send_to` avoid an allocation per datagram.
     fn to_socket_addr(&self) -> Option<SocketAddr> {
         None
     }

@@ -1,11 +1,11 @@
-//! `getaddrinfo` and `getnameinfo`: the system's lookup with all it tells, in the executor.
+//! `getaddrinfo` and `getnameinfo`, run in the executor.
 
 use super::{Family, SocketKind};
 use crate::event_loop::{EventLoop, run_in_executor};
 use std::io;
 use std::net::SocketAddr;
 
-/// What is asked of [`EventLoop::getaddrinfo`]; by default, everything there is.
+/// Hints for [`EventLoop::getaddrinfo`]. The default has no restriction.
 ///
 /// ```
 /// use mainspring::net::{AddrInfoHints, Family};
@@ -19,21 +19,21 @@ pub struct AddrInfoHints {
     pub family: Option<Family>,
     /// Only addresses for this kind of socket.
     pub kind: Option<SocketKind>,
-    /// Only this protocol, by its number; 0 for any.
+    /// Only this protocol number; 0 for any.
     pub protocol: i32,
-    /// No host is the address to listen at, not that of this machine (`AI_PASSIVE`).
+    /// Without a host, return the address to listen on instead of the loopback address (`AI_PASSIVE`).
     pub passive: bool,
-    /// Tell the official name of the host, with the first address (`AI_CANONNAME`).
+    /// Return the canonical name of the host with the first address (`AI_CANONNAME`).
     pub canonical_name: bool,
-    /// The host is an address; nothing is looked up (`AI_NUMERICHOST`).
+    /// The host is a numeric address; no lookup (`AI_NUMERICHOST`).
     pub numeric_host: bool,
-    /// The service is a port's number (`AI_NUMERICSERV`).
+    /// The service is a port number (`AI_NUMERICSERV`).
     pub numeric_service: bool,
-    /// Only families that this machine has an address of (`AI_ADDRCONFIG`).
+    /// Only families for which this machine has an address (`AI_ADDRCONFIG`).
     pub address_configured: bool,
 }
 
-/// One answer of [`EventLoop::getaddrinfo`].
+/// One result of [`EventLoop::getaddrinfo`].
 ///
 /// ```
 /// use mainspring::EventLoop;
@@ -58,15 +58,15 @@ pub struct AddrInfoHints {
 pub struct AddrInfo {
     /// The address, with the port of the service.
     pub address: SocketAddr,
-    /// What kind of socket it is for; `None` for a kind that this loop has no use for.
+    /// The kind of socket. `None` for a kind that this crate does not support.
     pub kind: Option<SocketKind>,
-    /// The number of the protocol.
+    /// The protocol number.
     pub protocol: i32,
-    /// The official name of the host, if it was asked for.
+    /// The canonical name of the host, if it was requested.
     pub canonical_name: Option<String>,
 }
 
-/// How [`EventLoop::getnameinfo`] answers.
+/// Flags of [`EventLoop::getnameinfo`].
 ///
 /// ```
 /// use mainspring::net::NameInfoFlags;
@@ -75,24 +75,25 @@ pub struct AddrInfo {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameInfoFlags {
-    /// The host as an address, without a lookup (`NI_NUMERICHOST`).
+    /// Return the host as a numeric address (`NI_NUMERICHOST`).
     pub numeric_host: bool,
-    /// The service as a port's number (`NI_NUMERICSERV`).
+    /// Return the service as a port number (`NI_NUMERICSERV`).
     pub numeric_service: bool,
-    /// An address without a name is an error (`NI_NAMEREQD`).
+    /// Fail if the address has no name (`NI_NAMEREQD`).
     pub name_required: bool,
-    /// The service as datagrams know it (`NI_DGRAM`).
+    /// Look up the service for datagrams (`NI_DGRAM`).
     pub datagram: bool,
-    /// The short name for hosts of this machine's own domain (`NI_NOFQDN`).
+    /// Return only the host part of names in the local domain (`NI_NOFQDN`).
     pub no_domain: bool,
 }
 
 impl EventLoop {
-    /// The system's `getaddrinfo`, in a thread of the executor: the addresses of a host, of a service, or of both, and for
-    /// which kinds of sockets. It asks the system whatever [`Resolver`](crate::net::Resolver) the loop has;
-    /// [`lookup_host`](crate::net::lookup_host) asks that one.
+    /// The system's `getaddrinfo`, run in the executor: the addresses of a host, a service, or both. It always uses
+    /// the system's resolver; [`lookup_host`](crate::net::lookup_host) uses the [`Resolver`](crate::net::Resolver) of
+    /// the loop.
     ///
-    /// Cancel safety: dropping this future gives the lookup up. A thread that has begun it finishes it, for nobody.
+    /// Cancel safety: dropping the future cancels the lookup. A lookup that has started runs to its end in its
+    /// thread; the result is discarded.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -124,9 +125,9 @@ impl EventLoop {
         lookup.await.map_err(io::Error::other)?
     }
 
-    /// The system's `getnameinfo`, in a thread of the executor: the names of a host and of a service.
+    /// The system's `getnameinfo`, run in the executor: the names of a host and a service.
     ///
-    /// Cancel safety: as for [`EventLoop::getaddrinfo`].
+    /// Cancel safety: as [`EventLoop::getaddrinfo`].
     ///
     /// ```
     /// # mainspring::run(async {
@@ -158,7 +159,7 @@ impl EventLoop {
     }
 }
 
-/// Asks the system, and blocks. Answers of families that are not the Internet's are left out.
+/// Calls the system and blocks. Results that are neither IPv4 nor IPv6 are skipped.
 pub(in crate::net) fn getaddrinfo_blocking(
     host: Option<&str>,
     service: Option<&str>,

@@ -1,8 +1,7 @@
-//! Name lookup: from hosts and ports to socket addresses, never on the loop's thread.
+//! Name lookup: turns hosts and ports into socket addresses without blocking the loop.
 //!
-//! Everything that connects or listens looks names up here. The system's resolver is asked in the executor
-//! (`addrinfo.rs`), unless the loop was [built](crate::Builder::resolver) with a [`Resolver`] of the program's own; what is an
-//! address already is not looked up at all.
+//! Connecting and listening use this module. The system's resolver runs in the executor (`addrinfo.rs`), unless the
+//! loop was [built](crate::Builder::resolver) with another [`Resolver`]. Numeric addresses need no lookup.
 
 mod address;
 mod addrinfo;
@@ -18,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// A family of Internet addresses.
+/// The family of an IP address.
 ///
 /// ```
 /// use mainspring::net::Family;
@@ -40,7 +39,7 @@ impl Family {
     }
 }
 
-/// What an address is to be used for. A resolver may have different answers.
+/// The kind of socket that an address is for. Results may depend on it.
 ///
 /// ```
 /// use mainspring::net::{AddrInfoHints, SocketKind};
@@ -50,13 +49,13 @@ impl Family {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SocketKind {
-    /// For connections, as TCP's.
+    /// Stream sockets, such as TCP.
     Stream,
-    /// For datagrams, as UDP's.
+    /// Datagram sockets, such as UDP.
     Datagram,
 }
 
-/// A name to be looked up, as a [`Resolver`] is asked. See there.
+/// The query that a [`Resolver`] receives.
 ///
 /// ```
 /// use mainspring::net::{Lookup, SocketKind, TcpListener};
@@ -80,17 +79,17 @@ pub enum SocketKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lookup {
-    /// The host's name; never an address.
+    /// The host name. Never a numeric address.
     pub host: String,
-    /// The port that the addresses are to have.
+    /// The port for the results.
     pub port: u16,
-    /// Only addresses of this family are of use, if there is one. Others are left out of the answer.
+    /// The wanted family, if any. Results of another family are dropped.
     pub family: Option<Family>,
-    /// What the addresses are for.
+    /// The kind of socket that the results are for.
     pub kind: Option<SocketKind>,
 }
 
-/// What a [`Resolver`] gives: a future that stays on the loop (it need not be `Send`).
+/// The future that a [`Resolver`] returns. It need not be `Send`.
 ///
 /// ```
 /// use mainspring::net::{Lookup, Resolver, Resolving, lookup_host};
@@ -114,12 +113,12 @@ pub struct Lookup {
 /// ```
 pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>>>>;
 
-/// Looks names up in place of the system. Given to the loop by [`Builder::resolver`](crate::Builder::resolver).
+/// Replaces the system's resolver. Set with [`Builder::resolver`](crate::Builder::resolver).
 ///
-/// It is called on the loop's thread and must not block there; its future may await anything of the loop. Dropping the future
-/// gives the lookup up. An error, or no address, fails what needed the name.
+/// `look_up` is called on the loop's thread and must not block; the future may await anything. Dropping the future
+/// cancels the lookup. An error or an empty result fails the operation that needed the name.
 ///
-/// An asynchronous function of a [`Lookup`] is one:
+/// Every async function of a [`Lookup`] is a resolver:
 ///
 /// ```
 /// use mainspring::net::{Lookup, lookup_host};
@@ -135,7 +134,7 @@ pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>>>>;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub trait Resolver {
-    /// Begins to look up `lookup`.
+    /// Starts a lookup.
     fn look_up(&self, lookup: Lookup) -> Resolving;
 }
 
@@ -149,12 +148,14 @@ where
     }
 }
 
-/// The socket addresses of a host and port, in the order to be tried: `"localhost:80"`, `("localhost", 80)`.
+/// Looks up the socket addresses of a host and port, such as `"localhost:80"` or `("localhost", 80)`, in the order in
+/// which to try them.
 ///
-/// Looked up with the loop's [`Resolver`], else by the system in a thread of the executor. What is an address already comes
-/// back at once. `InvalidInput` for what names no host.
+/// Uses the [`Resolver`] of the loop, or else the system's resolver in the executor. Numeric addresses are returned
+/// at once. `InvalidInput` if the value is not an address.
 ///
-/// Cancel safety: dropping this future gives the lookup up. A thread that has begun one finishes it, for nobody.
+/// Cancel safety: dropping the future cancels the lookup. A lookup that has started runs to its end in its thread;
+/// the result is discarded.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -172,19 +173,19 @@ pub async fn lookup_host(address: impl ToAddress) -> io::Result<Vec<SocketAddr>>
     resolve(&core, address.to_address()?).await
 }
 
-/// What kind of addresses are of use.
+/// Restrictions on the results.
 #[derive(Clone, Copy, Default)]
 pub(in crate::net) struct Hints {
     pub(in crate::net) family: Option<Family>,
     pub(in crate::net) kind: Option<SocketKind>,
 }
 
-/// The socket addresses of `address`, at least one, for connections.
+/// The socket addresses of `address` for stream sockets. Never empty.
 pub(in crate::net) async fn resolve(core: &Core, address: Address) -> io::Result<Vec<SocketAddr>> {
     resolve_with(core, address, Hints { family: None, kind: Some(SocketKind::Stream) }).await
 }
 
-/// The socket addresses of `address`, at least one, as `hints` say.
+/// The socket addresses of `address` that match `hints`. Never empty.
 pub(in crate::net) async fn resolve_with(
     core: &Core,
     address: Address,
@@ -219,7 +220,7 @@ async fn look_up_host(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>
         for info in getaddrinfo_blocking(Some(&lookup.host), None, hints)? {
             let mut address = info.address;
             address.set_port(lookup.port);
-            // Without a kind each address comes once per kind.
+            // Without a kind, the system returns each address once per kind.
             if !addresses.contains(&address) {
                 addresses.push(address);
             }
@@ -229,7 +230,7 @@ async fn look_up_host(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>
     lookup.await.map_err(io::Error::other)?
 }
 
-/// What needs no lookup.
+/// Parses a numeric host, which needs no lookup.
 fn parse_ip(host: &str, port: u16) -> Option<SocketAddr> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     bare.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port))

@@ -1,4 +1,4 @@
-//! `AcceptQueue`: connections that are taken from the kernel and awaited, for every kind of listener.
+//! `AcceptQueue`: accepted connections that wait for `accept()`. All listeners use it.
 
 use super::bind::BoundSocket;
 use super::options::ServerOptions;
@@ -16,19 +16,19 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::{Rc, Weak};
 
-/// So many connections are taken from the kernel before anybody asks for them.
+/// Connections accepted ahead of `accept()`. Beyond that they wait in the kernel's backlog.
 const MAX_QUEUED_CONNECTIONS: usize = 16;
 
-/// Listening sockets and what they have accepted. Dropping it stops listening.
+/// Listening sockets and their accepted connections. Dropping it stops listening.
 pub(in crate::net) struct AcceptQueue {
     core: Weak<Core>,
     listeners: Vec<Rc<Listener<RustHost, Queue>>>,
     accepted: Rc<Accepted>,
-    /// Removed with it.
+    /// Socket files, removed when the queue is dropped.
     files: Vec<SocketFile>,
 }
 
-/// What was accepted, and who waits for it.
+/// Accepted connections and the tasks that wait for one.
 #[derive(Default)]
 struct Accepted {
     connections: RefCell<VecDeque<(OwnedFd, PeerAddress)>>,
@@ -50,7 +50,7 @@ impl Acceptor<RustHost> for Queue {
 }
 
 impl AcceptQueue {
-    /// Begins to listen.
+    /// Starts listening.
     pub(in crate::net) fn new(
         core: &Rc<Core>,
         bound: Vec<BoundSocket>,
@@ -70,7 +70,8 @@ impl AcceptQueue {
         Ok(queue)
     }
 
-    /// The next connection, and the loop it is for. Cancelled, it leaves the connection to the next who asks.
+    /// Waits for the next connection and returns it with its loop. A cancelled call leaves the connection in the
+    /// queue.
     pub(in crate::net) async fn accept(&self) -> io::Result<(Rc<Core>, OwnedFd, PeerAddress)> {
         let next = || {
             let Some(core) = self.core.upgrade().filter(|core| core.check_open().is_ok()) else {
@@ -80,15 +81,15 @@ impl AcceptQueue {
             Some(Ok((core, socket, peer)))
         };
         let (core, socket, peer) = self.accepted.waiters.until(next).await?;
-        // There is room again. A connection that is there is not lost to a listener that fails: the exception
-        // handler has been told.
+        // There is room again. A listener that fails to resume has reported that to the exception handler; this
+        // connection is still good.
         for listener in &self.listeners {
             let _ = with_listener(&core, listener, |listener, cx| listener.resume(cx));
         }
         Ok((core, socket, peer))
     }
 
-    /// Lends the descriptor of the first socket.
+    /// Lends the fd of the first socket to `use_it`.
     pub(in crate::net) fn with_fd<R>(
         &self,
         use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
@@ -99,8 +100,8 @@ impl AcceptQueue {
         }
     }
 
-    /// Stops listening and gives the socket up, whose file stays where it is. On an error nothing has changed: connections
-    /// that were accepted already would be lost, and one socket is not several.
+    /// Stops listening and returns the socket; its file stays. Fails without a change if accepted connections would
+    /// be lost or if there are several sockets.
     pub(in crate::net) fn take_socket(&mut self) -> io::Result<OwnedFd> {
         let Some(core) = self.core.upgrade().filter(|core| core.check_open().is_ok()) else {
             return Err(crate::Error::Closed.into());

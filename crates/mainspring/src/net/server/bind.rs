@@ -1,4 +1,4 @@
-//! Sockets that are bound, to listen: at Internet addresses, and at Unix paths with asyncio's rules for their files.
+//! Binding listening sockets: at IP addresses, and at Unix paths with asyncio's rules for socket files.
 
 use super::options::ServerOptions;
 use super::socket_file::{SocketFile, remove_stale};
@@ -15,15 +15,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
-/// A bound, non-blocking socket that does not listen yet.
+/// A bound, non-blocking socket that is not listening yet.
 pub(in crate::net) struct BoundSocket {
     pub(in crate::net) socket: OwnedFd,
     pub(in crate::net) address: PeerAddress,
-    /// What is removed when nobody listens any more.
+    /// Removes the socket file when the server stops.
     pub(in crate::net) file: Option<SocketFile>,
 }
 
-/// A socket at every address of `address`. One that this host does not have is left out, unless it is the only one.
+/// Binds one socket per address of `address`. Addresses that this host does not have are skipped, unless there is no
+/// other.
 pub(in crate::net) async fn bind(
     core: &Rc<Core>,
     address: impl ToAddress,
@@ -51,7 +52,7 @@ pub(in crate::net) async fn bind(
     }
 }
 
-/// asyncio: a name may have an IPv6 address on a host that has none.
+/// As in asyncio: a name may resolve to IPv6 on a host without IPv6.
 fn is_address_unavailable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::EAFNOSUPPORT))
 }
@@ -64,7 +65,7 @@ fn bind_at(address: SocketAddr, options: &ServerOptions) -> io::Result<BoundSock
         socket.set_reuse_port(true)?;
     }
     if options.keep_alive {
-        // Connections inherit it.
+        // Accepted connections inherit the option.
         set_keep_alive(&SockRef::from(&socket), Some(KeepAlive::default()))?;
     }
     if address.is_ipv6() {
@@ -81,16 +82,15 @@ impl BoundSocket {
     }
 }
 
-/// A socket of the program's own.
+/// Takes over a socket that the caller has bound.
 pub(in crate::net) fn adopt_bound(socket: OwnedFd) -> io::Result<BoundSocket> {
     SockRef::from(&socket).set_nonblocking(true)?;
     Ok(BoundSocket::new(socket, None))
 }
 
-/// A socket at a Unix path, or at an abstract name (which begins with a zero byte).
+/// Binds a socket to a Unix path, or to an abstract name (a leading zero byte).
 ///
-/// asyncio's rules: a socket file that is there already is taken for one that a server left behind, and removed; any
-/// other file is an error.
+/// As in asyncio, an existing socket file is considered stale and is removed; any other file is an error.
 pub(in crate::net) fn bind_unix(
     core: &Rc<Core>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! `Server`: listening sockets, and what is done with each connection that comes.
+//! `Server`: listening sockets that attach a protocol or a task to each connection.
 
 mod accept_queue;
 mod bind;
@@ -37,10 +37,10 @@ use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 
-/// Listens, and serves each connection that comes. Made by [`EventLoop::create_server`],
-/// [`start_server`](crate::net::start_server) and their kin.
+/// A listening server. Created by [`EventLoop::create_server`], [`start_server`](crate::net::start_server) and their
+/// siblings.
 ///
-/// Dropping it stops listening; the connections go on. It stays on its thread (`!Send`).
+/// Dropping it stops listening; open connections continue. It is not `Send`.
 ///
 /// ```
 /// use mainspring::net::{TcpStream, start_server};
@@ -74,12 +74,12 @@ struct State {
     files: Cell<Vec<SocketFile>>,
     is_started: Cell<bool>,
     is_closed: Cell<bool>,
-    /// The connections that are not gone; `None` while one is being opened.
+    /// Open connections. An entry is `None` while its connection is being opened.
     clients: RefCell<Slab<Option<WeakTransport>>>,
     waiters: WaitList,
 }
 
-/// One connection of a server, counted until it is dropped.
+/// Counts one connection of a server until it is dropped.
 pub(crate) struct Connection {
     server: Rc<State>,
     number: usize,
@@ -101,8 +101,8 @@ impl Drop for Connection {
 }
 
 impl EventLoop {
-    /// Listens on every address of `address` (port 0: one that is free), and puts a protocol of the factory on
-    /// each connection that comes. At most `backlog` connections wait in the kernel.
+    /// Listens on every address of `address` and attaches a protocol from the factory to each connection. Port 0
+    /// selects a free port. `backlog` is the length of the kernel's queue.
     ///
     /// ```
     /// use mainspring::{EventLoop, Protocol, Transport};
@@ -125,9 +125,9 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     ///
-    /// [`ServerOptions`] has more ways to do it.
+    /// [`ServerOptions`] offers more control.
     ///
-    /// Cancel safety: dropping this future closes what was bound.
+    /// Cancel safety: dropping the future closes the bound sockets.
     pub async fn create_server<P: Protocol>(
         &self,
         address: impl ToAddress,
@@ -138,12 +138,11 @@ impl EventLoop {
         options.create_server_on(self.core(), address, protocol_opener(protocol_factory)).await
     }
 
-    /// Listens at a Unix path, or at an abstract name (which begins with a zero byte), and puts a protocol of the
-    /// factory on each connection that comes.
+    /// Listens at a Unix path, or at an abstract name (a leading zero byte), and attaches a protocol from the factory
+    /// to each connection.
     ///
-    /// asyncio's rules for the file: a socket that is there already is taken for one that a server left behind, and
-    /// removed; any other file is an error. The file goes when the server is closed, unless another one is under its
-    /// name by then.
+    /// As in asyncio, an existing socket file is considered stale and is removed; any other file is an error. Closing
+    /// the server removes the file, unless another file has replaced it.
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -177,7 +176,7 @@ impl EventLoop {
     }
 }
 
-/// Works on a listener with the loop at hand.
+/// Runs `work` on a listener.
 pub(in crate::net) fn with_listener<A: Acceptor<RustHost> + 'static, R>(
     core: &Core,
     listener: &Rc<Listener<RustHost, A>>,
@@ -197,10 +196,10 @@ impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
     }
 }
 
-/// Puts something on a connection that was accepted.
+/// Attaches a protocol or a task to an accepted connection.
 pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, Connection) -> Transport>;
 
-/// Serves what a server accepts.
+/// Passes accepted connections to the opener.
 struct ServerAcceptor {
     core: Weak<Core>,
     server: Weak<State>,
@@ -266,8 +265,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Begins to accept, if [`ServerOptions::start_serving`] has put that off. Repeating it changes nothing; an error if
-    /// the server is closed.
+    /// Starts accepting, if [`ServerOptions::start_serving`] was `false`. Repeated calls have no effect. Fails if the
+    /// server is closed.
     ///
     /// ```
     /// use mainspring::net::{ServerOptions, TcpStream};
@@ -301,14 +300,13 @@ impl Server {
         Ok(())
     }
 
-    /// Where the server listens; the first address if there are several, and one that means nothing if it is a Unix
-    /// server.
+    /// The first address of the server. For a Unix server, the unspecified address with port 0.
     pub fn local_addr(&self) -> SocketAddr {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         self.inet.first().copied().unwrap_or(nowhere)
     }
 
-    /// Every Internet address the server listens at.
+    /// All IP addresses of the server.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -324,7 +322,7 @@ impl Server {
         &self.inet
     }
 
-    /// The Unix address the server listens at, if it is one.
+    /// The Unix address of the server, if it has one.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -341,12 +339,12 @@ impl Server {
         self.addresses.iter().find_map(unix_address::to_std)
     }
 
-    /// Whether the server accepts connections.
+    /// Whether the server is accepting connections.
     pub fn is_serving(&self) -> bool {
         self.state.is_started.get() && !self.state.is_closed.get()
     }
 
-    /// Stops listening. Connections that were accepted go on.
+    /// Stops listening. Open connections continue.
     pub fn close(&self) {
         if self.state.is_closed.replace(true) {
             return;
@@ -364,12 +362,12 @@ impl Server {
         self.state.waiters.wake_all();
     }
 
-    /// Closes every connection that was accepted, in order: what is queued still goes out.
+    /// Closes all open connections after their write buffers are sent.
     pub fn close_clients(&self) {
         self.clients().iter().for_each(Transport::close);
     }
 
-    /// Closes every connection that was accepted at once: what is queued is dropped.
+    /// Closes all open connections at once and drops their write buffers.
     ///
     /// ```
     /// use mainspring::net::{TcpStream, start_server};
@@ -384,7 +382,7 @@ impl Server {
     /// assert_eq!(client.read_exactly(7).await?, b"welcome");
     /// server.close();
     /// server.abort_clients();
-    /// // The connection is gone, though the client has not gone.
+    /// // The server has dropped the connection, although the client has not closed it.
     /// server.wait_closed().await;
     /// assert_eq!(client.read_to_end().await.unwrap_or_default(), b"");
     /// # std::io::Result::Ok(())
@@ -400,16 +398,16 @@ impl Server {
         clients.iter().filter_map(|(_, client)| client.as_ref()?.upgrade()).collect()
     }
 
-    /// Waits until the server is closed and all its connections are gone.
+    /// Waits until the server is closed and all its connections are lost.
     ///
-    /// Cancel safety: it only waits.
+    /// Cancel safety: safe; the call only waits.
     pub async fn wait_closed(&self) {
         self.wait_until(|state| state.is_closed.get() && state.clients.borrow().is_empty()).await;
     }
 
-    /// Begins to accept, if that was put off, and waits until the server is closed.
+    /// Starts accepting if necessary, and waits until the server is closed.
     ///
-    /// Cancel safety: cancelled, it closes the server, as asyncio's does.
+    /// Cancel safety: dropping the future closes the server, as in asyncio.
     ///
     /// ```
     /// use mainspring::net::{TcpStream, start_server};
@@ -440,7 +438,7 @@ impl Server {
     }
 
     async fn wait_until(&self, condition: impl Fn(&State) -> bool) {
-        // A loop that is closed changes nothing any more.
+        // Nothing changes after the loop is closed.
         let is_over = |state: &State| {
             let core = state.core.upgrade();
             condition(state) || core.is_none_or(|core| core.check_open().is_err())
@@ -449,7 +447,7 @@ impl Server {
     }
 }
 
-/// Lets a bound socket listen, and the loop accept from it.
+/// Calls `listen` on a bound socket and registers it with the loop.
 pub(in crate::net) fn start_listening<A: Acceptor<RustHost> + 'static>(
     core: &Core,
     listener: &Rc<Listener<RustHost, A>>,

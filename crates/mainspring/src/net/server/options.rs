@@ -1,4 +1,4 @@
-//! `ServerOptions`: how a server is to listen, and the ways to begin.
+//! `ServerOptions`: how to listen, and the functions that start a server or a listener.
 
 use super::bind::{adopt_bound, bind, bind_unix};
 use super::streams::{Outcome, stream_opener};
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 
-/// How to listen: asyncio's keyword arguments of `create_server` and `start_server`.
+/// How to listen: the keyword arguments of asyncio's `create_server` and `start_server`.
 ///
 /// ```
 /// use mainspring::net::{ServerOptions, TcpStream};
@@ -71,19 +71,18 @@ impl ServerOptions {
         Self::default()
     }
 
-    /// At most so many connections wait in the kernel; 100 unless it is said.
+    /// Sets the length of the kernel's queue of connections. Default: 100.
     pub fn backlog(self, backlog: u32) -> Self {
         ServerOptions { backlog, ..self }
     }
 
-    /// Whether an address can be bound whose last connections are still being buried (`SO_REUSEADDR`). It can, unless it
-    /// is said.
+    /// Sets `SO_REUSEADDR`: the address can be bound while old connections are in TIME_WAIT. Default: on.
     ///
     /// ```
     /// use mainspring::net::ServerOptions;
     ///
     /// # mainspring::run(async {
-    /// // With a socket that listens an address is not shared in any case.
+    /// // Two listening sockets never share an address this way.
     /// let options = ServerOptions::new().reuse_address(false);
     /// let listener = options.bind("127.0.0.1:0").await?;
     /// let refused = options.bind(listener.local_addr()).await.unwrap_err();
@@ -96,14 +95,14 @@ impl ServerOptions {
         ServerOptions { reuse_address, ..self }
     }
 
-    /// Whether several sockets may be bound to the address, if all say so (`SO_REUSEPORT`): connections are spread over
-    /// them.
+    /// Sets `SO_REUSEPORT`: several sockets may listen on the address if all set it, and the kernel distributes
+    /// connections among them. Default: off.
     pub fn reuse_port(self, reuse_port: bool) -> Self {
         ServerOptions { reuse_port, ..self }
     }
 
-    /// Whether a socket for IPv6 takes no connections from IPv4. So it is, unless it is said: both addresses of a name
-    /// can be bound then.
+    /// Sets `IPV6_V6ONLY`: an IPv6 socket does not accept IPv4 connections, so that both addresses of a name can be
+    /// bound. Default: on.
     ///
     /// ```
     /// use mainspring::net::{ServerOptions, TcpStream};
@@ -123,7 +122,7 @@ impl ServerOptions {
         ServerOptions { only_v6, ..self }
     }
 
-    /// Whether connections ask a silent peer whether it is still there (`SO_KEEPALIVE`).
+    /// Sets `SO_KEEPALIVE` on accepted connections. Default: off.
     ///
     /// ```
     /// use mainspring::net::{ServerOptions, TcpStream};
@@ -140,12 +139,12 @@ impl ServerOptions {
         ServerOptions { keep_alive, ..self }
     }
 
-    /// Whether a [`Server`] accepts at once. If not, [`Server::start_serving`] begins.
+    /// Whether a [`Server`] accepts at once. Otherwise call [`Server::start_serving`]. Default: on.
     pub fn start_serving(self, start_serving: bool) -> Self {
         ServerOptions { start_serving, ..self }
     }
 
-    /// Whether the file of a Unix socket goes with its server. It does, unless it is said.
+    /// Whether closing a Unix server removes its socket file. Default: on.
     ///
     /// ```
     /// use mainspring::net::ServerOptions;
@@ -164,7 +163,7 @@ impl ServerOptions {
         ServerOptions { cleanup_socket, ..self }
     }
 
-    /// The [limit](StreamReader::limit) of the streams' readers.
+    /// Sets the [limit](StreamReader::limit) of the readers.
     ///
     /// ```
     /// use mainspring::net::{ReadError, ServerOptions, TcpStream};
@@ -183,9 +182,9 @@ impl ServerOptions {
         ServerOptions { limit, ..self }
     }
 
-    /// See [`EventLoop::create_server`](crate::EventLoop::create_server); on the loop that runs here.
+    /// See [`EventLoop::create_server`](crate::EventLoop::create_server). Uses the running loop.
     ///
-    /// Cancel safety: dropping this future closes what was bound.
+    /// Cancel safety: dropping the future closes the bound sockets.
     ///
     /// ```
     /// use mainspring::net::{Protocol, ServerOptions, TcpStream, Transport};
@@ -225,7 +224,8 @@ impl ServerOptions {
         Server::new(core, bound, self, opener)
     }
 
-    /// The same on a socket that was bound outside of the loop: asyncio's `create_server` with its `sock`.
+    /// As [`create_server`](ServerOptions::create_server), on a socket that the caller has bound: the `sock` argument
+    /// of asyncio's `create_server`.
     ///
     /// ```
     /// use mainspring::Protocol;
@@ -252,7 +252,7 @@ impl ServerOptions {
         Server::new(&core, vec![adopt_bound(socket.into())?], self, protocol_opener(protocol_factory))
     }
 
-    /// See [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server); on the loop that runs here.
+    /// See [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server). Uses the running loop.
     ///
     /// ```
     /// use mainspring::net::{Protocol, ServerOptions, Transport, UnixStream};
@@ -295,7 +295,7 @@ impl ServerOptions {
 
     /// See [`start_server`](crate::net::start_server).
     ///
-    /// Cancel safety: dropping this future closes what was bound.
+    /// Cancel safety: dropping the future closes the bound sockets.
     pub async fn start_server<F>(
         &self,
         address: impl ToAddress,
@@ -338,7 +338,7 @@ impl ServerOptions {
 
     /// See [`TcpListener::bind`].
     ///
-    /// Cancel safety: dropping this future closes what was bound.
+    /// Cancel safety: dropping the future closes the bound sockets.
     ///
     /// ```
     /// use mainspring::net::{ServerOptions, TcpStream};
@@ -376,7 +376,7 @@ impl ServerOptions {
     }
 }
 
-/// Puts a protocol of the factory on each connection.
+/// Opener that attaches a protocol from the factory to each connection.
 pub(in crate::net) fn protocol_opener<P: Protocol>(factory: impl Fn() -> P + 'static) -> Opener {
     Rc::new(move |core, socket, peer, connection| {
         SocketConnection::open(core, socket, peer, Rc::new(factory()), Some(connection))

@@ -14,10 +14,10 @@ use std::io;
 use std::path::Path;
 use std::rc::{Rc, Weak};
 
-/// Connects to `address`, on the loop that runs here, and gives the two sides of the connection.
-/// [`ConnectOptions`] has more ways to do it.
+/// Connects to `address` on the running loop and returns the two halves of the stream. [`ConnectOptions`] offers more
+/// control.
 ///
-/// Cancel safety: dropping this future gives the attempt up and closes its socket.
+/// Cancel safety: dropping the future cancels the attempt and closes its socket.
 ///
 /// ```
 /// use mainspring::net::{TcpListener, open_connection};
@@ -38,10 +38,9 @@ pub async fn open_connection(address: impl ToAddress) -> io::Result<(StreamReade
     ConnectOptions::default().open_connection(address).await
 }
 
-/// Connects to a Unix path, or to an abstract name (which begins with a zero byte), and gives the two sides of the
-/// connection.
+/// Connects to a Unix path, or to an abstract name (a leading zero byte), and returns the two halves of the stream.
 ///
-/// Cancel safety: dropping this future gives the attempt up and closes its socket.
+/// Cancel safety: dropping the future cancels the attempt and closes its socket.
 ///
 /// ```
 /// use mainspring::net::{open_unix_connection, start_unix_server};
@@ -62,13 +61,12 @@ pub async fn open_unix_connection(path: impl AsRef<Path>) -> io::Result<(StreamR
     Ok(UnixStream::connect(path).await?.into_split())
 }
 
-/// Listens on every address of `address`, on the loop that runs here, and runs a task for each connection: what
-/// `client_connected` gives for its two sides. [`ServerOptions`] has more ways to do it.
+/// Listens on every address of `address`, on the running loop. For each connection it calls `client_connected` with
+/// the two halves of the stream and runs the returned future as a task. [`ServerOptions`] offers more control.
 ///
-/// The task may end with nothing or with a `Result`, whose error the exception handler is told, but for a peer that
-/// went away.
+/// The task returns `()` or a `Result`. Errors are reported to the exception handler, except disconnects by the peer.
 ///
-/// Cancel safety: dropping this future closes what was bound.
+/// Cancel safety: dropping the future closes the bound sockets.
 ///
 /// ```
 /// use mainspring::net::{TcpStream, start_server};
@@ -98,8 +96,8 @@ where
     ServerOptions::default().start_server(address, client_connected).await
 }
 
-/// The same at a Unix path, or at an abstract name (which begins with a zero byte). See
-/// [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server) for what becomes of the socket's file.
+/// As [`start_server`], at a Unix path or at an abstract name (a leading zero byte). See
+/// [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server) for the rules about the socket file.
 ///
 /// ```
 /// use mainspring::net::{UnixStream, start_unix_server};
@@ -126,7 +124,7 @@ where
     ServerOptions::default().start_unix_server(path, client_connected)
 }
 
-/// What the task of a connection may end with: nothing, or a `Result` whose error is to be told.
+/// The result of a connection's task: `()`, or a `Result` whose error is reported.
 ///
 /// ```
 /// use mainspring::net::Outcome;
@@ -138,7 +136,7 @@ where
 /// may_end_with::<Result<(), Box<dyn std::error::Error>>>();
 /// ```
 pub trait Outcome: sealed::Sealed {
-    /// The failure, if it is one.
+    /// The error, if any.
     #[doc(hidden)]
     fn into_failure(self) -> Option<Box<dyn Error>>;
 }
@@ -161,7 +159,7 @@ impl<E: Into<Box<dyn Error>>> Outcome for Result<(), E> {
     }
 }
 
-/// Runs a task for each connection.
+/// Opener that runs a task for each connection.
 pub(in crate::net) fn stream_opener<F>(
     limit: usize,
     client_connected: impl Fn(StreamReader, StreamWriter) -> F + 'static,
@@ -176,7 +174,7 @@ where
         let (reader, writer) = stream.into_split();
         let serving = client_connected(reader, writer);
         let weak_core = Rc::downgrade(core);
-        // `connection_made` is scheduled before the first step of it.
+        // `connection_made` is scheduled before the task's first step.
         Task::start(core, async move { report_outcome(&weak_core, serving.await) });
         transport
     })
@@ -191,7 +189,7 @@ pub(in crate::net) fn report_outcome(core: &Weak<Core>, outcome: impl Outcome) {
     }
 }
 
-/// A connection that the peer has ended is every server's daily bread.
+/// A disconnect by the peer is normal for a server, so it is not reported.
 fn is_peer_disconnect(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,24 +1,24 @@
-//! `ByteBuffer`: bytes that arrived and were not read yet, in one piece.
+//! `ByteBuffer`: received bytes that are not read yet, contiguous in memory.
 //!
-//! Reading moves a mark; what is before the mark is overwritten when room is needed, or given up with the last byte. So a
-//! byte is copied in once and out once, and moved at most as often as the buffer doubles.
+//! Reading advances an index. The space before it is reused when room is needed, and freed with the last byte. So
+//! each byte is copied in once and out once, and moved at most as often as the buffer doubles.
 
 use mainspring_engine::memory;
 use std::io;
 
-/// A buffer that was read empty keeps no more memory than this.
+/// An empty buffer keeps at most this capacity.
 const MAX_IDLE_CAPACITY_BYTES: usize = 4 * 1024;
 
-/// From here on a whole buffer is handed out rather than copied.
+/// From this size on, the whole buffer is moved out instead of copied.
 const MIN_MOVE_BYTES: usize = 4 * 1024;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub(super) struct ByteBuffer {
     bytes: Vec<u8>,
-    /// So many at the front are read.
+    /// Number of bytes at the front that are read.
     read: usize,
-    /// How many have ever been read: the place of the front in the stream.
+    /// Position of the first unread byte in the stream.
     position: u64,
 }
 
@@ -36,12 +36,12 @@ impl ByteBuffer {
         self.len() == 0
     }
 
-    /// What was not read yet.
+    /// The unread bytes.
     pub(super) fn unread(&self) -> &[u8] {
         self.bytes.get(self.read..).unwrap_or_default()
     }
 
-    /// Where in the stream [`ByteBuffer::unread`] begins.
+    /// The stream position of the first unread byte.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -51,24 +51,24 @@ impl ByteBuffer {
         self.bytes.extend_from_slice(data);
     }
 
-    /// The same; fails, and keeps nothing of it, if there is no memory for it.
+    /// As [`push`](ByteBuffer::push), but fails without a change if there is no memory.
     pub(super) fn try_push(&mut self, data: &[u8]) -> io::Result<()> {
         self.move_to_front_for(data.len());
         memory::append(&mut self.bytes, data)
     }
 
-    /// Uses the room of what was read, if there is no other for so many bytes.
+    /// Moves the unread bytes to the front if `count` more would not fit otherwise.
     fn move_to_front_for(&mut self, count: usize) {
         let is_short_of_room = self.bytes.capacity() - self.bytes.len() < count;
         if is_short_of_room && self.read >= self.len() {
-            // Moves no more than was read since the last time.
+            // Moves at most as many bytes as were read since the last move.
             self.bytes.copy_within(self.read.., 0);
             self.bytes.truncate(self.bytes.len() - self.read);
             self.read = 0;
         }
     }
 
-    /// The first `count` bytes are read, or all if there are fewer.
+    /// Marks the first `count` bytes as read, or all if there are fewer.
     pub(super) fn consume(&mut self, count: usize) {
         let count = count.min(self.len());
         self.position += count as u64;
@@ -82,7 +82,7 @@ impl ByteBuffer {
         }
     }
 
-    /// Reads into `into` what is there and fits.
+    /// Copies as many bytes as fit into `into`, and marks them as read.
     pub(super) fn read(&mut self, into: &mut [u8]) -> usize {
         let count = self.len().min(into.len());
         if let (Some(to), Some(from)) = (into.get_mut(..count), self.unread().get(..count)) {
@@ -92,7 +92,7 @@ impl ByteBuffer {
         count
     }
 
-    /// Takes the first `count` bytes, or all if there are fewer. Fails, and takes none, if there is no memory for them.
+    /// Takes the first `count` bytes, or all if there are fewer. Fails without a change if there is no memory.
     pub(super) fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let count = count.min(self.len());
         if count == self.len() && count >= MIN_MOVE_BYTES {
@@ -103,7 +103,7 @@ impl ByteBuffer {
         Ok(taken)
     }
 
-    /// Takes all bytes, in the memory that they are in.
+    /// Takes all bytes without copying them.
     pub(super) fn take_all(&mut self) -> Vec<u8> {
         let mut taken = std::mem::take(&mut self.bytes);
         taken.drain(..self.read.min(taken.len()));
@@ -112,14 +112,13 @@ impl ByteBuffer {
         taken
     }
 
-    /// Takes everything out, for somebody who will read it elsewhere, into a buffer that is empty. The position stays
-    /// with the stream.
+    /// Moves everything into `empty`, to be read there. The stream position advances.
     pub(super) fn lend_to(&mut self, empty: &mut ByteBuffer) {
         std::mem::swap(self, empty);
         self.position = empty.position + empty.len() as u64;
     }
 
-    /// Puts what is left of a lent buffer back before everything else.
+    /// Puts the rest of a lent buffer back in front of the newer bytes.
     pub(super) fn take_back(&mut self, lent: &mut ByteBuffer) {
         lent.push(self.unread());
         self.bytes.clear();

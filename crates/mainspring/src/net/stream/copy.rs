@@ -1,20 +1,20 @@
-//! `copy` and `copy_bidirectional`: from one connection to another, no faster than the slower one takes.
+//! `copy` and `copy_bidirectional`: forward bytes between connections, with back-pressure.
 
 use super::{Stream, StreamReader, StreamWriter};
 use crate::task::try_join;
 use std::io;
 
-/// So much is copied at a time.
+/// Bytes copied at a time.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Carries everything from `reader` to `writer` until the end of the stream, and gives the number of bytes. The writer is
-/// left open.
+/// Copies everything from `reader` to `writer` until the end of the stream, and returns the number of bytes. The
+/// writer stays open.
 ///
-/// No more is read than the other side takes: while it does not, the reader's buffer fills, and its peer waits.
+/// Reading pauses while the writer's buffer is full, so that flow control reaches the sending peer.
 ///
-/// What it carries is a stream and not a message: what other tasks write to the same writer meanwhile goes in between.
+/// The bytes are a stream, not a message: writes of other tasks to the same writer may come in between.
 ///
-/// Cancel safety: given up, it has lost nothing: what it has taken from the reader is queued at the writer.
+/// Cancel safety: safe; every byte taken from the reader is in the writer's buffer.
 ///
 /// ```
 /// use mainspring::net::{UnixStream, copy};
@@ -42,14 +42,14 @@ pub async fn copy(reader: &StreamReader, writer: &StreamWriter) -> io::Result<u6
     }
 }
 
-/// Carries everything between two connections, both ways, and gives the number of bytes from `first` to `second` and from
-/// `second` to `first`. The end of one side's stream ends what is sent to the other side, which may go on. It is
-/// over when both have ended, or with the first error; neither is closed by it.
+/// Copies between two connections in both directions, and returns the number of bytes from `first` to `second` and
+/// from `second` to `first`. The end of one stream half-closes the other connection. Completes when both directions
+/// have ended, or with the first error. It closes neither connection.
 ///
-/// See [`copy`]. The connections may be of any kind: each of [`TcpStream`](crate::net::TcpStream),
-/// [`UnixStream`](crate::net::UnixStream) and TLS's derefs to [`Stream`].
+/// See [`copy`]. Works with every kind of connection: [`TcpStream`](crate::net::TcpStream),
+/// [`UnixStream`](crate::net::UnixStream) and TLS streams deref to [`Stream`].
 ///
-/// Cancel safety: as of [`copy`].
+/// Cancel safety: as [`copy`].
 ///
 /// ```
 /// use mainspring::net::{TcpListener, TcpStream, UnixStream, copy_bidirectional};

@@ -1,13 +1,13 @@
-//! What reading up to a mark can fail with: asyncio's `IncompleteReadError` and `LimitOverrunError`.
+//! `ReadError`: asyncio's `IncompleteReadError` and `LimitOverrunError`.
 
 use std::fmt;
 use std::io;
 
-/// Why [`read_exactly`](super::StreamReader::read_exactly), [`read_until`](super::StreamReader::read_until) or
-/// [`read_line`](super::StreamReader::read_line) did not give what it was asked for.
+/// The error of [`read_exactly`](super::StreamReader::read_exactly), [`read_until`](super::StreamReader::read_until)
+/// and [`read_line`](super::StreamReader::read_line).
 ///
-/// It becomes an [`io::Error`] by `?`, of kind `UnexpectedEof` or `FileTooLarge` where it is one of these, with the error
-/// itself inside.
+/// Converts into an [`io::Error`] that contains it, with the kind `UnexpectedEof` or `FileTooLarge`, or into the I/O
+/// error itself.
 ///
 /// ```
 /// use mainspring::net::{ReadError, UnixStream};
@@ -29,18 +29,18 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The stream ended before: asyncio's `IncompleteReadError`.
+    /// The stream ended early: asyncio's `IncompleteReadError`.
     Incomplete {
-        /// What came before the end. It is taken out of the buffer.
+        /// The bytes before the end. They are removed from the buffer.
         partial: Vec<u8>,
-        /// How much was asked for, where that was a number.
+        /// The requested number of bytes, if there was one.
         expected: Option<usize>,
     },
-    /// The separator is not within the limit: asyncio's `LimitOverrunError`. Everything stays in the buffer.
+    /// No separator within the limit: asyncio's `LimitOverrunError`. The bytes stay in the buffer.
     LimitOverrun {
-        /// So many bytes can be read before the separator may come, or comes.
+        /// The number of bytes that can be read before the separator.
         consumed: usize,
-        /// So many bytes are buffered.
+        /// The number of bytes in the buffer.
         buffered: usize,
         /// The limit.
         limit: usize,
@@ -88,7 +88,7 @@ impl From<ReadError> for io::Error {
     }
 }
 
-/// For programs that have one error for everything on the loop.
+/// For programs that use [`crate::Error`] for everything.
 impl From<ReadError> for crate::Error {
     fn from(error: ReadError) -> Self {
         crate::Error::Io(error.into())

@@ -1,7 +1,7 @@
-//! The traits of `futures-io` on streams, so that what is written for other runtimes runs on them.
+//! Implements the `futures-io` traits for streams.
 //!
-//! Flushing is draining: what is queued then goes out by itself. Closing ends the sending side, or the connection where
-//! that cannot end alone.
+//! `poll_flush` waits like `drain`; the rest of the write buffer is sent in the background. `poll_close` half-closes
+//! the connection, or closes it where half-close is not supported.
 
 use super::writer::MAX_WRITE_BYTES;
 use super::{Stream, StreamReader, StreamWriter};
@@ -101,7 +101,7 @@ impl AsyncWrite for StreamWriter {
     }
 }
 
-/// Gives a type the traits of its fields: `$read` reads, `$write` writes.
+/// Implements the traits by forwarding to the fields `$read` and `$write`.
 macro_rules! async_io_by {
     ($stream:ty, $read:ident, $write:ident) => {
         impl futures_io::AsyncRead for $stream {
@@ -163,14 +163,14 @@ macro_rules! async_io_by {
 
 async_io_by!(Stream, reader, writer);
 
-/// What a stream that knows what it is on takes over from its field `stream`.
+/// Implements what a wrapper with a field `stream` forwards to it.
 macro_rules! stream_on {
     ($stream:ident) => {
         $crate::net::stream::async_io_by!($stream, stream, stream);
 
         impl $stream {
-            /// The two sides, each to be owned by somebody. See [`StreamWriter`](crate::net::StreamWriter) for what
-            /// dropping them does.
+            /// Splits the stream into owned halves. See [`StreamWriter`](crate::net::StreamWriter) for the effect of
+            /// dropping them.
             ///
             /// ```
             /// # mainspring::run(async {
@@ -188,8 +188,8 @@ macro_rules! stream_on {
                 self.stream.into_split()
             }
 
-            /// Closes the connection and waits until what is queued is sent and the connection is gone. The error it
-            /// was lost by, if there is one.
+            /// Closes the connection. Waits until the write buffer is sent and the connection is closed. Returns the
+            /// error that ended the connection, if any.
             ///
             /// Cancel safety: the connection is closed in any case.
             ///

@@ -1,4 +1,4 @@
-//! Streams that leave the loop, and become std's: only when nothing of them would stay behind.
+//! Detaching streams from the loop, as long as no data would be lost.
 
 use super::Stream;
 use crate::error::Error;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Why a stream or a listener could not be taken off its loop, and the thing itself, as it was. See
-/// [`TcpStream::into_std`](crate::net::TcpStream::into_std) and its kin.
+/// Returned when a stream or a listener cannot be detached from its loop. It contains the error and the unchanged
+/// object. See [`TcpStream::into_std`](crate::net::TcpStream::into_std) and its siblings.
 ///
-/// By `?` it becomes an [`io::Error`]; the stream is dropped then, and closed in order.
+/// `?` converts it into the [`io::Error`] and drops the object, which closes it.
 ///
 /// ```
 /// use mainspring::net::UnixStream;
@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 /// let refused = near.into_std().unwrap_err();
 /// assert_eq!(refused.error().kind(), std::io::ErrorKind::ResourceBusy);
 /// assert_eq!(refused.to_string(), "bytes that have arrived and nobody has read: 5");
-/// // What has arrived is read first, and then it goes.
+/// // Read what has arrived, then try again.
 /// let near = refused.into_inner();
 /// assert_eq!(near.read_some(100).await?, b"world");
 /// let plain: std::os::unix::net::UnixStream = near.into_std()?;
@@ -42,17 +42,17 @@ impl<S> IntoStdError<S> {
         IntoStdError { error, inner }
     }
 
-    /// Why: [`ResourceBusy`](io::ErrorKind::ResourceBusy) where something of it would have been lost.
+    /// The error: [`ResourceBusy`](io::ErrorKind::ResourceBusy) if data would be lost.
     pub fn error(&self) -> &io::Error {
         &self.error
     }
 
-    /// The stream or listener, which is still on its loop.
+    /// The stream or listener, still attached to its loop.
     pub fn into_inner(self) -> S {
         self.inner
     }
 
-    /// Both.
+    /// The error and the object.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -94,13 +94,13 @@ impl<S> From<IntoStdError<S>> for io::Error {
     }
 }
 
-/// Something would stay behind.
+/// An error for an operation that would lose data.
 pub(in crate::net) fn resource_busy(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
 impl Stream {
-    /// Takes the socket off the loop; the stream is of no use afterwards. On an error nothing has changed.
+    /// Detaches the socket from the loop. The stream is unusable afterwards. Fails without a change.
     pub(in crate::net) fn take_socket(&self) -> io::Result<OwnedFd> {
         let transport = self.transport();
         if let Some(error) = self.reader.ends.buffered.error() {
@@ -122,7 +122,7 @@ impl Stream {
         let socket = transport.with(|below, cx| Ok(below.dismantle(cx))).flatten();
         let in_use = || resource_busy("a file is being sent, or the descriptor is lent".to_owned());
         let socket = socket.ok_or_else(in_use)?;
-        // The protocol's destructor is the program's, if it has put its own there.
+        // Detaching drops the protocol, which may run user code.
         transport.with(|below, cx| below.above().detach(cx));
         Ok(socket)
     }

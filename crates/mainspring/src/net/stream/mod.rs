@@ -1,8 +1,8 @@
-//! Streams: connections that are read and written with `await`.
+//! Streams: connections with `await`.
 //!
-//! There is one implementation for every kind of connection. A transport whose protocol is [`Buffered`] keeps what arrives
-//! until it is asked for; [`StreamReader`] and [`StreamWriter`] are two handles on it, and a [`Stream`] is the two
-//! together. `TcpStream` and its kin are streams that know what they are on.
+//! All kinds of connection share this implementation. The protocol [`Buffered`] stores received bytes until they are
+//! read. [`StreamReader`] and [`StreamWriter`] are the two handles on it, and a [`Stream`] is both. `TcpStream` and
+//! its siblings wrap a [`Stream`].
 
 mod buffer;
 mod buffered;
@@ -34,10 +34,11 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// A connection of any kind, read and written with `await`: a [`StreamReader`] and a [`StreamWriter`] in one.
+/// A connection of any kind: a [`StreamReader`] and a [`StreamWriter`] in one.
 ///
-/// All methods take `&self`: one task may read while others write, and messages of several tasks are never mixed
-/// ([`StreamWriter::write_all`]). Dropping it closes the connection in order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
+/// All methods take `&self`: one task can read while others write, and messages of several tasks are not interleaved
+/// ([`StreamWriter::write_all`]). Dropping it closes the connection after the write buffer is sent, as long as the
+/// loop runs. It is not `Send`.
 ///
 /// ```
 /// use mainspring::net::{Stream, TcpListener, TcpStream, UnixStream};
@@ -66,7 +67,7 @@ use std::rc::Rc;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 ///
-/// The ways to read:
+/// The read methods:
 ///
 /// ```
 /// # mainspring::run(async {
@@ -92,7 +93,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream on the connection that `open` makes, which is to tell the stream of its events.
+    /// Creates a stream on the connection that `open` returns.
     pub(crate) fn open(limit: usize, open: impl FnOnce(Told) -> Transport) -> Self {
         let ends = Ends::new(limit);
         ends.opened(open(ends.told()));
@@ -103,14 +104,14 @@ impl Stream {
         Stream { reader: StreamReader::new(Rc::clone(&ends)), writer: StreamWriter::new(ends) }
     }
 
-    /// The transport, which is not closed with the stream. What has arrived and was not read comes with it.
+    /// Releases the transport without closing it, together with the unread bytes.
     #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
     pub(crate) fn into_transport(self) -> (Transport, Vec<u8>) {
         let unread = self.reader.with(|received| received.take_all());
         (self.reader.ends.give_away(), unread)
     }
 
-    /// The two sides, for two tasks that share the stream.
+    /// Borrows the two halves, for two tasks that share the stream.
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -119,7 +120,7 @@ impl Stream {
     /// # mainspring::run(async {
     /// let (near, far) = UnixStream::pair()?;
     /// let (reader, writer) = near.split();
-    /// // What the peer sends back would wait for us, and we for the peer, one after the other.
+    /// // Sequentially this would deadlock: both sides would wait for the other to read.
     /// let echo = async { far.write_all(&far.read_exactly(1_000_000).await?).await };
     /// let send = writer.write_all(&[7; 1_000_000]);
     /// let receive = async { std::io::Result::Ok(reader.read_exactly(1_000_000).await?) };
@@ -133,7 +134,7 @@ impl Stream {
         (&self.reader, &self.writer)
     }
 
-    /// The two sides, each to be owned by somebody. See [`StreamWriter`] for what dropping them does.
+    /// Splits the stream into owned halves. See [`StreamWriter`] for the effect of dropping them.
     ///
     /// ```
     /// use mainspring::net::{Stream, UnixStream};
@@ -153,7 +154,7 @@ impl Stream {
         (self.reader, self.writer)
     }
 
-    /// The transport below, for its settings.
+    /// The transport, for its settings.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -168,48 +169,48 @@ impl Stream {
         self.writer.transport()
     }
 
-    /// See [`StreamReader::read`]. Cancel safety: nothing is lost.
+    /// See [`StreamReader::read`]. Cancel safety: safe; no data is lost.
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
         self.reader.read(buffer)
     }
 
-    /// See [`StreamReader::read_some`]. Cancel safety: nothing is lost.
+    /// See [`StreamReader::read_some`]. Cancel safety: safe; no data is lost.
     pub fn read_some(&self, count: usize) -> impl Future<Output = io::Result<Vec<u8>>> {
         self.reader.read_some(count)
     }
 
-    /// See [`StreamReader::read_exact`]. Cancel safety: nothing is lost.
+    /// See [`StreamReader::read_exact`]. Cancel safety: safe; no data is lost.
     pub fn read_exact(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
         self.reader.read_exact(buffer)
     }
 
-    /// See [`StreamReader::read_exactly`]. Cancel safety: nothing is lost.
+    /// See [`StreamReader::read_exactly`]. Cancel safety: safe; no data is lost.
     pub fn read_exactly(&self, count: usize) -> impl Future<Output = Result<Vec<u8>, ReadError>> {
         self.reader.read_exactly(count)
     }
 
-    /// See [`StreamReader::read_until`]. Cancel safety: nothing is lost.
+    /// See [`StreamReader::read_until`]. Cancel safety: safe; no data is lost.
     pub fn read_until(&self, separator: &[u8]) -> impl Future<Output = Result<Vec<u8>, ReadError>> {
         self.reader.read_until(separator)
     }
 
-    /// See [`StreamReader::read_line`]. Cancel safety: nothing is lost.
+    /// See [`StreamReader::read_line`]. Cancel safety: safe; no data is lost.
     pub fn read_line(&self) -> impl Future<Output = Result<Vec<u8>, ReadError>> {
         self.reader.read_line()
     }
 
-    /// See [`StreamReader::read_to_end`]. Cancel safety: nothing is lost.
+    /// See [`StreamReader::read_to_end`]. Cancel safety: safe; no data is lost.
     pub fn read_to_end(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
         self.reader.read_to_end()
     }
 
-    /// See [`StreamWriter::write_all`]: several tasks may call it, and their messages are not mixed. Cancel safety: not;
-    /// some of it may be written.
+    /// See [`StreamWriter::write_all`]: messages of several tasks are not interleaved. Cancel safety: not safe; a
+    /// part may be written.
     pub fn write_all(&self, data: &[u8]) -> impl Future<Output = io::Result<()>> {
         self.writer.write_all(data)
     }
 
-    /// See [`StreamWriter::drain`]. Cancel safety: it only waits.
+    /// See [`StreamWriter::drain`]. Cancel safety: safe; the call only waits.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -225,13 +226,14 @@ impl Stream {
         self.writer.drain()
     }
 
-    /// Writes no more: the peer sees the end of the stream after what is queued. Reading goes on.
+    /// Half-closes the connection after the write buffer is sent: the peer reads the end of the stream. Reading
+    /// continues.
     pub fn shutdown(&self) {
         self.writer.write_eof();
     }
 
-    /// Closes the connection and waits until what is queued is sent and the connection is gone. The error it was lost
-    /// by, if there is one.
+    /// Closes the connection. Waits until the write buffer is sent and the connection is closed. Returns the error
+    /// that ended the connection, if any.
     ///
     /// Cancel safety: the connection is closed in any case.
     ///
@@ -254,7 +256,7 @@ impl Stream {
     }
 }
 
-/// A stream whose connection is still to come: that of TLS has to shake hands before.
+/// A stream without a connection yet: TLS opens it after the handshake.
 #[cfg(feature = "rustls")]
 pub(crate) struct PendingStream(Rc<Ends>);
 
@@ -264,12 +266,12 @@ impl PendingStream {
         PendingStream(Ends::new(limit))
     }
 
-    /// What the connection is to tell of its events. What arrives is kept as long as this is.
+    /// The protocol for the connection. Received bytes are stored while this object exists.
     pub(crate) fn protocol(&self) -> Rc<dyn Protocol> {
         Rc::new(OfStream(Rc::downgrade(&self.0)))
     }
 
-    /// The stream on the connection that has come.
+    /// Attaches the connection.
     pub(crate) fn open(self, transport: Transport) -> Stream {
         self.0.opened(transport);
         Stream::new(self.0)

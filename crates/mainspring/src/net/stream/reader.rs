@@ -1,4 +1,4 @@
-//! `StreamReader`: what arrives on a connection, awaited.
+//! `StreamReader`: the receiving half of a stream.
 
 use super::buffer::ByteBuffer;
 use super::ends::Ends;
@@ -10,18 +10,18 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// The receiving side of a connection, of any kind: asyncio's `StreamReader`.
+/// The receiving half of a stream of any kind: asyncio's `StreamReader`.
 ///
-/// It is made by [`open_connection`](crate::net::open_connection) and its kin, or by splitting a stream. What arrives is
-/// buffered. When more than twice the [limit](StreamReader::limit) waits, the peer has to wait. It stays on its thread
-/// (`!Send`).
+/// Created by [`open_connection`](crate::net::open_connection) and its siblings, or by splitting a stream. Received
+/// bytes are buffered. Receiving pauses while the buffer has more than twice the [limit](StreamReader::limit). It is
+/// not `Send`.
 ///
-/// All methods take `&self`. Of several tasks that read at once, each gets what is there when it runs.
+/// All methods take `&self`. If several tasks read at the same time, each gets the bytes available when it runs.
 ///
-/// **Cancel safety**: every method is cancel-safe. What it has not returned stays in the buffer.
+/// **Cancel safety**: every method is cancel-safe. Bytes that were not returned stay in the buffer.
 ///
-/// **Errors**: of a connection that is lost by an error, what came before can be read; then every method gives that error.
-/// A loop that is closed is one too.
+/// **Errors**: if the connection is lost with an error, the buffered bytes can still be read; after that every method
+/// returns the error. A closed loop is such an error.
 ///
 /// ```
 /// use mainspring::net::{open_connection, start_server};
@@ -47,7 +47,7 @@ use std::rc::Rc;
 /// ```
 pub struct StreamReader {
     pub(super) ends: Rc<Ends>,
-    /// What `AsyncBufRead` shows its user: the front of the buffer, taken out of it. There from when that is first used.
+    /// The bytes that `poll_fill_buf` has lent, removed from the buffer. Allocated at the first use.
     pub(super) lent: Cell<Option<Box<ByteBuffer>>>,
 }
 
@@ -56,13 +56,13 @@ impl StreamReader {
         StreamReader { ends, lent: Cell::default() }
     }
 
-    /// The transport below.
+    /// The transport.
     ///
     /// ```
     /// # mainspring::run(async {
     /// let (near, _far) = mainspring::net::UnixStream::pair()?;
     /// let (reader, _writer) = near.split();
-    /// // Nothing more is received, and the peer comes to wait.
+    /// // Receiving pauses, and flow control stops the peer.
     /// reader.transport().pause_reading();
     /// assert!(!reader.transport().is_reading());
     /// # std::io::Result::Ok(())
@@ -73,13 +73,13 @@ impl StreamReader {
         self.ends.transport()
     }
 
-    /// How far [`read_until`](StreamReader::read_until) and [`read_line`](StreamReader::read_line) look for their
-    /// separator, and half of what is buffered at most before the peer has to wait. 64 KiB unless it was set.
+    /// How far [`read_until`](StreamReader::read_until) and [`read_line`](StreamReader::read_line) search for their
+    /// separator. Receiving pauses at twice this number of buffered bytes. Default: 64 KiB.
     pub fn limit(&self) -> usize {
         self.ends.buffered.limit.get()
     }
 
-    /// Sets the [limit](StreamReader::limit), from here on.
+    /// Sets the [limit](StreamReader::limit).
     ///
     /// ```
     /// use mainspring::net::{ReadError, UnixStream};
@@ -101,12 +101,12 @@ impl StreamReader {
         self.ends.buffered.limit.set(limit);
     }
 
-    /// Whether the stream has ended and everything was read.
+    /// Whether the stream has ended and the buffer is empty.
     pub fn at_eof(&self) -> bool {
         self.with(|received| received.is_empty()) && matches!(self.end(), Some(Ok(())))
     }
 
-    /// Bytes that have arrived and were not read.
+    /// The number of buffered bytes.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -126,9 +126,9 @@ impl StreamReader {
         self.ends.buffered.with_received(|received| received.len()) + lent_len
     }
 
-    /// Reads some bytes into `buffer`, as many as are there and fit, but waits for one. Zero is the end of the stream.
+    /// Reads available bytes into `buffer`. Waits for at least one. Zero is the end of the stream.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no data is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -148,7 +148,7 @@ impl StreamReader {
         self.ends.buffered.readers.until(|| self.try_read(buffer))
     }
 
-    /// What [`StreamReader::read`] gives without waiting; `None` if it has to.
+    /// [`StreamReader::read`] without waiting. `None` if nothing is available.
     #[inline(never)]
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         if buffer.is_empty() {
@@ -168,7 +168,7 @@ impl StreamReader {
         end.map(|end| end.map(|()| 0))
     }
 
-    /// Reads what was received before.
+    /// Reads from the buffer.
     #[inline]
     fn read_kept(&self, buffer: &mut [u8]) -> usize {
         match self.lent.take() {
@@ -180,9 +180,9 @@ impl StreamReader {
         }
     }
 
-    /// Reads up to `count` bytes: what is there, but waits for one. Nothing is the end of the stream.
+    /// Reads up to `count` available bytes. Waits for at least one. An empty result is the end of the stream.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no data is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -206,9 +206,9 @@ impl StreamReader {
         self.ends.buffered.readers.until(check)
     }
 
-    /// Reads to the end of the stream, however much that is.
+    /// Reads to the end of the stream, without a size limit.
     ///
-    /// Cancel safety: nothing is lost. What has come stays buffered, past every limit.
+    /// Cancel safety: safe; received bytes stay in the buffer, which may grow beyond the limit.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -227,13 +227,13 @@ impl StreamReader {
         self.ends.buffered.readers.until(check)
     }
 
-    /// Reads exactly `count` bytes. [`ReadError::Incomplete`] with what there was, if the stream ends before.
+    /// Reads exactly `count` bytes. Fails with [`ReadError::Incomplete`] if the stream ends early.
     ///
-    /// Cancel safety: nothing is lost. What has come stays buffered, also if it is more than the limit.
+    /// Cancel safety: safe; received bytes stay in the buffer, which may grow beyond the limit.
     ///
     /// ```
     /// # mainspring::run(async {
-    /// // A message with its length before it.
+    /// // A message with a length prefix.
     /// let (near, far) = mainspring::net::UnixStream::pair()?;
     /// far.write_all(b"\x05hello\x02no").await?;
     /// let (reader, _) = near.split();
@@ -248,9 +248,10 @@ impl StreamReader {
         taken.map_err(ReadError::Io)
     }
 
-    /// Fills `buffer`; an error of kind `UnexpectedEof` if the stream ends before, with [`ReadError::Incomplete`] in it.
+    /// Fills `buffer`. If the stream ends early, fails with the kind `UnexpectedEof` and a [`ReadError::Incomplete`]
+    /// inside.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no data is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -291,11 +292,11 @@ impl StreamReader {
         self.ends.buffered.readers.until(check).await
     }
 
-    /// Reads up to `separator` and with it. [`ReadError::Incomplete`] with what there was, if the stream ends before;
-    /// [`ReadError::LimitOverrun`], and everything stays, if there are more bytes than the [limit](StreamReader::limit)
-    /// before it.
+    /// Reads up to and including `separator`. Fails with [`ReadError::Incomplete`] if the stream ends early, and with
+    /// [`ReadError::LimitOverrun`] if the separator is not within the [limit](StreamReader::limit); the bytes then
+    /// stay in the buffer.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no data is lost.
     ///
     /// # Panics
     ///
@@ -313,7 +314,7 @@ impl StreamReader {
     pub async fn read_until(&self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
         assert!(!separator.is_empty(), "a separator has at least one byte");
         let finder = memmem::Finder::new(separator);
-        // How far the stream has been searched: a separator may begin there.
+        // Stream position up to which there is no separator.
         let searched = Cell::new(0);
         let check = || match self.with(|received| self.search(received, &finder, &searched)) {
             Some(found) => Some(found),
@@ -333,7 +334,7 @@ impl StreamReader {
         searched: &Cell<u64>,
     ) -> Option<Result<Vec<u8>, ReadError>> {
         let (unread, length) = (received.unread(), finder.needle().len());
-        // Another reader may have read past it.
+        // Another task may have read beyond the position.
         let from = usize::try_from(searched.get().saturating_sub(received.position())).unwrap_or_default();
         let found = finder.find(unread.get(from..).unwrap_or_default()).map(|place| from + place);
         let before = found.unwrap_or((unread.len() + 1).saturating_sub(length));
@@ -345,10 +346,12 @@ impl StreamReader {
         found.map(|place| received.take(place + length).map_err(ReadError::Io))
     }
 
-    /// Reads a line, with its `\n`. The last line of a stream may have none; nothing at all is the end of the stream.
-    /// [`ReadError::LimitOverrun`], and everything stays, if the line is longer than the [limit](StreamReader::limit).
+    /// Reads a line including its `
+    /// `. The last line may have none. An empty result is the end of the stream. Fails with
+    /// [`ReadError::LimitOverrun`] if the line is longer than the [limit](StreamReader::limit); the bytes then stay
+    /// in the buffer.
     ///
-    /// Cancel safety: nothing is lost.
+    /// Cancel safety: safe; no data is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -374,18 +377,18 @@ impl StreamReader {
         ReadError::Incomplete { partial: self.with(ByteBuffer::take_all), expected }
     }
 
-    /// Whether nothing more can come, or why.
+    /// `Some` at the end of the stream: `Ok`, or the error that ended it.
     pub(super) fn end(&self) -> Option<io::Result<()>> {
         self.ends.buffered.end(self.ends.transport())
     }
 
-    /// What is there is not enough: goes on receiving, whatever the limit.
+    /// Resumes receiving, regardless of the limit, because the buffered bytes are not enough.
     fn wait_for_more<R>(&self) -> Option<R> {
         self.ends.buffered.want_more(self.ends.transport());
         None
     }
 
-    /// Works on what has arrived, and goes on receiving if it is little.
+    /// Runs `work` on the buffer, and resumes receiving if the buffer is small enough.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
         let buffered = &self.ends.buffered;
         let lent = self.lent.take().filter(|lent| !lent.is_empty());

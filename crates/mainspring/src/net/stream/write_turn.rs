@@ -1,23 +1,22 @@
-//! `WriteTurn`: messages of several tasks on one connection, one after the other.
+//! `WriteTurn`: serialises the messages of several tasks on one connection.
 //!
-//! `write_all` sends a long message in pieces and waits between them, so that little is queued and the loop is not kept
-//! busy. The turn keeps other messages out of the gaps. A message that goes out in one piece without waiting needs none.
+//! `write_all` sends a long message in chunks and waits between them, which limits the write buffer. The turn keeps
+//! other messages out of the gaps. A message that fits into one chunk needs no turn.
 //!
-//! - Turns are given in the order in which they were asked for. A wait that is dropped leaves the line; a holder that is
-//!   dropped ends its turn.
-//! - `write` cannot wait. What it is given during a turn is kept here, and queued when the turn ends.
-//! - When the connection is lost, everybody who waits for a turn is woken, and is told the error.
+//! - Turns are granted in order. A dropped wait leaves the queue; a dropped holder ends its turn.
+//! - `write` cannot wait. Data written during a turn is deferred until the turn ends.
+//! - When the connection is lost, all waiters fail with its error.
 
 use super::StreamWriter;
 use crate::sync::{Semaphore, SemaphorePermit};
 use std::cell::RefCell;
 use std::io;
 
-/// See the module's text. A connection has one from the first message on that had to wait.
+/// See the module documentation. Allocated when a message has to wait for the first time.
 pub(super) struct WriteTurn {
     /// One permit: the turn. Closed when the connection is lost.
     semaphore: Semaphore,
-    /// What `write` was given during the turn.
+    /// Data of `write` calls during the turn.
     deferred: RefCell<Vec<u8>>,
 }
 
@@ -28,22 +27,22 @@ impl Default for WriteTurn {
 }
 
 impl WriteTurn {
-    /// Whether a message would have to wait. On a connection that is lost none does: it fails at once.
+    /// Whether a message would have to wait. On a lost connection it fails at once instead.
     fn is_held(&self) -> bool {
         self.semaphore.locked() && !self.semaphore.is_closed()
     }
 
-    /// The connection is lost.
+    /// Called when the connection is lost.
     pub(super) fn close(&self) {
         drop(self.deferred.take());
         self.semaphore.close();
     }
 }
 
-/// A turn, which ends when this is dropped.
+/// Holds the turn until it is dropped.
 pub(crate) struct Turn<'a> {
     writer: &'a StreamWriter,
-    // Given back after what was deferred is queued, which is before the messages that wait.
+    // Dropped after `Drop::drop` has queued the deferred data, so that the data precedes waiting messages.
     _permit: SemaphorePermit<'a>,
 }
 
@@ -54,13 +53,13 @@ impl Drop for Turn<'_> {
 }
 
 impl StreamWriter {
-    /// Whether a message is being written at this moment.
+    /// Whether a message is being written.
     #[inline]
     pub(super) fn is_turn_held(&self) -> bool {
         self.ends.buffered.turn.get().is_some_and(|turn| turn.is_held())
     }
 
-    /// Waits for the turn. The error that the connection was lost by, if it was.
+    /// Waits for the turn. Fails if the connection is lost.
     pub(crate) async fn take_turn(&self) -> io::Result<Turn<'_>> {
         let turn = self.ends.buffered.turn.get_or_init(Box::default);
         match turn.semaphore.acquire().await {
@@ -69,12 +68,12 @@ impl StreamWriter {
         }
     }
 
-    /// Keeps `pieces` until the turn of somebody else ends; `false` if nobody has it.
+    /// Defers `pieces` until the turn ends. `false` if there is no turn.
     pub(super) fn defer(&self, pieces: &[&[u8]]) -> bool {
         let Some(turn) = self.ends.buffered.turn.get().filter(|turn| turn.is_held()) else { return false };
         let length = pieces.iter().map(|piece| piece.len()).sum();
         if turn.deferred.borrow_mut().try_reserve(length).is_err() {
-            // The connection ends, as it does where the transport has no memory for its queue.
+            // Out of memory ends the connection, as it does in the transport.
             self.ends.transport().abort();
             return true;
         }
@@ -83,12 +82,12 @@ impl StreamWriter {
         true
     }
 
-    /// Whether something waits for the end of a turn.
+    /// Whether data is deferred.
     pub(super) fn has_deferred(&self) -> bool {
         self.ends.buffered.turn.get().is_some_and(|turn| !turn.deferred.borrow().is_empty())
     }
 
-    /// Queues what was deferred.
+    /// Moves the deferred data to the write buffer.
     pub(super) fn queue_deferred(&self) {
         let Some(turn) = self.ends.buffered.turn.get() else { return };
         let deferred = turn.deferred.take();

@@ -1,4 +1,4 @@
-//! `StreamWriter`: the sending side of a connection.
+//! `StreamWriter`: the sending half of a stream.
 
 use super::ends::Ends;
 use crate::error::Error;
@@ -9,17 +9,18 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A large write goes out in pieces of this size, so that no more than one is ever queued.
+/// Larger writes are split into chunks of this size, so that at most one chunk is in the write buffer.
 pub(super) const MAX_WRITE_BYTES: usize = 256 * 1024;
 
-/// The sending side of a connection, of any kind: asyncio's `StreamWriter`.
+/// The sending half of a stream of any kind: asyncio's `StreamWriter`.
 ///
-/// [`write`](StreamWriter::write) queues what the system does not take at once, without limit, and
-/// [`drain`](StreamWriter::drain) waits until the queue is short again; [`write_all`](StreamWriter::write_all) is both.
+/// [`write`](StreamWriter::write) buffers what the kernel does not accept, without a limit.
+/// [`drain`](StreamWriter::drain) waits until the buffer is small again. [`write_all`](StreamWriter::write_all) does
+/// both.
 ///
-/// Dropping the writer ends the sending side where that can end alone, as [`write_eof`](StreamWriter::write_eof) does:
-/// what is queued still goes out, and the reader goes on reading. When the reader is dropped too, the connection is
-/// closed in order. It stays on its thread (`!Send`).
+/// Dropping the writer half-closes the connection where that is supported, as [`write_eof`](StreamWriter::write_eof)
+/// does: the write buffer is sent, and the reader continues. When the reader is dropped too, the connection is
+/// closed. It is not `Send`.
 ///
 /// ```
 /// use mainspring::net::{open_connection, start_server};
@@ -53,7 +54,7 @@ impl StreamWriter {
         StreamWriter { ends }
     }
 
-    /// The transport below.
+    /// The transport.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -69,12 +70,12 @@ impl StreamWriter {
         self.ends.transport()
     }
 
-    /// The peer's address, of a connection over the Internet protocols.
+    /// The peer's address, if this is a TCP connection.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.ends.transport().peer_addr()
     }
 
-    /// The address of this end, of a connection over the Internet protocols.
+    /// The local address, if this is a TCP connection.
     ///
     /// ```
     /// use mainspring::net::{TcpListener, open_connection};
@@ -91,9 +92,9 @@ impl StreamWriter {
         self.ends.transport().local_addr()
     }
 
-    /// Sends `data`, or queues what cannot be sent at once. That it failed is told by the next
-    /// [`drain`](StreamWriter::drain). It follows the message that another task is writing by
-    /// [`write_all`](StreamWriter::write_all), if there is one. See [`Transport::write`].
+    /// Sends `data`, or buffers what the kernel does not accept. The next [`drain`](StreamWriter::drain) reports a
+    /// failure. If another task is in [`write_all`](StreamWriter::write_all), the data follows its message. See
+    /// [`Transport::write`].
     ///
     /// ```
     /// # mainspring::run(async {
@@ -121,15 +122,14 @@ impl StreamWriter {
         }
     }
 
-    /// Waits until no more is queued than the transport allows; at once if that is so already. An error if the
-    /// connection is gone.
+    /// Waits until the write buffer is below the transport's limit. Fails if the connection is lost.
     ///
-    /// Cancel safety: it only waits.
+    /// Cancel safety: safe; the call only waits.
     pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
         self.ends.buffered.writers.until(|| self.try_drain())
     }
 
-    /// What [`StreamWriter::drain`] gives without waiting; `None` if it has to.
+    /// [`StreamWriter::drain`] without waiting. `None` if it would wait.
     pub(super) fn try_drain(&self) -> Option<io::Result<()>> {
         if self.has_deferred() {
             return None;
@@ -137,30 +137,30 @@ impl StreamWriter {
         self.try_drain_queue()
     }
 
-    /// The same for the transport's queue alone.
+    /// As [`try_drain`](StreamWriter::try_drain), without the deferred data.
     fn try_drain_queue(&self) -> Option<io::Result<()>> {
         if self.ends.buffered.is_lost() {
             return Some(Err(self.lost()));
         }
         match self.ends.transport().look_alive(|below| below.is_lost()) {
             None => Some(Err(Error::Closed.into())),
-            // A send has failed, and `connection_lost` is about to tell how.
+            // A send has failed; `connection_lost` is scheduled and will provide the error.
             Some(true) => None,
             Some(false) => (!self.ends.buffered.is_writing_paused()).then_some(Ok(())),
         }
     }
 
-    /// Writes all of `data`: returns when the last of it is sent or queued, and no more is queued than the
-    /// transport's high-water mark. The error that the connection was lost by, or `ConnectionReset` if it was closed here;
-    /// an error also after [`write_eof`](StreamWriter::write_eof), and during a [`Transport::sendfile`].
+    /// Writes all of `data`. Completes when everything is sent or buffered and the write buffer is not above the
+    /// high-water mark. Fails with the error of the connection, with `ConnectionReset` if it was closed locally,
+    /// after [`write_eof`](StreamWriter::write_eof), and during a [`Transport::sendfile`].
     ///
-    /// Several tasks may share a writer: messages are never mixed. Each is written when the one before is through, in the
-    /// order in which they were first polled. What [`write`](StreamWriter::write) is given in the meantime follows the
-    /// message that is being written. A `write_all` that was begun holds up the others until it is done or dropped, so one
-    /// that is no longer polled has to be dropped. Only what is written to the [`Transport`] itself does not wait.
+    /// Several tasks can share a writer: messages are not interleaved. They are written one after another, in the
+    /// order of their first poll. Data of [`write`](StreamWriter::write) follows the current message. A started
+    /// `write_all` blocks the others until it completes or is dropped, so drop it if it is no longer polled. Writes
+    /// to the [`Transport`] itself bypass this order.
     ///
-    /// Cancel safety: not. Cancelled while it waits for its turn, nothing of it is written; cancelled later, some of it is,
-    /// and the next message follows. Where messages must stay whole, a task of its own writes them.
+    /// Cancel safety: not safe. If it was waiting for its turn, nothing is written; otherwise a part may be written,
+    /// and the next message follows. If messages must stay whole, write them in a dedicated task.
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -192,16 +192,14 @@ impl StreamWriter {
         self.ends.buffered.writers.until(|| self.continue_write(&mut rest, &mut is_draining)).await
     }
 
-    /// Writes `data` for somebody who has the turn.
+    /// Writes `data` for a caller that holds the turn.
     pub(crate) async fn write_in_turn(&self, mut data: &[u8]) -> io::Result<()> {
         let mut is_draining = true;
         self.ends.buffered.writers.until(|| self.continue_write(&mut data, &mut is_draining)).await
     }
 
-    /// Writes piece by piece, each when the one before is sent or queued and the queue short; `None` when it has to wait
-    /// for that.
-    // Into who awaits it: a profile shows that to return from a call costs most right behind a system call, so the fewer lead
-    // to it the better.
+    /// Writes chunk by chunk, draining in between. `None` if it has to wait.
+    // Inlined into the awaiting future: returning through several frames right after a system call is expensive.
     #[inline(always)]
     fn continue_write(&self, rest: &mut &[u8], is_draining: &mut bool) -> Option<io::Result<()>> {
         loop {
@@ -219,7 +217,7 @@ impl StreamWriter {
         }
     }
 
-    /// Writes, if the connection takes it. Whether that need not be waited for: `false` if it is to be found out.
+    /// Offers the data to the connection. `true` if no drain is needed.
     #[inline]
     pub(super) fn offer(&self, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
         let buffered = &self.ends.buffered;
@@ -245,8 +243,8 @@ impl StreamWriter {
         self.ends.buffered.error().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
     }
 
-    /// Sends no more: the peer sees the end of the stream after what is queued. Reading goes on. A
-    /// [`write_all`](StreamWriter::write_all) that another task has begun and not finished fails.
+    /// Half-closes the connection after the write buffer is sent: the peer reads the end of the stream. Reading
+    /// continues. An unfinished [`write_all`](StreamWriter::write_all) of another task fails.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -267,26 +265,26 @@ impl StreamWriter {
         self.ends.transport().write_eof();
     }
 
-    /// Whether [`write_eof`](StreamWriter::write_eof) is possible.
+    /// Whether [`write_eof`](StreamWriter::write_eof) is supported.
     pub fn can_write_eof(&self) -> bool {
         self.ends.transport().can_write_eof()
     }
 
-    /// Closes the connection, both sides of it: what is queued still goes out. A
-    /// [`write_all`](StreamWriter::write_all) that another task has begun and not finished fails.
+    /// Closes the connection after the write buffer is sent. An unfinished [`write_all`](StreamWriter::write_all) of
+    /// another task fails.
     pub fn close(&self) {
         self.queue_deferred();
         self.ends.transport().close();
     }
 
-    /// Whether the connection is closed, or about to be.
+    /// Whether the connection is closing or closed.
     pub fn is_closing(&self) -> bool {
         self.ends.transport().is_closing()
     }
 
-    /// Waits until the connection is gone. The error it was lost by, if there is one.
+    /// Waits until the connection is closed. Returns the error that ended it, if any.
     ///
-    /// Cancel safety: it only waits.
+    /// Cancel safety: safe; the call only waits.
     pub fn wait_closed(&self) -> impl Future<Output = io::Result<()>> {
         self.ends.buffered.writers.until(|| self.try_closed())
     }
@@ -295,7 +293,7 @@ impl StreamWriter {
         if self.ends.buffered.is_lost() {
             return Some(self.ends.buffered.error().map_or(Ok(()), Err));
         }
-        // Nobody will tell any more.
+        // A closed loop will not call `connection_lost`.
         self.ends.transport().is_loop_closed().then(|| Err(Error::Closed.into()))
     }
 }
@@ -304,7 +302,7 @@ impl Drop for StreamWriter {
     fn drop(&mut self) {
         self.ends.leave(&self.ends.buffered.writers, |seats| &mut seats.writing);
         self.ends.leave(&self.ends.buffered.writers, |seats| &mut seats.closing);
-        // With the reader gone too, the connection is closed by what they share.
+        // If the reader is gone too, dropping `ends` closes the connection.
         if Rc::strong_count(&self.ends) > 1 && !self.ends.is_given_away() && self.can_write_eof() {
             self.write_eof();
         }

@@ -1,4 +1,4 @@
-//! `TcpListener`: connections that are awaited.
+//! `TcpListener`: accepts TCP connections with `await`.
 
 use super::stream::TcpStream;
 use crate::current_core::current_core;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-/// Listens for connections, each to be awaited. Dropping it stops listening. It stays on its thread (`!Send`).
+/// A listening TCP socket. Dropping it stops listening. It is not `Send`.
 ///
 /// ```
 /// use mainspring::net::{TcpListener, TcpStream};
@@ -49,16 +49,16 @@ impl TcpListener {
         Ok(TcpListener { queue: AcceptQueue::new(core, bound, options)?, addresses, limit: options.limit })
     }
 
-    /// Listens on every address of `address`, on the loop that runs here. Port 0: one that is free.
-    /// [`ServerOptions`] has more ways to do it. An error names the address, and has the system's own error as its
+    /// Listens on every address of `address`, on the running loop. Port 0 selects a free port. [`ServerOptions`]
+    /// offers more control. An error names the address and has the system's error as its
     /// [`source`](std::error::Error::source).
     ///
-    /// Cancel safety: dropping this future closes what was bound.
+    /// Cancel safety: dropping the future closes the bound sockets.
     pub async fn bind(address: impl ToAddress) -> io::Result<Self> {
         ServerOptions::default().bind(address).await
     }
 
-    /// A listener that was bound outside of the loop, on the loop that runs here.
+    /// Attaches a listener of std to the running loop.
     ///
     /// ```
     /// mainspring::run(async {
@@ -75,10 +75,10 @@ impl TcpListener {
         Self::new(&core, vec![adopt_bound(listener.into())?], &ServerOptions::default())
     }
 
-    /// Takes the listener off the loop. It goes on listening, and is non-blocking.
+    /// Detaches the listener from the loop. The socket keeps listening and is non-blocking.
     ///
-    /// It is refused, and the listener given back as it was, while connections wait that the loop has taken from the kernel
-    /// and nobody has accepted (up to sixteen), and for one that listens at several addresses.
+    /// Fails and returns the listener if accepted connections wait for `accept()` (up to sixteen), or if it listens
+    /// on several addresses.
     ///
     /// ```
     /// use mainspring::net::{TcpListener, TcpStream};
@@ -89,7 +89,7 @@ impl TcpListener {
     /// let plain: std::net::TcpListener = loop {
     ///     match listener.into_std() {
     ///         Ok(plain) => break plain,
-    ///         // Somebody has come: is served first.
+    ///         // A connection waits: accept it first.
     ///         Err(refused) => listener = refused.into_inner(),
     ///     }
     ///     let _served = listener.accept().await?;
@@ -106,27 +106,27 @@ impl TcpListener {
         }
     }
 
-    /// The next connection, and where it comes from. An error if the loop is closed. What keeps the system from
-    /// accepting, such as too many open files, is told to the exception handler, and tried again.
+    /// Waits for the next connection and returns it with the peer's address. Fails if the loop is closed. A temporary
+    /// failure, such as too many open files, is reported to the exception handler and retried.
     ///
-    /// Cancel safety: a connection that was not returned waits for the next who asks.
+    /// Cancel safety: safe; an unreturned connection stays in the queue.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         loop {
             let (core, socket, peer) = self.queue.accept().await?;
-            // A listener of an Internet family has peers of no other.
+            // A TCP listener has only peers with IP addresses.
             if let Some(peer) = socket_address(&peer) {
                 return Ok((TcpStream::new(&core, socket, peer, self.limit), peer));
             }
         }
     }
 
-    /// Where it listens; the first address if there are several.
+    /// The first address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
         self.addresses.first().copied().unwrap_or(nowhere)
     }
 
-    /// Every address it listens at.
+    /// All addresses of the listener.
     ///
     /// ```
     /// use mainspring::net::TcpListener;

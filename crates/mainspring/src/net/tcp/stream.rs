@@ -1,4 +1,4 @@
-//! `TcpStream`: a stream that is a TCP connection.
+//! `TcpStream`: a TCP connection with `await`.
 
 use crate::current_core::current_core;
 use crate::event_loop::Core;
@@ -13,11 +13,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// A TCP connection, read and written with `await`: a [`Stream`], which it derefs to.
+/// A TCP connection. Derefs to [`Stream`].
 ///
-/// All methods take `&self`: one task may read while others write, and messages of several tasks are
-/// never mixed ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection in
-/// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
+/// All methods take `&self`: one task can read while others write, and messages of several tasks are not interleaved
+/// ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection after the
+/// write buffer is sent, as long as the loop runs. It is not `Send`.
 ///
 /// ```
 /// use mainspring::net::{TcpListener, TcpStream};
@@ -46,13 +46,13 @@ impl TcpStream {
         TcpStream { stream: Stream::open(limit, open) }
     }
 
-    /// Connects to `address`, trying every address of a name in turn, on the loop that runs here.
-    /// [`ConnectOptions`] has more ways to do it.
+    /// Connects to `address` on the running loop. The addresses of a name are tried in turn. [`ConnectOptions`]
+    /// offers more control.
     ///
-    /// If none answers, the error is that of the last, and its text tells of all, each with its address. The system's own error
-    /// is its [`source`](std::error::Error::source), for who wants its number.
+    /// If all attempts fail, the error has the kind of the last failure, and its message lists every address with its
+    /// failure. The system's error is the [`source`](std::error::Error::source).
     ///
-    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    /// Cancel safety: dropping the future cancels the attempt and closes its socket.
     ///
     /// ```
     /// use mainspring::net::TcpStream;
@@ -60,7 +60,7 @@ impl TcpStream {
     /// use std::io;
     ///
     /// # mainspring::run(async {
-    /// // Nobody listens at a port that is no longer bound.
+    /// // Nothing listens on a port that is no longer bound.
     /// let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     /// let refused = TcpStream::connect(free).await.unwrap_err();
     /// assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
@@ -75,7 +75,7 @@ impl TcpStream {
         ConnectOptions::default().connect(address).await
     }
 
-    /// A connection that was made outside of the loop, on the loop that runs here.
+    /// Attaches a connection of std to the running loop.
     ///
     /// ```
     /// mainspring::run(async {
@@ -94,18 +94,19 @@ impl TcpStream {
         Ok(Self::new(&core, socket, peer, LIMIT))
     }
 
-    /// Takes the connection off the loop: the socket comes back as it is, connected, with its options, and non-blocking
-    /// ([`set_nonblocking`](std::net::TcpStream::set_nonblocking) changes that). Bytes that the kernel has are read from it.
+    /// Detaches the connection from the loop and returns the socket: connected, with its options, and non-blocking
+    /// ([`set_nonblocking`](std::net::TcpStream::set_nonblocking) changes that). Unread bytes in the kernel stay
+    /// readable.
     ///
-    /// It is refused, and the stream given back as it was, when something would be lost by it:
+    /// Fails and returns the stream if data would be lost:
     ///
-    /// - bytes have arrived and wait in the stream's own buffer: read them first
-    ///   ([`buffered`](crate::net::StreamReader::buffered) says how many, [`read_some`](Stream::read_some) takes them);
-    /// - bytes wait to be sent: wait until they are, as below;
-    /// - the connection or its loop is closed, or a file is being sent.
+    /// - The stream's buffer has unread bytes. Read them first: [`buffered`](crate::net::StreamReader::buffered)
+    ///   returns their number, [`read_some`](Stream::read_some) takes them.
+    /// - The write buffer is not empty. Wait until it is sent, as below.
+    /// - The connection or its loop is closed, or a file is being sent.
     ///
-    /// A clone of its [`transport`](Stream::transport) is closed from here on; a protocol that was put on that is let go
-    /// and told nothing.
+    /// Clones of its [`transport`](Stream::transport) are closed afterwards. A protocol that was set on them is
+    /// detached without a callback.
     ///
     /// ```
     /// use mainspring::net::{TcpListener, TcpStream};
@@ -116,7 +117,7 @@ impl TcpStream {
     /// let near = TcpStream::connect(listener.local_addr()).await?;
     /// let (far, _) = listener.accept().await?;
     /// near.write_all(&[7; 1_000_000]).await?;
-    /// // No more is queued than nothing: all of it is sent. The peer has to read some of it for that.
+    /// // With a high-water mark of zero, drain() waits until everything is sent. The peer has to read for that.
     /// near.transport().set_write_buffer_limits(Some(0), None).unwrap();
     /// let (_, drained) = mainspring::join((far.read_exactly(1_000_000), near.drain())).await;
     /// drained?;
@@ -147,7 +148,7 @@ impl TcpStream {
         self.transport().peer_addr()
     }
 
-    /// The address of this end.
+    /// The local address.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.transport().local_addr()
     }

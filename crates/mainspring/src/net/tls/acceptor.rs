@@ -1,4 +1,4 @@
-//! `TlsAcceptor`: the server's side.
+//! `TlsAcceptor`: the server side.
 
 use super::protocol::{Setup, TlsProtocol};
 use super::settings::{Timeouts, tls_settings};
@@ -17,12 +17,12 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Serves TLS clients, as a [`ServerConfig`] of rustls has it: certificates to show, what to ask of clients, ALPN,
-/// versions, sessions to go on with.
+/// Accepts TLS clients. The rustls [`ServerConfig`] sets certificates, client authentication, ALPN, versions and
+/// session resumption.
 ///
-/// A clone shares the configuration. It may be sent to other threads.
+/// Clones share the configuration. It is `Send`.
 ///
-/// What goes wrong with TLS is an [`io::Error`] with a [`TlsError`](super::TlsError) inside.
+/// TLS failures are [`io::Error`]s with a [`TlsError`](super::TlsError) inside.
 ///
 /// ```
 /// use mainspring::net::tls::TlsAcceptor;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// }
 ///
 /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
-/// // Certificates to show are added here.
+/// // Add certificates here.
 /// let certificates = Arc::new(ResolvesServerCertUsingSni::new());
 /// let config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificates);
 /// let acceptor = TlsAcceptor::new(config)
@@ -50,7 +50,7 @@ use std::sync::Arc;
 ///
 /// mainspring::run(async {
 ///     let server = acceptor.create_server("127.0.0.1:0", 100, || Echo).await?;
-///     // A client that goes before it has said anything is nobody's concern.
+///     // A client that disconnects before the handshake is not an error.
 ///     TcpStream::connect(server.local_addr()).await?.close().await?;
 ///     server.close();
 ///     server.wait_closed().await;
@@ -101,7 +101,7 @@ impl TlsAcceptor {
     /// }
     ///
     /// # mainspring::run(async {
-    /// // A server with options of its own.
+    /// // A server with custom options.
     /// let make = move || acceptor.protocol(Rc::new(Greeter));
     /// let server = ServerOptions::new().reuse_port(true).create_server("127.0.0.1:0", make).await?;
     /// let stream = connector.open_connection(server.local_addr(), "localhost").await?;
@@ -114,12 +114,12 @@ impl TlsAcceptor {
         TlsProtocol::new(Setup { session: self.session(), protocol, options: self.options() })
     }
 
-    /// Listens on every address of `address` (port 0: one that is free) on the loop that runs here, and puts a protocol
-    /// of the factory on each connection that comes and shakes hands. asyncio's `create_server` with `ssl=`.
+    /// Listens on every address of `address` on the running loop, and attaches a protocol from the factory to each
+    /// connection after the handshake: asyncio's `create_server` with `ssl=`. Port 0 selects a free port.
     ///
-    /// The exception handler is told of handshakes that fail, unless it is only that the peer went away.
+    /// Failed handshakes are reported to the exception handler, except disconnects by the peer.
     ///
-    /// Cancel safety: giving up stops listening.
+    /// Cancel safety: dropping the future closes the bound sockets.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -165,13 +165,13 @@ impl TlsAcceptor {
         ServerOptions::new().backlog(backlog).create_server(address, factory).await
     }
 
-    /// Listens on every address of `address` on the loop that runs here, and runs a task for each connection that comes
-    /// and shakes hands: what `client_connected` gives for its stream. asyncio's `start_server` with `ssl=`.
+    /// Listens on every address of `address` on the running loop. After each handshake it calls `client_connected`
+    /// with the stream and runs the returned future as a task: asyncio's `start_server` with `ssl=`.
     ///
-    /// The task may end with nothing or with a `Result`, whose error the exception handler is told, but for a peer that
-    /// went away; so it is told of handshakes.
+    /// The task returns `()` or a `Result`. Its errors and failed handshakes are reported to the exception handler,
+    /// except disconnects by the peer.
     ///
-    /// Cancel safety: dropping this future closes what was bound.
+    /// Cancel safety: dropping the future closes the bound sockets.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -214,7 +214,7 @@ impl TlsAcceptor {
         ServerOptions::new().create_server_on(&current_core()?, address, opener).await
     }
 
-    /// Runs a task for each connection.
+    /// Opener that runs a task for each connection.
     fn stream_opener<F>(&self, client_connected: impl Fn(TlsStream) -> F + 'static) -> Opener
     where
         F: Future<Output: Outcome> + 'static,
@@ -243,10 +243,10 @@ impl TlsAcceptor {
         })
     }
 
-    /// Makes a stream secure, as its server. What was received and not read is taken for the beginning of TLS, and what
-    /// was written is sent before it.
+    /// Upgrades a stream to TLS, as the server. Unread bytes are treated as the start of the handshake. The write
+    /// buffer is sent first.
     ///
-    /// Cancel safety: giving up closes the connection.
+    /// Cancel safety: dropping the future closes the connection.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -278,13 +278,13 @@ impl TlsAcceptor {
         TlsStream::over(stream.into(), self.session(), self.options()).await
     }
 
-    /// Makes a connection secure that is in use, as its server: asyncio's `start_tls` with `server_side=`. From here on
-    /// `protocol` is told of the secure connection, and of nothing else; it is not told that it is connected once more.
+    /// Upgrades an open connection to TLS, as the server: asyncio's `start_tls` with `server_side=`. From then on
+    /// `protocol` receives the events of the TLS connection. `connection_made` is not called again.
     ///
-    /// Bytes that the protocol received before are not part of it. What was written before is sent before, also if
-    /// writing is paused.
+    /// Bytes that the old protocol has received are not part of the handshake. The write buffer is sent first, even
+    /// if writing is paused.
     ///
-    /// Cancel safety: giving up closes the connection, once it was polled.
+    /// Cancel safety: dropping the future after its first poll closes the connection.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};

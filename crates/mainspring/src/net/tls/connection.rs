@@ -1,10 +1,10 @@
-//! A TLS connection: the kind of [`Below`] that lives on another transport.
+//! `TlsConnection`: the kind of [`Below`] that runs over another transport.
 //!
-//! # Who holds whom
+//! # Ownership
 //!
-//! The transport below holds its protocol, the [`TlsProtocol`](super::TlsProtocol); that holds this connection, and this
-//! the program's protocol. Downwards there are only weak references, so there is no cycle: what keeps a TLS connection
-//! is what keeps the lowest transport under it. A program's [`Transport`] therefore holds that one too
+//! The transport below owns its protocol, the [`TlsProtocol`](super::TlsProtocol), which owns this connection, which
+//! owns the user's protocol. References downwards are weak, so there is no cycle: whatever keeps the lowest transport
+//! alive keeps the TLS connection alive. A [`Transport`] handle therefore also holds the lowest transport
 //! ([`Below::carrier`]).
 
 use super::session::RustlsSession;
@@ -24,7 +24,7 @@ use std::rc::{Rc, Weak};
 
 type Machine = Tls<RustHost, RustlsSession, Carrier, Above>;
 
-/// See the module's text.
+/// See the module documentation.
 pub(super) struct TlsConnection {
     core: Weak<Core>,
     machine: Machine,
@@ -35,7 +35,7 @@ pub(super) struct TlsConnection {
 }
 
 impl TlsConnection {
-    /// A connection over `below`, for `protocol`; nothing happens before [`TlsConnection::begin`].
+    /// A connection over `below` for `protocol`. [`TlsConnection::begin`] starts the handshake.
     pub(super) fn new(
         session: RustlsSession,
         protocol: Rc<dyn Protocol>,
@@ -59,7 +59,7 @@ impl TlsConnection {
         self.machine.session()
     }
 
-    /// Whether `below` is what it lives on.
+    /// Whether this connection runs over `below`.
     pub(super) fn is_on(&self, below: &Transport) -> bool {
         Weak::ptr_eq(&self.carrier.0, &Rc::downgrade(below.source()))
     }
@@ -69,7 +69,7 @@ impl TlsConnection {
         Transport::new(Rc::<Self>::clone(self))
     }
 
-    /// Works on the machine; not at all if the loop is closed. The exception handler is told of a failure.
+    /// Runs `work` on the state machine, unless the loop is closed. A failure is reported to the exception handler.
     pub(super) fn with<R>(
         self: &Rc<Self>,
         work: impl FnOnce(&Machine, Cx<'_, RustHost>) -> Result<R, Failure>,
@@ -77,7 +77,7 @@ impl TlsConnection {
         self.transport().with(|_, cx| work(&self.machine, cx))
     }
 
-    /// The handshake begins.
+    /// Starts the handshake.
     pub(super) fn begin(self: &Rc<Self>) {
         self.with(|machine, cx| machine.connection_made(cx, self.carrier.clone()));
     }
@@ -111,7 +111,7 @@ impl Below for TlsConnection {
     }
 
     fn write_checked(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
-        // One chunk, so that small pieces share a record.
+        // One chunk, so that small pieces share a TLS record.
         let mut chunk = Vec::new();
         let length = pieces.iter().map(|piece| piece.len()).sum();
         chunk.try_reserve_exact(length).map_err(|error| Failure::Io(error.into()))?;
@@ -206,18 +206,18 @@ impl Below for TlsConnection {
     }
 }
 
-/// The transport below, as the machine uses it.
+/// The transport below, as the state machine uses it.
 #[derive(Clone)]
 pub(super) struct Carrier(Weak<dyn Source>);
 
 impl Carrier {
-    /// Looks at the transport below, if it is still there.
+    /// Reads state of the transport below, if it still exists.
     fn look<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
         let source = self.0.upgrade()?;
         source.below().map(look)
     }
 
-    /// Works on it; a transport that is gone has nothing to do.
+    /// Runs `work` on the transport below. A no-op if it no longer exists.
     fn with<R: Default>(
         &self,
         cx: Cx<'_, RustHost>,

@@ -1,4 +1,4 @@
-//! `TlsConnector`: the client's side.
+//! `TlsConnector`: the client side.
 
 use super::error::TlsError;
 use super::protocol::{Setup, TlsProtocol};
@@ -13,13 +13,13 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Connects to TLS servers, as a [`ClientConfig`] of rustls has it: certificates to trust and to show, ALPN, versions,
-/// sessions to go on with.
+/// Connects to TLS servers. The rustls [`ClientConfig`] sets root certificates, client certificates, ALPN, versions
+/// and session resumption.
 ///
-/// A server's name is a host name or an IP address; it is told to the server (SNI) and must be in its certificate.
-/// A clone shares the configuration. It may be sent to other threads.
+/// A server name is a host name or an IP address. It is sent to the server (SNI) and must match the certificate.
+/// Clones share the configuration. It is `Send`.
 ///
-/// What goes wrong with TLS is an [`io::Error`] with a [`TlsError`] inside.
+/// TLS failures are [`io::Error`]s with a [`TlsError`] inside.
 ///
 /// ```
 /// use mainspring::net::tls::rustls::{ClientConfig, RootCertStore};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// use std::time::Duration;
 ///
 /// # let _ = mainspring::net::tls::rustls::crypto::ring::default_provider().install_default();
-/// // Certificates to trust are added here.
+/// // Add root certificates here.
 /// let roots = RootCertStore::empty();
 /// let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
 /// let connector = TlsConnector::new(config)
@@ -56,7 +56,7 @@ pub struct TlsConnector {
 tls_settings!(TlsConnector, ClientConfig);
 
 impl TlsConnector {
-    /// [`TlsError::InvalidName`] for what is no name.
+    /// Fails with [`TlsError::InvalidName`] if the name is invalid.
     pub(super) fn session(&self, server_name: &str) -> io::Result<Result<Connection, rustls::Error>> {
         let name = ServerName::try_from(server_name.to_owned())
             .map_err(|_| TlsError::InvalidName(server_name.to_owned()))?;
@@ -97,7 +97,7 @@ impl TlsConnector {
     /// #         stream.close().await
     /// #     })
     /// #     .await?;
-    /// // A connection with options of its own.
+    /// // A connection with custom options.
     /// let tls = connector.protocol("localhost", Rc::new(Hello))?;
     /// let options = ConnectOptions::new().local_addr("127.0.0.1:0");
     /// let (_transport, tls) = options.create_connection(server.local_addr(), || tls).await?;
@@ -116,12 +116,13 @@ impl TlsConnector {
         Ok(TlsProtocol::new(Setup { session, protocol, options: self.options() }))
     }
 
-    /// Connects to `address` on the loop that runs here, shakes hands with the server of this name, and puts a protocol
-    /// on the secure connection. asyncio's `create_connection` with `ssl=`.
+    /// Connects to `address` on the running loop, performs the handshake with the named server, and attaches a
+    /// protocol: asyncio's `create_connection` with `ssl=`.
     ///
-    /// Done when the protocol's `connection_made` has run. A protocol whose connection fails before is told nothing.
+    /// Completes when the protocol's `connection_made` has run. If the connection fails before, the protocol is not
+    /// called.
     ///
-    /// Cancel safety: giving up closes the connection.
+    /// Cancel safety: dropping the future closes the connection.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -182,10 +183,10 @@ impl TlsConnector {
         Ok((finish_handshake(&below, &tls).await?, protocol))
     }
 
-    /// Connects to `address` on the loop that runs here, and shakes hands with the server of this name. asyncio's
-    /// `open_connection` with `ssl=`; [`TlsStream::into_split`] gives reader and writer.
+    /// Connects to `address` on the running loop and performs the handshake with the named server: asyncio's
+    /// `open_connection` with `ssl=`. [`TlsStream::into_split`] returns reader and writer.
     ///
-    /// Cancel safety: giving up closes the connection.
+    /// Cancel safety: dropping the future closes the connection.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -222,10 +223,10 @@ impl TlsConnector {
         TlsStream::over(stream.into(), session, self.options()).await
     }
 
-    /// Makes a stream secure, as its client. What was received and not read is taken for the beginning of TLS, and what
-    /// was written is sent before it. [`ConnectOptions`](crate::net::ConnectOptions) has more ways to make a stream.
+    /// Upgrades a stream to TLS, as the client. Unread bytes are treated as the start of the handshake. The write
+    /// buffer is sent first. [`ConnectOptions`](crate::net::ConnectOptions) offers more control over the stream.
     ///
-    /// Cancel safety: giving up closes the connection.
+    /// Cancel safety: dropping the future closes the connection.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -259,13 +260,13 @@ impl TlsConnector {
         TlsStream::over(stream.into(), session, self.options()).await
     }
 
-    /// Makes a connection secure that is in use, as its client: asyncio's `start_tls`. From here on `protocol` is told of
-    /// the secure connection, and of nothing else; it is not told that it is connected once more.
+    /// Upgrades an open connection to TLS, as the client: asyncio's `start_tls`. From then on `protocol` receives the
+    /// events of the TLS connection. `connection_made` is not called again.
     ///
-    /// What the protocol had received before is not part of it, so it is best called where the peer was told to begin
-    /// with TLS and waits. What was written before is sent before, also if writing is paused.
+    /// Bytes that the old protocol has received are not part of the handshake, so call this while the peer waits for
+    /// the handshake. The write buffer is sent first, even if writing is paused.
     ///
-    /// Cancel safety: giving up closes the connection, once it was polled.
+    /// Cancel safety: dropping the future after its first poll closes the connection.
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};

@@ -1,11 +1,11 @@
-//! `TlsError`: what goes wrong with TLS, apart from the system's own failures.
+//! `TlsError`: TLS failures other than I/O errors.
 
 use rustls::{CertificateError, InvalidMessage};
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// What went wrong with TLS. A plain value, which goes anywhere. It comes inside of an [`io::Error`]; [`TlsError::of`] finds it there.
+/// A TLS failure. It is contained in an [`io::Error`]; [`TlsError::of`] extracts it. It is `Send` and `Sync`.
 ///
 /// ```
 /// use mainspring::net::tls::TlsError;
@@ -18,36 +18,37 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// What the peer sends is not TLS: it speaks something else, perhaps without encryption. `InvalidData`.
+    /// The peer does not speak TLS; the connection may be unencrypted. `InvalidData`.
     NotTls,
-    /// The server's certificate is good, but for others. `InvalidData`.
+    /// The server's certificate is valid, but for another name. `InvalidData`.
     WrongName {
-        /// The name that was asked for.
+        /// The requested name.
         expected: String,
         /// The names in the certificate.
         presented: Vec<String>,
     },
-    /// What was given as the server's name is neither a host name nor an IP address. `InvalidInput`.
+    /// The server name is neither a host name nor an IP address. `InvalidInput`.
     InvalidName(String),
-    /// The peer closed the connection before the handshake was done. `ConnectionReset`.
+    /// The peer closed the connection during the handshake. `ConnectionReset`.
     HandshakeReset,
-    /// The handshake took longer than this. `TimedOut`.
+    /// The handshake exceeded this timeout. `TimedOut`.
     HandshakeTimeout(Duration),
-    /// The peer did not answer our goodbye, or did not take what was sent, for this long. `TimedOut`.
+    /// The peer did not answer close_notify, or did not receive the data, within this timeout. `TimedOut`.
     ShutdownTimeout(Duration),
-    /// The stream ended without the peer's goodbye (close_notify): somebody may have cut it. `UnexpectedEof`.
+    /// The connection ended without the peer's close_notify: it may have been truncated by an attacker.
+    /// `UnexpectedEof`.
     Truncated,
-    /// Anything else, in rustls's words. `InvalidData`.
+    /// Any other error of rustls. `InvalidData`.
     Rustls(rustls::Error),
 }
 
 impl TlsError {
-    /// What is inside of `error`, if it is about TLS.
+    /// The TLS failure inside `error`, if any.
     pub fn of(error: &io::Error) -> Option<&TlsError> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// rustls's refusal, met during the handshake.
+    /// Converts an error that rustls returned during the handshake.
     pub(super) fn of_handshake(error: rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidMessage(

@@ -1,4 +1,4 @@
-//! How a handshake ended, for those who wait for it.
+//! The outcome of a handshake, and the task that waits for it.
 
 use crate::host::Failure;
 use std::cell::{Cell, RefCell};
@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Poll, Waker};
 
-/// The outcome of one handshake. The first that is told counts.
+/// The outcome of one handshake. Only the first outcome counts.
 #[derive(Default)]
 pub(super) struct Handshake {
     outcome: RefCell<Option<Result<(), Failure>>>,
@@ -15,12 +15,12 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Somebody is going to wait for it, and is told of a failure.
+    /// Announces a waiter, so that a failure goes to it.
     pub(super) fn expect(&self) {
         self.is_expected.set(true);
     }
 
-    /// It is over. Gives a failure back that nobody waits for.
+    /// Sets the outcome. Returns the failure if nothing waits for it.
     pub(super) fn settle(&self, outcome: Result<(), &Failure>) -> Option<Failure> {
         if self.outcome.borrow().is_some() {
             return None;
@@ -33,7 +33,7 @@ impl Handshake {
         unheard
     }
 
-    /// Waits for it; one task at a time.
+    /// Waits for the outcome; one task at a time.
     pub(super) async fn wait(&self) -> io::Result<()> {
         let _expecting = Expecting { handshake: self, was_expected: self.is_expected.replace(true) };
         poll_fn(|cx| {
@@ -52,7 +52,7 @@ impl Handshake {
     }
 }
 
-/// A wait: when it is given up, a failure is for whom it was for before.
+/// A wait in progress. Dropping it restores the former receiver of a failure.
 struct Expecting<'a> {
     handshake: &'a Handshake,
     was_expected: bool,
@@ -64,7 +64,7 @@ impl Drop for Expecting<'_> {
     }
 }
 
-/// The same failure once more.
+/// Copies a failure.
 fn again(failure: &Failure) -> Failure {
     match failure {
         Failure::Io(error) => Failure::Io(crate::net::clone_error(error)),

@@ -1,12 +1,12 @@
-//! `TlsInfo`: what was agreed on with the peer.
+//! `TlsInfo`: the negotiated parameters of a TLS connection.
 
 use super::connection::TlsConnection;
 use crate::net::Transport;
 use rustls::pki_types::CertificateDer;
 use rustls::{Connection, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 
-/// What two peers have agreed on: asyncio's `get_extra_info` of a TLS transport. A copy, which may leave the thread and
-/// outlive the connection.
+/// The negotiated parameters of a TLS connection: asyncio's `get_extra_info` of a TLS transport. It is a copy that is
+/// `Send` and may outlive the connection.
 ///
 /// ```
 /// use mainspring::net::tls::{TlsInfo, rustls};
@@ -57,8 +57,8 @@ pub struct TlsInfo {
 }
 
 impl TlsInfo {
-    /// What is known now of a TLS connection: all of it from `connection_made` on. `None` for a connection of another
-    /// kind.
+    /// The parameters of a TLS connection, complete once `connection_made` is called. `None` for another kind of
+    /// connection.
     pub fn of(transport: &Transport) -> Option<TlsInfo> {
         transport
             .look(|below| below.extra()?.downcast_ref::<TlsConnection>()?.session().look(Self::new))
@@ -80,17 +80,17 @@ impl TlsInfo {
         }
     }
 
-    /// The peer's certificates, its own first; none if it showed none.
+    /// The peer's certificate chain, its own certificate first. Empty if it sent none.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         &self.peer_certificates
     }
 
-    /// The protocol that was agreed on by ALPN, such as `b"h2"`.
+    /// The protocol negotiated by ALPN, such as `b"h2"`.
     pub fn alpn_protocol(&self) -> Option<&[u8]> {
         self.alpn_protocol.as_deref()
     }
 
-    /// The version of TLS.
+    /// The TLS version.
     pub fn protocol_version(&self) -> Option<ProtocolVersion> {
         self.protocol_version
     }
@@ -100,12 +100,12 @@ impl TlsInfo {
         self.cipher_suite
     }
 
-    /// The name that a client asked a server for (SNI); none on the client's side.
+    /// The name that the client requested (SNI). `None` on the client side.
     pub fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }
 
-    /// Whether an earlier session went on, which spares the certificates.
+    /// Whether the connection resumed an earlier session, without certificates.
     pub fn is_resumed(&self) -> bool {
         self.is_resumed
     }

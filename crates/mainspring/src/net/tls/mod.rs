@@ -1,23 +1,23 @@
-//! TLS, by rustls. Behind the feature `rustls`.
+//! TLS, based on rustls. Requires the feature `rustls`.
 //!
-//! [`TlsConnector`] and [`TlsAcceptor`] take configurations of rustls, which is re-exported here as
-//! [`tls::rustls`](rustls) so that versions agree: certificates, ALPN, client certificates and the reuse of sessions are
-//! those of the configuration. Above, a TLS connection is a [`Transport`](super::Transport) like any other, and a
-//! [`TlsStream`] a [`Stream`](super::Stream).
+//! [`TlsConnector`] and [`TlsAcceptor`] take rustls configurations, which set certificates, ALPN, client
+//! authentication and session resumption. The crate is re-exported as [`tls::rustls`](rustls), so that versions
+//! match. A TLS connection is an ordinary [`Transport`](super::Transport), and a [`TlsStream`] is a
+//! [`Stream`](super::Stream).
 //!
 //! # Cryptography
 //!
-//! The cryptography is that of the configuration too, and this crate takes whichever it has: it asks for no default and
-//! sets none. The feature `rustls` alone comes without any. A provider comes with one of these:
+//! The configuration also selects the cryptography; this crate neither requires nor sets a default. The feature
+//! `rustls` alone has none. A provider comes from one of these:
 //!
 //! - the feature `rustls-ring`, which needs a C compiler;
-//! - the feature `rustls-aws-lc-rs`, rustls's own choice, which on some systems needs CMake as well;
-//! - the program's own dependency on rustls, with its features; `aws_lc_rs` is on by default there;
+//! - the feature `rustls-aws-lc-rs`, the default of rustls, which needs CMake on some systems;
+//! - the program's own dependency on rustls with its features; `aws_lc_rs` is on by default there;
 //! - any other [`CryptoProvider`](rustls::crypto::CryptoProvider).
 //!
-//! rustls's `ClientConfig::builder()` and `ServerConfig::builder()` panic in a program that has no provider or two, which may
-//! be because different crates have asked for them, unless a default is set. So a program either sets it when it begins, or
-//! names the provider for each configuration:
+//! `ClientConfig::builder()` and `ServerConfig::builder()` panic if the program has no provider, or several without a
+//! default, for example because different crates enabled them. So either set a default at the start, or name the
+//! provider in each configuration:
 //!
 //! ```
 //! use mainspring::net::tls::rustls::crypto::ring;
@@ -25,11 +25,11 @@
 //! use mainspring::net::tls::TlsConnector;
 //! use std::sync::Arc;
 //!
-//! // Either once, in `main`. An error says that there is a default already.
+//! // Once, in `main`. An error means that a default is set already.
 //! let _ = ring::default_provider().install_default();
 //! let config = ClientConfig::builder();
 //!
-//! // Or each time.
+//! // Or for each configuration.
 //! let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
 //! let config = config.with_safe_default_protocol_versions()?;
 //! let roots = RootCertStore::empty();
@@ -37,17 +37,16 @@
 //! # Ok::<(), mainspring::net::tls::rustls::Error>(())
 //! ```
 //!
-//! # Endings
+//! # Closing
 //!
-//! As in asyncio, closing says goodbye and waits for the peer's, within a time limit: a peer that keeps its side open
-//! makes it wait that long. Other than there, one direction can end alone
-//! ([`Transport::write_eof`](super::Transport::write_eof)), and a stream that ends without the peer's goodbye is a
-//! failure, [`TlsError::Truncated`]: somebody may have cut it.
+//! As in asyncio, closing sends close_notify and waits for the peer's answer within a timeout. Unlike asyncio,
+//! half-close is supported ([`Transport::write_eof`](super::Transport::write_eof)), and a connection that ends
+//! without close_notify fails with [`TlsError::Truncated`], because it may have been truncated by an attacker.
 //!
-//! # Inside
+//! # Implementation
 //!
-//! The engine's TLS machine ([`mainspring_engine::tls`]) does the work: `session.rs` is the cryptography it asks for,
-//! `connection.rs` the connection on top of another transport, `protocol.rs` what that transport sees.
+//! The engine's state machine ([`mainspring_engine::tls`]) drives the connection. `session.rs` adapts rustls to it,
+//! `connection.rs` is the connection over another transport, `protocol.rs` is the protocol of that transport.
 
 mod acceptor;
 mod connection;

@@ -1,4 +1,4 @@
-//! `TlsProtocol`: what puts TLS between a transport and a protocol.
+//! `TlsProtocol`: the protocol that runs TLS on a transport.
 
 use super::connection::TlsConnection;
 use super::error::TlsError;
@@ -13,16 +13,16 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// TLS as a protocol: put on any transport, it puts the program's own protocol on a secure one above it. asyncio's
-/// `SSLProtocol`.
+/// TLS as a protocol: it runs on any transport and attaches the user's protocol to a TLS transport above it.
+/// asyncio's `SSLProtocol`.
 ///
-/// Made by [`TlsConnector::protocol`](super::TlsConnector::protocol) and
-/// [`TlsAcceptor::protocol`](super::TlsAcceptor::protocol), for one connection. It is for those who make transports in
-/// ways of their own: [`TlsConnector::create_connection`](super::TlsConnector::create_connection),
-/// [`TlsAcceptor::create_server`](super::TlsAcceptor::create_server) and both `start_tls` use it by themselves.
+/// Created by [`TlsConnector::protocol`](super::TlsConnector::protocol) and
+/// [`TlsAcceptor::protocol`](super::TlsAcceptor::protocol), for one connection. Use it for transports that are
+/// created in other ways; [`TlsConnector::create_connection`](super::TlsConnector::create_connection),
+/// [`TlsAcceptor::create_server`](super::TlsAcceptor::create_server) and both `start_tls` use it themselves.
 ///
-/// The exception handler is told of a handshake that fails and that nobody [waits](TlsProtocol::handshake) for, unless
-/// it is only that the peer went away. It stays on its loop's thread (`!Send`).
+/// If nothing [waits](TlsProtocol::handshake) for the handshake, a failure is reported to the exception handler,
+/// except disconnects by the peer. It is not `Send`.
 ///
 /// ```
 /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -51,7 +51,7 @@ use std::rc::Rc;
 /// }
 ///
 /// # mainspring::run(async {
-/// // On a connection that came by a way of its own.
+/// // On a connection that was created in another way.
 /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
 /// let make = || acceptor.protocol(Rc::new(Echo));
 /// let (_transport, tls) = EventLoop::current().connect_accepted_socket(far, make).await?;
@@ -69,7 +69,7 @@ pub struct TlsProtocol {
     connection: OnceCell<Rc<TlsConnection>>,
 }
 
-/// What a connection is made of when there is a transport.
+/// What is needed to create the connection once there is a transport.
 pub(super) struct Setup {
     pub(super) session: Result<Connection, rustls::Error>,
     pub(super) protocol: Rc<dyn Protocol>,
@@ -81,15 +81,15 @@ impl TlsProtocol {
         TlsProtocol { setup: Cell::new(Some(setup)), handshake: Rc::default(), connection: OnceCell::new() }
     }
 
-    /// Somebody is going to wait for the handshake.
+    /// Announces that a task will wait for the handshake.
     pub(super) fn expect_handshake(&self) {
         self.handshake.expect();
     }
 
-    /// Waits until the handshake is done, and gives the secure transport. One task at a time may wait.
+    /// Waits for the end of the handshake and returns the TLS transport. Only one task can wait at a time.
     ///
-    /// Cancel safety: giving up loses nothing; the handshake goes on. If it fails then, the exception handler is told, and
-    /// who waits again.
+    /// Cancel safety: safe; the handshake continues. A later failure is reported to the exception handler and
+    /// returned by the next call.
     pub async fn handshake(&self) -> io::Result<Transport> {
         self.handshake.wait().await?;
         match self.connection.get() {
@@ -111,7 +111,7 @@ impl TlsProtocol {
 
 impl Protocol for TlsProtocol {
     fn connection_made(&self, transport: &Transport) {
-        // A transport that is upgraded as soon as it is made tells of that afterwards.
+        // If the transport is upgraded right after it is created, its `connection_made` arrives later.
         if self.connection.get().is_some_and(|connection| connection.is_on(transport)) {
             return;
         }
@@ -122,7 +122,7 @@ impl Protocol for TlsProtocol {
             }
             Err(error) => {
                 let failure = Failure::Io(error);
-                // Whoever waits is told by this, and the peer by the end.
+                // The waiter gets the error from here; the peer sees the connection close.
                 self.handshake.settle(Err(&failure));
                 transport.fail(failure, "TLS cannot begin");
             }

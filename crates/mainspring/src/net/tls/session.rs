@@ -1,11 +1,11 @@
-//! A rustls connection, as the engine's machine sees it.
+//! `RustlsSession`: adapts a rustls connection to the engine's TLS state machine.
 //!
-//! rustls works on memory, as the machine wants it. It keeps plain text of about one record; ciphertext beyond that
-//! waits here, undeciphered, until the protocol has taken what is before it.
+//! rustls works on memory only. It holds plaintext of about one record. Further ciphertext waits here until the
+//! protocol has received the plaintext before it.
 //!
-//! rustls calls what the program put into its configuration: verifiers, resolvers, stores of sessions. Those may call
-//! back into this very connection, so it may be in use when a method is called; then there is nothing to do, and
-//! whoever uses it goes on with what has been queued. Those may also panic, which ends the connection as a failure.
+//! rustls calls user code: verifiers, resolvers and session stores. That code may call into this connection, so the
+//! connection may be borrowed when a method is called. The method then does nothing, and the outer call processes
+//! what was queued. User code may also panic, which fails the connection.
 
 use super::error::TlsError;
 use super::handshake::Handshake;
@@ -20,15 +20,15 @@ use std::io::{self, BufRead, Read, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// So much plain text is delivered at once, or a little more.
+/// Plaintext delivered at a time; the last record may exceed it.
 const MAX_PLAINTEXT_BYTES: usize = 64 * 1024;
 
-/// See the module's text.
+/// See the module documentation.
 pub(super) struct RustlsSession {
     connection: RefCell<Connection>,
-    /// Ciphertext that rustls has no room for yet.
+    /// Ciphertext for which rustls has no room yet.
     ciphertext: RefCell<VecDeque<u8>>,
-    /// What the program's own code panicked with while ciphertext came in: told where the outcome is asked for.
+    /// A panic of user code while ciphertext was fed. Reported when the outcome is read.
     panic: Cell<Option<String>>,
     handshake_timeout: Duration,
     shutdown_timeout: Duration,
@@ -37,7 +37,7 @@ pub(super) struct RustlsSession {
 
 impl RustlsSession {
     pub(super) fn new(mut connection: Connection, options: &TlsOptions, handshake: Rc<Handshake>) -> Self {
-        // The machine decides how much is encrypted before it is sent.
+        // No limit in rustls: the state machine limits how much is encrypted.
         connection.set_buffer_limit(None);
         RustlsSession {
             connection: RefCell::new(connection),
@@ -49,12 +49,12 @@ impl RustlsSession {
         }
     }
 
-    /// Looks at the connection; `None` if it is in use.
+    /// Reads state of the connection. `None` if it is borrowed.
     pub(super) fn look<R>(&self, look: impl FnOnce(&Connection) -> R) -> Option<R> {
         self.connection.try_borrow().ok().map(|connection| look(&connection))
     }
 
-    /// Works on the connection; `None` if it is in use.
+    /// Runs `work` on the connection. `None` if it is borrowed.
     fn with<R>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<R, Failure>,
@@ -66,7 +66,8 @@ impl RustlsSession {
         catch(|| work(&mut connection)).map_err(Failure::Panic)?.map(Some)
     }
 
-    /// Gives rustls what waits here, until it has plain text or there is no more. `false` if nothing came of it.
+    /// Feeds queued ciphertext to rustls until there is plaintext or the queue is empty. `false` if rustls took
+    /// nothing.
     fn refill(&self, connection: &mut Connection) -> Result<bool, rustls::Error> {
         let mut state = connection.process_new_packets()?;
         while state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed() {
@@ -77,7 +78,7 @@ impl RustlsSession {
             }
         }
         if self.ciphertext.borrow().is_empty() {
-            // An idle connection keeps no memory for a busy one.
+            // An idle connection releases the memory.
             self.ciphertext.take();
         }
         Ok(true)
@@ -88,7 +89,7 @@ impl RustlsSession {
     }
 }
 
-/// A source that says "nothing now" where others would say "this is the end".
+/// A reader that returns `WouldBlock` instead of the end of the stream.
 struct EofAsWouldBlock<'a, R>(&'a mut R);
 
 impl<R: Read> Read for EofAsWouldBlock<'_, R> {
@@ -123,14 +124,14 @@ impl Session<RustHost> for RustlsSession {
             let fed = self.with(|connection| {
                 while !rest.is_empty() {
                     match connection.read_tls(&mut rest) {
-                        // After the peer's goodbye nothing means anything.
+                        // After close_notify all further bytes are ignored.
                         Ok(0) => rest = &[],
-                        // A refusal is repeated when the outcome is asked for.
+                        // The error is returned again when the outcome is read.
                         Ok(_) => match connection.process_new_packets() {
                             Ok(_) => {}
                             Err(_) => rest = &[],
                         },
-                        // There is no room before the plain text is taken.
+                        // No room until the plaintext is read.
                         Err(_) => break,
                     }
                 }
@@ -148,7 +149,7 @@ impl Session<RustHost> for RustlsSession {
 
     fn fed(&self, _: Cx<'_, RustHost>) -> Result<usize, Failure> {
         let decrypted = self.with(|connection| {
-            // A refusal is repeated when the outcome is asked for.
+            // The error is returned again when the outcome is read.
             Ok(connection.process_new_packets().map_or(0, |state| state.plaintext_bytes_to_read()))
         })?;
         Ok(decrypted.unwrap_or(0).saturating_add(self.ciphertext.borrow().len()))
@@ -175,7 +176,7 @@ impl Session<RustHost> for RustlsSession {
                         Ok(false) if chunk.is_empty() => return Ok(Plain::Again),
                         Ok(false) => return Ok(Plain::Data { chunk, is_all: true }),
                         Err(error) if chunk.is_empty() => return Err(failure(TlsError::Rustls(error))),
-                        // What came before the failure is delivered before it.
+                        // Plaintext before the failure is delivered first.
                         Err(_) => return Ok(Plain::Data { chunk, is_all: false }),
                     },
                 }
@@ -193,7 +194,7 @@ impl Session<RustHost> for RustlsSession {
     fn shutdown(&self, _: Cx<'_, RustHost>) -> Result<Step, Failure> {
         let done = self.with(|connection| {
             connection.send_close_notify();
-            // What the peer sent before it answers is for nobody.
+            // Data that arrives after the local close is discarded.
             loop {
                 let mut reader = connection.reader();
                 let count = reader.fill_buf().map_or(0, <[u8]>::len);
@@ -242,8 +243,8 @@ impl Session<RustHost> for RustlsSession {
         Ok(pending.unwrap_or(0))
     }
 
-    /// Who waits for the handshake is told how it ended; where nobody does the exception handler is told, unless the
-    /// peer has just gone away.
+    /// Passes the outcome to the task that waits for the handshake. Without one, a failure is reported to the
+    /// exception handler, except disconnects by the peer.
     fn handshake_ended(&self, cx: Cx<'_, RustHost>, outcome: Result<(), &Failure>) -> Result<(), Failure> {
         match self.handshake.settle(outcome) {
             Some(Failure::Io(error)) if is_peer_disconnect(&error) => Ok(()),
@@ -269,7 +270,7 @@ impl Session<RustHost> for RustlsSession {
     }
 }
 
-/// Whether the peer went away, of its own will or by the network's.
+/// Whether the peer has disconnected.
 fn is_peer_disconnect(error: &io::Error) -> bool {
     match TlsError::of(error) {
         Some(TlsError::HandshakeReset) => true,

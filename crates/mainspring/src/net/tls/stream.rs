@@ -1,4 +1,4 @@
-//! `TlsStream`: a TLS connection that is read and written with `await`.
+//! `TlsStream`: a TLS connection with `await`.
 
 use super::info::TlsInfo;
 use super::upgrade::upgrade;
@@ -9,17 +9,18 @@ use rustls::pki_types::CertificateDer;
 use std::io;
 use std::net::SocketAddr;
 
-/// A TLS connection, read and written with `await`: a [`Stream`], which it derefs to.
+/// A TLS connection. Derefs to [`Stream`].
 ///
-/// Made by [`TlsConnector::open_connection`](super::TlsConnector::open_connection), or of a connection of any kind by
-/// [`TlsConnector::connect`](super::TlsConnector::connect) and [`TlsAcceptor::accept`](super::TlsAcceptor::accept).
+/// Created by [`TlsConnector::open_connection`](super::TlsConnector::open_connection), or from a connection of any
+/// kind by [`TlsConnector::connect`](super::TlsConnector::connect) and
+/// [`TlsAcceptor::accept`](super::TlsAcceptor::accept).
 ///
-/// All methods take `&self`: one task may read while others write, and messages of several tasks are
-/// never mixed ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection in order: what is
-/// queued still goes out, and goodbye is said. It stays on its thread (`!Send`).
+/// All methods take `&self`: one task can read while others write, and messages of several tasks are not interleaved
+/// ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it sends the write buffer and
+/// close_notify, then closes the connection. It is not `Send`.
 ///
-/// Reading gives an error of kind `UnexpectedEof`, and not the end of the stream, if the peer goes without a goodbye: see
-/// [`TlsError::Truncated`](super::TlsError::Truncated).
+/// If the peer disconnects without close_notify, reading fails with the kind `UnexpectedEof` instead of returning the
+/// end of the stream. See [`TlsError::Truncated`](super::TlsError::Truncated).
 ///
 /// ```
 /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -42,7 +43,7 @@ use std::net::SocketAddr;
 ///     loop {
 ///         let (stream, _) = listener.accept().await?;
 ///         let acceptor = acceptor.clone();
-///         // In a task of its own: a handshake may take long.
+///         // In its own task, because a handshake can take long.
 ///         mainspring::spawn(async move {
 ///             let stream = acceptor.accept(stream).await?;
 ///             let line = stream.read_line().await?;
@@ -78,7 +79,7 @@ impl TlsStream {
         TlsStream { stream }
     }
 
-    /// Puts TLS on a connection that is in use. What was received and not read is the beginning of it.
+    /// Upgrades an open stream to TLS. Unread bytes are the start of the handshake.
     pub(super) async fn over(
         stream: Stream,
         session: Result<Connection, rustls::Error>,
@@ -90,27 +91,27 @@ impl TlsStream {
         Ok(Self::new(pending.open(secure)))
     }
 
-    /// What was agreed on with the peer.
+    /// The negotiated parameters.
     pub fn tls_info(&self) -> TlsInfo {
         TlsInfo::of(self.transport()).unwrap_or_default()
     }
 
-    /// The peer's certificates, its own first; none if it showed none.
+    /// The peer's certificate chain, its own certificate first. Empty if it sent none.
     pub fn peer_certificates(&self) -> Vec<CertificateDer<'static>> {
         self.tls_info().peer_certificates().to_vec()
     }
 
-    /// The protocol that was agreed on by ALPN, such as `b"h2"`.
+    /// The protocol negotiated by ALPN, such as `b"h2"`.
     pub fn alpn_protocol(&self) -> Option<Vec<u8>> {
         self.tls_info().alpn_protocol().map(<[u8]>::to_vec)
     }
 
-    /// The peer's address, of a connection over the Internet protocols.
+    /// The peer's address, if this is a TCP connection.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.transport().peer_addr()
     }
 
-    /// The address of this end, likewise.
+    /// The local address, if this is a TCP connection.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.transport().local_addr()
     }

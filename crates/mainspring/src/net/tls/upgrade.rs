@@ -1,4 +1,4 @@
-//! What the two sides of TLS share: time limits, and waiting for a handshake without leaving anything behind.
+//! Starting TLS on a transport and waiting for the handshake, for both sides.
 
 use super::protocol::{Setup, TlsProtocol};
 use crate::net::connection::CancelGuard;
@@ -8,7 +8,7 @@ use rustls::Connection;
 use std::io;
 use std::rc::Rc;
 
-/// Waits for the handshake on a transport that has `protocol` on it. Given up, or failed, the connection is aborted.
+/// Waits for the handshake on a transport with `protocol` attached. Aborts the connection on failure or cancellation.
 pub(super) async fn finish_handshake(below: &Transport, protocol: &TlsProtocol) -> io::Result<Transport> {
     let guard = CancelGuard::new(below.clone(), Transport::abort);
     let secure = protocol.handshake().await?;
@@ -16,7 +16,7 @@ pub(super) async fn finish_handshake(below: &Transport, protocol: &TlsProtocol) 
     Ok(secure)
 }
 
-/// Puts TLS on a transport that is in use. `early` has arrived already, and nobody has read it.
+/// Starts TLS on an open transport. `early` are bytes that have arrived and were not read.
 pub(super) async fn upgrade(
     below: &Transport,
     early: &[u8],
@@ -37,7 +37,7 @@ pub(super) async fn upgrade(
     if !early.is_empty() {
         tls.data_received(below, early);
     }
-    // A protocol may have paused it, to leave alone what comes after the agreement on TLS.
+    // The old protocol may have paused reading, so as not to consume the handshake.
     below.resume_reading();
     finish_handshake(below, &tls).await
 }

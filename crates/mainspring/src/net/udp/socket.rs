@@ -10,22 +10,21 @@ use crate::net::resolve::{Family, Hints, SocketKind, resolve_with};
 use std::io;
 use std::net::SocketAddr;
 
-/// A UDP socket, asked with `await`: a [`DatagramSocket`], which it derefs to.
+/// A UDP socket. Derefs to [`DatagramSocket`].
 ///
-/// All methods take `&self`: one task may receive while another sends. It stays on its loop's thread (it is not `Send`).
-/// Dropping it closes it at once.
+/// All methods take `&self`, so one task can receive while another sends. It is not `Send`. Dropping it closes the
+/// socket at once.
 ///
-/// # What waits, and what is dropped
+/// # Buffers
 ///
-/// What arrives waits in the kernel's receive buffer until it is asked for, and goes straight into the buffer of whoever asks.
-/// What that buffer has no room for the kernel drops, as it does with UDP everywhere;
-/// [`set_recv_buffer_size`](UdpSocket::set_recv_buffer_size) makes more room. Nothing is queued in this process: a datagram
-/// that the kernel does not take is sent by its sender again, as soon as the kernel says it would.
+/// Datagrams wait in the kernel's receive buffer until a task receives them, directly into the task's buffer. The
+/// kernel drops datagrams when its buffer is full; [`set_recv_buffer_size`](UdpSocket::set_recv_buffer_size) enlarges
+/// it. This process queues nothing: if the kernel does not accept a datagram, the sender waits and retries.
 ///
 /// # Errors
 ///
-/// An error is about one datagram, and the socket goes on after it. On a connected socket the system also tells of datagrams
-/// that came back (`ConnectionRefused`): whichever method is called next gets the error.
+/// An error concerns one datagram; the socket stays usable. On a connected socket the kernel also reports ICMP errors
+/// of earlier datagrams (`ConnectionRefused`); the next call returns them.
 ///
 /// ```
 /// use mainspring::net::UdpSocket;
@@ -60,7 +59,7 @@ use std::net::SocketAddr;
 /// socket.try_send_to(b"hello", me)?;
 /// socket.readable().await?;
 /// assert_eq!(socket.try_recv_from(&mut buffer)?, (5, me));
-/// // Off the loop.
+/// // Detached from the loop.
 /// let plain: std::net::UdpSocket = socket.into_std()?;
 /// # drop(plain);
 /// # Ok::<(), std::io::Error>(())
@@ -74,9 +73,9 @@ pub struct UdpSocket {
 datagram_socket_on!(UdpSocket, SocketAddr);
 
 impl UdpSocket {
-    /// A socket bound to the first usable address of `address`, on the loop that runs here. Port 0: one that is free.
+    /// Binds a socket to the first usable address of `address`, on the running loop. Port 0 selects a free port.
     ///
-    /// Cancel safety: dropping this future leaves nothing behind.
+    /// Cancel safety: dropping the future closes the socket.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -90,15 +89,15 @@ impl UdpSocket {
         Self::with_options(DatagramOptions::new().local_addr(address)).await
     }
 
-    /// A socket as `options` say, on the loop that runs here.
+    /// Creates a socket with `options`, on the running loop.
     ///
-    /// Cancel safety: dropping this future leaves nothing behind.
+    /// Cancel safety: dropping the future closes the socket.
     ///
     /// ```
     /// # mainspring::run(async {
     /// use mainspring::net::{DatagramOptions, Family, UdpSocket};
     ///
-    /// // Not bound: the system gives it a port when it first sends.
+    /// // Not bound: the kernel assigns a port at the first send.
     /// let socket = UdpSocket::with_options(DatagramOptions::new().family(Family::V4)).await?;
     /// assert_eq!(socket.local_addr()?.port(), 0);
     /// # Ok::<(), std::io::Error>(())
@@ -111,7 +110,7 @@ impl UdpSocket {
         Ok(UdpSocket { socket: DatagramSocket::new(&core, opened.socket) })
     }
 
-    /// Puts a socket of std on the loop that runs here, and makes it non-blocking.
+    /// Attaches a socket of std to the running loop and makes it non-blocking.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -121,7 +120,7 @@ impl UdpSocket {
     /// let address = plain.local_addr()?;
     /// let socket = UdpSocket::from_std(plain)?;
     /// assert_eq!(socket.local_addr()?, address);
-    /// // And back; it stays non-blocking.
+    /// // And back. It stays non-blocking.
     /// let plain = socket.into_std()?;
     /// assert_eq!(plain.local_addr()?, address);
     /// # Ok::<(), std::io::Error>(())
@@ -132,15 +131,15 @@ impl UdpSocket {
         DatagramSocket::adopt(socket.into()).map(|socket| UdpSocket { socket })
     }
 
-    /// Takes the socket off the loop. It stays non-blocking. See [`UdpSocket::from_std`].
+    /// Detaches the socket from the loop. It stays non-blocking. See [`UdpSocket::from_std`].
     pub fn into_std(self) -> io::Result<std::net::UdpSocket> {
         self.socket.into_fd().map(std::net::UdpSocket::from)
     }
 
-    /// Connects to the first usable address of `address`: receives from no other from now on, and
-    /// [`send`](DatagramSocket::send) sends to it. No datagram is sent by that.
+    /// Connects to the first usable address of `address`: the socket then receives from this address only, and
+    /// [`send`](DatagramSocket::send) sends to it. No packet is sent.
     ///
-    /// Cancel safety: the lookup of a name is given up; else it happens at once.
+    /// Cancel safety: dropping the future cancels the lookup; the connect itself does not wait.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -168,7 +167,7 @@ impl UdpSocket {
         ))
     }
 
-    /// The addresses of `address`, those of the socket's own family if there are any.
+    /// The addresses of `address`; only those of the socket's family, if there are any.
     async fn addresses_of(&self, address: impl ToAddress) -> io::Result<Vec<SocketAddr>> {
         let hints = Hints { family: None, kind: Some(SocketKind::Datagram) };
         let mut found = resolve_with(&*self.core()?, address.to_address()?, hints).await?;
@@ -179,9 +178,10 @@ impl UdpSocket {
         Ok(found)
     }
 
-    /// Sends a datagram to the first address of `to`, and gives its length. Waits while the kernel does not take it.
+    /// Sends a datagram to the first address of `to` and returns its length. Waits while the kernel's send buffer is
+    /// full.
     ///
-    /// Cancel safety: a datagram that is given up was not sent.
+    /// Cancel safety: safe; a cancelled datagram was not sent.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -207,7 +207,7 @@ impl UdpSocket {
         self.send_to_addr(data, &to).await
     }
 
-    /// Sends a datagram now, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
+    /// Sends a datagram, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.try_send_to_peer(data, Some(&to.to_peer()))
     }

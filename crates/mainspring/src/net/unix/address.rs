@@ -1,4 +1,4 @@
-//! Unix addresses: paths and abstract names, as asyncio, std and the engine spell them.
+//! Unix addresses: conversions between paths, std's type and the engine's.
 
 use mainspring_engine::poller::PeerAddress;
 use socket2::SockAddr;
@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::Path;
 
-/// A path, or an abstract name where it begins with a zero byte, as in asyncio. `InvalidInput` for what is too long.
+/// Converts a path, or an abstract name (a leading zero byte, as in asyncio). `InvalidInput` if it is empty or too
+/// long.
 pub(in crate::net) fn to_socket_address(path: &Path) -> io::Result<SockAddr> {
     if path.as_os_str().is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a Unix path is expected"));
@@ -20,7 +21,7 @@ pub(in crate::net) fn to_socket_address(path: &Path) -> io::Result<SockAddr> {
     })
 }
 
-/// For messages: the address of `path`.
+/// Formats the address of `path` for messages.
 pub(in crate::net) fn show(address: &SockAddr, path: &Path) -> String {
     match address.as_abstract_namespace() {
         Some(name) => show_abstract(name),
@@ -28,7 +29,7 @@ pub(in crate::net) fn show(address: &SockAddr, path: &Path) -> String {
     }
 }
 
-/// For messages: an address of std's.
+/// Formats an address of std for messages.
 pub(in crate::net) fn show_std(address: &UnixAddress) -> String {
     match (address.as_pathname(), address.as_abstract_name()) {
         (Some(path), _) => path.display().to_string(),
@@ -42,7 +43,7 @@ fn show_abstract(name: &[u8]) -> String {
     format!("@{}", name.escape_ascii())
 }
 
-/// In std's words; `None` for what is no Unix address.
+/// Converts to std's type. `None` if it is not a Unix address.
 pub(in crate::net) fn to_std(address: &PeerAddress) -> Option<UnixAddress> {
     let PeerAddress::Unix(name) = address else { return None };
     match name.as_slice() {

@@ -12,15 +12,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram as StdUnixDatagram};
 use std::path::Path;
 
-/// A Unix datagram socket, asked with `await`: a [`DatagramSocket`], which it derefs to, bound to a path, to an abstract name,
-/// or to none. Where a path is asked for, one that begins with a zero byte is an abstract name, as in asyncio.
+/// A Unix datagram socket: bound to a path or to an abstract name, or unbound. Derefs to [`DatagramSocket`]. A path
+/// with a leading zero byte is an abstract name, as in asyncio.
 ///
-/// As [`UdpSocket`](crate::net::UdpSocket), but no datagram is ever lost: a sender waits while its receiver's queue is full. A path
-/// that it was bound to stays in the file system when the socket is dropped, as with std. It stays on its loop's thread
-/// (it is not `Send`).
+/// As [`UdpSocket`](crate::net::UdpSocket), but no datagram is dropped: the sender waits while the receiver's queue
+/// is full. As with std, the socket file stays when the socket is dropped. It is not `Send`.
 ///
-/// A datagram of a socket without a name comes from an unnamed address, and so does one of a peer whose path has no place left
-/// for its end (108 bytes), which std has no address for.
+/// Datagrams of an unbound socket come from an unnamed address. So do those of a peer whose path fills all 108 bytes,
+/// which std cannot represent.
 ///
 /// ```
 /// use mainspring::net::UnixDatagram;
@@ -42,7 +41,7 @@ use std::path::Path;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 ///
-/// Between two that know each other, with and without waiting:
+/// A connected pair, with and without waiting:
 ///
 /// ```
 /// # mainspring::run(async {
@@ -54,7 +53,7 @@ use std::path::Path;
 /// assert_eq!(other.try_recv(&mut buffer)?, 5);
 /// assert_eq!(other.try_recv_from(&mut buffer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 /// assert!(one.local_addr()?.is_unnamed());
-/// // Off the loop.
+/// // Detached from the loop.
 /// let plain: std::os::unix::net::UnixDatagram = one.into_std()?;
 /// # drop(plain);
 /// # Ok::<(), std::io::Error>(())
@@ -68,8 +67,8 @@ pub struct UnixDatagram {
 datagram_socket_on!(UnixDatagram, SocketAddr);
 
 impl UnixDatagram {
-    /// A socket bound to a path, which must not exist, on the loop that runs here. An error names the path, and has the
-    /// system's own error as its [`source`](std::error::Error::source).
+    /// Binds a socket to a path, which must not exist, on the running loop. An error names the path and has the
+    /// system's error as its [`source`](std::error::Error::source).
     ///
     /// ```
     /// # mainspring::run(async {
@@ -90,18 +89,18 @@ impl UnixDatagram {
         Self::from_std(socket.into())
     }
 
-    /// A socket bound to an address of std: a path or an abstract name.
+    /// Binds a socket to an address of std: a path or an abstract name.
     pub fn bind_addr(address: &SocketAddr) -> io::Result<Self> {
         let socket = StdUnixDatagram::bind_addr(address);
         Self::from_std(socket.map_err(|error| refused("bind", &show_std(address), error))?)
     }
 
-    /// A socket without a name: it can send, and receive once it is connected and the other side knows it.
+    /// Creates an unbound socket. It can send; it can receive only from a connected peer that knows it.
     pub fn unbound() -> io::Result<Self> {
         Self::from_std(StdUnixDatagram::unbound()?)
     }
 
-    /// Two sockets that are connected to each other, on the loop that runs here.
+    /// Creates a connected pair on the running loop.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -119,7 +118,7 @@ impl UnixDatagram {
         Ok((Self::from_std(one)?, Self::from_std(other)?))
     }
 
-    /// Puts a socket of std on the loop that runs here, and makes it non-blocking.
+    /// Attaches a socket of std to the running loop and makes it non-blocking.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -129,7 +128,7 @@ impl UnixDatagram {
     /// let socket = UnixDatagram::from_std(one)?;
     /// other.send(b"hello")?;
     /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
-    /// // And back; it stays non-blocking.
+    /// // And back. It stays non-blocking.
     /// let one = socket.into_std()?;
     /// assert_eq!(one.send(b"hello")?, 5);
     /// # Ok::<(), std::io::Error>(())
@@ -140,13 +139,13 @@ impl UnixDatagram {
         DatagramSocket::adopt(socket.into()).map(|socket| UnixDatagram { socket })
     }
 
-    /// Takes the socket off the loop. It stays non-blocking. See [`UnixDatagram::from_std`].
+    /// Detaches the socket from the loop. It stays non-blocking. See [`UnixDatagram::from_std`].
     pub fn into_std(self) -> io::Result<StdUnixDatagram> {
         self.socket.into_fd().map(StdUnixDatagram::from)
     }
 
-    /// Connects to the socket bound to a path: receives from no other from now on, and [`send`](DatagramSocket::send) sends to it.
-    /// Errors are as those of [`UnixDatagram::bind`].
+    /// Connects to the socket bound to a path: this socket then receives from it only, and
+    /// [`send`](DatagramSocket::send) sends to it. Errors are as those of [`UnixDatagram::bind`].
     ///
     /// ```
     /// # mainspring::run(async {
@@ -169,7 +168,7 @@ impl UnixDatagram {
             .map_err(|error| refused("connect", &show(&address, path.as_ref()), error))
     }
 
-    /// Connects to the socket of this name; else as [`UnixDatagram::connect`].
+    /// Connects to this address. Otherwise as [`UnixDatagram::connect`].
     ///
     /// ```
     /// # mainspring::run(async {
@@ -195,7 +194,7 @@ impl UnixDatagram {
             .map_err(|error| refused("connect", &show_std(address), error))
     }
 
-    /// Ends one or both directions, for both sockets.
+    /// Shuts down one or both directions of the connection.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -212,12 +211,13 @@ impl UnixDatagram {
         self.with_socket(|socket| socket.shutdown(how))
     }
 
-    /// Sends a datagram to the socket bound to a path, and gives its length. Waits while that one's queue is full.
+    /// Sends a datagram to the socket bound to a path and returns its length. Waits while the receiver's queue is
+    /// full.
     ///
-    /// The kernel tells when there is room only to a connected socket. One that is not asks again in every pass of the loop
-    /// while it waits: connect where that matters.
+    /// The kernel reports room in the receiver's queue only to connected sockets. An unconnected socket retries in
+    /// every loop iteration, so connect it if the receiver is slow.
     ///
-    /// Cancel safety: a datagram that is given up was not sent.
+    /// Cancel safety: safe; a cancelled datagram was not sent.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -236,7 +236,7 @@ impl UnixDatagram {
         self.send_to_peer(data, Some(&peer_address_of(path.as_ref()))).await
     }
 
-    /// Sends a datagram now, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
+    /// Sends a datagram, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
     ///
     /// ```
     /// use mainspring::net::UnixDatagram;
@@ -259,12 +259,12 @@ impl UnixDatagram {
     }
 }
 
-/// A path, or an abstract name where it begins with a zero byte.
+/// Converts a path, or an abstract name (a leading zero byte).
 fn peer_address_of(path: &Path) -> PeerAddress {
     PeerAddress::Unix(path.as_os_str().as_bytes().to_vec())
 }
 
-/// The error of an operation with an address, which it names.
+/// An error that names the operation and the address.
 fn refused(what: &str, address: &str, error: io::Error) -> io::Error {
     address_error(format!("cannot {what} to {address}: {error}"), error)
 }

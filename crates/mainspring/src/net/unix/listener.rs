@@ -1,4 +1,4 @@
-//! `UnixListener`: connections at a Unix path that are awaited.
+//! `UnixListener`: accepts Unix connections with `await`.
 
 use super::address as unix_address;
 use super::stream::UnixStream;
@@ -15,8 +15,7 @@ use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Listens at a Unix path for connections, each to be awaited. Dropping it stops listening. It stays on its thread
-/// (`!Send`).
+/// A listening Unix socket. Dropping it stops listening. It is not `Send`.
 ///
 /// ```
 /// use mainspring::net::{UnixListener, UnixStream};
@@ -56,15 +55,15 @@ impl UnixListener {
         })
     }
 
-    /// Listens at `path`, or at an abstract name (which begins with a zero byte), on the loop that runs here. See
-    /// [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server) for what becomes of the socket's file,
-    /// and [`ServerOptions`] for more ways to do it. An error names the address, and has the system's own error as its
+    /// Listens at `path`, or at an abstract name (a leading zero byte), on the running loop. See
+    /// [`EventLoop::create_unix_server`](crate::EventLoop::create_unix_server) for the rules about the socket file.
+    /// [`ServerOptions`] offers more control. An error names the address and has the system's error as its
     /// [`source`](std::error::Error::source).
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         ServerOptions::default().bind_unix(path)
     }
 
-    /// A listener that was bound outside of the loop, on the loop that runs here. Its file is the program's.
+    /// Attaches a listener of std to the running loop. The caller remains responsible for the socket file.
     ///
     /// ```
     /// use mainspring::net::{UnixListener, UnixStream};
@@ -87,8 +86,9 @@ impl UnixListener {
         Self::new(&current_core()?, adopt_bound(listener.into())?, &ServerOptions::default())
     }
 
-    /// Takes the listener off the loop. It goes on listening, and is non-blocking; its file stays, and is the program's. It
-    /// is refused, and the listener given back, as with [`TcpListener::into_std`](crate::net::TcpListener::into_std).
+    /// Detaches the listener from the loop. The socket keeps listening and is non-blocking. The caller becomes
+    /// responsible for the socket file. Fails and returns the listener in the same cases as
+    /// [`TcpListener::into_std`](crate::net::TcpListener::into_std).
     ///
     /// ```
     /// use mainspring::net::{UnixListener, UnixStream};
@@ -109,15 +109,16 @@ impl UnixListener {
         }
     }
 
-    /// The next connection. Errors are those of [`TcpListener::accept`](crate::net::TcpListener::accept).
+    /// Waits for the next connection. Errors are as those of
+    /// [`TcpListener::accept`](crate::net::TcpListener::accept).
     ///
-    /// Cancel safety: a connection that was not returned waits for the next who asks.
+    /// Cancel safety: safe; an unreturned connection stays in the queue.
     pub async fn accept(&self) -> io::Result<UnixStream> {
         let (core, socket, peer) = self.queue.accept().await?;
         Ok(UnixStream::new(&core, socket, peer, self.limit))
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub fn local_addr(&self) -> Option<UnixAddress> {
         unix_address::to_std(&self.address)
     }

@@ -1,12 +1,12 @@
-//! Who is at the other end of a Unix connection, as the kernel knows it.
+//! `UCred`: credentials of the peer of a Unix connection (`SO_PEERCRED`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The process at the other end of a Unix connection, as it was when the connection was made.
+/// Credentials of the peer of a Unix connection, taken when the connection was made.
 ///
-/// Given by [`UnixStream::peer_cred`](crate::net::UnixStream::peer_cred). The kernel vouches for it, so a server may
-/// decide by it whom it serves. It is `Send` and `Sync`.
+/// Returned by [`UnixStream::peer_cred`](crate::net::UnixStream::peer_cred). The kernel guarantees them, so a server
+/// can use them for access control. It is `Send` and `Sync`.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -26,17 +26,17 @@ pub struct UCred {
 }
 
 impl UCred {
-    /// The process; `None` for one that this process cannot see, because it has a name space of its own.
+    /// The process id. `None` if the process is not visible in this process's pid namespace.
     pub fn pid(&self) -> Option<u32> {
         u32::try_from(self.pid).ok().filter(|&pid| pid != 0)
     }
 
-    /// Its user.
+    /// The user id.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Its group.
+    /// The group id.
     pub fn gid(&self) -> u32 {
         self.gid
     }
@@ -45,8 +45,8 @@ impl UCred {
 pub(in crate::net) fn peer_cred(socket: BorrowedFd<'_>) -> io::Result<UCred> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed; `peer` is plain numbers, and `size` says how much of it there is
-    // to write to. Both outlive the call.
+    // SAFETY: the fd is open while it is borrowed. `peer` is plain data and `size` is its size; both outlive the
+    // call.
     let answer = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! `UnixStream`: a stream that is a connection between processes of this host.
+//! `UnixStream`: a Unix connection with `await`.
 
 use super::address::{show, to_socket_address};
 use super::peer_cred::{UCred, peer_cred};
@@ -20,16 +20,16 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Back-off while the listener's queue is full. `connect` then fails with EAGAIN, and the kernel does not announce a free
+/// Back-off while the listener's queue is full: `connect` fails with EAGAIN, and the kernel does not announce a free
 /// place.
 const MIN_CONNECT_BACKOFF: Duration = Duration::from_millis(1);
 const MAX_CONNECT_BACKOFF: Duration = Duration::from_millis(64);
 
-/// A Unix connection, read and written with `await`: a [`Stream`], which it derefs to.
+/// A Unix connection. Derefs to [`Stream`].
 ///
-/// All methods take `&self`: one task may read while others write, and messages of several tasks are
-/// never mixed ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection in
-/// order: what is queued still goes out while the loop runs. It stays on its thread (`!Send`).
+/// All methods take `&self`: one task can read while others write, and messages of several tasks are not interleaved
+/// ([`StreamWriter::write_all`](crate::net::StreamWriter::write_all)). Dropping it closes the connection after the
+/// write buffer is sent, as long as the loop runs. It is not `Send`.
 ///
 /// ```
 /// use mainspring::net::UnixStream;
@@ -55,9 +55,9 @@ impl UnixStream {
         UnixStream { stream: Stream::open(limit, open) }
     }
 
-    /// Connects to `path`, or to an abstract name (which begins with a zero byte), on the loop that runs here.
+    /// Connects to `path`, or to an abstract name (a leading zero byte), on the running loop.
     ///
-    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    /// Cancel safety: dropping the future cancels the attempt and closes its socket.
     ///
     /// ```
     /// use mainspring::net::{UnixListener, UnixStream};
@@ -77,13 +77,13 @@ impl UnixStream {
         Ok(Self::new(&core, socket, peer, LIMIT))
     }
 
-    /// Two ends of a connection that is between nobody else, on the loop that runs here.
+    /// Creates a connected pair on the running loop.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (near, far) = std::os::unix::net::UnixStream::pair()?;
         Ok((Self::from_std(near)?, Self::from_std(far)?))
     }
 
-    /// A connection that was made outside of the loop, on the loop that runs here.
+    /// Attaches a connection of std to the running loop.
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -104,8 +104,8 @@ impl UnixStream {
         Ok(Self::new(&core, socket, peer, LIMIT))
     }
 
-    /// Takes the connection off the loop: the socket comes back as it is, connected and non-blocking. It is refused, and the
-    /// stream given back, as with [`TcpStream::into_std`](crate::net::TcpStream::into_std).
+    /// Detaches the connection from the loop and returns the socket, connected and non-blocking. Fails and returns
+    /// the stream in the same cases as [`TcpStream::into_std`](crate::net::TcpStream::into_std).
     ///
     /// ```
     /// use mainspring::net::UnixStream;
@@ -127,12 +127,12 @@ impl UnixStream {
         }
     }
 
-    /// The peer's address; unnamed for one that only connects.
+    /// The peer's address. A client is usually unnamed.
     pub fn peer_addr(&self) -> Option<UnixAddress> {
         self.transport().unix_peer_addr()
     }
 
-    /// The process at the other end. An error if the connection is gone.
+    /// The credentials of the peer. Fails if the connection is closed.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -147,17 +147,17 @@ impl UnixStream {
         self.transport().with_fd(peer_cred)
     }
 
-    /// The address of this end.
+    /// The local address.
     pub fn local_addr(&self) -> Option<UnixAddress> {
         self.transport().unix_local_addr()
     }
 }
 
 impl EventLoop {
-    /// Connects to a Unix path, or to an abstract name (which begins with a zero byte), and puts a protocol on the
-    /// connection. Done when the protocol's `connection_made` has run.
+    /// Connects to a Unix path, or to an abstract name (a leading zero byte), and attaches a protocol. Completes when
+    /// the protocol's `connection_made` has run.
     ///
-    /// Cancel safety: dropping this future gives the attempt up and closes its socket.
+    /// Cancel safety: dropping the future cancels the attempt and closes its socket.
     ///
     /// ```
     /// use mainspring::net::UnixListener;
@@ -193,7 +193,7 @@ impl EventLoop {
     }
 }
 
-/// A connected, non-blocking socket.
+/// Connects and returns the non-blocking socket.
 async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
     let address = to_socket_address(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -202,7 +202,7 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
     loop {
         match socket.connect(&address) {
             Ok(()) => break,
-            // The listener's queue is full: a blocking connect would wait for a place in it.
+            // The listener's queue is full. A blocking connect would wait for a place in it.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 sleep(backoff).await;
                 backoff = MAX_CONNECT_BACKOFF.min(backoff * 2);
