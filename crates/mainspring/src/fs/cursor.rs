@@ -97,7 +97,7 @@ impl CursorState {
 impl Drop for CursorState {
     fn drop(&mut self) {
         let Some(Outcome::Failed(error)) = self.outcome.take() else { return };
-        let message = "A file was dropped, and nobody was reported that its last change failed";
+        let message = "A file was dropped before the error of its last change was returned";
         let reported = self.remote.take().and_then(|remote| {
             let text = error.to_string();
             let tell = move || report_here(&ExceptionContext::new(message).with_error(text));

@@ -256,7 +256,7 @@ impl Kept for BlockingFile {
         let rest = self.buffer.take();
         let written = file.map_or(Ok(()), |file| file.write(&rest));
         if let (Err(error), Some(core)) = (written, self.core.upgrade()) {
-            let message = "The last of what was written to a file could not be";
+            let message = "Data for a file could not be written when the loop was closed";
             core.call_exception_handler(&ExceptionContext::new(message).with_error(error));
         }
     }
@@ -294,7 +294,8 @@ impl Below for BlockingFile {
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
         if self.direction == Direction::Reading {
-            return Err(Failure::Io(io::Error::new(io::ErrorKind::Unsupported, "this file is only read")));
+            let text = format!("file descriptor {} is open for reading only", self.fd);
+            return Err(Failure::Io(io::Error::new(io::ErrorKind::Unsupported, text)));
         }
         if self.is_closing.get() || data.is_empty() {
             return Ok(());

@@ -94,7 +94,7 @@ impl Below for ReadEnd {
     forward_to_pipe!();
 
     fn write(&self, _: Cx<'_, RustHost>, _: &[u8]) -> Result<(), Failure> {
-        let text = format!("file descriptor {} is the read end of a pipe: it cannot be written", self.fd());
+        let text = format!("file descriptor {} is the read end of a pipe and cannot be written", self.fd());
         Err(Failure::Io(io::Error::new(io::ErrorKind::Unsupported, text)))
     }
 

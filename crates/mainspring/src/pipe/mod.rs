@@ -124,7 +124,8 @@ impl EventLoop {
 /// Makes `pipe` non-blocking. Fails if it is not a pipe, socket or character device.
 pub(crate) fn set_nonblocking_pipe(pipe: impl AsFd) -> io::Result<PipeKind> {
     prepare_pipe(pipe)?.ok_or_else(|| {
-        let text = "a pipe transport is for pipes, sockets and character devices only";
+        let text =
+            "expected a pipe, a socket or a character device; use pipe::reader or pipe::writer for files";
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })
 }

@@ -412,7 +412,8 @@ impl SubprocessTransport {
             && let Err(error) = self.kill()
             && let Some(core) = self.inner.core.upgrade()
         {
-            let context = ExceptionContext::new("A process could not be killed").with_error(error);
+            let context = ExceptionContext::new(format!("Process {} could not be killed", self.get_pid()))
+                .with_error(error);
             core.call_exception_handler(&context);
         }
     }

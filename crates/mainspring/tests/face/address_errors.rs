@@ -1,4 +1,4 @@
-//! Errors of connecting and binding: they name the address, and the system's own error is below.
+//! Errors of connecting and binding name the address and have the system's error as their source.
 
 use crate::support::on_every_backend;
 use mainspring::net::{
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Checks that `error` has a text with all of `parts`, and `number` of the system directly below.
+/// Checks that the message of `error` contains all of `parts`, and that its source has this errno.
 #[track_caller]
 fn assert_names(error: &io::Error, number: i32, parts: &[&dyn ToString]) {
     let system = io::Error::from_raw_os_error(number);
@@ -23,7 +23,7 @@ fn assert_names(error: &io::Error, number: i32, parts: &[&dyn ToString]) {
     assert!(below.source().is_none());
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 fn free() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Names of hosts, and who looks them up.
+//! Name lookup.
 
 use crate::adversity::{given_up_at_every_poll, turns};
 use crate::support::{Log, assert_leaves_nothing, new_loop, run_on};
@@ -10,7 +10,7 @@ use mainspring::{Builder, EventLoop, Protocol};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
-/// A loop that looks names up with `resolver`.
+/// A loop with `resolver`.
 fn loop_with<F>(resolver: impl Fn(Lookup) -> F + 'static) -> EventLoop
 where
     F: Future<Output = io::Result<Vec<SocketAddr>>> + 'static,
@@ -183,7 +183,7 @@ fn getnameinfo_gives_numbers_or_names() {
         let name = |address| event_loop.getnameinfo(address, numbers);
         assert_eq!(name(address("[::1]:8080")).await.unwrap(), ("::1".to_owned(), "8080".to_owned()));
         let contradiction = NameInfoFlags { name_required: true, ..numbers };
-        // A documentation address has no name anywhere, and the system need not ask for one here.
+        // A documentation address has no name, and the system need not ask for one.
         event_loop.getnameinfo(address("192.0.2.1:80"), contradiction).await.unwrap_err();
     });
 }

@@ -16,7 +16,7 @@ impl Protocol for Echo {
     }
 }
 
-/// Writes down everything it is told.
+/// Logs its callbacks.
 struct Recorder {
     log: Log<String>,
     data: RefCell<Vec<u8>>,
@@ -65,7 +65,7 @@ impl Protocol for Recorder {
     }
 }
 
-/// A server that hands out the recorders it makes.
+/// A server that publishes the recorders it creates.
 async fn recording_server(event_loop: &EventLoop) -> (Server, Rc<RefCell<Vec<Rc<Recorder>>>>) {
     struct Shared(Rc<Recorder>);
     impl Protocol for Shared {
@@ -92,7 +92,7 @@ async fn recording_server(event_loop: &EventLoop) -> (Server, Rc<RefCell<Vec<Rc<
     (event_loop.create_server("127.0.0.1:0", 10, factory).await.unwrap(), made)
 }
 
-/// Waits until something is so that the loop brings about.
+/// Runs the loop until a condition holds.
 async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         sleep(Duration::from_micros(100)).await;
@@ -176,7 +176,7 @@ fn a_transport_that_pauses_reading_receives_nothing_until_it_resumes() {
         transport.pause_reading();
         assert!(!transport.is_reading());
         transport.write(b"hello");
-        // The answer of another connection, made later, is there: so would ours be.
+        // The answer of a connection made later has arrived, so ours would have, too.
         let other = TcpStream::connect(server.local_addr()).await.unwrap();
         other.write_all(b"x").await.unwrap();
         other.read_exact(&mut [0]).await.unwrap();
@@ -193,7 +193,7 @@ fn a_transport_that_pauses_reading_receives_nothing_until_it_resumes() {
 
 #[test]
 fn a_half_closed_connection_can_still_receive() {
-    /// Answers when everything has come.
+    /// Answers when everything has arrived.
     struct AnswerAtEof(RefCell<Vec<u8>>, Cell<Option<Transport>>);
     impl Protocol for AnswerAtEof {
         fn connection_made(&self, transport: &Transport) {
@@ -325,7 +325,7 @@ fn an_address_without_a_port_is_an_error() {
 #[test]
 fn a_connection_that_is_given_up_leaves_no_watcher() {
     on_every_backend(async |event_loop| {
-        // A listener whose queue is full lets the next ones wait.
+        // A listener with a full queue makes further connections wait.
         let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
         listener.bind(&any.into()).unwrap();
@@ -496,7 +496,7 @@ fn a_transport_that_outlives_its_loop_does_nothing() {
 
 #[test]
 fn callbacks_may_close_and_drop_everything_they_are_called_from() {
-    /// Closes the transport and the server from inside the first data.
+    /// Closes the transport and the server inside the first `data_received`.
     struct Saboteur(Rc<RefCell<Option<Server>>>);
     impl Protocol for Saboteur {
         fn data_received(&self, transport: &Transport, _: &[u8]) {

@@ -75,7 +75,7 @@ fn a_writer_waits_for_a_slow_reader_and_all_arrives() {
         });
         let mut first = [0];
         server.read_exact(&mut first).await.unwrap();
-        // Long enough for a writer that nothing holds up.
+        // Long enough for a writer without back-pressure.
         for _ in 0..200 {
             sleep(Duration::ZERO).await;
         }

@@ -15,7 +15,7 @@ async fn bound() -> (UdpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// Two sockets, connected to each other.
+/// Two sockets connected to each other.
 async fn pair() -> (UdpSocket, UdpSocket) {
     let ((one, here), (other, there)) = (bound().await, bound().await);
     one.connect(there).await.unwrap();
@@ -73,7 +73,7 @@ fn a_datagram_that_is_peeked_at_stays() {
         let (one, other) = pair().await;
         one.send(b"hello").await.unwrap();
         let mut buffer = [0; 10];
-        // More often than one event is good for.
+        // More datagrams than one event allows.
         for _ in 0..40 {
             assert_eq!(other.peek_from(&mut buffer).await.unwrap().0, 5);
         }
@@ -145,7 +145,7 @@ fn an_event_that_nobody_waits_for_is_not_asked_for_again() {
         let mut buffer = [0; 10];
         other.recv(&mut buffer).await.unwrap();
         one.send(b"two").await.unwrap();
-        // The loop is not told of it in every pass.
+        // The loop does not poll in every iteration.
         while event_loop.metrics().descriptors != 0 {
             turns(1).await;
         }
@@ -247,7 +247,7 @@ fn a_datagram_that_comes_back_is_an_error_once_and_the_socket_goes_on() {
 fn dropping_a_socket_frees_its_port_at_once() {
     on_every_backend(async |_| {
         let (socket, address) = bound().await;
-        // Known to the kernel and to the loop when it goes.
+        // Registered with the kernel and the loop when it is dropped.
         let in_vain = crate::polls::given_up_after(1, async { socket.recv(&mut [0; 1]).await });
         assert!(in_vain.await.is_none());
         drop(socket);

@@ -1,4 +1,4 @@
-//! Datagrams on a back end that fails: what is transient harms nobody.
+//! Datagrams with fault injection: transient errors have no effect.
 
 use crate::adversity::{faulty_loop, turns};
 use crate::polls::given_up_after;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
-/// Runs a test on a failing loop, and checks that all the planned faults struck and nothing is left.
+/// Runs a test on a failing loop, and checks that all planned faults happened and nothing is left.
 fn with_faults(test: impl AsyncFnOnce(&FakeControl)) {
     let (event_loop, control) = faulty_loop();
     let reports = collect_reports(&event_loop);
@@ -137,7 +137,7 @@ fn a_socket_that_the_kernel_does_not_watch_tells_so_and_may_be_tried_again() {
         control.fail_next(Op::Update, libc::ENOMEM);
         assert_eq!(other.recv(&mut [0; 10]).await.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
         assert_eq!(other.recv(&mut [0; 10]).await.unwrap(), 5);
-        // To send, too.
+        // Also for sending.
         control.fail_next(Op::SendTo, libc::EAGAIN);
         control.fail_next(Op::Update, libc::ENOSPC);
         assert_eq!(one.send(b"again").await.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
@@ -164,7 +164,7 @@ fn a_steady_conversation_changes_no_registration() {
     });
 }
 
-/// Writes down what it is told.
+/// Logs its callbacks.
 struct Telling(Log<String>);
 
 impl DatagramProtocol for Telling {
@@ -198,7 +198,7 @@ async fn telling() -> (DatagramTransport, Log<String>, SocketAddr) {
     (transport, log, address)
 }
 
-/// Lets the loop run until `log` has `count` entries.
+/// Runs the loop until `log` has `count` entries.
 async fn until_told(log: &Log<String>, count: usize) {
     while log.entries().len() < count {
         turns(1).await;
@@ -278,7 +278,7 @@ thread_local! {
     static SENDING: RefCell<Option<Rc<UdpSocket>>> = const { RefCell::new(None) };
 }
 
-/// A waker that uses the socket while it is woken, in both directions.
+/// A waker that uses the socket in both directions while it is woken.
 struct Reenters;
 
 impl Wake for Reenters {

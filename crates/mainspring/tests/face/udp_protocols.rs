@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 type Hook = Box<dyn Fn(&str, &DatagramTransport)>;
 
-/// Writes down what it is told, and does `hook` each time.
+/// Logs its callbacks and calls `hook` each time.
 struct Telling {
     log: Log<String>,
     hook: Hook,

@@ -1,4 +1,4 @@
-//! Unix datagrams, awaited and called.
+//! Unix datagrams, with `await` and with protocols.
 
 use crate::adversity::{given_up_at_every_poll, turns};
 use crate::support::{Log, on_every_backend};
@@ -11,7 +11,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram as StdUnixDatagram};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A path nobody else has; removed in the end.
+/// A unique path, removed at the end.
 struct Place(PathBuf);
 
 impl Place {
@@ -54,7 +54,7 @@ fn abstract_names_and_no_names_are_addresses_too() {
         client.connect_addr(&address("server")).unwrap();
         assert_eq!(client.peer_addr().unwrap().as_abstract_name(), Some(name("server").as_bytes()));
         client.send(b"named").await.unwrap();
-        // asyncio's way to write an abstract name.
+        // asyncio's notation for an abstract name.
         let written = format!("\0{}", name("server"));
         assert_eq!(UnixDatagram::bind(&written).unwrap_err().kind(), ErrorKind::AddrInUse);
         client.send_to(b"named", &written).await.unwrap();
@@ -97,7 +97,7 @@ fn a_send_that_is_given_up_at_any_moment_was_not_sent() {
         while one.try_send(b"filling").is_ok() {
             filled += 1;
         }
-        // Nobody receives, so it is not polled more often.
+        // Nothing is received, so the sender is not polled again.
         for polls in 0..2 {
             assert!(crate::polls::given_up_after(polls, one.send(b"given up")).await.is_none());
         }

@@ -1,4 +1,4 @@
-//! What `accept` may answer, and how a listener rests.
+//! Faults of `accept`, and the pause of a listener after one.
 
 use crate::conversation::count;
 use crate::support::Stage;
@@ -12,7 +12,7 @@ use test_support::{On, guarded};
 
 const OUT_OF_RESOURCE: &str = "socket.accept() out of system resource";
 
-/// A server with a connection that waits to be accepted.
+/// A server with one connection in the kernel's queue.
 fn with_one_waiting(name: &str, plans: &[FaultPlan]) -> (Stage, Server, Accepted, Rc<Probe>) {
     let stage = Stage::new(On::Fake, name);
     let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
@@ -44,7 +44,7 @@ fn a_server_without_descriptors_rests_a_second_and_does_not_spin() {
             let rested = stage.event_loop.time().saturating_duration_since(rested_since);
             assert!(rested >= Duration::from_millis(2_990), "rested {rested:?} in three rests");
             assert!(rested <= Duration::from_millis(3_100), "rested {rested:?} in three rests");
-            // Three that failed, one that did not, and one that found nothing more.
+            // Three failures, one success, and one call that finds the queue empty.
             assert_eq!(count(&stage.control.take_log(), Op::Accept), 5);
             let reports = stage.reports.take();
             assert_eq!(reports.len(), 3);
@@ -190,7 +190,7 @@ fn a_listener_that_was_full_and_cannot_be_watched_again_goes_on_after_a_rest() {
             mainspring::sleep(Duration::ZERO).await;
             let (first, _) = listener.accept().await.unwrap();
             drop(first);
-            // The one that is registered next is the listener.
+            // The next registration is the listener's.
             while control.key_of(listener_fd(&control)).is_some() {
                 mainspring::sleep(Duration::ZERO).await;
             }

@@ -1,4 +1,4 @@
-//! Two probes that are connected, and the descriptors they are on.
+//! Two connected probes and their fds.
 
 use crate::support::Stage;
 use crate::support::probe::{Probe, connect, probe_server};
@@ -32,7 +32,7 @@ impl Conversation {
         Conversation { stage, server, client, peer, client_fd, peer_fd }
     }
 
-    /// Lets all arrive that was sent, or the connection end.
+    /// Runs the loop until everything has arrived or the connection is lost.
     #[track_caller]
     pub fn let_arrive(&self) {
         self.stage.until("everything has arrived", || {
@@ -46,7 +46,7 @@ impl Conversation {
         self.stage.until("both ends are lost", || self.client.lost.get() == 1 && self.peer.lost.get() == 1);
     }
 
-    /// Ends what is left of the connection, and checks that nothing else is left.
+    /// Closes the connection and checks that nothing else is left.
     #[track_caller]
     pub fn end(self) {
         self.client.transport().iter().for_each(|transport| transport.close());
@@ -61,7 +61,7 @@ impl Conversation {
     }
 }
 
-/// The descriptors that a log shows to have begun to receive.
+/// The fds that have started receiving, according to the log.
 pub fn started_reading(log: &[LogEntry]) -> impl Iterator<Item = RawFd> + '_ {
     log.iter().filter_map(|entry| match entry.call {
         Call::Update { fd, old: Interest::NONE, new: Interest::READ, .. } => Some(fd),
@@ -69,7 +69,7 @@ pub fn started_reading(log: &[LogEntry]) -> impl Iterator<Item = RawFd> + '_ {
     })
 }
 
-/// How often an operation was called.
+/// The number of calls of an operation.
 pub fn count(log: &[LogEntry], op: Op) -> usize {
     log.iter().filter(|entry| entry.call.op() == op).count()
 }

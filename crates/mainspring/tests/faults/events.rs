@@ -1,4 +1,4 @@
-//! Events for nobody, for somebody else, and for those who have just gone.
+//! Spurious events, events for another fd, and events for fds that were just closed.
 
 use crate::conversation::{Conversation, count};
 use crate::support::Stage;
@@ -67,7 +67,7 @@ fn an_event_of_an_earlier_registration_is_dropped() {
     });
 }
 
-/// What `first` does in its `data_received` ends `second`, whose event is already on its way.
+/// `first` closes `second` in its `data_received`, while an event of `second` is already pending.
 fn assert_hears_nothing(name: &str, act: impl Fn(&Probe) + 'static, is_ended: bool) {
     let talk = Conversation::new(name);
     let control = talk.stage.control.clone();
@@ -181,7 +181,7 @@ fn a_connection_is_handed_out_after_connection_made_however_often_it_is_polled()
 
 type Fillers = Vec<socket2::Socket>;
 
-/// An address at which a listener is that answers nobody, because its queue is full.
+/// An address with a listener whose queue is full, so that nothing is accepted.
 pub fn unanswering() -> (std::net::SocketAddr, socket2::Socket, Fillers) {
     let new = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let listener = new();
@@ -195,14 +195,14 @@ pub fn unanswering() -> (std::net::SocketAddr, socket2::Socket, Fillers) {
         filler.set_nonblocking(true).unwrap();
         let _ = filler.connect(&address);
         fillers.push(filler);
-        // The kernel answers over loopback before `connect` returns, or not at all.
+        // Over loopback the kernel answers before `connect` returns, or not at all.
         if fillers.last().is_some_and(|filler| filler.peer_addr().is_err()) {
             return (address.as_socket().unwrap(), listener, fillers);
         }
     }
 }
 
-/// The descriptor that waits for its connection, and its key.
+/// The fd with a connect in progress, and its key.
 fn connecting_to(control: &FakeControl) -> (i32, Key) {
     let log = control.log();
     let watched = log.iter().rev().find_map(|entry| match entry.call {

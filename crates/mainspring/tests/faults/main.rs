@@ -1,6 +1,6 @@
-//! Everything that can go wrong between the engine and the kernel, made to go wrong.
+//! Fault injection between the engine and the kernel.
 //!
-//! The faults are planned with `testing::FakePoller`, on real sockets; time is virtual.
+//! `testing::FakePoller` injects the faults on real sockets. Time is virtual.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -10,11 +10,11 @@ extern crate test_support;
 mod support;
 
 mod accepting;
-mod claims;
 mod conversation;
 mod events;
-mod gathering;
+mod recv_send;
 mod registering;
 mod streams;
 mod sweep;
 mod waiting;
+mod write_coalescing;

@@ -1,4 +1,4 @@
-//! What the kernel may answer to being asked to watch a descriptor.
+//! Faults of registering an fd.
 
 use crate::conversation::Conversation;
 use crate::support::Stage;
@@ -26,7 +26,7 @@ fn a_connection_that_cannot_be_watched_is_lost_with_the_kernels_reason() {
             let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
             let client = Probe::new("the client");
             let face = Face(Rc::clone(&client));
-            // Right after it is connected, it begins to read.
+            // A connection starts reading right after it is made.
             let control = stage.control.clone();
             let is_made = move |told| {
                 if told == Told::Made {
@@ -179,7 +179,7 @@ fn a_watch_that_is_removed_is_not_called_again_whatever_the_kernel_says() {
         let count = Rc::new(Cell::new(0));
         let counting = Rc::clone(&count);
         stage.event_loop.add_writer(&a, move || counting.set(counting.get() + 1)).unwrap();
-        // Ahead of the writer in the pass in which that is ready.
+        // Scheduled before the writer in the iteration in which the fd is writable.
         let (event_loop, control, number) = (stage.event_loop.clone(), stage.control.clone(), a.as_raw_fd());
         stage.event_loop.add_reader(&a, || {}).unwrap();
         stage

@@ -1,4 +1,4 @@
-//! The same faults, to streams.
+//! The same faults, seen by streams.
 
 use crate::support::Stage;
 use mainspring::net::{TcpListener, TcpStream};
@@ -8,13 +8,13 @@ use std::os::fd::RawFd;
 use test_support::pattern;
 use test_support::{On, guarded};
 
-/// A connected pair of streams, and the descriptor of the first.
+/// A connected pair of streams, and the fd of the first.
 async fn pair(control: &FakeControl) -> (TcpStream, TcpStream, RawFd) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     control.take_log();
     let near = TcpStream::connect(listener.local_addr()).await.unwrap();
     let (far, _) = listener.accept().await.unwrap();
-    // Both have begun to receive when a byte has gone there and back.
+    // After one byte in each direction, both have started receiving.
     near.write_all(b"1").await.unwrap();
     far.read_exact(&mut [0]).await.unwrap();
     far.write_all(b"2").await.unwrap();

@@ -1,8 +1,8 @@
-//! Every operation of a whole conversation failing in turn.
+//! Fails every operation of a whole conversation in turn.
 //!
-//! A conversation is held once to count its operations, and then once for each of them, with that one failing. Whatever
-//! fails: nothing panics, hangs or leaks, every end that was told of its connection is told once of its loss, and what
-//! arrived is a beginning of what was sent.
+//! One run counts the operations; then each is failed in a run of its own. In every run nothing panics, hangs or
+//! leaks, each end that got `connection_made` gets `connection_lost` once, and the received bytes are a prefix of the
+//! sent ones.
 
 use crate::conversation::count;
 use crate::support::Stage;
@@ -19,7 +19,7 @@ use test_support::{On, guarded, now_testing, open_descriptors};
 
 const OPS: [Op; 5] = [Op::Update, Op::Recv, Op::Send, Op::Accept, Op::Park];
 
-/// Waits come in any number; the later ones are like the first.
+/// The number of waits varies; later ones are like the first.
 const MAX_WAITS: usize = 40;
 
 const UP: usize = 150_000;
@@ -52,7 +52,7 @@ fn sweep(name: &str, hold: impl Fn(&Stage)) {
     }
 }
 
-/// What goes out in short pieces at first, so that something is queued.
+/// Short sends at first, so that the write buffer is used.
 fn plan_short_sends(stage: &Stage) {
     for size in [1000, 0, 5000] {
         stage.control.plan(FaultPlan::short_send(size));
@@ -157,7 +157,7 @@ fn hold_by_streams(stage: &Stage) {
         };
         Ok::<_, io::Error>(both(client, server).await)
     });
-    // A clean end is the end of everything: what was cut off is told.
+    // After a clean end everything has arrived; otherwise there is an error.
     if let Ok(Ok((client, server))) = held {
         assert!(client.is_err() || server.is_err() || down.len() == DOWN, "{}: cut off", stage.name());
         assert!(server.is_err() || up.len() == UP || client.is_err(), "{}: cut off", stage.name());

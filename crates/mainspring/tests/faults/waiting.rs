@@ -1,4 +1,4 @@
-//! Waits that fail, and time that passes only when nothing else can.
+//! Faults of the poll call, and virtual time that advances only when the loop is idle.
 
 use crate::conversation::Conversation;
 use crate::support::Stage;
@@ -57,7 +57,7 @@ fn a_wait_that_fails_when_the_future_is_done_does_not_stop_the_next_run() {
         let stage = Stage::new(On::Fake, "a wait that fails at the end");
         let control = stage.control.clone();
         let mut failed = 0;
-        // A busy loop does not wait in every pass: in some of these runs it does in the last one.
+        // A busy loop does not poll in every iteration; in some of these runs it does in the last one.
         for steps in 0..100 {
             let busy = async {
                 for _ in 0..steps {

@@ -1,5 +1,5 @@
-//! A descriptor is its transport's own from the beginning to the end, whether the kernel is asked about it or not: nobody
-//! else may watch it or wait for it, and whoever did before is told.
+//! A transport owns its fd from creation to close, even without registered interest: other watchers and waiters are
+//! refused, and earlier ones are cancelled.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -8,8 +8,8 @@ extern crate test_support;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod displacing;
-mod keeping;
+mod ownership;
+mod takeover;
 
 use mainspring::net::{DatagramProtocol, DatagramTransport};
 use mainspring::{Error, EventLoop, Protocol, Transport};
@@ -19,7 +19,7 @@ use std::io::ErrorKind;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Keeps what it hears; receives nothing if it is told so.
+/// Logs its events; optionally pauses reading.
 #[derive(Default)]
 struct Hears {
     is_paused: bool,
@@ -58,7 +58,7 @@ fn assert_busy<R: std::fmt::Debug>(what: Result<R, Error>, called: &str) {
     }
 }
 
-/// Nobody can watch this number, nor end a watch of it.
+/// The fd can be neither watched nor unwatched.
 #[track_caller]
 fn assert_owned(event_loop: &EventLoop, number: i32) {
     let before = event_loop.metrics().descriptors;
@@ -69,7 +69,7 @@ fn assert_owned(event_loop: &EventLoop, number: i32) {
     assert_eq!(event_loop.metrics().descriptors, before);
 }
 
-/// Anybody can.
+/// The fd can be watched.
 #[track_caller]
 fn assert_free(event_loop: &EventLoop, number: i32) {
     event_loop.add_reader(&number, || ()).unwrap();

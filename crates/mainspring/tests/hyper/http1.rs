@@ -1,4 +1,4 @@
-//! HTTP/1: many connections, kept alive.
+//! HTTP/1: many keep-alive connections.
 
 use crate::certificates::{acceptor, connector};
 use crate::service::{Service, check, request};
@@ -27,7 +27,7 @@ pub async fn serve(
         .await
 }
 
-/// Asks many things over one connection, one after the other.
+/// Sends many requests over one connection, one after another.
 async fn ask(stream: impl AsyncBufRead + AsyncWrite + Unpin + 'static, from: usize) {
     let (mut sender, connection) = client::handshake(HyperIo::new(stream)).await.unwrap();
     let connection = spawn(connection);

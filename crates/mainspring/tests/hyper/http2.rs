@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS, as it is agreed on by ALPN: hyper's own tasks run on the loop.
+//! HTTP/2 over TLS, negotiated by ALPN: hyper's tasks run on the loop.
 
 use crate::certificates::{client_config, server_config};
 use crate::service::{Service, check, request};

@@ -1,4 +1,4 @@
-//! hyper's time limits, in virtual time.
+//! hyper's timeouts, in virtual time.
 
 use crate::http1::serve;
 use crate::service::Service;

@@ -1,4 +1,4 @@
-//! hyper on the loop: servers and clients by its own code, over TCP and TLS, and its timers.
+//! hyper on the loop: servers and clients over TCP and TLS, and timers.
 #![cfg(not(loom))]
 
 #[macro_use]

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Counts requests, and answers each with its path and its body.
+/// Counts requests and answers each with its path and its body.
 #[derive(Clone, Default)]
 pub struct Service {
     pub requests: Rc<Cell<usize>>,
@@ -26,7 +26,7 @@ impl Service {
     }
 }
 
-/// A request whose answer is known.
+/// A request with a known answer.
 pub fn request(number: usize) -> (Request<Full<Bytes>>, Vec<u8>) {
     let path = format!("/request/{number}");
     let body: Vec<u8> = (0..number * 37 % 5000).map(|step| (step + number) as u8).collect();

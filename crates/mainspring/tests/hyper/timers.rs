@@ -1,4 +1,4 @@
-//! `HyperTimer` and its waits: on the loop's thread, on others, dropped anywhere.
+//! `HyperTimer` and its sleeps: on the loop's thread, on others, and dropped anywhere.
 
 use crate::support::Stage;
 use hyper::rt::{Executor, Sleep, Timer};
@@ -27,7 +27,7 @@ fn waits_end_in_the_order_of_the_loops_clock() {
             assert_eq!(timer.now() - begun, 2 * HOUR);
             timer.sleep(HOUR).await;
             assert_eq!(timer.now() - begun, 3 * HOUR);
-            // What has passed is over at once.
+            // A deadline in the past completes at once.
             timer.sleep_until(begun).await;
             timer.sleep(Duration::ZERO).await;
             assert_eq!(timer.now() - begun, 3 * HOUR);

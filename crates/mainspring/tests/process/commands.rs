@@ -1,10 +1,10 @@
-//! What a process is started with.
+//! How a process is started.
 
 use crate::support::on_every_backend;
 use mainspring::process::{Command, Stdio};
 use std::io;
 
-/// What the process writes, without the last line's end.
+/// The output of the process without the final newline.
 async fn said_by(command: &mut Command) -> String {
     let output = command.output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -87,7 +87,7 @@ fn a_command_of_std_is_taken_over() {
 #[test]
 fn a_process_has_the_group_session_and_mask_it_was_given() {
     on_every_backend(|_| async {
-        // Fields 5 and 6 of the status: process group and session. The shell is the process itself.
+        // Fields 5 and 6 of the status file: process group and session. The shell is the process itself.
         let script = "read pid name state parent group session rest < /proc/$$/stat; \
                       echo $((group == pid)) $((session == pid)) $(umask)";
         let said = said_by(Command::shell(script).process_group(0).umask(0o077)).await;
@@ -121,7 +121,7 @@ fn a_process_runs_as_whom_it_was_told_to() {
 fn a_closure_runs_in_the_new_process_and_its_error_is_spawns() {
     on_every_backend(|_| async {
         let mut command = Command::new("true");
-        // SAFETY: it makes an error of a number, which allocates nothing.
+        // SAFETY: the closure only constructs an error from a number and does not allocate.
         unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EXDEV))) };
         for _ in 0..2 {
             assert_eq!(command.spawn().unwrap_err().raw_os_error(), Some(libc::EXDEV));
@@ -132,7 +132,7 @@ fn a_closure_runs_in_the_new_process_and_its_error_is_spawns() {
 #[test]
 fn our_ends_of_the_pipes_do_not_block_and_the_childs_do() {
     on_every_backend(|_| async {
-        // Bit 04000 is O_NONBLOCK; the shell looks at its own descriptors.
+        // Bit 04000 is O_NONBLOCK; the shell checks its own fds.
         let script = "for fd in 0 1 2; do grep flags: /proc/self/fdinfo/$fd; done";
         let mut command = Command::shell(script);
         command.stdin(Stdio::piped());

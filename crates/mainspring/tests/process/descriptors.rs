@@ -1,4 +1,4 @@
-//! Any descriptor as a stream: `reader`, `writer`, and the standard streams of a process.
+//! Streams on any fd: `reader`, `writer`, and the standard streams.
 
 use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on};
 use mainspring::pipe::{reader, stderr, stdin, stdout, writer};
@@ -16,7 +16,7 @@ fn much() -> Vec<u8> {
     (0..MUCH).map(|place| (place * 3 / 2) as u8).collect()
 }
 
-/// A regular file without a name.
+/// An unnamed regular file.
 fn regular_file() -> File {
     File::from(rustix::fs::memfd_create("mainspring-test", rustix::fs::MemfdFlags::CLOEXEC).unwrap())
 }
@@ -77,7 +77,7 @@ fn a_writer_of_a_file_is_paused_and_resumed() {
     });
 }
 
-/// Gives a file that is being read ahead every chance to go too far.
+/// Runs the loop long enough for a reader that ignores the limit to read too far.
 async fn until_the_executor_is_idle(event_loop: &EventLoop) {
     for _ in 0..64 {
         event_loop.run_in_executor(|| ()).unwrap().await.unwrap();
@@ -94,7 +94,7 @@ fn a_reader_of_a_file_that_is_slow_holds_it_up() {
         let mut first = [0; 1];
         source.read_exact(&mut first).await.unwrap();
         until_the_executor_is_idle(&EventLoop::current()).await;
-        // asyncio's limit, twice, and a piece: not all of it.
+        // Twice asyncio's limit and one chunk, but not everything.
         assert!((&file).stream_position().unwrap() < MUCH as u64 / 2);
         assert!(source.read_to_end().await.unwrap() == much()[1..]);
     });
@@ -140,7 +140,7 @@ fn a_loop_is_not_idle_before_a_file_is_written() {
 #[test]
 fn a_file_that_cannot_be_written_fails_its_writer() {
     on_every_backend(|_| async {
-        // Open to read only.
+        // Opened read-only.
         let sink = writer(File::open("/proc/self/exe").unwrap()).unwrap();
         sink.write(b"?");
         assert_eq!(sink.wait_closed().await.unwrap_err().raw_os_error(), Some(libc::EBADF));
@@ -185,10 +185,10 @@ fn a_terminal_is_read_and_written_and_sockets_too() {
     on_every_backend(|_| async {
         let (mut master, mut terminal) = (-1, -1);
         let (no_name, no_settings, no_size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
-        // SAFETY: both numbers have room, and the rest is asked for nothing.
+        // SAFETY: both pointers are to integers; the other arguments may be null.
         let opened = unsafe { libc::openpty(&mut master, &mut terminal, no_name, no_settings, no_size) };
         assert_eq!(opened, 0);
-        // SAFETY: the call has just opened them, for us.
+        // SAFETY: the call has just opened both fds and nothing else owns them.
         let (master, terminal) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(terminal)) };
         let keyboard = writer(master.try_clone().unwrap()).unwrap();
         let program = reader(terminal).unwrap();
@@ -200,7 +200,7 @@ fn a_terminal_is_read_and_written_and_sockets_too() {
     });
 }
 
-/// Runs [`in_a_child_process`] with these standard streams; its output if that is piped.
+/// Runs [`in_a_child_process`] with these standard streams and returns its output if it is piped.
 async fn echo(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Vec<u8> {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "descriptors::in_a_child_process", "--nocapture", "--quiet"])
@@ -219,7 +219,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|piece| piece == part)
 }
 
-/// Not a test of its own: what [`echo`] runs. Echoes its input, and says so on its error.
+/// Not a test: the program that [`echo`] runs. Copies its input to its output, and reports on its standard error.
 #[test]
 fn in_a_child_process() {
     if std::env::var_os("MAINSPRING_ECHO").is_none() {

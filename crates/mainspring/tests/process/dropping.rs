@@ -1,4 +1,4 @@
-//! What becomes of processes that nobody keeps, and of loops that are closed under them.
+//! Dropped processes, and loops that are closed while processes run.
 
 use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_pass};
 use crate::{assert_is_reaped, endless, is_our_child};
@@ -6,7 +6,7 @@ use mainspring::process::{Command, Stdio};
 use mainspring::{EventLoop, select, sleep, spawn, yield_now};
 use std::time::Duration;
 
-/// Runs the loop until it watches nothing any more.
+/// Runs the loop until it watches nothing.
 async fn until_nothing_is_watched(event_loop: &EventLoop) {
     while event_loop.metrics().descriptors > 0 {
         sleep(Duration::from_millis(1)).await;
@@ -82,7 +82,7 @@ fn a_wait_with_output_that_is_given_up_drops_its_process() {
             let child = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(kill_on_drop);
             let child = child.spawn().unwrap();
             let pid = child.pid();
-            // It is given up when it has closed the input, and that ends the other one.
+            // Cancelled after it has closed the input, which ends the other process.
             drop(select(child.wait_with_output(), yield_now()).await);
             until_nothing_is_watched(&event_loop).await;
             assert!(!is_our_child(pid));

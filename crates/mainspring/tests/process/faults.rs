@@ -1,4 +1,4 @@
-//! The system refuses, interrupts and lies.
+//! Faults of the system calls for processes.
 
 use crate::support::{assert_leaves_nothing, collect_reports, run_on};
 use crate::{assert_is_reaped, endless, is_our_child};
@@ -15,7 +15,7 @@ fn faulty_loop() -> (EventLoop, FakeControl) {
     (Builder::new().backend(backend).build().unwrap(), control)
 }
 
-/// The processes that this one has started and that are not reaped.
+/// The children of this process that are not reaped.
 fn our_children() -> BTreeSet<u32> {
     let processes =
         fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -1,4 +1,4 @@
-//! Nothing is left behind: descriptors, threads, children. Counted in a process of its own, where nobody else opens any.
+//! No leaks of fds, threads or children. Counted in a separate process, so that other tests do not interfere.
 
 use crate::endless;
 use crate::support::{new_loop, run_on};
@@ -22,7 +22,7 @@ fn descriptors_threads_and_children_are_back_to_what_they_were() {
     assert!(status.unwrap().success());
 }
 
-/// Not a test of its own: what the one above runs.
+/// Not a test: the program that the test above runs.
 #[test]
 fn in_a_process_of_its_own() {
     if std::env::var_os(MARK).is_none() {
@@ -42,7 +42,7 @@ fn threads() -> Vec<PathBuf> {
     fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path()).collect()
 }
 
-/// Waits until the last child is reaped and who has reaped it is gone: there are `threads` again.
+/// Waits until the last child is reaped and the reaper thread has ended: the number of threads is `threads` again.
 fn descriptors_when_all_is_over(threads_before: usize) -> usize {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
@@ -73,7 +73,7 @@ fn everything() {
 async fn used(event_loop: &EventLoop) -> mainspring::process::Child {
     let mut child = piped("cat").spawn().unwrap();
     child.communicate(Some(b"hello")).await.unwrap();
-    // Pipes that are never read, a process that is killed, one that ends by itself.
+    // Unread pipes, a killed process, and a process that exits by itself.
     drop(piped("yes").spawn().unwrap());
     drop(piped("yes").kill_on_drop(true).spawn().unwrap());
     drop(piped("cat").spawn().unwrap());

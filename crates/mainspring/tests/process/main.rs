@@ -1,4 +1,4 @@
-//! Child processes and pipes of the Rust face, with real processes.
+//! Child processes and pipes of the Rust API, with real processes.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -28,15 +28,15 @@ fn endless() -> Command {
     command
 }
 
-/// Whether there is a child of ours with this process id, a zombie counted.
+/// Whether this process has a child with this id, including zombies.
 fn is_our_child(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // "pid (name) state ppid", where the name may have anything in it.
+    // "pid (name) state ppid"; the name may contain any character.
     let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
     parent == Some(std::process::id())
 }
 
-/// Waits until a child is reaped that another thread reaps. There is nothing to wait on: asked again and again.
+/// Waits until another thread has reaped the child. Nothing announces that, so it polls.
 #[track_caller]
 fn assert_is_reaped(pid: u32) {
     let patience = Instant::now() + Duration::from_secs(60);
@@ -46,7 +46,7 @@ fn assert_is_reaped(pid: u32) {
     }
 }
 
-/// Waits until a process is a zombie, on a descriptor of its own.
+/// Waits until the process is a zombie, with a pidfd.
 fn until_it_has_ended(child: &Child) {
     let pid = rustix::process::Pid::from_raw(child.pid().try_into().unwrap()).unwrap();
     let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();

@@ -5,7 +5,7 @@ use mainspring::process::{Command, Stdio};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
-/// More than any pipe and any buffer takes.
+/// More than all pipes and buffers hold.
 const MUCH: usize = 3 * 1024 * 1024;
 
 fn much() -> Vec<u8> {
@@ -58,11 +58,11 @@ fn a_child_that_does_not_want_its_input_is_no_error() {
 fn a_conversation_that_is_given_up_closes_the_pipes_and_the_process_can_be_waited_for() {
     on_every_backend(|_| async {
         let mut child = cat().spawn().unwrap();
-        // Its output is read, but it never ends: the input is too much to be written at once.
+        // The output is read, but the input is too large to be written at once, so it never completes.
         let given_up = mainspring::select(child.communicate(Some(&much())), mainspring::yield_now()).await;
         assert!(matches!(given_up, mainspring::Either::Second(())));
         assert!(child.stdin.is_none() && child.stdout.is_none());
-        // Nobody reads what it writes; and that is the end of its input.
+        // Nothing reads its output; dropping the pipe ends its input.
         child.wait().await.unwrap();
     });
 }
@@ -110,7 +110,7 @@ fn a_file_may_be_a_standard_stream() {
     });
 }
 
-/// A file without a name.
+/// An unnamed file.
 fn tempfile() -> File {
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     File::from(rustix::fs::memfd_create("mainspring-test", flags).unwrap())
@@ -152,7 +152,7 @@ fn writing_to_a_child_that_is_gone_is_an_error() {
 #[test]
 fn the_output_of_a_grandchild_is_read_to_its_end_after_the_child_has_gone() {
     on_every_backend(|_| async {
-        // A background job has no input of its own: it is given the child's as another descriptor.
+        // A background job has no input, so it gets the child's input as another fd.
         let mut child = Command::shell("exec 3<&0; (read line <&3; echo \"late: $line\") & exit 0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

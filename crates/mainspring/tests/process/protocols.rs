@@ -10,11 +10,11 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-/// Writes down what it is told, and tells when it has been told all.
+/// Logs the callbacks, and signals the last one.
 struct Recorder {
     log: Log<String>,
     received: RefCell<[Vec<u8>; 3]>,
-    /// The transport, which the protocol may keep.
+    /// The transport, if the protocol keeps it.
     kept: RefCell<Option<SubprocessTransport>>,
     is_lost: Future<()>,
     panics_in: &'static str,
@@ -36,7 +36,7 @@ impl Recorder {
         assert!(self.panics_in != what && self.panics_in != "everything", "in {what}");
     }
 
-    /// What was told, apart from data and from the order of exit and pipes.
+    /// The callbacks, except data and the order of exit and pipes.
     fn sorted(&self) -> Vec<String> {
         let mut entries = self.log.entries();
         entries.sort();
@@ -254,7 +254,7 @@ fn a_loop_that_is_closed_lets_go_of_protocol_and_process() {
         let (transport, recorder) = run_on(&event_loop, started).unwrap();
         run_one_pass(&event_loop);
         let pid = transport.get_pid();
-        // The protocol keeps the transport, which is how a cycle is made.
+        // The protocol owns the transport, which makes a cycle.
         drop(transport);
         let weak = Rc::downgrade(&recorder);
         drop(recorder);

@@ -38,7 +38,7 @@ fn signals_after_the_end_do_nothing() {
     on_every_backend(|_| async {
         let child = Command::new("true").spawn().unwrap();
         until_it_has_ended(&child);
-        // A zombie first, then nobody.
+        // First a zombie, then no process.
         child.terminate().unwrap();
         assert!(child.wait().await.unwrap().success());
         child.terminate().unwrap();

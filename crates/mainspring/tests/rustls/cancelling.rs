@@ -1,4 +1,4 @@
-//! Giving up at every `await`.
+//! Cancellation at every `await`.
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_server;
@@ -54,7 +54,7 @@ fn a_wait_for_a_handshake_that_is_given_up_lets_it_go_on() {
             let probe = Probe::new("the client");
             let tls = connector().protocol("localhost", Rc::new(Face(Rc::clone(&probe)))).unwrap();
             for _ in 0..2 {
-                // Before the connection is made: in an iteration of the loop the server might answer.
+                // Before the connection is made, because the server might answer within one iteration.
                 let mut waiting = Box::pin(tls.handshake());
                 assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             }
@@ -63,7 +63,7 @@ fn a_wait_for_a_handshake_that_is_given_up_lets_it_go_on() {
             stage.until("both stand", || {
                 probe.made.get() == 1 && accepted.borrow().iter().all(|peer| peer.made.get() == 1)
             });
-            // Who asks later is told the same.
+            // Later calls get the same error.
             let secure = stage.run(tls.handshake()).unwrap();
             secure.close();
             stage.until("both are lost", || {

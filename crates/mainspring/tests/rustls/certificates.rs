@@ -1,4 +1,4 @@
-//! Certificates of a test authority, and configurations that use them.
+//! Certificates of a test CA, and configurations that use them.
 
 use mainspring::net::tls::rustls::crypto::{CryptoProvider, ring};
 use mainspring::net::tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -34,26 +34,26 @@ pub fn roots() -> RootCertStore {
     roots
 }
 
-/// The cryptography of these tests. No default is set for the process: nothing asks for it.
+/// The crypto provider of these tests. The process has no default provider.
 pub fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
     for_good(|| Arc::clone(&PROVIDER))
 }
 
-/// The beginning of a client's configuration.
+/// Starts a client configuration.
 pub fn client_builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
     ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap()
 }
 
-/// The beginning of a server's.
+/// Starts a server configuration.
 pub fn server_builder() -> ConfigBuilder<ServerConfig, WantsVerifier> {
     ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap()
 }
 
-/// Serves as `localhost`.
+/// A server for `localhost`.
 pub fn server_config() -> ServerConfig {
     thread_local! {
-        /// A test's own: it remembers the sessions.
+        /// A client configuration for one test, with its own session cache.
         static SERVER: ServerConfig = {
             let (chain, key) = certificate("localhost");
             server_builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
@@ -62,7 +62,7 @@ pub fn server_config() -> ServerConfig {
     SERVER.with(ServerConfig::clone)
 }
 
-/// Serves as `localhost` those who have a certificate.
+/// A server for `localhost` that requires client certificates.
 pub fn strict_server_config() -> ServerConfig {
     let (chain, key) = certificate("localhost");
     let verifier =
@@ -70,7 +70,7 @@ pub fn strict_server_config() -> ServerConfig {
     server_builder().with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap()
 }
 
-/// Trusts the authority, and remembers no sessions of others.
+/// Trusts the test CA, without a shared session cache.
 pub fn client_config() -> ClientConfig {
     let roots = roots();
     client_builder().with_root_certificates(roots).with_no_client_auth()

@@ -1,4 +1,4 @@
-//! Data both ways, and its flow control.
+//! Data in both directions, with flow control.
 
 use crate::pair::{Pair, with_pairs};
 use crate::support::probe::FULL;
@@ -70,7 +70,7 @@ fn what_arrives_in_a_pause_waits_in_bounded_memory() {
             pair.client.write(64 * 1024);
             pair.stage.pass();
         }
-        // The kernel's buffers hold the rest, and the client's queue what they do not.
+        // The kernel's buffers hold the rest, and the client's write buffer what they do not accept.
         assert!(pair.client.paused.get());
         drop(transport);
         pair.peer.transport().unwrap().resume_reading();
@@ -132,7 +132,7 @@ fn a_transport_that_is_kept_goes_on_after_a_long_pause_although_the_loop_has_let
     });
 }
 
-/// Answers every byte in the callback that brings it.
+/// Echoes every byte inside `data_received`.
 #[derive(Default)]
 struct Chatty(RefCell<Vec<u8>>);
 

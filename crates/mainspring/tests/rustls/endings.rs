@@ -1,4 +1,4 @@
-//! How a connection ends.
+//! Closing connections.
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::{Pair, tls_error, tls_server, with_pairs};
@@ -116,7 +116,7 @@ fn an_end_that_comes_in_a_pause_waits_for_the_data_before_it() {
         transport.resume_reading();
         pair.stage.until("the end is seen", || pair.peer.eof.get() == 1);
         assert_eq!(pair.peer.received.borrow().len(), 100_000);
-        // The client may not have gone away: the answer arrives.
+        // The client must not have disconnected: the answer arrives.
         pair.peer.write(1000);
         pair.let_arrive();
     });
@@ -183,7 +183,7 @@ fn a_reset_is_told_as_what_it_is() {
     });
 }
 
-/// A TLS client whose transport below is in the test's hand.
+/// A TLS client whose lower transport the test controls.
 struct Below(mainspring::net::tls::TlsProtocol, Rc<RefCell<Option<Transport>>>);
 
 impl Protocol for Below {
@@ -218,7 +218,7 @@ fn a_shutdown_has_a_time_limit() {
             probe.made.get() == 1 && accepted.borrow().first().is_some_and(|peer| peer.made.get() == 1)
         });
         let peer = Rc::clone(&accepted.borrow()[0]);
-        // It keeps its side open, and so does not say goodbye.
+        // The peer keeps its side open, so it does not send close_notify.
         peer.keeps_open.set(true);
         let transport = probe.transport().unwrap();
         transport.close();
@@ -283,7 +283,7 @@ fn connections_that_nobody_keeps_and_the_loop_does_not_watch_leave_nothing() {
             pair.client.paused.get()
         });
         let transport = pair.peer.transport.take();
-        // The transport below is paused, so only this keeps it.
+        // The lower transport is paused, so only this handle keeps it alive.
         drop(transport);
         pair.stage.until("the client is told", || pair.client.lost.get() == 1);
         let Pair { stage, server, .. } = pair;

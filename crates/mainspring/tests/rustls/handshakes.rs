@@ -1,4 +1,4 @@
-//! How a connection begins, and does not.
+//! Handshakes that succeed and that fail.
 
 use crate::certificates::{
     acceptor, certificate, client_builder, client_config, connector, provider, roots, server_builder,
@@ -90,7 +90,7 @@ fn a_client_without_a_certificate_is_refused_by_those_who_want_one() {
     guarded(|| {
         let stage = Stage::new(On::Epoll, "no client certificate");
         let (server, accepted) = stage.run(tls_server(&TlsAcceptor::new(strict_server_config()))).unwrap();
-        // In TLS 1.3 a client is done before its certificate is looked at.
+        // In TLS 1.3 the client is done before the server verifies its certificate.
         let client = connect(&stage, &server, &connector()).unwrap();
         stage.until("the client is told", || client.lost.get() == 1);
         let error = client.error.take().unwrap();
@@ -117,7 +117,7 @@ fn a_session_is_used_again() {
                 accepted.borrow().get(round).is_some_and(|it| it.made.get() == 1)
             });
             assert_eq!(info(&client).is_resumed(), round > 0, "round {round}");
-            // The ticket comes with the first data.
+            // The session ticket arrives with the first data.
             accepted.borrow()[round].write(1);
             stage.until("it arrives", || client.received.borrow().len() == 1);
             client.transport().unwrap().close();
@@ -128,7 +128,7 @@ fn a_session_is_used_again() {
     });
 }
 
-/// What connecting to the probe server under another name than its own gives.
+/// The result of connecting to the probe server with another server name.
 fn refusal(name: &str) -> (io::Error, Vec<String>) {
     let stage = Stage::new(On::Epoll, format!("as {name}"));
     let (server, accepted) = stage.run(tls_server(&acceptor())).unwrap();
@@ -187,7 +187,7 @@ fn a_certificate_of_an_unknown_authority_is_refused() {
     });
 }
 
-/// Says something, and is not TLS.
+/// Sends something that is not TLS.
 struct Plain(&'static [u8]);
 
 impl Protocol for Plain {
@@ -268,7 +268,7 @@ fn a_client_is_told_of_a_server_that_goes_away() {
     });
 }
 
-/// Never says anything.
+/// Never sends anything.
 struct Mute;
 
 impl Protocol for Mute {}
@@ -309,7 +309,7 @@ fn a_server_does_not_wait_for_ever_either() {
     });
 }
 
-/// A resolver of the program's own, which does something odd.
+/// A certificate resolver that calls back into the connection or panics.
 #[derive(Debug)]
 struct Odd(fn());
 
@@ -369,7 +369,7 @@ fn the_programs_own_part_of_the_handshake_may_use_the_loop_and_the_transport_bel
     });
 }
 
-/// Shows the transport below to everybody.
+/// Publishes the lower transport.
 struct Watched(mainspring::net::tls::TlsProtocol);
 
 impl Protocol for Watched {

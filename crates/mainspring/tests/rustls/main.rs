@@ -1,4 +1,4 @@
-//! TLS by rustls, on real sockets: connections by protocols and by streams, beginnings, ends, and faults.
+//! TLS with rustls on real sockets: protocols, streams, handshakes, closing and faults.
 #![cfg(not(loom))]
 
 #[macro_use]

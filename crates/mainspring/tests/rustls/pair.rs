@@ -1,4 +1,4 @@
-//! Two probes with TLS between them.
+//! Two probes connected by TLS.
 
 use crate::certificates::{acceptor, connector};
 use crate::support::Stage;
@@ -49,7 +49,7 @@ impl Pair {
         self.stage.until("both ends are lost", || self.client.lost.get() == 1 && self.peer.lost.get() == 1);
     }
 
-    /// Lets all arrive that was sent.
+    /// Runs the loop until everything has arrived.
     pub fn let_arrive(&self) {
         self.stage.until("everything has arrived", || {
             self.peer.received.borrow().len() == self.client.sent.get()
@@ -57,7 +57,7 @@ impl Pair {
         });
     }
 
-    /// Ends what is left, and checks that nothing else is.
+    /// Closes the connection and checks that nothing is left.
     pub fn end(self) {
         for probe in [&self.client, &self.peer] {
             probe.transport().iter().for_each(|transport| transport.close());
@@ -78,7 +78,7 @@ pub fn connect(stage: &Stage, server: &Server, connector: &TlsConnector) -> io::
     Ok(probe)
 }
 
-/// Runs `test` with a fresh pair on each back end.
+/// Runs `test` with a new pair on each back end.
 pub fn with_pairs(test: impl Fn(&Pair)) {
     guarded(|| {
         for on in On::ALL {
@@ -89,7 +89,7 @@ pub fn with_pairs(test: impl Fn(&Pair)) {
     });
 }
 
-/// What is wrong, of those errors that TLS itself finds.
+/// The TLS error inside `error`.
 #[track_caller]
 pub fn tls_error(error: &io::Error) -> TlsError {
     TlsError::of(error).unwrap_or_else(|| panic!("not about TLS: {error:?}")).clone()

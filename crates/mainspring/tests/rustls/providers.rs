@@ -1,4 +1,4 @@
-//! Which cryptography: that of the configurations, whatever others the program has.
+//! The configuration selects the crypto provider, regardless of others in the program.
 
 use crate::certificates::{certificate, roots};
 use mainspring::net::tls::rustls::crypto::{CryptoProvider, ring};
@@ -7,7 +7,7 @@ use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use std::sync::Arc;
 use test_support::guarded;
 
-/// Those that this build has.
+/// The providers of this build.
 fn providers() -> Vec<CryptoProvider> {
     vec![
         ring::default_provider(),

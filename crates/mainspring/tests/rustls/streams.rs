@@ -27,7 +27,7 @@ async fn plain_pair() -> (Stream, Stream) {
     (near.into(), far.into())
 }
 
-/// The same with TLS.
+/// A TLS connection.
 async fn pair() -> (TlsStream, TlsStream) {
     secure(plain_pair().await).await.unwrap()
 }
@@ -39,7 +39,7 @@ async fn secure((near, far): (Stream, Stream)) -> io::Result<(TlsStream, TlsStre
     Ok((near?, far?))
 }
 
-/// Runs `test` on each back end, and checks that it leaves nothing.
+/// Runs `test` on each back end and checks that nothing is left.
 fn on_both(test: impl AsyncFn(&Stage)) {
     guarded(|| {
         for on in On::ALL {
@@ -61,7 +61,7 @@ fn messages_and_files_of_many_tasks_are_never_mixed() {
             let near = Rc::clone(&near);
             tasks.spawn(async move {
                 if value % 4 == 0 {
-                    // TLS sends a file in pieces.
+                    // TLS sends a file in chunks.
                     near.sendfile(&File::open("/dev/zero").unwrap(), 0, Some(MUCH as u64)).await.unwrap();
                 } else {
                     near.write_all(&vec![value; MUCH]).await.unwrap();
@@ -123,7 +123,7 @@ fn a_stream_that_is_cut_does_not_just_end() {
         let error = far.read_to_end().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         assert!(matches!(tls_error(&error), TlsError::Truncated));
-        // What has come before is there nevertheless.
+        // Data before the failure is delivered.
         assert_eq!(far.read_some(100).await.unwrap(), b" of it");
         assert!(far.close().await.is_err());
     });
@@ -145,7 +145,7 @@ fn a_conversation_that_began_in_the_clear_goes_on_securely() {
         let near = connector().connect("localhost", near).await.unwrap();
         near.write_all(b"secret\n").await.unwrap();
         assert_eq!(near.read_to_end().await.unwrap(), b"");
-        // The server waits for this goodbye.
+        // The server waits for this close_notify.
         near.close().await.unwrap();
         serving.await.unwrap();
     });
@@ -157,14 +157,14 @@ fn what_has_arrived_already_is_the_beginning_of_tls() {
         for is_shown in [false, true] {
             let (near, mut far) = plain_pair().await;
             near.write_all(b"STARTTLS\n").await.unwrap();
-            // It does not wait for the server's word.
+            // It does not wait for the server's answer.
             let connecting = spawn(async move { connector().connect("localhost", near).await });
             assert_eq!(far.read_line().await.unwrap(), b"STARTTLS\n");
             while far.split().0.buffered() < 100 {
                 mainspring::sleep(std::time::Duration::ZERO).await;
             }
             if is_shown {
-                // Somebody has looked at it, and not read it.
+                // Buffered by `fill_buf`, but not consumed.
                 let seen =
                     poll_fn(|cx| Pin::new(&mut far).poll_fill_buf(cx).map(|seen| seen.unwrap().len())).await;
                 assert!(seen >= 100);
@@ -259,7 +259,7 @@ fn a_server_runs_a_task_for_each_connection() {
                 .await
                 .unwrap();
             let address = server.local_addr();
-            // One of them does not speak TLS.
+            // One side does not speak TLS.
             let plain = TcpStream::connect(address).await.unwrap();
             plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
             let clients = (0..20).map(|_| {
@@ -292,7 +292,7 @@ fn a_handshake_that_is_given_up_closes_the_connection() {
                 let connecting = async { connector().connect("localhost", near).await };
                 let connected = given_up_after(polls, connecting).await;
                 let accepted = accepting.await.unwrap();
-                // The server may be done already; if not, it is told.
+                // The server may be done already; otherwise it gets an error.
                 drop(accepted);
                 match connected {
                     Some(near) => {
@@ -331,7 +331,7 @@ fn a_read_that_is_given_up_loses_no_data() {
     });
 }
 
-/// A whole conversation; what arrived at the server, and whether it ended in order.
+/// A whole conversation; returns what the server received and whether it ended cleanly.
 async fn converse() -> (Vec<u8>, io::Result<()>) {
     let mut arrived = Vec::new();
     let listener = match TcpListener::bind("127.0.0.1:0").await {

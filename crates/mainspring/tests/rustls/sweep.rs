@@ -1,7 +1,7 @@
-//! Every operation of a whole TLS conversation failing in turn.
+//! Fails every operation of a whole TLS conversation in turn.
 //!
-//! Whatever fails: nothing panics, hangs or leaks, every end that was told of its connection is told once of its loss,
-//! and what arrived is a beginning of what was sent.
+//! In every run nothing panics, hangs or leaks, each end that got `connection_made` gets `connection_lost` once, and
+//! the received bytes are a prefix of the sent ones.
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_server;
@@ -58,7 +58,7 @@ fn hold(stage: &Stage) {
     }
 }
 
-/// Sends in short pieces, so that there are more operations to fail and something is queued.
+/// Sends in short pieces, so that there are more operations to fail and the write buffer is used.
 fn plan_short_sends(stage: &Stage) {
     for size in [100, 0, 300, 1000, 0, 5000] {
         stage.control.plan(FaultPlan::short_send(size));

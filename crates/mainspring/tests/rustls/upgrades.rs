@@ -1,4 +1,4 @@
-//! `start_tls`: a plain connection becomes secure, and a secure one twice so.
+//! `start_tls`: upgrades a plain connection, and a TLS connection once more.
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_error;
@@ -27,7 +27,7 @@ impl Plain {
         Plain { stage, server, client, peer }
     }
 
-    /// Makes it secure, on both sides at once.
+    /// Upgrades both sides at the same time.
     fn start_tls(&self) -> (Transport, Transport) {
         let below = (self.client.transport().unwrap(), self.peer.transport().unwrap());
         let faces = (below.0.get_protocol().unwrap(), below.1.get_protocol().unwrap());
@@ -122,7 +122,7 @@ fn what_was_written_before_is_sent_before_although_writing_is_paused() {
                 .event_loop
                 .spawn(async move { connector.start_tls(&below, "localhost", face).await });
             plain.stage.passes(3);
-            // The peer reads what is plain, and exactly that, then begins with TLS.
+            // The peer reads exactly the plain bytes, then starts TLS.
             let cut = Cut::new(before, Rc::clone(&peer));
             let below = peer.transport().unwrap();
             let face = below.get_protocol().unwrap();
@@ -140,7 +140,7 @@ fn what_was_written_before_is_sent_before_although_writing_is_paused() {
             let near = plain.stage.run(near.unwrap()).unwrap().unwrap();
             assert!(!client.paused.get(), "still paused");
             *client.transport.borrow_mut() = Some(near);
-            // A protocol made for a new connection is told of it: not by `start_tls`, so here it counts as two.
+            // `start_tls` does not call `connection_made`, so the test calls it for the probe's count.
             plain.stage.until("the peer stands", || peer.made.get() == 2);
             client.transport().unwrap().abort();
             peer.transport().unwrap().abort();
@@ -151,7 +151,7 @@ fn what_was_written_before_is_sent_before_although_writing_is_paused() {
     });
 }
 
-/// Takes so much for its probe and keeps what is after it.
+/// Passes a number of bytes to its probe and keeps the rest.
 struct Cut {
     at: usize,
     probe: Rc<Probe>,
@@ -228,7 +228,7 @@ fn a_protocol_that_knew_the_connection_hears_of_an_upgrade_that_failed() {
 
 #[test]
 fn an_acceptor_serves_a_face_that_was_never_connected() {
-    // A protocol of one's own over a transport of one's own: nothing but `TlsProtocol` is needed.
+    // A custom protocol over a custom transport needs nothing but `TlsProtocol`.
     guarded(|| {
         let stage = Stage::new(On::Epoll, "by hand");
         let peer = Probe::new("the server");

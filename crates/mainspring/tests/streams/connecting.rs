@@ -1,4 +1,4 @@
-//! Connecting: which address, from which address, and when the next one is tried.
+//! Connecting: the choice of addresses and the timing of attempts.
 
 use crate::on_both;
 use mainspring::net::{Address, ConnectOptions, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const DELAY: Duration = Duration::from_millis(250);
 
-/// An address that neither answers nor refuses, as long as this is kept: its queue is full.
+/// An address that neither accepts nor refuses while this is kept: its queue is full.
 struct BlackHole {
     address: SocketAddr,
     _sockets: Vec<Socket>,
@@ -37,7 +37,7 @@ impl BlackHole {
     }
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 fn nobody() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

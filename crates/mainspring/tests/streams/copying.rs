@@ -1,4 +1,4 @@
-//! `copy` and `copy_bidirectional`: what goes in comes out, and no faster than it is taken.
+//! `copy` and `copy_bidirectional`: complete, and with back-pressure.
 
 use crate::{on_both, on_pairs, settle};
 use mainspring::net::{TcpListener, TcpStream, UnixStream, copy, copy_bidirectional};
@@ -55,7 +55,7 @@ fn giving_up_loses_nothing_of_what_was_read() {
             client.close().await
         });
         let receiving = spawn(async move { server.read_to_end().await });
-        // Polled once each time, and given up wherever it stands.
+        // Polled once each time and then cancelled.
         while !near.split().0.at_eof() {
             let _ = timeout(Duration::ZERO, copy(near.split().0, far.split().1)).await;
             mainspring::yield_now().await;
@@ -98,7 +98,7 @@ fn a_side_that_breaks_off_ends_both_ways() {
             let (front, _) = listener.accept().await.unwrap();
             let proxy = spawn(async move { copy_bidirectional(&front, &behind).await });
             settle().await;
-            // Aborted, with a reset.
+            // Aborted with a reset.
             client.set_linger(Some(Duration::ZERO)).unwrap();
             client.transport().abort();
             let error = proxy.await.unwrap().unwrap_err();

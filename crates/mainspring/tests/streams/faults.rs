@@ -1,4 +1,4 @@
-//! The kernel's rare answers, to streams, Unix connections and servers; every operation failing in turn.
+//! Rare results of system calls, for streams, Unix connections and servers; every operation fails in turn.
 
 use crate::support::Stage;
 use mainspring::net::{TcpListener, TcpStream, UnixListener, UnixStream, start_unix_server};
@@ -17,7 +17,7 @@ fn line(number: usize) -> Vec<u8> {
     line
 }
 
-/// A conversation by lines over a Unix connection: the server repeats each line.
+/// A conversation in lines over a Unix connection: the server repeats each line.
 async fn talk(name: &str) -> io::Result<usize> {
     let server = start_unix_server(name, |reader, writer| async move {
         loop {
@@ -40,7 +40,7 @@ async fn talk(name: &str) -> io::Result<usize> {
         match reader.read_line().await {
             Ok(received) if received.is_empty() => break Ok(()),
             Ok(received) => {
-                // Cut off at the end, or whole.
+                // Truncated at the end, or complete.
                 let is_whole = received == line(count);
                 assert!(is_whole || line(count).starts_with(&received), "line {count}");
                 count += usize::from(is_whole);

@@ -1,4 +1,4 @@
-//! Sending files.
+//! `sendfile`.
 
 use crate::{on_both, settle};
 use mainspring::net::{TcpListener, TcpStream, UnixStream};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use test_support::pattern;
 
-/// A file with `pattern(size)` in it, which has no name.
+/// An unnamed file that contains `pattern(size)`.
 fn file_of(size: usize) -> File {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -162,7 +162,7 @@ fn a_connection_lost_while_a_file_goes_out_is_an_error() {
                 );
                 assert!(near.sendfile(&file_of(1), 0, None).await.is_err());
             }
-            // Closed by this side.
+            // Closed locally.
             let (near, _far) = UnixStream::pair().unwrap();
             let near = Rc::new(near);
             let sending = spawn({

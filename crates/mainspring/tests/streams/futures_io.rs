@@ -1,4 +1,4 @@
-//! The traits of `futures-io`, by hand.
+//! The `futures-io` traits, polled by hand.
 
 use crate::{on_pairs, settle};
 use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
@@ -20,7 +20,7 @@ async fn close(writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     poll_fn(|cx| Pin::new(&mut *writer).poll_close(cx)).await
 }
 
-/// Looks at what there is, and takes `take` of it.
+/// Fills the buffer and consumes `take` bytes of it.
 async fn fill(reader: &mut (impl AsyncBufRead + Unpin), take: usize) -> Vec<u8> {
     let seen = poll_fn(|cx| Pin::new(&mut *reader).poll_fill_buf(cx).map(|seen| seen.map(<[u8]>::to_vec)));
     let seen = seen.await.unwrap();
@@ -43,7 +43,7 @@ fn a_stream_is_read_written_and_closed() {
             all.extend_from_slice(&buffer[..count]);
         }
         assert_eq!(all, b"pingpong");
-        // Closing has ended one direction.
+        // Closing has half-closed the connection.
         assert!(write(&mut near, b"x").await.is_err());
         far.write_all(b"back").await.unwrap();
         assert_eq!(read(&mut near, &mut buffer).await.unwrap(), 4);

@@ -1,6 +1,6 @@
-//! Streams, Unix connections, servers and files over them, as a program uses them and as nobody should.
+//! Streams, Unix connections, servers and `sendfile`, in correct and incorrect use.
 //!
-//! Every test runs on both back ends, leaves nothing on the loop and no descriptor open.
+//! Every test runs on both back ends and leaves nothing on the loop and no fd open.
 
 #[macro_use]
 extern crate test_support;
@@ -8,14 +8,14 @@ extern crate test_support;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cancelling;
 mod connecting;
 mod copying;
 mod faults;
 mod fetching;
 mod files;
 mod futures_io;
-mod giving_up;
-mod leaving;
+mod into_std;
 mod reading;
 mod servers;
 mod settings;
@@ -50,7 +50,7 @@ fn on_pairs(name: &str, test: impl AsyncFn(UnixStream, UnixStream)) {
     });
 }
 
-/// Lets everything happen that is under way.
+/// Runs the loop until nothing is pending.
 async fn settle() {
     for _ in 0..30 {
         mainspring::sleep(std::time::Duration::ZERO).await;

@@ -1,4 +1,4 @@
-//! `StreamReader`: what is read, what stays, and when the peer has to wait.
+//! `StreamReader`: what is returned, what stays buffered, and when receiving pauses.
 
 use crate::{on_pairs, settle};
 use mainspring::net::{ReadError, UnixStream};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use test_support::pattern;
 
-/// Writes pieces one by one, so that each arrives alone.
+/// Writes the pieces one by one, so that each arrives alone.
 async fn dribble(stream: &UnixStream, pieces: &[&[u8]]) {
     for piece in pieces {
         stream.write_all(piece).await.unwrap();
@@ -68,7 +68,7 @@ fn a_line_past_the_limit_is_an_error_and_stays() {
         }
         near.write_all(b"0\nrest\n").await.unwrap();
         settle().await;
-        // Found, and too far.
+        // Found, but beyond the limit.
         match far.read_line().await.unwrap_err() {
             ReadError::LimitOverrun { consumed: 10, buffered: 16, limit: 8 } => {}
             other => panic!("{other:?}"),
@@ -129,7 +129,7 @@ fn the_peer_waits_for_a_reader_that_does_not_read() {
         let held = far.split().0.buffered();
         assert!(!far.transport().is_reading() && held > 2000, "{held}");
         assert!(held <= 2000 + READ_SIZE, "one read past the limit at most: {held}");
-        // Down to the limit it goes on.
+        // At the limit, receiving resumes.
         far.read_exactly(held - 1000).await.unwrap();
         assert!(far.transport().is_reading());
         settle().await;
@@ -226,7 +226,7 @@ fn a_search_survives_another_reader_who_takes_what_was_searched() {
     });
 }
 
-/// Reads with whatever `choice` says, and appends it.
+/// Reads with the method that `choice` selects, and appends the result.
 async fn read_somehow(stream: &UnixStream, choice: usize, into: &mut Vec<u8>) -> bool {
     let before = into.len();
     match choice % 5 {

@@ -1,4 +1,4 @@
-//! Servers: when they serve, whom they serve, and how they and their connections end.
+//! Servers: start, accept, close, and the end of their connections.
 
 use crate::support::Stage;
 use crate::{on_both, settle};
@@ -278,7 +278,7 @@ fn a_server_closed_out_of_its_own_factory_takes_no_more() {
             let made = made.await.unwrap();
             let address = made.local_addr();
             server.set(Some(made));
-            // Both wait in the kernel when the first one is served.
+            // Both wait in the kernel when the first one is accepted.
             let made = [1, 2].map(|_| std::net::TcpStream::connect(address).unwrap());
             let streams = made.map(|stream| TcpStream::from_std(stream).unwrap());
             for stream in streams {
@@ -303,7 +303,7 @@ fn acceptors_who_give_up_leave_the_connection_to_the_next() {
             settle().await;
             let address = listener.local_addr();
             let clients: Vec<_> = (0..2).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
-            // Chosen or not, the first is gone: the others get them.
+            // The first listener is gone, so the others get all connections.
             waiting[0].cancel();
             let mut waiting = waiting.into_iter();
             assert!(waiting.next().unwrap().await.is_err());

@@ -1,4 +1,4 @@
-//! Options of sockets.
+//! Socket options.
 
 use crate::on_both;
 use mainspring::net::{KeepAlive, TcpListener, TcpStream, UnixStream};

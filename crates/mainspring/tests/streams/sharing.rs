@@ -1,4 +1,4 @@
-//! A writer that several tasks share: messages are written one after the other.
+//! A writer shared by several tasks: messages are not interleaved.
 
 use crate::{on_both, on_pairs, settle};
 use futures_io::AsyncWrite;
@@ -14,19 +14,19 @@ use std::task::Poll;
 use test_support::guarded;
 use test_support::pattern;
 
-/// Lengths around what goes out at once and what is written in pieces.
+/// Lengths around the chunk size of `write_all`.
 const LENGTHS: [usize; 8] = [1, 1_000_000, 70_000, 262_144, 262_145, 600_000, 3, 1_500_000];
 
 const TASKS: usize = 12;
 
-/// A message that says how long it is and whose.
+/// A message with its length and its sender.
 fn message(sender: usize, length: usize) -> Vec<u8> {
     let mut message = u32::try_from(length).unwrap().to_le_bytes().to_vec();
     message.resize(4 + length, u8::try_from(sender).unwrap());
     message
 }
 
-/// Has many tasks write many messages, in the ways there are.
+/// Many tasks write many messages, in all available ways.
 async fn write_from_many_tasks(writer: Rc<StreamWriter>) {
     let mut tasks = JoinSet::new();
     for sender in 0..TASKS {
@@ -50,7 +50,7 @@ async fn write_from_many_tasks(writer: Rc<StreamWriter>) {
     writer.wait_closed().await.unwrap();
 }
 
-/// Reads what they have written, and no faster than in small pieces.
+/// Reads the messages in small pieces.
 async fn read_messages(reader: &StreamReader) {
     let mut counts = [0; TASKS];
     let mut buffer = [0; 50_000];
@@ -179,7 +179,7 @@ fn a_writer_that_gives_up_its_turn_as_it_gets_it_passes_it_on() {
         {
             let mut given_up = pin!(near.write_all(&data));
             let last = writing(&near, 3, 1_000_000);
-            // It stands in line between the two.
+            // It waits for its turn between the other two.
             settle().await;
             assert!(is_pending(given_up.as_mut()).await);
             let fourth = writing(&near, 4, 10);
@@ -226,7 +226,7 @@ fn every_writer_that_waits_is_told_that_the_connection_is_lost() {
             }
         });
         settle().await;
-        // Unread bytes make it a reset.
+        // Unread bytes turn the close into a reset.
         far.transport().abort();
         for task in tasks.into_iter().chain([draining]) {
             let error = task.await.unwrap().unwrap_err();
@@ -294,7 +294,7 @@ fn what_is_written_without_waiting_follows_the_message_and_is_drained() {
     });
 }
 
-/// A file with `count` times `value` in it, which has no name.
+/// An unnamed file with `count` bytes of `value`.
 fn file_of(value: u8, count: usize) -> File {
     let path = std::env::temp_dir().join(format!("mainspring-shared-{}-{value}", std::process::id()));
     let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
@@ -317,7 +317,7 @@ fn a_file_and_a_device_take_their_turns_among_messages() {
                 writing(&near, 1, 1_000_000),
                 sending(file_of(2, 1_000_000), 1_000_000),
                 writing(&near, 3, 1_000_000),
-                // The kernel does not send this one: it is read in pieces.
+                // The kernel cannot send this file: it is read in chunks.
                 sending(File::open("/dev/zero").unwrap(), 1_000_000),
                 sending(file_of(4, 1_000_000), 1_000_000),
                 writing(&near, 5, 10),

@@ -1,5 +1,5 @@
-//! A `recv` that returns less than there is room for, with more behind it: at the urgent mark of TCP, and after a Unix message
-//! with ancillary data. The rest must arrive all the same.
+//! A `recv` that returns less than requested although more follows: at the urgent mark of TCP, and after a Unix message
+//! with ancillary data. The rest must still arrive.
 
 use crate::on_both;
 use crate::support::Stage;
@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream as StdTcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
-/// Sends `bytes` with a descriptor.
+/// Sends `bytes` with an fd.
 fn send_with_descriptor(to: &StdUnixStream, bytes: &[u8]) {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -20,8 +20,8 @@ fn send_with_descriptor(to: &StdUnixStream, bytes: &[u8]) {
     sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
 }
 
-/// Each way to read a stream gets all of `abcdefgh\n`, though a single `recv` does not return all of it. `connect` gives a
-/// stream into which all of it was sent.
+/// Every read method returns all of `abcdefgh\n`, although one `recv` does not. `connect` returns a stream to which all of
+/// it was sent.
 macro_rules! assert_every_read_gets_it_all {
     ($stage:expr, $connect:expr) => {
         $stage.run(async {

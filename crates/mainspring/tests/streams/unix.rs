@@ -1,4 +1,4 @@
-//! Unix connections: paths, abstract names, and the files that servers leave or do not leave.
+//! Unix connections: paths, abstract names and socket files.
 
 use crate::on_both;
 use mainspring::net::{ServerOptions, UnixListener, UnixStream, open_unix_connection, start_unix_server};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A directory of its own, gone when this is dropped.
+/// A temporary directory, removed when this is dropped.
 struct Place(PathBuf);
 
 impl Place {
@@ -109,7 +109,7 @@ fn a_server_removes_no_file_but_its_own() {
         let place = Place::new();
         stage.run(async {
             let first = start_unix_server(place.socket(), |_, _| async {}).unwrap();
-            // Takes the path over, as asyncio lets it.
+            // Takes the path over, as asyncio allows.
             let second = start_unix_server(place.socket(), |_, _| async {}).unwrap();
             first.close();
             assert!(place.socket().exists());
@@ -122,7 +122,7 @@ fn a_server_removes_no_file_but_its_own() {
             drop(kept.bind_unix(place.socket()).unwrap());
             assert!(place.socket().exists());
             fs::remove_file(place.socket()).unwrap();
-            // Gone already: nothing to say.
+            // Removed already: nothing to report.
             let third = UnixListener::bind(place.socket()).unwrap();
             fs::remove_file(place.socket()).unwrap();
             drop(third);
@@ -176,7 +176,7 @@ fn whoever_finds_the_queue_full_waits_for_a_place() {
             let taken: Vec<_> = (0..6)
                 .map(|_| {
                     let bound = bound.try_clone().unwrap();
-                    // Not in the executor: virtual time, in which those who connect try again, would wait for it.
+                    // Not in the executor: the back-off of the clients uses virtual time, which would wait for it.
                     let (promise, accepted) = ConcurrentFuture::<_>::pair();
                     std::thread::spawn(move || promise.set_result(bound.accept().map(drop)));
                     accepted

@@ -1,4 +1,4 @@
-//! `StreamWriter`: what goes out, and what dropping, closing and ending do.
+//! `StreamWriter`: sending, dropping, closing and half-closing.
 
 use crate::{on_both, on_pairs, settle};
 use mainspring::net::{TcpListener, TcpStream, UnixStream, open_connection};
@@ -39,7 +39,7 @@ fn a_dropped_reader_leaves_the_writer_and_the_last_closes() {
         assert_eq!(far.read_exactly(5).await.unwrap(), b"still");
         drop(writer);
         assert_eq!(far.read_to_end().await.unwrap(), b"");
-        // Sent into the void, as far as the writer knows; what follows tells.
+        // The first write succeeds from the writer's point of view; the next one reports the failure.
         let _ = far.write_all(b"x").await;
         settle().await;
         assert!(far.write_all(b"x").await.is_err(), "nobody is there any more");

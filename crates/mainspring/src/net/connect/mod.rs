@@ -112,7 +112,7 @@ impl EventLoop {
 pub(in crate::net) fn adopt_stream_socket(socket: OwnedFd) -> io::Result<(OwnedFd, PeerAddress)> {
     let reference = SockRef::from(&socket);
     if reference.r#type()? != Type::STREAM {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a stream socket is expected"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a stream socket (SOCK_STREAM)"));
     }
     reference.set_nonblocking(true)?;
     let peer = peer_address(socket.as_fd());
@@ -194,7 +194,7 @@ fn combine_errors(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
 fn bind(socket: &Socket, family: Domain, from: &[SocketAddr]) -> io::Result<()> {
     let mut refusal = io::Error::new(
         io::ErrorKind::AddrNotAvailable,
-        "no local address is of the family of the address to connect to",
+        "no local address has the family of the remote address",
     );
     for &address in from.iter().filter(|&&address| Domain::for_address(address) == family) {
         match socket.bind(&address.into()) {

@@ -44,9 +44,10 @@ impl SealedAddress for std::net::SocketAddr {
     fn from_peer(peer: PeerAddress) -> io::Result<Self> {
         match peer {
             PeerAddress::Inet(address) => Ok(address),
-            other => {
-                Err(io::Error::new(io::ErrorKind::InvalidData, format!("not of this family: {other:?}")))
-            }
+            other => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("expected an IP address, got {other:?}"),
+            )),
         }
     }
 

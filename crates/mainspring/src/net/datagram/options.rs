@@ -146,8 +146,7 @@ impl DatagramOptions {
                 Err(error) => failure = Some(error),
             }
         }
-        let none =
-            "a datagram endpoint needs an address, a family or a socket, and both addresses of one family";
+        let none = "a datagram endpoint needs an address, a family or a socket; both addresses must have the same family";
         Err(failure.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, none)))
     }
 }

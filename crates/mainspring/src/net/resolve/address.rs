@@ -93,7 +93,7 @@ impl ToAddress for str {
             Some((host, port)) if !host.is_empty() => Ok(Address::Host(host.to_owned(), port)),
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("not an address with a port: {self:?}"),
+                format!("invalid address {self:?}: expected host:port"),
             )),
         }
     }

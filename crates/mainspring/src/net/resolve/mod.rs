@@ -203,7 +203,10 @@ pub(in crate::net) async fn resolve_with(
         found.retain(|address| Family::of(*address) == family);
     }
     if found.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address to use"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "no usable address: the list is empty, or has none of the requested family",
+        ));
     }
     Ok(found)
 }

@@ -108,10 +108,13 @@ impl AcceptQueue {
         };
         let waiting = self.accepted.connections.borrow().len();
         if waiting > 0 {
-            return Err(resource_busy(format!("connections that nobody has accepted: {waiting}")));
+            return Err(resource_busy(format!(
+                "{waiting} accepted connections are waiting: call accept() first"
+            )));
         }
         let [listener] = self.listeners.as_slice() else {
-            let text = format!("it listens on {} sockets", self.listeners.len());
+            let text =
+                format!("the listener has {} sockets, and only one can be returned", self.listeners.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
         let socket = with_listener(&core, listener, |listener, cx| listener.close(cx));

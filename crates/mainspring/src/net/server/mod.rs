@@ -286,7 +286,10 @@ impl Server {
     /// ```
     pub fn start_serving(&self) -> io::Result<()> {
         if self.state.is_closed.get() {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "the server is closed"));
+            return Err(io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the server is closed: create a new one to listen again",
+            ));
         }
         if self.state.is_started.replace(true) {
             return Ok(());

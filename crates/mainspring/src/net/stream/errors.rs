@@ -56,10 +56,13 @@ impl fmt::Display for ReadError {
                 write!(f, "the stream ended after {} of {expected} bytes", partial.len())
             }
             ReadError::Incomplete { partial, expected: None } => {
-                write!(f, "the stream ended after {} bytes and no separator", partial.len())
+                write!(f, "the stream ended after {} bytes without a separator", partial.len())
             }
             ReadError::LimitOverrun { consumed, buffered, limit } => {
-                write!(f, "no separator in {consumed} of {buffered} bytes, and the limit is {limit}")
+                write!(
+                    f,
+                    "no separator in the first {consumed} of {buffered} buffered bytes (limit: {limit})"
+                )
             }
             ReadError::Io(error) => error.fmt(f),
         }

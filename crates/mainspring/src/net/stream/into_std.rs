@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 ///
 /// let refused = near.into_std().unwrap_err();
 /// assert_eq!(refused.error().kind(), std::io::ErrorKind::ResourceBusy);
-/// assert_eq!(refused.to_string(), "bytes that have arrived and nobody has read: 5");
+/// assert_eq!(refused.to_string(), "5 received bytes are not read yet: read them first");
 /// // Read what has arrived, then try again.
 /// let near = refused.into_inner();
 /// assert_eq!(near.read_some(100).await?, b"world");
@@ -114,13 +114,17 @@ impl Stream {
         }
         match (self.reader.buffered(), transport.get_write_buffer_size()) {
             (0, 0) => {}
-            (0, unsent) => return Err(resource_busy(format!("bytes that wait to be sent: {unsent}"))),
+            (0, unsent) => {
+                return Err(resource_busy(format!("{unsent} bytes are not sent yet: call drain() first")));
+            }
             (unread, _) => {
-                return Err(resource_busy(format!("bytes that have arrived and nobody has read: {unread}")));
+                return Err(resource_busy(format!(
+                    "{unread} received bytes are not read yet: read them first"
+                )));
             }
         }
         let socket = transport.with(|below, cx| Ok(below.dismantle(cx))).flatten();
-        let in_use = || resource_busy("a file is being sent, or the descriptor is lent".to_owned());
+        let in_use = || resource_busy("a file is being sent, or the fd is in use".to_owned());
         let socket = socket.ok_or_else(in_use)?;
         // Detaching drops the protocol, which may run user code.
         transport.with(|below, cx| below.above().detach(cx));

@@ -312,7 +312,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn read_until(&self, separator: &[u8]) -> Result<Vec<u8>, ReadError> {
-        assert!(!separator.is_empty(), "a separator has at least one byte");
+        assert!(!separator.is_empty(), "the separator must not be empty");
         let finder = memmem::Finder::new(separator);
         // Stream position up to which there is no separator.
         let searched = Cell::new(0);
@@ -346,9 +346,8 @@ impl StreamReader {
         found.map(|place| received.take(place + length).map_err(ReadError::Io))
     }
 
-    /// Reads a line including its `
-    /// `. The last line may have none. An empty result is the end of the stream. Fails with
-    /// [`ReadError::LimitOverrun`] if the line is longer than the [limit](StreamReader::limit); the bytes then stay
+    /// Reads a line including its `\n`. The last line may have none. An empty result is the end of the stream. Fails
+    /// with [`ReadError::LimitOverrun`] if the line is longer than the [limit](StreamReader::limit); the bytes then stay
     /// in the buffer.
     ///
     /// Cancel safety: safe; no data is lost.

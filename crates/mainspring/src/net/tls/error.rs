@@ -78,11 +78,13 @@ impl fmt::Display for TlsError {
         match self {
             TlsError::NotTls => f.write_str("the peer does not speak TLS"),
             TlsError::WrongName { expected, presented } => {
-                write!(f, "the certificate is not for {expected:?}, but for {}", presented.join(", "))
+                write!(f, "the certificate is not valid for {expected:?}, only for {}", presented.join(", "))
             }
-            TlsError::InvalidName(name) => write!(f, "not the name of a server: {name:?}"),
+            TlsError::InvalidName(name) => {
+                write!(f, "invalid server name {name:?}: expected a host name or an IP address")
+            }
             TlsError::HandshakeReset => {
-                f.write_str("the peer closed the connection before the TLS handshake was done")
+                f.write_str("the peer closed the connection during the TLS handshake")
             }
             TlsError::HandshakeTimeout(limit) => {
                 write!(f, "the TLS handshake took longer than {limit:?}")
@@ -90,7 +92,7 @@ impl fmt::Display for TlsError {
             TlsError::ShutdownTimeout(limit) => {
                 write!(f, "the TLS shutdown took longer than {limit:?}")
             }
-            TlsError::Truncated => f.write_str("the peer ended the stream without a TLS close_notify"),
+            TlsError::Truncated => f.write_str("the peer closed the connection without a TLS close_notify"),
             TlsError::Rustls(error) => error.fmt(f),
         }
     }

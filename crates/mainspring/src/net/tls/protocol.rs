@@ -100,7 +100,7 @@ impl TlsProtocol {
 
     fn set_up(&self, below: &Transport) -> io::Result<Rc<TlsConnection>> {
         let Some(Setup { session, protocol, options }) = self.setup.take() else {
-            return Err(io::Error::other("a TlsProtocol serves one connection"));
+            return Err(io::Error::other("a TlsProtocol is for one connection: create another one"));
         };
         let session =
             RustlsSession::new(session.map_err(TlsError::Rustls)?, &options, Rc::clone(&self.handshake));
@@ -124,7 +124,7 @@ impl Protocol for TlsProtocol {
                 let failure = Failure::Io(error);
                 // The waiter gets the error from here; the peer sees the connection close.
                 self.handshake.settle(Err(&failure));
-                transport.fail(failure, "TLS cannot begin");
+                transport.fail(failure, "TLS cannot be started");
             }
         }
     }

@@ -13,10 +13,13 @@ use std::path::Path;
 /// long.
 pub(in crate::net) fn to_socket_address(path: &Path) -> io::Result<SockAddr> {
     if path.as_os_str().is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a Unix path is expected"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the path of a Unix socket must not be empty",
+        ));
     }
     SockAddr::unix(path).map_err(|error| {
-        let text = format!("not a Unix address: {}: {error}", path.display());
+        let text = format!("invalid Unix address {}: {error}", path.display());
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })
 }

@@ -1,4 +1,4 @@
-//! What becomes of those who watch a descriptor, or wait for it, when a transport takes it.
+//! What happens to watchers and waiters of an fd when a transport takes it over.
 
 use crate::support::Stage;
 use crate::{Hears, assert_free, assert_owned, poll};
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use test_support::fd_numbers::pair_with;
 use test_support::{On, guarded};
 
-/// Says what a reader is for, and that it is gone.
+/// Logs its name when it fires and when it is dropped.
 struct Token(Rc<Cell<u32>>);
 
 impl Drop for Token {
@@ -78,7 +78,8 @@ fn who_waits_for_a_socket_that_becomes_a_transport_is_told() {
                 let (near, far) = Plain::pair().unwrap();
                 near.set_nonblocking(true).unwrap();
                 while (&near).write(&[0; 4096]).is_ok() {}
-                // SAFETY: the socket is open until the stream that is made of it goes, after the last use of this.
+                // SAFETY: the socket stays open until the stream made of it is dropped, after the last use of this
+                // fd.
                 let lent = unsafe { BorrowedFd::<'static>::borrow_raw(near.as_raw_fd()) };
                 let waiting = spawn(async move { EventLoop::current().readable(&lent).await });
                 let sending = spawn(async move { EventLoop::current().sock_sendall(&lent, b"!").await });
@@ -102,7 +103,7 @@ fn whoever_connects_a_socket_that_becomes_a_transport_is_told() {
         for on in On::ALL {
             let stage = Stage::new(on, format!("connects before on {on:?}"));
             stage.run(async {
-                // A listener that takes nobody: its queue is full, and who connects waits.
+                // A listener with a full queue: connects stay in progress.
                 let listener =
                     socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
                 let address: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -113,7 +114,8 @@ fn whoever_connects_a_socket_that_becomes_a_transport_is_told() {
                 let socket =
                     socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
                 socket.set_nonblocking(true).unwrap();
-                // SAFETY: the socket is open until the stream that is made of it goes, after the last use of this.
+                // SAFETY: the socket stays open until the stream made of it is dropped, after the last use of this
+                // fd.
                 let lent = unsafe { BorrowedFd::<'static>::borrow_raw(socket.as_raw_fd()) };
                 let connecting =
                     spawn(async move { EventLoop::current().sock_connect(&lent, address).await });
@@ -129,7 +131,7 @@ fn whoever_connects_a_socket_that_becomes_a_transport_is_told() {
     });
 }
 
-/// Does something when it is dropped.
+/// Calls a function when it is dropped.
 struct OnDrop(Option<Box<dyn FnOnce()>>);
 
 impl Drop for OnDrop {
@@ -161,7 +163,7 @@ fn a_reader_that_is_displaced_may_do_anything_as_it_goes() {
                 let _held = &held;
             };
             event_loop.add_reader(&number, read).unwrap();
-            // Not inside of a run: only there the loop can be closed.
+            // Outside of a run, because only there the loop can be closed.
             drop(poll(event_loop.connect_accepted_socket(near, Hears::paused)));
             let told = stage.reports.take();
             assert_eq!(told.len(), reports.len(), "{name}: {told:?}");
@@ -181,7 +183,7 @@ fn a_reader_that_is_displaced_may_do_anything_as_it_goes() {
     });
 }
 
-/// A transport on a pair of its own, closed at once.
+/// A transport on its own socket pair, closed at once.
 fn connected(event_loop: &EventLoop) {
     let (near, _far) = Plain::pair().unwrap();
     assert!(poll(event_loop.connect_accepted_socket(near, Hears::paused)).is_pending());

@@ -1,4 +1,4 @@
-//! Every operation of this kind, dropped after every number of polls.
+//! Cancels every operation after every number of polls.
 
 use crate::on_both;
 use crate::support::Stage;
@@ -14,8 +14,8 @@ use test_support::pattern;
 
 const MAX_POLLS: usize = 100;
 
-/// Gives `operation` up after 0, 1, 2, ... polls, until it is done before that; each time the loop comes back to what it
-/// had.
+/// Cancels `operation` after 0, 1, 2, ... polls, until it completes earlier. Each time the loop returns to its former
+/// state.
 fn give_up_at_every_poll<T>(stage: &Stage, operation: impl AsyncFn() -> T) -> T {
     let before = stage.event_loop.metrics();
     for polls in 0..MAX_POLLS {
@@ -38,7 +38,7 @@ fn connecting_in_every_way() {
         let unix = stage.run(async { UnixListener::bind(name_of(stage)) }).unwrap();
         let address = listener.local_addr();
         let options = ConnectOptions::new().happy_eyeballs_delay(Duration::from_millis(1));
-        // Those that nobody took, and of those a listener holds only a few.
+        // Connections that were not accepted; the listener holds only a few of them.
         let let_go = || {
             stage.run(given_up_after(
                 20,
@@ -98,10 +98,10 @@ fn writing_closing_and_draining() {
             let written = stage.run(given_up_after(polls, restless(near.write_all(pattern(2_000_000)))));
             assert!(written.is_none(), "nobody reads");
             assert!(stage.run(given_up_after(polls, restless(near.drain()))).is_none());
-            // Closed in any case: what was written goes out.
+            // Closed in any case: the write buffer is sent.
             assert!(stage.run(given_up_after(polls, restless(near.close()))).is_none());
             let received = stage.run(far.read_to_end());
-            // Given up before its first poll it was dropped, which closes too.
+            // Cancelled before its first poll: dropping it closes too.
             let received = received.unwrap();
             assert!(received.len() < 2_000_000 && received == pattern(received.len()));
             assert_eq!(received.is_empty(), polls == 0);

@@ -1,10 +1,10 @@
-//! What a protocol writes in pieces leaves in one packet, and never stays behind.
+//! Small writes of one callback leave in one packet, and nothing stays in the buffer.
 
 use crate::conversation::Conversation;
 use mainspring_engine::testing::{Call, FaultPlan, Op};
 use test_support::guarded;
 
-/// How the client's connection sends what it writes in one turn, in pieces of these sizes.
+/// The sends of the client's connection for writes of these sizes in one callback.
 fn turn(talk: &Conversation, pieces: &[usize]) -> Vec<&'static str> {
     talk.stage.control.take_log();
     let client = talk.client.clone();
@@ -14,7 +14,7 @@ fn turn(talk: &Conversation, pieces: &[usize]) -> Vec<&'static str> {
     calls(talk)
 }
 
-/// What the back end was asked about the client's descriptor, of sending.
+/// The send calls on the client's fd.
 fn calls(talk: &Conversation) -> Vec<&'static str> {
     let log = talk.stage.control.take_log();
     let of_the_client = log.iter().filter(|entry| entry.call.fd() == Some(talk.client_fd));
@@ -82,7 +82,7 @@ fn whatever_becomes_of_a_piece_in_the_middle_everything_arrives() {
                 turn(&talk, &[100, 10]);
             }
             talk.stage.control.plan(FaultPlan::short_send(size).on(talk.client_fd));
-            // What waits for the kernel is sent when it asks for more, not when the turn ends.
+            // Data that waits for the kernel is sent when the fd is writable, not at the end of the turn.
             assert_eq!(turn(&talk, &[100, 10])[..2], ["more", "push"]);
             talk.let_arrive();
             talk.end();

@@ -1,4 +1,4 @@
-//! Streams and listeners that leave the loop: nothing of them stays behind, and nothing is lost.
+//! `into_std`: streams and listeners leave the loop without a loss of data.
 
 use crate::support::Stage;
 use crate::{on_both, on_pairs, settle};
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use test_support::{DELIBERATE, On, guarded};
 
-/// A connection over TCP, and its listener.
+/// A TCP connection and its listener.
 async fn tcp_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let near = TcpStream::connect(listener.local_addr()).await.unwrap();
@@ -43,7 +43,7 @@ fn what_comes_back_is_the_connected_socket_off_the_loop() {
             plain.read_exact(&mut there).unwrap();
             assert_eq!(&there, b"there");
 
-            // Who has kept the transport finds it closed, and can do no harm to the socket.
+            // A kept transport handle is closed and cannot affect the socket.
             assert!(transport.is_closing() && transport.get_protocol().is_none());
             assert_eq!((transport.local_addr(), plain.local_addr().ok()), (local, local));
             transport.write(b"lost");
@@ -55,7 +55,7 @@ fn what_comes_back_is_the_connected_socket_off_the_loop() {
             settle().await;
             plain.write_all(b"!").unwrap();
             assert_eq!(far.read_exactly(1).await.unwrap(), b"!");
-            // And it can be put on a loop again.
+            // It can be attached to a loop again.
             let near = TcpStream::from_std(plain).unwrap();
             far.write_all(b"again").await.unwrap();
             assert_eq!(near.read_exactly(5).await.unwrap(), b"again");
@@ -85,7 +85,7 @@ fn bytes_that_wait_for_a_reader_are_read_before_the_stream_leaves() {
         assert_eq!(near.read_exactly(6).await.unwrap(), b"hello ");
         let refused = near.into_std().unwrap_err();
         assert_eq!(refused.error().kind(), ErrorKind::ResourceBusy);
-        assert_eq!(refused.to_string(), "bytes that have arrived and nobody has read: 5");
+        assert_eq!(refused.to_string(), "5 received bytes are not read yet: read them first");
         let near = refused.into_inner();
         assert_eq!(near.read_some(100).await.unwrap(), b"world");
         far.write_all(b"more").await.unwrap();
@@ -104,7 +104,7 @@ fn bytes_that_wait_to_be_sent_are_sent_before_the_stream_leaves() {
         let unsent = near.transport().get_write_buffer_size();
         let (error, near) = near.into_std().unwrap_err().into_parts();
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
-        assert_eq!(error.to_string(), format!("bytes that wait to be sent: {unsent}"));
+        assert_eq!(error.to_string(), format!("{unsent} bytes are not sent yet: call drain() first"));
         near.transport().set_write_buffer_limits(Some(0), None).unwrap();
         let (received, drained) = mainspring::join((far.read_exactly(MUCH), near.drain())).await;
         drained.unwrap();
@@ -257,7 +257,7 @@ fn a_listener_leaves_with_its_file_once_all_who_came_are_accepted() {
             settle().await;
             let refused = listener.into_std().unwrap_err();
             assert_eq!(refused.error().kind(), ErrorKind::ResourceBusy);
-            assert_eq!(refused.to_string(), "connections that nobody has accepted: 1");
+            assert_eq!(refused.to_string(), "1 accepted connections are waiting: call accept() first");
             let listener = refused.into_inner();
             let far = listener.accept().await.unwrap();
             near.write_all(b"x").await.unwrap();

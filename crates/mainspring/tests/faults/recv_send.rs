@@ -1,4 +1,4 @@
-//! What `recv` and `send` may answer, to protocols.
+//! Faults of `recv` and `send`, seen by protocols.
 
 use crate::conversation::{Conversation, count};
 use crate::support::probe::FULL;
@@ -54,7 +54,7 @@ fn bytes_keep_their_order_through_reads_and_writes_of_every_size() {
             let control = talk.stage.control.clone();
             control.plan(FaultPlan::short_send(size).on(talk.client_fd).every_time());
             control.plan(FaultPlan::short_recv(size).on(talk.peer_fd).every_time());
-            // Of sizes that are in no simple relation to that of the pieces, and more than one call takes.
+            // Sizes that do not divide each other, and that need more than one call.
             for length in 1..=90 {
                 talk.client.write(length % 17 + 1);
             }
@@ -86,12 +86,12 @@ fn a_queue_goes_out_whole_whatever_the_kernel_takes_of_it() {
     });
 }
 
-/// An error loses the connection, with that error, for whom it struck; the other end sees it closed.
+/// The failing end loses the connection with that error; the other end sees it closed.
 fn assert_loses(name: &str, op: Op, errno: i32, queued: bool) {
     let talk = Conversation::new(name);
     let control = talk.stage.control.clone();
     if queued {
-        // The first send takes nothing, the second some of it, the third fails.
+        // The first send accepts nothing, the second a part, the third fails.
         control.plan(FaultPlan::short_send(0).on(talk.client_fd));
         control.plan(FaultPlan::short_send(FULL / 3).on(talk.client_fd));
     }

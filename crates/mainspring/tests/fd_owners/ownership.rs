@@ -1,4 +1,4 @@
-//! Whose a descriptor is, kind by kind and state by state.
+//! Who owns an fd, for every kind and state of transport.
 
 use crate::support::Stage;
 use crate::{Hears, assert_free, assert_owned, poll};
@@ -13,14 +13,14 @@ use std::task::Poll;
 use test_support::fd_numbers::pair_with;
 use test_support::{On, guarded};
 
-/// What holds a descriptor, what becomes of it, and whether its number is free after that.
+/// An owner of an fd, how it ends, and whether the number is free afterwards.
 type End = Box<dyn FnOnce(&Stage)>;
 
 fn boxed(end: impl FnOnce(&Stage) + 'static) -> End {
     Box::new(end)
 }
 
-/// One kind of owner that the kernel is asked nothing about, or not in every direction: its number, and how it ends.
+/// An owner without kernel interest in at least one direction: its fd, and how it ends.
 fn owner(stage: &Stage, kind: &str) -> (i32, End) {
     let event_loop = stage.event_loop.clone();
     stage.run(async {
@@ -133,7 +133,7 @@ fn the_descriptor_of_every_kind_of_transport_is_its_own_from_beginning_to_end() 
         for on in On::ALL {
             for kind in KINDS {
                 let stage = Stage::new(on, format!("{kind} on {on:?}"));
-                // Twice: the second one has the same number.
+                // Twice: the second socket reuses the number.
                 for _ in 0..2 {
                     let (number, end) = owner(&stage, kind);
                     assert_owned(&stage.event_loop, number);
@@ -194,7 +194,7 @@ fn a_listener_keeps_its_descriptor_while_it_rests_and_while_nobody_accepts() {
             drop(taken);
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             assert_owned(&stage.event_loop, number);
-            // The system is short of something: it rests for a second.
+            // A resource is exhausted: the listener pauses for one second.
             stage.control.fail_next(Op::Accept, libc::EMFILE);
             let client = PlainTcpStream::connect(listener.local_addr()).unwrap();
             while stage.event_loop.metrics().descriptors > 0 {
@@ -217,7 +217,7 @@ fn a_loop_that_is_closed_has_no_say_in_anothers_descriptors() {
         let paused = first.event_loop.connect_accepted_socket(near, Hears::paused);
         let (transport, _) = first.run(paused).unwrap();
         assert_owned(&first.event_loop, number);
-        // As in asyncio: every loop knows its own.
+        // As in asyncio, each loop knows only its own fds.
         assert_free(&second.event_loop, number);
         first.event_loop.close().unwrap();
         assert!(matches!(first.event_loop.add_reader(&number, || ()), Err(Error::Closed)));
@@ -257,7 +257,7 @@ fn a_transport_that_is_kept_after_its_end_has_nothing_to_do_with_its_number() {
                 let number = near.as_raw_fd();
                 let made = stage.event_loop.connect_accepted_socket(near, Hears::paused);
                 let (transport, _) = stage.run(made).unwrap();
-                // What was closed long ago has no say in who has its number now.
+                // An object that was closed earlier has no claim on a reused number.
                 drop(kept.pop());
                 assert_owned(&stage.event_loop, number);
                 transport.resume_reading();
