@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 /// Entries read by one executor call.
-const BATCH: usize = 32;
+const MAX_BATCH_ENTRIES: usize = 32;
 
 /// Opens a directory.
 ///
@@ -67,8 +67,8 @@ struct Batch {
 
 impl Batch {
     fn read(mut more: std::fs::ReadDir) -> Self {
-        let entries: VecDeque<_> = more.by_ref().take(BATCH).collect();
-        let is_end = entries.len() < BATCH;
+        let entries: VecDeque<_> = more.by_ref().take(MAX_BATCH_ENTRIES).collect();
+        let is_end = entries.len() < MAX_BATCH_ENTRIES;
         Batch { entries, more: (!is_end).then_some(more) }
     }
 }

@@ -51,7 +51,7 @@ impl Transport {
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         let mut result = None;
         let mut use_it = Some(use_it);
-        let lent = self.look(|below| {
+        let lent = self.inspect(|below| {
             below.with_fd(&mut |fd| {
                 result = use_it.take().map(|use_it| use_it(fd));
                 Ok(())

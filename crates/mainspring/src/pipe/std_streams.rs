@@ -24,7 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// # use std::{io::Write, os::fd::AsRawFd};
 /// # let (typed, mut keyboard) = std::io::pipe()?;
 /// # keyboard.write_all(b"42\n")?;
-/// # // SAFETY: both are open; an example is a process of its own, in which nobody else uses its input.
+/// # // SAFETY: both are open; the example runs in its own process, and nothing else uses fd 0.
 /// # unsafe { libc::dup2(typed.as_raw_fd(), 0) };
 /// # mainspring::run(async {
 /// let stdin = mainspring::pipe::stdin()?;
@@ -51,7 +51,7 @@ pub fn stdin() -> io::Result<StreamReader> {
 /// ```
 /// # use std::{io::Read, os::fd::AsRawFd};
 /// # let (mut screen, written) = std::io::pipe()?;
-/// # // SAFETY: both are open; an example is a process of its own, in which nobody else uses this number.
+/// # // SAFETY: both are open; the example runs in its own process, and nothing else uses this fd.
 /// # unsafe { libc::dup2(written.as_raw_fd(), 1) };
 /// # mainspring::run(async {
 /// let stdout = mainspring::pipe::stdout()?;
@@ -72,7 +72,7 @@ pub fn stdout() -> io::Result<StreamWriter> {
 /// ```
 /// # use std::{io::Read, os::fd::AsRawFd};
 /// # let (mut screen, written) = std::io::pipe()?;
-/// # // SAFETY: both are open; an example is a process of its own, in which nobody else uses this number.
+/// # // SAFETY: both are open; the example runs in its own process, and nothing else uses this fd.
 /// # unsafe { libc::dup2(written.as_raw_fd(), 2) };
 /// # mainspring::run(async {
 /// let stderr = mainspring::pipe::stderr()?;

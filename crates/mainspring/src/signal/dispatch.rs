@@ -17,9 +17,9 @@ use std::rc::{Rc, Weak};
 
 /// The signals that this loop has installed.
 #[derive(Default)]
-pub(crate) struct CaughtSignals(RefCell<BTreeMap<i32, Caught>>);
+pub(crate) struct CaughtSignals(RefCell<BTreeMap<i32, InstalledSignal>>);
 
-struct Caught {
+struct InstalledSignal {
     handlers: Rc<Handlers>,
     /// Dropping it restores the former disposition of the signal.
     _installed: Installed,
@@ -69,9 +69,9 @@ impl CaughtSignals {
 
     /// Uninstalls all signals and ends the listeners.
     pub(crate) fn clear(&self) {
-        let caught = self.0.take();
+        let signals = self.0.take();
         let (handler_sets, installed): (Vec<_>, Vec<_>) =
-            caught.into_values().map(|caught| (caught.handlers, caught._installed)).unzip();
+            signals.into_values().map(|signal| (signal.handlers, signal._installed)).unzip();
         drop(installed);
         for handlers in handler_sets {
             let streams = handlers.streams.take();
@@ -80,7 +80,7 @@ impl CaughtSignals {
     }
 
     fn find(&self, signum: i32) -> Option<Rc<Handlers>> {
-        self.0.borrow().get(&signum).map(|caught| Rc::clone(&caught.handlers))
+        self.0.borrow().get(&signum).map(|signal| Rc::clone(&signal.handlers))
     }
 
     /// The handlers of `signum`. Installs the signal if necessary.
@@ -96,8 +96,8 @@ impl CaughtSignals {
             callback: RefCell::default(),
             streams: RefCell::default(),
         });
-        let caught = Caught { handlers: Rc::clone(&handlers), _installed: installed };
-        core.signals.0.borrow_mut().insert(signum, caught);
+        let signal = InstalledSignal { handlers: Rc::clone(&handlers), _installed: installed };
+        core.signals.0.borrow_mut().insert(signum, signal);
         let former = core.engine.set_signal(signum, Rc::<Handlers>::clone(&handlers));
         drop(former);
         Ok(handlers)
@@ -105,11 +105,11 @@ impl CaughtSignals {
 
     fn release_if_unused(core: &Core, signum: i32) {
         let mut signals = core.signals.0.borrow_mut();
-        if signals.get(&signum).is_some_and(|caught| caught.handlers.is_unused()) {
-            let caught = signals.remove(&signum);
+        if signals.get(&signum).is_some_and(|signal| signal.handlers.is_unused()) {
+            let removed = signals.remove(&signum);
             drop(signals);
             drop(core.engine.remove_signal(signum));
-            drop(caught);
+            drop(removed);
         }
     }
 }

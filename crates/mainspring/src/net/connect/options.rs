@@ -2,8 +2,7 @@
 
 use super::{attach_protocol, connect};
 use crate::current_core::current_core;
-use crate::net::connection::Protocol;
-use crate::net::connection::Transport;
+use crate::net::connection::{Protocol, Transport};
 use crate::net::resolve::{Address, ToAddress};
 use crate::net::stream::{LIMIT, StreamReader, StreamWriter};
 use crate::net::tcp::TcpStream;

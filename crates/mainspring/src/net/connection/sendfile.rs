@@ -105,7 +105,7 @@ struct WriteReservation<'a>(&'a Transport);
 
 impl Drop for WriteReservation<'_> {
     fn drop(&mut self) {
-        self.0.look(|below| below.release_writing());
+        self.0.inspect(|below| below.release_writing());
     }
 }
 
@@ -124,7 +124,8 @@ async fn send_by_kernel(
         return Err(connection_closed());
     }
     let is_regular = file.metadata().is_ok_and(|found| found.is_file());
-    let reserved = transport.look(|below| if is_regular { below.reserve_writing() } else { None }).flatten();
+    let reserved =
+        transport.inspect(|below| if is_regular { below.reserve_writing() } else { None }).flatten();
     let (Some(is_empty), Some(core)) = (reserved, transport.core()) else {
         return Ok(KernelSend::Unsupported);
     };

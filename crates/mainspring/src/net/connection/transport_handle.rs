@@ -128,14 +128,14 @@ impl Transport {
     }
 
     /// Reads state of the connection.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
-        self.source.below().map(look)
+    pub(crate) fn inspect<R>(&self, inspect: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+        self.source.below().map(inspect)
     }
 
     /// Reads state of the connection, unless the loop is closed.
-    pub(in crate::net) fn look_alive<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+    pub(in crate::net) fn inspect_open<R>(&self, inspect: impl FnOnce(&dyn Below) -> R) -> Option<R> {
         let (_core, below) = self.source.on_open_loop()?;
-        Some(look(below))
+        Some(inspect(below))
     }
 
     /// Sends `data`: as much as the kernel accepts at once, the rest from the write buffer. A write after
@@ -164,12 +164,12 @@ impl Transport {
 
     /// Whether the connection supports half-close.
     pub fn can_write_eof(&self) -> bool {
-        self.look(|below| below.can_write_eof()).unwrap_or(false)
+        self.inspect(|below| below.can_write_eof()).unwrap_or(false)
     }
 
     /// Fails if a write would fail: [`Transport::write_eof`] was called, or a file is being sent.
     pub(crate) fn check_write(&self) -> io::Result<()> {
-        self.look(|below| below.check_write().map_err(|refusal| refused(refusal).into())).unwrap_or(Ok(()))
+        self.inspect(|below| below.check_write().map_err(|refusal| refused(refusal).into())).unwrap_or(Ok(()))
     }
 
     /// Stops reading, sends the write buffer, then closes. `connection_lost` is called without an error.
@@ -204,7 +204,7 @@ impl Transport {
 
     /// Whether the transport is closing or closed. True if its loop is closed.
     pub fn is_closing(&self) -> bool {
-        self.is_loop_closed() || self.look(|below| below.is_closing()).unwrap_or(true)
+        self.is_loop_closed() || self.inspect(|below| below.is_closing()).unwrap_or(true)
     }
 
     /// Whether the loop is closed.
@@ -214,7 +214,7 @@ impl Transport {
 
     /// Whether `connection_lost` has run or is scheduled.
     pub(crate) fn is_lost(&self) -> bool {
-        self.look(|below| below.is_lost()).unwrap_or(true)
+        self.inspect(|below| below.is_lost()).unwrap_or(true)
     }
 
     /// Stops reading until [`resume_reading`](Transport::resume_reading). Flow control then stops the peer.
@@ -223,7 +223,7 @@ impl Transport {
     /// use mainspring::net::{Protocol, Transport, UnixStream};
     /// use mainspring::{EventLoop, Future};
     ///
-    /// /// Takes one piece, and no more until it is told to.
+    /// /// Pauses after the first data.
     /// struct OneAtATime(Future<Vec<u8>>);
     ///
     /// impl Protocol for OneAtATime {
@@ -259,7 +259,7 @@ impl Transport {
 
     /// Whether the transport is reading.
     pub fn is_reading(&self) -> bool {
-        self.look(|below| below.is_reading()).unwrap_or(false)
+        self.inspect(|below| below.is_reading()).unwrap_or(false)
     }
 
     /// Sets the water marks of [`Protocol::pause_writing`] and [`Protocol::resume_writing`], in bytes. A mark that is
@@ -267,7 +267,7 @@ impl Transport {
     ///
     /// Returns [`Error::InvalidLimits`] if low is above high.
     pub fn set_write_buffer_limits(&self, high: Option<usize>, low: Option<usize>) -> Result<(), Error> {
-        let default = self.look(|below| below.default_high_water()).unwrap_or_default();
+        let default = self.inspect(|below| below.default_high_water()).unwrap_or_default();
         let Some(marks) = WaterMarks::derive(default, high, low) else {
             return Err(Error::InvalidLimits {
                 high: high.unwrap_or_default(),
@@ -280,7 +280,7 @@ impl Transport {
 
     /// The current water marks, low and high.
     pub fn get_write_buffer_limits(&self) -> (usize, usize) {
-        let marks = self.look(|below| below.water_marks()).unwrap_or_default();
+        let marks = self.inspect(|below| below.water_marks()).unwrap_or_default();
         (marks.low, marks.high)
     }
 
@@ -291,7 +291,7 @@ impl Transport {
 
     /// The protocol. `None` once the connection is lost.
     pub fn get_protocol(&self) -> Option<Rc<dyn Protocol>> {
-        self.look(|below| below.above().protocol()).flatten()
+        self.inspect(|below| below.above().protocol()).flatten()
     }
 
     /// Replaces the protocol. Earlier callbacks are not repeated for the new one.
@@ -320,7 +320,7 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_protocol(&self, protocol: Rc<dyn Protocol>) {
-        let former = self.look(|below| below.above().replace(protocol));
+        let former = self.inspect(|below| below.above().replace(protocol));
         drop(former);
     }
 
@@ -335,7 +335,7 @@ impl Transport {
 
     /// The peer's address, if this is a TCP connection. Stays available after the connection is lost.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.look(|below| socket_address(&below.peer_address())).flatten()
+        self.inspect(|below| socket_address(&below.peer_address())).flatten()
     }
 
     /// The local address, if this is a TCP connection. Stays available after the connection is lost.
@@ -357,12 +357,12 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.look(|below| socket_address(&below.local_address())).flatten()
+        self.inspect(|below| socket_address(&below.local_address())).flatten()
     }
 
     /// The peer's address, if this is a Unix connection. Stays available after the connection is lost.
     pub fn unix_peer_addr(&self) -> Option<UnixAddress> {
-        self.look(|below| unix_address::to_std(&below.peer_address())).flatten()
+        self.inspect(|below| unix_address::to_std(&below.peer_address())).flatten()
     }
 
     /// The local address, if this is a Unix connection. Stays available after the connection is lost.
@@ -382,15 +382,15 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn unix_local_addr(&self) -> Option<UnixAddress> {
-        self.look(|below| unix_address::to_std(&below.local_address())).flatten()
+        self.inspect(|below| unix_address::to_std(&below.local_address())).flatten()
     }
 }
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport")
-            .field("fd", &self.look(|below| below.fd()))
-            .field("peer", &self.look(|below| below.peer_address()))
+            .field("fd", &self.inspect(|below| below.fd()))
+            .field("peer", &self.inspect(|below| below.peer_address()))
             .field("closing", &self.is_closing())
             .finish_non_exhaustive()
     }

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unix_addresses_are_the_same_there_and_back() {
+    fn unix_addresses_round_trip() {
         let path = UnixAddress::from_pathname("/a/path").unwrap();
         let name = UnixAddress::from_abstract_name(b"a\0name").unwrap();
         let none = UnixAddress::from_pathname("").unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_words_is_one_without_a_name() {
+    fn an_address_that_std_cannot_represent_is_unnamed() {
         let full = PeerAddress::Unix(vec![b'x'; 108]);
         assert!(UnixAddress::from_peer(full).unwrap().is_unnamed());
         assert!(UnixAddress::from_peer(PeerAddress::Other).unwrap().is_unnamed());

@@ -147,14 +147,14 @@ impl EventLoop {
         address: SocketAddr,
         flags: NameInfoFlags,
     ) -> io::Result<(String, String)> {
-        let bits = bits(&[
+        let flags = flag_bits(&[
             (flags.numeric_host, libc::NI_NUMERICHOST),
             (flags.numeric_service, libc::NI_NUMERICSERV),
             (flags.name_required, libc::NI_NAMEREQD),
             (flags.datagram, libc::NI_DGRAM),
             (flags.no_domain, libc::NI_NOFQDN),
         ]);
-        let lookup = run_in_executor(self.core(), move || dns_lookup::getnameinfo(&address, bits))?;
+        let lookup = run_in_executor(self.core(), move || dns_lookup::getnameinfo(&address, flags))?;
         Ok(lookup.await.map_err(io::Error::other)??)
     }
 }
@@ -166,7 +166,7 @@ pub(in crate::net) fn getaddrinfo_blocking(
     hints: AddrInfoHints,
 ) -> io::Result<Vec<AddrInfo>> {
     let hints = dns_lookup::AddrInfoHints {
-        flags: bits(&[
+        flags: flag_bits(&[
             (hints.passive, libc::AI_PASSIVE),
             (hints.canonical_name, libc::AI_CANONNAME),
             (hints.numeric_host, libc::AI_NUMERICHOST),
@@ -199,6 +199,6 @@ pub(in crate::net) fn getaddrinfo_blocking(
     Ok(known.collect())
 }
 
-fn bits(flags: &[(bool, i32)]) -> i32 {
+fn flag_bits(flags: &[(bool, i32)]) -> i32 {
     flags.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit)
 }

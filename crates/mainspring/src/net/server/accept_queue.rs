@@ -1,9 +1,9 @@
 //! `AcceptQueue`: accepted connections that wait for `accept()`. All listeners use it.
 
 use super::bind::BoundSocket;
+use super::listening::{start_listening, with_listener};
 use super::options::ServerOptions;
 use super::socket_file::SocketFile;
-use super::{start_listening, with_listener};
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::net::stream::resource_busy;

@@ -6,7 +6,7 @@ use crate::event_loop::Core;
 use crate::net::address_error::address_error;
 use crate::net::resolve::{ToAddress, resolve};
 use crate::net::socket_options::{KeepAlive, set_keep_alive};
-use crate::net::unix::address::{show, to_socket_address};
+use crate::net::unix::address::{display_path, to_sock_addr};
 use mainspring_engine::poller::{PeerAddress, local_address};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
@@ -96,7 +96,7 @@ pub(in crate::net) fn bind_unix(
     path: &Path,
     options: &ServerOptions,
 ) -> io::Result<BoundSocket> {
-    let address = to_socket_address(path)?;
+    let address = to_sock_addr(path)?;
     let is_file = address.as_pathname().is_some();
     if is_file {
         remove_stale(core, path);
@@ -104,7 +104,7 @@ pub(in crate::net) fn bind_unix(
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address).map_err(|error| {
-        address_error(format!("cannot listen at {}: {error}", show(&address, path)), error)
+        address_error(format!("cannot listen at {}: {error}", display_path(&address, path)), error)
     })?;
     let file = (is_file && options.cleanup_socket).then(|| SocketFile::new(core, path)).flatten();
     Ok(BoundSocket::new(socket.into(), file))

@@ -2,6 +2,7 @@
 
 mod accept_queue;
 mod bind;
+mod listening;
 mod options;
 mod socket_file;
 mod streams;
@@ -15,16 +16,15 @@ pub(in crate::net) use bind::{BoundSocket, adopt_bound};
 pub(in crate::net) use streams::report_outcome;
 
 use crate::event_loop::{Core, EventLoop, ExceptionContext};
-use crate::host::{Failure, RustHost, Source};
-use crate::net::connection::Protocol;
-use crate::net::connection::{Transport, WeakTransport};
+use crate::host::{Failure, RustHost};
+use crate::net::connection::{Protocol, Transport, WeakTransport};
 use crate::net::resolve::ToAddress;
 use crate::net::unix::address as unix_address;
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
-use mainspring_engine::Readiness;
+use listening::{start_listening, with_listener};
 use mainspring_engine::poller::PeerAddress;
-use mainspring_engine::transport::{Acceptor, Cx, Listener, Notice};
+use mainspring_engine::transport::{Acceptor, Cx, Listener};
 use options::protocol_opener;
 use slab::Slab;
 use socket_file::SocketFile;
@@ -176,26 +176,6 @@ impl EventLoop {
     }
 }
 
-/// Runs `work` on a listener.
-pub(in crate::net) fn with_listener<A: Acceptor<RustHost> + 'static, R>(
-    core: &Core,
-    listener: &Rc<Listener<RustHost, A>>,
-    work: impl FnOnce(&Listener<RustHost, A>, Cx<'_, RustHost>) -> R,
-) -> R {
-    let this: Rc<dyn Source> = Rc::<Listener<RustHost, A>>::clone(listener);
-    work(listener, Cx { engine: &core.engine, this: &this })
-}
-
-impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
-    fn io_ready(self: Rc<Self>, core: &Core, _: Readiness) -> Result<(), Failure> {
-        with_listener(core, &self, |listener, cx| Listener::io_ready(listener, cx))
-    }
-
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
-        with_listener(core, &self, |listener, cx| Listener::notified(listener, cx, notice))
-    }
-}
-
 /// Attaches a protocol or a task to an accepted connection.
 pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, Connection) -> Transport>;
 
@@ -305,8 +285,8 @@ impl Server {
 
     /// The first address of the server. For a Unix server, the unspecified address with port 0.
     pub fn local_addr(&self) -> SocketAddr {
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        self.inet.first().copied().unwrap_or(nowhere)
+        let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.inet.first().copied().unwrap_or(unspecified)
     }
 
     /// All IP addresses of the server.
@@ -450,17 +430,7 @@ impl Server {
     }
 }
 
-/// Calls `listen` on a bound socket and registers it with the loop.
-pub(in crate::net) fn start_listening<A: Acceptor<RustHost> + 'static>(
-    core: &Core,
-    listener: &Rc<Listener<RustHost, A>>,
-    backlog: u32,
-) -> io::Result<()> {
-    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
-    listener.with_fd(|fd| Ok(rustix::net::listen(fd, backlog)?))?;
-    with_listener(core, listener, |listener, cx| listener.start(cx))
-}
-
+/// The IP address, if it is one.
 pub(in crate::net) fn socket_address(peer: &PeerAddress) -> Option<SocketAddr> {
     if let PeerAddress::Inet(address) = peer { Some(*address) } else { None }
 }

@@ -1,8 +1,7 @@
 //! `Ends`: what the reader and the writer of one connection share, and how they part from it.
 
 use super::buffered::Buffered;
-use crate::net::connection::Told;
-use crate::net::connection::Transport;
+use crate::net::connection::{Told, Transport};
 use crate::sync::wait_list::{Seat, WaitList};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;

@@ -26,10 +26,9 @@ pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
 pub(super) use into_std::resource_busy;
 
-use crate::net::connection::Told;
-use crate::net::connection::Transport;
 #[cfg(feature = "rustls")]
 use crate::net::connection::{OfStream, Protocol};
+use crate::net::connection::{Told, Transport};
 use std::fmt;
 use std::io;
 use std::rc::Rc;

@@ -244,7 +244,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn read_exactly(&self, count: usize) -> Result<Vec<u8>, ReadError> {
-        let taken = self.until_there_are(count, |received| received.take(count)).await?;
+        let taken = self.wait_for_bytes(count, |received| received.take(count)).await?;
         taken.map_err(ReadError::Io)
     }
 
@@ -269,11 +269,11 @@ impl StreamReader {
     /// ```
     pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
         let count = buffer.len();
-        self.until_there_are(count, |received| received.read(buffer)).await?;
+        self.wait_for_bytes(count, |received| received.read(buffer)).await?;
         Ok(())
     }
 
-    async fn until_there_are<R>(
+    async fn wait_for_bytes<R>(
         &self,
         count: usize,
         take: impl FnOnce(&mut ByteBuffer) -> R,

@@ -2,8 +2,7 @@
 
 use super::ends::Ends;
 use crate::error::Error;
-use crate::net::connection::Transport;
-use crate::net::connection::{Offered, refused};
+use crate::net::connection::{Offered, Transport, refused};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -142,7 +141,7 @@ impl StreamWriter {
         if self.ends.buffered.is_lost() {
             return Some(Err(self.lost()));
         }
-        match self.ends.transport().look_alive(|below| below.is_lost()) {
+        match self.ends.transport().inspect_open(|below| below.is_lost()) {
             None => Some(Err(Error::Closed.into())),
             // A send has failed; `connection_lost` is scheduled and will provide the error.
             Some(true) => None,

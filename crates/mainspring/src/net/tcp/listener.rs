@@ -4,10 +4,7 @@ use super::stream::TcpStream;
 use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::net::ToAddress;
-use crate::net::server::AcceptQueue;
-use crate::net::server::ServerOptions;
-use crate::net::server::socket_address;
-use crate::net::server::{BoundSocket, adopt_bound};
+use crate::net::server::{AcceptQueue, BoundSocket, ServerOptions, adopt_bound, socket_address};
 use crate::net::stream::IntoStdError;
 use std::fmt;
 use std::io;
@@ -122,8 +119,8 @@ impl TcpListener {
 
     /// The first address of the listener.
     pub fn local_addr(&self) -> SocketAddr {
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        self.addresses.first().copied().unwrap_or(nowhere)
+        let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.addresses.first().copied().unwrap_or(unspecified)
     }
 
     /// All addresses of the listener.

@@ -3,8 +3,7 @@
 use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::net::ToAddress;
-use crate::net::connect::ConnectOptions;
-use crate::net::connect::adopt_stream_socket;
+use crate::net::connect::{ConnectOptions, adopt_stream_socket};
 use crate::net::connection::SocketConnection;
 use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use mainspring_engine::poller::PeerAddress;

@@ -6,8 +6,7 @@ use super::stream::TlsStream;
 use super::upgrade::{finish_handshake, upgrade};
 use crate::current_core::current_core;
 use crate::net::connection::SocketConnection;
-use crate::net::server::Opener;
-use crate::net::server::{Outcome, report_outcome};
+use crate::net::server::{Opener, Outcome, report_outcome};
 use crate::net::stream::{LIMIT, PendingStream, Stream};
 use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport};
 use crate::task::Task;
@@ -303,7 +302,7 @@ impl TlsAcceptor {
     /// use mainspring::net::{Protocol, Transport, UnixStream};
     /// use std::rc::Rc;
     ///
-    /// /// In the clear, until the peer has asked for more.
+    /// /// Plain text, until the upgrade.
     /// struct Plain;
     /// impl Protocol for Plain {}
     ///

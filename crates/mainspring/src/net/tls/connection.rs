@@ -11,8 +11,7 @@ use super::session::RustlsSession;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::net::Transport;
-use crate::net::connection::{Above, Protocol};
-use crate::net::connection::{Below, WithFd, refused};
+use crate::net::connection::{Above, Below, Protocol, WithFd, refused};
 use mainspring_engine::memory;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::tls::{Lower, Tls, TlsOptions};
@@ -43,7 +42,7 @@ impl TlsConnection {
         options: TlsOptions,
     ) -> Option<Rc<Self>> {
         let carrier = Carrier(Rc::downgrade(below.source()));
-        below.look(|below| {
+        below.inspect(|below| {
             Rc::new(TlsConnection {
                 core: Weak::clone(below.core()),
                 machine: Tls::new(session, Above::new(protocol, None), options),
@@ -140,11 +139,11 @@ impl Below for TlsConnection {
     }
 
     fn is_closing(&self) -> bool {
-        self.machine.is_closed() || self.carrier.look(|below| below.is_closing()).unwrap_or(true)
+        self.machine.is_closed() || self.carrier.inspect(|below| below.is_closing()).unwrap_or(true)
     }
 
     fn is_lost(&self) -> bool {
-        self.carrier.look(|below| below.is_lost()).unwrap_or(true)
+        self.carrier.inspect(|below| below.is_lost()).unwrap_or(true)
     }
 
     fn pause_reading(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
@@ -197,7 +196,7 @@ impl Below for TlsConnection {
 
     fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
         self.carrier
-            .look(|below| below.with_fd(use_it))
+            .inspect(|below| below.with_fd(use_it))
             .unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))
     }
 
@@ -212,9 +211,9 @@ pub(super) struct Carrier(Weak<dyn Source>);
 
 impl Carrier {
     /// Reads state of the transport below, if it still exists.
-    fn look<R>(&self, look: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+    fn inspect<R>(&self, inspect: impl FnOnce(&dyn Below) -> R) -> Option<R> {
         let source = self.0.upgrade()?;
-        source.below().map(look)
+        source.below().map(inspect)
     }
 
     /// Runs `work` on the transport below. A no-op if it no longer exists.
@@ -253,6 +252,6 @@ impl Lower<RustHost> for Carrier {
     }
 
     fn is_closing(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
-        Ok(self.look(|below| below.is_closing()).unwrap_or(true))
+        Ok(self.inspect(|below| below.is_closing()).unwrap_or(true))
     }
 }

@@ -286,7 +286,7 @@ impl TlsConnector {
     /// use mainspring::{EventLoop, Future, try_join};
     /// use std::rc::Rc;
     ///
-    /// /// In the clear, until the server has said that it is ready for more.
+    /// /// Plain text, until the upgrade.
     /// struct Plain;
     /// impl Protocol for Plain {}
     ///

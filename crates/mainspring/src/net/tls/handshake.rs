@@ -25,19 +25,20 @@ impl Handshake {
         if self.outcome.borrow().is_some() {
             return None;
         }
-        let unheard = if self.is_expected.get() { None } else { outcome.err().map(again) };
-        *self.outcome.borrow_mut() = Some(outcome.map_err(again));
+        let unreported = if self.is_expected.get() { None } else { outcome.err().map(clone_failure) };
+        *self.outcome.borrow_mut() = Some(outcome.map_err(clone_failure));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
-        unheard
+        unreported
     }
 
     /// Waits for the outcome; one task at a time.
     pub(super) async fn wait(&self) -> io::Result<()> {
-        let _expecting = Expecting { handshake: self, was_expected: self.is_expected.replace(true) };
+        let _guard = WaitGuard { handshake: self, was_expected: self.is_expected.replace(true) };
         poll_fn(|cx| {
-            let outcome = self.outcome.borrow().as_ref().map(|outcome| outcome.as_ref().err().map(again));
+            let outcome =
+                self.outcome.borrow().as_ref().map(|outcome| outcome.as_ref().err().map(clone_failure));
             match outcome {
                 Some(None) => Poll::Ready(Ok(())),
                 Some(Some(failure)) => Poll::Ready(Err(failure.into())),
@@ -53,19 +54,19 @@ impl Handshake {
 }
 
 /// A wait in progress. Dropping it restores the former receiver of a failure.
-struct Expecting<'a> {
+struct WaitGuard<'a> {
     handshake: &'a Handshake,
     was_expected: bool,
 }
 
-impl Drop for Expecting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.handshake.is_expected.set(self.was_expected);
     }
 }
 
 /// Copies a failure.
-fn again(failure: &Failure) -> Failure {
+fn clone_failure(failure: &Failure) -> Failure {
     match failure {
         Failure::Io(error) => Failure::Io(crate::net::clone_error(error)),
         Failure::Panic(text) => Failure::Panic(text.clone()),

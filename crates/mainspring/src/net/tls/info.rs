@@ -61,7 +61,7 @@ impl TlsInfo {
     /// connection.
     pub fn of(transport: &Transport) -> Option<TlsInfo> {
         transport
-            .look(|below| below.extra()?.downcast_ref::<TlsConnection>()?.session().look(Self::new))
+            .inspect(|below| below.extra()?.downcast_ref::<TlsConnection>()?.session().inspect(Self::new))
             .flatten()
     }
 

@@ -50,8 +50,8 @@ impl RustlsSession {
     }
 
     /// Reads state of the connection. `None` if it is borrowed.
-    pub(super) fn look<R>(&self, look: impl FnOnce(&Connection) -> R) -> Option<R> {
-        self.connection.try_borrow().ok().map(|connection| look(&connection))
+    pub(super) fn inspect<R>(&self, inspect: impl FnOnce(&Connection) -> R) -> Option<R> {
+        self.connection.try_borrow().ok().map(|connection| inspect(&connection))
     }
 
     /// Runs `work` on the connection. `None` if it is borrowed.
@@ -248,7 +248,7 @@ impl Session<RustHost> for RustlsSession {
     fn handshake_ended(&self, cx: Cx<'_, RustHost>, outcome: Result<(), &Failure>) -> Result<(), Failure> {
         match self.handshake.settle(outcome) {
             Some(Failure::Io(error)) if is_peer_disconnect(&error) => Ok(()),
-            Some(unheard) => cx.host().report(cx.this, unheard, "A TLS handshake failed"),
+            Some(unreported) => cx.host().report(cx.this, unreported, "A TLS handshake failed"),
             None => Ok(()),
         }
     }

@@ -27,7 +27,7 @@ pub(super) async fn upgrade(
     if below.is_closing() {
         return Err(io::ErrorKind::NotConnected.into());
     }
-    let is_writing_paused = below.look(|below| below.is_writing_paused()).unwrap_or(false);
+    let is_writing_paused = below.inspect(|below| below.is_writing_paused()).unwrap_or(false);
     let tls =
         TlsProtocol::new(Setup { session, protocol, options: TlsOptions { is_writing_paused, ..options } });
     let tls = Rc::new(tls);

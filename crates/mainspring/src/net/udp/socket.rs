@@ -2,11 +2,8 @@
 
 use crate::current_core::current_core;
 use crate::net::address_error::address_error;
-use crate::net::datagram::DatagramOptions;
-use crate::net::datagram::SealedAddress;
-use crate::net::datagram::{DatagramSocket, datagram_socket_on};
-use crate::net::resolve::ToAddress;
-use crate::net::resolve::{Family, Hints, SocketKind, resolve_with};
+use crate::net::datagram::{DatagramOptions, DatagramSocket, SealedAddress, datagram_socket_on};
+use crate::net::resolve::{Family, Hints, SocketKind, ToAddress, resolve_with};
 use std::io;
 use std::net::SocketAddr;
 

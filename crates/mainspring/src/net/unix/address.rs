@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Converts a path, or an abstract name (a leading zero byte, as in asyncio). `InvalidInput` if it is empty or too
 /// long.
-pub(in crate::net) fn to_socket_address(path: &Path) -> io::Result<SockAddr> {
+pub(in crate::net) fn to_sock_addr(path: &Path) -> io::Result<SockAddr> {
     if path.as_os_str().is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -25,24 +25,24 @@ pub(in crate::net) fn to_socket_address(path: &Path) -> io::Result<SockAddr> {
 }
 
 /// Formats the address of `path` for messages.
-pub(in crate::net) fn show(address: &SockAddr, path: &Path) -> String {
+pub(in crate::net) fn display_path(address: &SockAddr, path: &Path) -> String {
     match address.as_abstract_namespace() {
-        Some(name) => show_abstract(name),
+        Some(name) => display_abstract(name),
         None => path.display().to_string(),
     }
 }
 
 /// Formats an address of std for messages.
-pub(in crate::net) fn show_std(address: &UnixAddress) -> String {
+pub(in crate::net) fn display_std(address: &UnixAddress) -> String {
     match (address.as_pathname(), address.as_abstract_name()) {
         (Some(path), _) => path.display().to_string(),
-        (None, Some(name)) => show_abstract(name),
+        (None, Some(name)) => display_abstract(name),
         (None, None) => "an unnamed address".to_owned(),
     }
 }
 
-/// As `ss` and `/proc/net/unix` show it.
-fn show_abstract(name: &[u8]) -> String {
+/// As `ss` and `/proc/net/unix` display_path it.
+fn display_abstract(name: &[u8]) -> String {
     format!("@{}", name.escape_ascii())
 }
 

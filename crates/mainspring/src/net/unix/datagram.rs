@@ -1,6 +1,6 @@
 //! `UnixDatagram`: Unix datagram sockets with `await`.
 
-use super::address::{show, show_std, to_socket_address};
+use super::address::{display_path, display_std, to_sock_addr};
 use crate::net::address_error::address_error;
 use crate::net::datagram::{DatagramSocket, datagram_socket_on};
 use mainspring_engine::poller::PeerAddress;
@@ -83,16 +83,18 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
-        let address = to_socket_address(path.as_ref())?;
+        let address = to_sock_addr(path.as_ref())?;
         let socket = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
-        socket.bind(&address).map_err(|error| refused("bind", &show(&address, path.as_ref()), error))?;
+        socket
+            .bind(&address)
+            .map_err(|error| refused("bind", &display_path(&address, path.as_ref()), error))?;
         Self::from_std(socket.into())
     }
 
     /// Binds a socket to an address of std: a path or an abstract name.
     pub fn bind_addr(address: &SocketAddr) -> io::Result<Self> {
         let socket = StdUnixDatagram::bind_addr(address);
-        Self::from_std(socket.map_err(|error| refused("bind", &show_std(address), error))?)
+        Self::from_std(socket.map_err(|error| refused("bind", &display_std(address), error))?)
     }
 
     /// Creates an unbound socket. It can send; it can receive only from a connected peer that knows it.
@@ -163,9 +165,9 @@ impl UnixDatagram {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let address = to_socket_address(path.as_ref())?;
+        let address = to_sock_addr(path.as_ref())?;
         self.with_socket(|socket| socket.connect(&address))
-            .map_err(|error| refused("connect", &show(&address, path.as_ref()), error))
+            .map_err(|error| refused("connect", &display_path(&address, path.as_ref()), error))
     }
 
     /// Connects to this address. Otherwise as [`UnixDatagram::connect`].
@@ -191,7 +193,7 @@ impl UnixDatagram {
             (None, None) => SocketAddrUnix::new_unnamed(),
         };
         self.with_fd(|fd| Ok(connect(fd, &to)?))
-            .map_err(|error| refused("connect", &show_std(address), error))
+            .map_err(|error| refused("connect", &display_std(address), error))
     }
 
     /// Shuts down one or both directions of the connection.

@@ -1,14 +1,12 @@
 //! `UnixStream`: a Unix connection with `await`.
 
-use super::address::{show, to_socket_address};
+use super::address::{display_path, to_sock_addr};
 use super::peer_cred::{UCred, peer_cred};
 use crate::current_core::current_core;
 use crate::event_loop::{Core, EventLoop};
 use crate::net::address_error::address_error;
 use crate::net::connect::{adopt_stream_socket, attach_protocol};
-use crate::net::connection::Protocol;
-use crate::net::connection::SocketConnection;
-use crate::net::connection::Transport;
+use crate::net::connection::{Protocol, SocketConnection, Transport};
 use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use crate::time::sleep;
 use mainspring_engine::poller::{PeerAddress, peer_address};
@@ -195,7 +193,7 @@ impl EventLoop {
 
 /// Connects and returns the non-blocking socket.
 async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
-    let address = to_socket_address(path)?;
+    let address = to_sock_addr(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     let mut backoff = MIN_CONNECT_BACKOFF;
@@ -209,7 +207,7 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                let text = format!("cannot connect to {}: {error}", show(&address, path));
+                let text = format!("cannot connect to {}: {error}", display_path(&address, path));
                 return Err(address_error(text, error));
             }
         }
