@@ -17,10 +17,12 @@
 //!   that way, and a long message does not wake its task once per buffer. Given up, they have sent what they have
 //!   sent, as the contract of `sock_sendall` says.
 
+mod connect_backoff;
 mod pending;
 mod send_all;
 mod send_file;
 
+pub use connect_backoff::ConnectBackoff;
 pub use pending::{Operation, Pending, Ready, Settled};
 pub use send_all::SendAll;
 pub use send_file::SendFile;

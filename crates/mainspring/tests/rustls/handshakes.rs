@@ -151,7 +151,7 @@ fn a_certificate_for_another_name_is_refused_in_plain_words() {
         let TlsError::WrongName { expected, presented } = tls_error(&error) else { panic!("{error:?}") };
         assert_eq!(expected, "elsewhere.example");
         assert!(presented.iter().any(|name| name.contains("localhost")), "{presented:?}");
-        assert!(error.to_string().contains("not for \"elsewhere.example\""), "{error}");
+        assert!(error.to_string().contains("not valid for \"elsewhere.example\""), "{error}");
         assert_eq!(reports, ["A TLS handshake failed: received fatal alert: BadCertificate"]);
     });
 }

@@ -257,7 +257,7 @@ fn a_listener_leaves_with_its_file_once_all_who_came_are_accepted() {
             settle().await;
             let refused = listener.into_std().unwrap_err();
             assert_eq!(refused.error().kind(), ErrorKind::ResourceBusy);
-            assert_eq!(refused.to_string(), "1 accepted connections are waiting: call accept() first");
+            assert_eq!(refused.to_string(), "1 accepted connection(s) waiting: call accept() first");
             let listener = refused.into_inner();
             let far = listener.accept().await.unwrap();
             near.write_all(b"x").await.unwrap();

@@ -230,7 +230,7 @@ impl EventLoop {
     /// use mainspring::{EventLoop, Future};
     /// use std::net::SocketAddr;
     ///
-    /// /// Answers everything in capitals.
+    /// /// Echoes in upper case.
     /// struct Loud;
     /// impl DatagramProtocol for Loud {
     ///     fn datagram_received(&self, transport: &DatagramTransport, data: &[u8], from: SocketAddr) {
@@ -238,7 +238,7 @@ impl EventLoop {
     ///     }
     /// }
     ///
-    /// /// Asks, and keeps the answer.
+    /// /// Sends a question and stores the answer.
     /// struct Ask(Future<Vec<u8>>);
     /// impl DatagramProtocol for Ask {
     ///     fn connection_made(&self, transport: &DatagramTransport) {

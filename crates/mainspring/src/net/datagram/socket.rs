@@ -40,7 +40,7 @@ use std::rc::Rc;
 /// ```
 /// use mainspring::net::{DatagramAddress, DatagramSocket, UdpSocket, UnixDatagram};
 ///
-/// /// What is done with datagrams need not know where they come from.
+/// /// Works with UDP and Unix sockets.
 /// async fn echo<A: DatagramAddress>(socket: &DatagramSocket<A>) -> std::io::Result<usize> {
 ///     let mut buffer = [0; 1500];
 ///     let (length, from) = socket.recv_from(&mut buffer).await?;

@@ -109,7 +109,7 @@ impl AcceptQueue {
         let waiting = self.accepted.connections.borrow().len();
         if waiting > 0 {
             return Err(resource_busy(format!(
-                "{waiting} accepted connections are waiting: call accept() first"
+                "{waiting} accepted connection(s) waiting: call accept() first"
             )));
         }
         let [listener] = self.listeners.as_slice() else {

@@ -42,7 +42,7 @@ use std::rc::Rc;
 /// ```
 /// use mainspring::net::{Stream, TcpListener, TcpStream, UnixStream};
 ///
-/// /// What is done with a connection need not know its kind.
+/// /// Works with every kind of connection.
 /// async fn ask(stream: &Stream, question: &[u8]) -> std::io::Result<Vec<u8>> {
 ///     stream.write_all(question).await?;
 ///     stream.shutdown();

@@ -141,7 +141,7 @@ impl TlsConnector {
     /// use mainspring::net::{Protocol, Transport};
     /// use mainspring::{EventLoop, Future};
     ///
-    /// /// Asks, and keeps the answer.
+    /// /// Sends a question and stores the answer.
     /// struct Ask(Future<Vec<u8>>);
     ///
     /// impl Protocol for Ask {

@@ -25,7 +25,7 @@ use rustls::{Connection, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 /// # let server = ServerConfig::builder().with_no_client_auth();
 /// # let acceptor = TlsAcceptor::new(server.with_single_cert(vec![certificate], key.into()).unwrap());
 ///
-/// /// What a protocol may ask its transport.
+/// /// Checks the parameters of a transport.
 /// fn is_modern(transport: &Transport) -> bool {
 ///     let Some(info) = TlsInfo::of(transport) else { return false };
 ///     info.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3)

@@ -10,18 +10,13 @@ use crate::net::connection::{Protocol, SocketConnection, Transport};
 use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use crate::time::sleep;
 use mainspring_engine::poller::{PeerAddress, peer_address};
+use mainspring_engine::socket_ops::ConnectBackoff;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
-
-/// Back-off while the listener's queue is full: `connect` fails with EAGAIN, and the kernel does not announce a free
-/// place.
-const MIN_CONNECT_BACKOFF: Duration = Duration::from_millis(1);
-const MAX_CONNECT_BACKOFF: Duration = Duration::from_millis(64);
 
 /// A Unix connection. Derefs to [`Stream`].
 ///
@@ -196,15 +191,12 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
     let address = to_sock_addr(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    let mut backoff = MIN_CONNECT_BACKOFF;
+    let mut backoff = ConnectBackoff::default();
     loop {
         match socket.connect(&address) {
             Ok(()) => break,
             // The listener's queue is full. A blocking connect would wait for a place in it.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                sleep(backoff).await;
-                backoff = MAX_CONNECT_BACKOFF.min(backoff * 2);
-            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(backoff.next_delay()).await,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let text = format!("cannot connect to {}: {error}", display_path(&address, path));
