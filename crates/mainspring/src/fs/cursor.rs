@@ -100,8 +100,8 @@ impl Drop for CursorState {
         let message = "A file was dropped before the error of its last change was returned";
         let reported = self.remote.take().and_then(|remote| {
             let text = error.to_string();
-            let tell = move || report_here(&ExceptionContext::new(message).with_error(text));
-            remote.call_soon_threadsafe(tell).ok()
+            let report = move || report_here(&ExceptionContext::new(message).with_error(text));
+            remote.call_soon_threadsafe(report).ok()
         });
         if reported.is_none() {
             report_here(&ExceptionContext::new(message).with_error(error));

@@ -68,23 +68,23 @@ struct Shared {
 
 impl BlockingFile {
     /// Attaches a protocol to a file for reading.
-    pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>) -> Transport {
-        Self::open(core, file, told, Direction::Reading)
+    pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, protocol: impl Into<Told>) -> Transport {
+        Self::open(core, file, protocol, Direction::Reading)
     }
 
     /// Attaches a protocol to a file for writing.
-    pub(super) fn open_writing(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>) -> Transport {
-        Self::open(core, file, told, Direction::Writing)
+    pub(super) fn open_writing(core: &Rc<Core>, file: OwnedFd, protocol: impl Into<Told>) -> Transport {
+        Self::open(core, file, protocol, Direction::Writing)
     }
 
-    fn open(core: &Rc<Core>, file: OwnedFd, told: impl Into<Told>, direction: Direction) -> Transport {
+    fn open(core: &Rc<Core>, file: OwnedFd, protocol: impl Into<Told>, direction: Direction) -> Transport {
         let number = BLOCKING_FILES.with_borrow_mut(|(made, _)| {
             *made += 1;
             *made
         });
         let end = Rc::new(BlockingFile {
             core: Rc::downgrade(core),
-            above: Above::new(told, None),
+            above: Above::new(protocol, None),
             number,
             direction,
             fd: file.as_raw_fd(),
@@ -168,22 +168,22 @@ impl BlockingFile {
     /// Handles the end of a call.
     fn completed(self: &Rc<Self>, cx: Cx<'_, RustHost>, result: io::Result<Vec<u8>>) -> Result<(), Failure> {
         self.in_flight.set(0);
-        let told = match result {
+        let outcome = match result {
             Err(error) => self.schedule_lost(cx, Some(Failure::Io(error))),
             Ok(_) if self.direction == Direction::Writing => {
                 self.flow.shrunk(cx, self.size(), || self.above.resume_writing(cx))
             }
             Ok(_) if self.is_closing.get() => Ok(()),
             Ok(data) if data.is_empty() => {
-                let told = self.above.eof_received(cx).map(drop);
-                cx.host().merge_outcomes(told, self.schedule_lost(cx, None))
+                let outcome = self.above.eof_received(cx).map(drop);
+                cx.host().merge_outcomes(outcome, self.schedule_lost(cx, None))
             }
             Ok(data) => {
                 self.buffer.borrow_mut().extend(data);
                 Ok(())
             }
         };
-        cx.host().merge_outcomes(told, self.advance(cx))
+        cx.host().merge_outcomes(outcome, self.advance(cx))
     }
 
     /// Schedules `connection_lost`, once.
@@ -283,10 +283,10 @@ impl Below for BlockingFile {
             Notice::ConnectionMade => self.above.connection_made(cx),
             Notice::StartReading => find(self.number).map_or(Ok(()), |this| this.advance(cx)),
             Notice::ConnectionLost => {
-                let told = self.above.connection_lost(cx, self.failure.take());
+                let outcome = self.above.connection_lost(cx, self.failure.take());
                 let file = self.file.take();
                 drop(file);
-                cx.host().merge_outcomes(told, self.above.detach(cx))
+                cx.host().merge_outcomes(outcome, self.above.detach(cx))
             }
             _ => Ok(()),
         }

@@ -25,8 +25,8 @@ pub(crate) struct WriteEnd {
 
 impl ReadEnd {
     /// Attaches a protocol to a non-blocking pipe. `connection_made` is scheduled.
-    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, told: impl Into<Told>) -> Transport {
-        let pipe = ReadPipe::new(pipe, Above::new(told, None));
+    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, protocol: impl Into<Told>) -> Transport {
+        let pipe = ReadPipe::new(pipe, Above::new(protocol, None));
         let end = Rc::new(ReadEnd { core: Rc::downgrade(core), pipe });
         let transport = Transport::new(Rc::<ReadEnd>::clone(&end));
         transport.with(|_, cx| end.pipe.open(cx));
@@ -36,8 +36,13 @@ impl ReadEnd {
 
 impl WriteEnd {
     /// Attaches a protocol to a non-blocking pipe of this kind. `connection_made` is scheduled.
-    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, kind: PipeKind, told: impl Into<Told>) -> Transport {
-        let pipe = WritePipe::new(pipe, kind, Above::new(told, None));
+    pub(crate) fn open(
+        core: &Rc<Core>,
+        pipe: OwnedFd,
+        kind: PipeKind,
+        protocol: impl Into<Told>,
+    ) -> Transport {
+        let pipe = WritePipe::new(pipe, kind, Above::new(protocol, None));
         let end = Rc::new(WriteEnd { core: Rc::downgrade(core), pipe });
         let transport = Transport::new(Rc::<WriteEnd>::clone(&end));
         transport.with(|_, cx| end.pipe.open(cx));

@@ -56,8 +56,8 @@ pub fn writer(file: impl Into<OwnedFd>) -> io::Result<StreamWriter> {
 pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamReader> {
     core.check_open()?;
     let open: Open<'_> = match prepare_if_pollable(&file)? {
-        Some(_) => Box::new(|told| ReadEnd::open(core, file, told)),
-        None => Box::new(|told| BlockingFile::open_reading(core, file, told)),
+        Some(_) => Box::new(|protocol| ReadEnd::open(core, file, protocol)),
+        None => Box::new(|protocol| BlockingFile::open_reading(core, file, protocol)),
     };
     Ok(Stream::open(LIMIT, open).into_split().0)
 }
@@ -65,20 +65,20 @@ pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamRead
 pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWriter> {
     core.check_open()?;
     let open: Open<'_> = match prepare_if_pollable(&file)? {
-        Some(kind) => Box::new(move |told| WriteEnd::open(core, file, kind, told)),
-        None => Box::new(|told| BlockingFile::open_writing(core, file, told)),
+        Some(kind) => Box::new(move |protocol| WriteEnd::open(core, file, kind, protocol)),
+        None => Box::new(|protocol| BlockingFile::open_writing(core, file, protocol)),
     };
     Ok(Stream::open(LIMIT, open).into_split().1)
 }
 
 /// As [`reader_on`], for a shared file that must stay blocking.
 pub(super) fn blocking_reader(core: &Rc<Core>, file: OwnedFd) -> StreamReader {
-    Stream::open(LIMIT, |told| BlockingFile::open_reading(core, file, told)).into_split().0
+    Stream::open(LIMIT, |protocol| BlockingFile::open_reading(core, file, protocol)).into_split().0
 }
 
 /// As [`writer_on`], for a shared file that must stay blocking.
 pub(super) fn blocking_writer(core: &Rc<Core>, file: OwnedFd) -> StreamWriter {
-    Stream::open(LIMIT, |told| BlockingFile::open_writing(core, file, told)).into_split().1
+    Stream::open(LIMIT, |protocol| BlockingFile::open_writing(core, file, protocol)).into_split().1
 }
 
 type Open<'a> = Box<dyn FnOnce(Told) -> Transport + 'a>;

@@ -213,18 +213,15 @@ impl Inner {
     }
 
     /// Calls the protocol, unless it is detached.
-    fn call_protocol(
-        self: &Rc<Self>,
-        call_protocol: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport),
-    ) {
+    fn call_protocol(self: &Rc<Self>, call: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
         let protocol = self.protocol.borrow().clone();
         let Some(protocol) = protocol else { return };
         let transport = SubprocessTransport { inner: Rc::clone(self) };
-        let told = catch(move || {
-            call_protocol(&*protocol, &transport);
+        let called = catch(move || {
+            call(&*protocol, &transport);
             drop(protocol);
         });
-        if let Err(text) = told
+        if let Err(text) = called
             && let Some(core) = self.core.upgrade()
         {
             let message = "A callback of a subprocess protocol panicked";
@@ -283,9 +280,9 @@ struct PipeProtocol {
 }
 
 impl PipeProtocol {
-    fn call_protocol(&self, call_protocol: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
+    fn call_protocol(&self, call: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
         if let Some(subprocess) = self.subprocess.upgrade() {
-            subprocess.call_protocol(call_protocol);
+            subprocess.call_protocol(call);
         }
     }
 }

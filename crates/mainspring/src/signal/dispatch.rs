@@ -119,10 +119,10 @@ impl Handlers {
         self.callback.borrow().is_none() && self.streams.borrow().is_empty()
     }
 
-    /// Calls `tell` for each listener. A panic of a waker is reported and does not affect the others.
-    fn for_each_listener(&self, streams: Vec<Rc<Listener>>, tell: impl Fn(&Listener)) {
+    /// Calls `call` for each listener. A panic of a waker is reported and does not affect the others.
+    fn for_each_listener(&self, streams: Vec<Rc<Listener>>, call: impl Fn(&Listener)) {
         for stream in streams {
-            if let Err(text) = catch(|| tell(&stream))
+            if let Err(text) = catch(|| call(&stream))
                 && let Some(core) = self.core.upgrade()
             {
                 core.call_exception_handler(&ExceptionContext::of_panic("A waker panicked", text));

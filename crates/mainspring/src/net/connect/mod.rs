@@ -179,8 +179,8 @@ pub(crate) async fn connect(
 
 /// Keeps the kind of the last error; the message lists all errors.
 fn combine_errors(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
-    let tell = |(address, error): &_| format!("cannot connect to {address}: {error}");
-    let texts: Vec<_> = failures.iter().map(tell).collect();
+    let describe = |(address, error): &_| format!("cannot connect to {address}: {error}");
+    let texts: Vec<_> = failures.iter().map(describe).collect();
     match failures.pop() {
         Some((_, error)) => address_error(texts.join("; "), error),
         None => io::ErrorKind::InvalidInput.into(),
@@ -189,7 +189,7 @@ fn combine_errors(mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
 
 /// Binds to the first address of the right family that can be bound.
 fn bind(socket: &Socket, family: Domain, from: &[SocketAddr]) -> io::Result<()> {
-    let mut refusal = io::Error::new(
+    let mut last_error = io::Error::new(
         io::ErrorKind::AddrNotAvailable,
         "no local address has the family of the remote address",
     );
@@ -198,11 +198,11 @@ fn bind(socket: &Socket, family: Domain, from: &[SocketAddr]) -> io::Result<()> 
             Ok(()) => return Ok(()),
             Err(error) => {
                 let text = format!("cannot bind to {address}: {error}");
-                refusal = address_error(text, error);
+                last_error = address_error(text, error);
             }
         }
     }
-    Err(refusal)
+    Err(last_error)
 }
 
 async fn connect_to(

@@ -168,7 +168,7 @@ where
     F: Future<Output: Outcome> + 'static,
 {
     Rc::new(move |core, socket, peer, connection| {
-        let open = |told| SocketConnection::open(core, socket, peer, told, Some(connection));
+        let open = |protocol| SocketConnection::open(core, socket, peer, protocol, Some(connection));
         let stream = Stream::open(limit, open);
         let transport = stream.transport().clone();
         let (reader, writer) = stream.into_split();

@@ -41,7 +41,7 @@ stream_on!(TcpStream);
 
 impl TcpStream {
     pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd, peer: SocketAddr, limit: usize) -> Self {
-        let open = |told| SocketConnection::open(core, socket, PeerAddress::Inet(peer), told, None);
+        let open = |protocol| SocketConnection::open(core, socket, PeerAddress::Inet(peer), protocol, None);
         TcpStream { stream: Stream::open(limit, open) }
     }
 

@@ -44,7 +44,7 @@ stream_on!(UnixStream);
 
 impl UnixStream {
     pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd, peer: PeerAddress, limit: usize) -> Self {
-        let open = |told| SocketConnection::open(core, socket, peer, told, None);
+        let open = |protocol| SocketConnection::open(core, socket, peer, protocol, None);
         UnixStream { stream: Stream::open(limit, open) }
     }
 
