@@ -51,7 +51,7 @@ use std::task::{Context, Poll, Waker};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Future<T> {
-    state: Rc<State<T>>,
+    state: Rc<FutureState<T>>,
     /// Which of the waiting this one is.
     waits_as: Cell<Option<u64>>,
 }
@@ -99,7 +99,7 @@ impl fmt::Display for FutureError {
 
 impl std::error::Error for FutureError {}
 
-struct State<T> {
+struct FutureState<T> {
     core: Weak<Core>,
     result: RefCell<Option<Result<T, FutureError>>>,
     /// In the order they came.
@@ -116,7 +116,7 @@ type DoneCallback<T> = Box<dyn FnOnce(&Future<T>)>;
 
 impl<T: 'static> Future<T> {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
-        Self::of(Rc::new(State {
+        Self::of(Rc::new(FutureState {
             core: Rc::downgrade(core),
             result: RefCell::new(None),
             waiting: RefCell::default(),
@@ -124,7 +124,7 @@ impl<T: 'static> Future<T> {
         }))
     }
 
-    fn of(state: Rc<State<T>>) -> Self {
+    fn of(state: Rc<FutureState<T>>) -> Self {
         Future { state, waits_as: Cell::new(None) }
     }
 
@@ -210,7 +210,7 @@ impl<T: 'static> Future<T> {
     }
 }
 
-impl<T: 'static> State<T> {
+impl<T: 'static> FutureState<T> {
     fn join(&self, waiting: Waiting<T>) -> u64 {
         let place = self.came.get();
         self.came.set(place + 1);
@@ -230,7 +230,7 @@ impl<T: 'static> State<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T> FutureState<T> {
     /// Takes one of the waiting out.
     fn leave(&self, place: u64) -> Option<Waiting<T>> {
         let mut waiting = self.waiting.borrow_mut();

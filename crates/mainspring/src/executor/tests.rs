@@ -25,7 +25,7 @@ fn thread_name() -> String {
 }
 
 /// A thread is idle a moment after its job has ended; this gives it that moment.
-fn until(pool: &Executor, condition: impl Fn(&State) -> bool) {
+fn until(pool: &Executor, condition: impl Fn(&PoolState) -> bool) {
     while !condition(&pool.shared.lock()) {
         thread::yield_now();
     }

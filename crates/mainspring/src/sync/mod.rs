@@ -32,40 +32,19 @@
 //!
 //! The line that everybody stands in is `line.rs`, with its rules.
 
-mod barrier;
-pub mod broadcast;
 mod channel;
-mod channel_errors;
-mod condition;
-mod event;
-pub(crate) mod line;
-mod lock;
-pub mod mpsc;
-mod notify;
-mod once_cell;
-pub mod oneshot;
-mod only;
-mod permits;
+mod locks;
 mod queue;
-mod rw_lock;
-mod semaphore;
-pub(crate) mod state_cell;
-mod streams;
-pub mod threadsafe;
+mod state_cell;
 pub(crate) mod wait_list;
-mod waiters;
-pub mod watch;
 
-pub use barrier::{Barrier, BrokenBarrierError};
-pub use condition::Condition;
-pub use event::Event;
-pub use lock::{AnyLockGuard, Lock, LockGuard, OwnedLockGuard};
-pub use notify::{Notified, Notify};
-pub use once_cell::OnceCell;
-pub use permits::{AcquireError, TryAcquireError};
+pub use channel::{broadcast, mpsc, oneshot, threadsafe, watch};
+pub use locks::{
+    AcquireError, AnyLockGuard, Barrier, BrokenBarrierError, Condition, Event, Lock, LockGuard, Notified,
+    Notify, OnceCell, OwnedLockGuard, OwnedSemaphorePermit, ReleasedTooOften, RwLock, RwLockReadGuard,
+    RwLockWriteGuard, Semaphore, SemaphorePermit, TryAcquireError,
+};
 pub use queue::{
     DoneTooOften, Fifo, GetError, LeastFirst, Lifo, LifoQueue, Order, OrderedQueue, PriorityQueue, PutError,
     Queue, QueueShutDown,
 };
-pub use rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-pub use semaphore::{OwnedSemaphorePermit, ReleasedTooOften, Semaphore, SemaphorePermit};

@@ -4,7 +4,7 @@
 //! that counts: a step would pay for it, and few ask.
 
 use super::TaskHandle;
-use super::state::{AnyTask, State};
+use super::state::{AnyTask, TaskState};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// Runs a step of `task`, or a destructor.
-pub(super) fn within<T: 'static, R>(task: &Rc<State<T>>, step: impl FnOnce() -> R) -> R {
+pub(super) fn within<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce() -> R) -> R {
     struct Restore(Option<NonNull<dyn AnyTask>>);
     impl Drop for Restore {
         fn drop(&mut self) {

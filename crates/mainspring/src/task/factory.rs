@@ -1,6 +1,6 @@
 //! The task factory: a hook that sees each new task, and may wrap its future.
 
-use super::state::{AnyTask, State};
+use super::state::{AnyTask, TaskState};
 use super::{TaskFuture, TaskHandle};
 use crate::event_loop::EventLoop;
 use std::cell::{Cell, RefCell};
@@ -33,7 +33,7 @@ impl Factory {
     /// Has the factory make what the task `state` is to run in place of `future`.
     pub(super) fn make<T: 'static, O: 'static>(
         &self,
-        state: &Rc<State<T>>,
+        state: &Rc<TaskState<T>>,
         future: impl Future<Output = O> + 'static,
     ) -> Made<O> {
         let handle = TaskHandle(Rc::clone(state) as Rc<dyn AnyTask>);

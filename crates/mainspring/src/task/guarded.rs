@@ -4,7 +4,7 @@
 //! [`Sink`]: exactly one, and only after the future is gone. `async-task` itself would end the process if a
 //! future panicked in its destructor.
 
-use super::state::State;
+use super::state::TaskState;
 use super::{JoinError, current};
 use crate::panics::{catch, catch_payload};
 use std::pin::Pin;
@@ -18,23 +18,23 @@ pub(super) trait Sink {
     /// What the task gives.
     type Value: 'static;
 
-    fn state(&self) -> &Rc<State<Self::Value>>;
+    fn state(&self) -> &Rc<TaskState<Self::Value>>;
 
     /// Takes the result, once. Runs foreign code.
     fn settle(&self, result: Result<Self::Output, JoinError>);
 }
 
 /// The task gives what its future gives.
-impl<T: 'static> Sink for Rc<State<T>> {
+impl<T: 'static> Sink for Rc<TaskState<T>> {
     type Output = T;
     type Value = T;
 
-    fn state(&self) -> &Rc<State<T>> {
+    fn state(&self) -> &Rc<TaskState<T>> {
         self
     }
 
     fn settle(&self, result: Result<T, JoinError>) {
-        State::settle(self, result);
+        TaskState::settle(self, result);
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::guarded::Sink;
 use super::starting::launch;
-use super::state::State;
+use super::state::TaskState;
 use super::{JoinError, Task, TaskHandle, context};
 use crate::event_loop::EventLoop;
 use crate::panics::catch;
@@ -107,7 +107,7 @@ impl<T: 'static> JoinSet<T> {
         F: IntoFuture<IntoFuture: 'static, Output = T>,
     {
         let event_loop = EventLoop::current();
-        let state = State::new(event_loop.core(), None, context::inherited());
+        let state = TaskState::new(event_loop.core(), None, context::inherited());
         // What follows may panic, and then the task is none of the set's.
         let place = self.tasks.vacant_key();
         let member = Member { state: Rc::clone(&state), finished: Rc::clone(&self.finished), place };
@@ -284,7 +284,7 @@ fn result_of<T>(mut task: Task<T>) -> Result<T, JoinError> {
 
 /// Where the result of a task of the set goes: to the task; its place, to the set.
 struct Member<T> {
-    state: Rc<State<T>>,
+    state: Rc<TaskState<T>>,
     finished: Rc<Finished>,
     place: usize,
 }
@@ -293,13 +293,13 @@ impl<T: 'static> Sink for Member<T> {
     type Output = T;
     type Value = T;
 
-    fn state(&self) -> &Rc<State<T>> {
+    fn state(&self) -> &Rc<TaskState<T>> {
         &self.state
     }
 
     fn settle(&self, result: Result<T, JoinError>) {
         // An output that nobody wants may panic when it is dropped: the set is told all the same.
-        let settled = catch(|| State::settle(&self.state, result));
+        let settled = catch(|| TaskState::settle(&self.state, result));
         self.finished.places.borrow_mut().push_back(self.place);
         if let Some(waker) = self.finished.waker.take() {
             waker.wake();

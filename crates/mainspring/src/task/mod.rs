@@ -44,7 +44,7 @@ pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 pub(crate) use factory::FactorySlot;
 pub(crate) use state::{AnyTask, TaskName};
 
-use state::{Phase, Progress, State};
+use state::{Phase, Progress, TaskState};
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -97,7 +97,7 @@ pub type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Task<T> {
-    state: Rc<State<T>>,
+    state: Rc<TaskState<T>>,
 }
 
 impl<T> Task<T> {

@@ -3,7 +3,7 @@
 use super::Task;
 use super::context::{self, Context};
 use super::guarded::{Guarded, Sink};
-use super::state::State;
+use super::state::TaskState;
 use crate::error::Error;
 use crate::event_loop::{Core, EventLoop, timed, wake_step};
 use crate::host::{Call, Home};
@@ -156,7 +156,7 @@ impl TaskBuilder {
     #[track_caller]
     fn start<T: 'static>(self, core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Task<T> {
         let context = self.context.map_or_else(context::inherited, Context::into_slot);
-        let state = State::new(core, self.name, context);
+        let state = TaskState::new(core, self.name, context);
         launch_in(core, self.lane, Rc::clone(&state), future);
         Task { state }
     }
@@ -166,7 +166,7 @@ impl<T: 'static> Task<T> {
     /// Starts a task.
     #[track_caller]
     pub(crate) fn start(core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Self {
-        let state = State::new(core, None, context::inherited());
+        let state = TaskState::new(core, None, context::inherited());
         launch(core, Rc::clone(&state), future);
         Task { state }
     }

@@ -1,4 +1,4 @@
-//! What a task and its handles share: [`State`], of which everything but the result is [`Meta`].
+//! What a task and its handles share: [`TaskState`], of which everything but the result is [`Meta`].
 //!
 //! # Rules of the phase
 //!
@@ -94,7 +94,7 @@ struct Extras {
 /// The place of a task that the core does not list.
 const NOWHERE: usize = usize::MAX;
 
-pub(super) struct State<T> {
+pub(super) struct TaskState<T> {
     pub(super) meta: Meta,
     pub(super) progress: RefCell<Progress<T>>,
 }
@@ -214,7 +214,7 @@ impl TaskHandle {
     }
 }
 
-impl<T: 'static> State<T> {
+impl<T: 'static> TaskState<T> {
     /// The state of a new task of a loop.
     pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: Slot) -> Rc<Self> {
         let number = core.tasks_made.get() + 1;
@@ -234,7 +234,7 @@ impl<T: 'static> State<T> {
 
     fn with_id(core: Weak<Core>, id: TaskId, name: Option<String>, context: Slot) -> Rc<Self> {
         let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
-        Rc::new(State {
+        Rc::new(TaskState {
             meta: Meta {
                 core,
                 id,
@@ -276,7 +276,7 @@ impl<T: 'static> State<T> {
     }
 }
 
-impl<T> AnyTask for State<T> {
+impl<T> AnyTask for TaskState<T> {
     fn meta(&self) -> &Meta {
         &self.meta
     }

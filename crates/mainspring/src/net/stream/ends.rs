@@ -2,7 +2,7 @@
 
 use super::buffered::Buffered;
 use crate::net::connection::{Told, Transport};
-use crate::sync::wait_list::{Seat, WaitList};
+use crate::sync::wait_list::{WaitList, WaiterSlot};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -20,13 +20,13 @@ pub(crate) struct Ends {
 /// Where those stand who poll in place of awaiting: one of them may read, write, and wait for the end.
 #[derive(Default)]
 pub(super) struct Seats {
-    pub(super) reading: Seat,
-    pub(super) writing: Seat,
-    pub(super) closing: Seat,
+    pub(super) reading: WaiterSlot,
+    pub(super) writing: WaiterSlot,
+    pub(super) closing: WaiterSlot,
 }
 
 /// One of the seats.
-pub(super) type Which = fn(&mut Seats) -> &mut Seat;
+pub(super) type Which = fn(&mut Seats) -> &mut WaiterSlot;
 
 impl Ends {
     /// The ends of a connection that is still to come, which is to tell [`Ends::told`].
@@ -89,7 +89,7 @@ impl Ends {
     }
 
     /// Out of the seats while it is used, because wakers may call in.
-    fn take_seat(&self, which: Which) -> Seat {
+    fn take_seat(&self, which: Which) -> WaiterSlot {
         let mut seats = self.seats.take();
         let seat = seats.as_mut().map(|seats| std::mem::take(which(seats)));
         self.seats.set(seats);

@@ -9,9 +9,9 @@ mod waits;
 pub use errors::{DoneTooOften, GetError, PutError, QueueShutDown};
 pub use order::{Fifo, LeastFirst, Lifo, Order};
 
-use super::wait_list::WaitList;
+use crate::sync::wait_list::WaitList;
 pub(in crate::sync) use polling::QueueCell;
-pub(in crate::sync) use state::State;
+pub(in crate::sync) use state::QueueState;
 use std::cell::RefCell;
 use std::fmt;
 pub(in crate::sync) use waits::{Get, GetMany, Put, Reserve};
@@ -93,7 +93,7 @@ pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
 /// assert!(queue.maxsize() == 0 && !queue.is_shut_down());
 /// ```
 pub struct OrderedQueue<T, O: Order<T>> {
-    state: RefCell<State<T, O>>,
+    state: RefCell<QueueState<T, O>>,
     /// Who waits in `join`.
     joining: WaitList,
 }
@@ -101,7 +101,7 @@ pub struct OrderedQueue<T, O: Order<T>> {
 impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// A queue for `maxsize` items; zero is for any number.
     pub fn new(maxsize: usize) -> Self {
-        OrderedQueue { state: RefCell::new(State::new(maxsize)), joining: WaitList::new() }
+        OrderedQueue { state: RefCell::new(QueueState::new(maxsize)), joining: WaitList::new() }
     }
 
     /// Puts an item, and waits for room if there is none. [`QueueShutDown`], with the item, if the queue is shut down

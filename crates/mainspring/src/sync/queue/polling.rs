@@ -1,19 +1,21 @@
 //! What is done with a queue, in steps: below the queues themselves, their futures, and the halves of the channels,
 //! whether they are on one thread or on many.
 
-use super::state::{State, ToWake};
+use super::state::{QueueState, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
-use crate::sync::line::{self, Key, Left, LineLike};
 use crate::sync::state_cell::StateCell;
+use crate::sync::wait_list::wait_queue::{self, RemovedWaiter, WaiterKey, Waiters};
 use std::task::{Context, Poll, Waker};
 
 /// The state of a queue, wherever it is.
 pub(in crate::sync) trait QueueCell:
-    StateCell<State = State<<Self as QueueCell>::Item, <Self as QueueCell>::Order, <Self as QueueCell>::Getters>>
+    StateCell<
+    State = QueueState<<Self as QueueCell>::Item, <Self as QueueCell>::Order, <Self as QueueCell>::Getters>,
+>
 {
     type Item;
     type Order: Order<Self::Item>;
-    type Getters: LineLike;
+    type Getters: Waiters;
 
     /// Puts an item if there is room.
     fn put_nowait(&self, item: Self::Item) -> Result<(), PutError<Self::Item>> {
@@ -45,7 +47,7 @@ pub(in crate::sync) trait QueueCell:
 
     /// Takes no more items, and tells those who wait. `immediate` takes those out that are there: they are handed to the
     /// caller, with whether all that were ever put are done then.
-    #[must_use = "items are the program's: they are dropped when nothing is left to do"]
+    #[must_use = "items are the program's: they are dropped when nothing is removed to do"]
     fn shut_down(&self, immediate: bool) -> (Self::Order, bool) {
         let mut dropped = Self::Order::default();
         let mut state = self.open();
@@ -62,7 +64,11 @@ pub(in crate::sync) trait QueueCell:
 
     /// Takes an item, or takes or keeps the place that `key` stands for.
     #[inline]
-    fn poll_get(&self, key: &mut Option<Key>, cx: &Context<'_>) -> Poll<Result<Self::Item, QueueShutDown>> {
+    fn poll_get(
+        &self,
+        key: &mut Option<WaiterKey>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Self::Item, QueueShutDown>> {
         self.poll_take(key, cx, |_, item| item.ok_or(QueueShutDown(())))
     }
 
@@ -72,7 +78,7 @@ pub(in crate::sync) trait QueueCell:
         &self,
         items: &mut Vec<Self::Item>,
         limit: usize,
-        key: &mut Option<Key>,
+        key: &mut Option<WaiterKey>,
         cx: &Context<'_>,
     ) -> Poll<usize> {
         self.poll_take(key, cx, |state, mut next| {
@@ -91,7 +97,7 @@ pub(in crate::sync) trait QueueCell:
     #[inline(always)]
     fn poll_take<R>(
         &self,
-        key: &mut Option<Key>,
+        key: &mut Option<WaiterKey>,
         cx: &Context<'_>,
         work: impl FnOnce(&mut Self::State, Option<Self::Item>) -> R,
     ) -> Poll<R> {
@@ -99,12 +105,12 @@ pub(in crate::sync) trait QueueCell:
         loop {
             let mut state = self.open();
             if let Some(item) = state.take(key.as_ref()) {
-                let left = key.take().map(|key| state.getters.leave(key));
+                let removed = key.take().map(|key| state.getters.remove(key));
                 let result = work(&mut state, item);
                 let to_wake = state.settle();
                 drop(state);
                 self.wake(to_wake);
-                drop((left, waker));
+                drop((removed, waker));
                 return Poll::Ready(result);
             }
             if wait(&mut state.getters, key, &mut waker, cx) {
@@ -121,7 +127,7 @@ pub(in crate::sync) trait QueueCell:
     fn poll_put(
         &self,
         item: &mut Option<Self::Item>,
-        key: &mut Option<Key>,
+        key: &mut Option<WaiterKey>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), QueueShutDown<Self::Item>>> {
         self.poll_room(key, cx, |state| {
@@ -136,7 +142,7 @@ pub(in crate::sync) trait QueueCell:
     }
 
     /// Sets room aside, or takes or keeps the place that `key` stands for.
-    fn poll_reserve(&self, key: &mut Option<Key>, cx: &Context<'_>) -> Poll<Result<(), QueueShutDown>> {
+    fn poll_reserve(&self, key: &mut Option<WaiterKey>, cx: &Context<'_>) -> Poll<Result<(), QueueShutDown>> {
         self.poll_room(key, cx, |state| {
             Some(if state.is_shut_down {
                 Err(QueueShutDown(()))
@@ -152,7 +158,7 @@ pub(in crate::sync) trait QueueCell:
     #[inline(always)]
     fn poll_room<R>(
         &self,
-        key: &mut Option<Key>,
+        key: &mut Option<WaiterKey>,
         cx: &Context<'_>,
         mut work: impl FnMut(&mut Self::State) -> Option<R>,
     ) -> Poll<R> {
@@ -161,11 +167,11 @@ pub(in crate::sync) trait QueueCell:
             let mut state = self.open();
             if state.may_put(key.as_ref()) || state.is_shut_down {
                 let Some(result) = work(&mut state) else { return Poll::Pending };
-                let left = key.take().map(|key| state.putters.leave(key));
+                let removed = key.take().map(|key| state.putters.remove(key));
                 let to_wake = state.settle();
                 drop(state);
                 self.wake(to_wake);
-                drop((left, waker));
+                drop((removed, waker));
                 return Poll::Ready(result);
             }
             if wait(&mut state.putters, key, &mut waker, cx) {
@@ -211,28 +217,28 @@ pub(in crate::sync) trait QueueCell:
 
     /// Gives up the place of a getter: what it was promised is for the next.
     #[inline(always)]
-    fn leave_getters(&self, key: &mut Option<Key>) {
+    fn leave_getters(&self, key: &mut Option<WaiterKey>) {
         if let Some(key) = key.take() {
-            self.leave_place(|state| state.getters.leave(key));
+            self.remove_waiter(|state| state.getters.remove(key));
         }
     }
 
     /// Gives up the place of a putter.
     #[inline(always)]
-    fn leave_putters(&self, key: &mut Option<Key>) {
+    fn leave_putters(&self, key: &mut Option<WaiterKey>) {
         if let Some(key) = key.take() {
-            self.leave_place(|state| state.putters.leave(key));
+            self.remove_waiter(|state| state.putters.remove(key));
         }
     }
 
     #[cold]
-    fn leave_place(&self, leave: impl FnOnce(&mut Self::State) -> Left<()>) {
+    fn remove_waiter(&self, remove: impl FnOnce(&mut Self::State) -> RemovedWaiter<()>) {
         let mut state = self.open();
-        let left = leave(&mut state);
+        let removed = remove(&mut state);
         let to_wake = state.settle();
         drop(state);
         self.wake(to_wake);
-        drop(left);
+        drop(removed);
     }
 
     /// Wakes everybody who was promised something.
@@ -247,7 +253,7 @@ pub(in crate::sync) trait QueueCell:
 
     #[cold]
     fn wake_many(&self, mut first: Option<Waker>) {
-        line::wake_each(|| match first.take() {
+        wait_queue::wake_each(|| match first.take() {
             Some(waker) => Some(Some(waker)),
             None => self.open().next_to_wake(),
         });
@@ -257,8 +263,8 @@ pub(in crate::sync) trait QueueCell:
 impl<T, O, G, C> QueueCell for C
 where
     O: Order<T>,
-    G: LineLike,
-    C: StateCell<State = State<T, O, G>>,
+    G: Waiters,
+    C: StateCell<State = QueueState<T, O, G>>,
 {
     type Item = T;
     type Order = O;
@@ -268,27 +274,27 @@ where
 /// Waits in the place of `key`, or takes one. `false` if it needs a waker for that: one is to be cloned, which may call
 /// in, and everything to be looked at again.
 #[inline]
-fn wait<W: LineLike>(
-    line: &mut W,
-    key: &mut Option<Key>,
+fn wait<W: Waiters>(
+    waiters: &mut W,
+    key: &mut Option<WaiterKey>,
     waker: &mut Option<Waker>,
     cx: &Context<'_>,
 ) -> bool {
     let Some(key) = key else {
-        *key = waker.take().map(|waker| line.join((), Some(waker)));
+        *key = waker.take().map(|waker| waiters.enqueue((), Some(waker)));
         return key.is_some();
     };
-    if line.is_chosen(key) {
-        line.stand_again(key);
+    if waiters.is_notified(key) {
+        waiters.requeue(key);
     }
-    if line.has_waker(key, cx.waker()) {
+    if waiters.has_waker(key, cx.waker()) {
         return true;
     }
     match waker.take() {
         None => false,
         Some(new) => {
             // The one that was there is dropped by the caller, when nothing is borrowed.
-            *waker = line.replace_waker(key, new);
+            *waker = waiters.replace_waker(key, new);
             true
         }
     }

@@ -1,11 +1,11 @@
-//! `State`: what a queue is made of, and who is to be woken when.
+//! `QueueState`: what a queue is made of, and who is to be woken when.
 //!
 //! # Rules
 //!
 //! - Whoever waits for an item is chosen when there is one more than is promised to those chosen before; whoever waits
-//!   for room likewise. [`State::settle`] does that after every change, so between two changes nobody waits for
+//!   for room likewise. [`QueueState::settle`] does that after every change, so between two changes nobody waits for
 //!   something that is there and promised to nobody.
-//! - `get` and `put` stand in line: who comes takes only what nobody was promised. The `_nowait` functions do not, as in
+//! - `get` and `put` stand in waiters: who comes takes only what nobody was promised. The `_nowait` functions do not, as in
 //!   asyncio: what `qsize` counts they take. A chosen one that finds it gone waits on in its old place.
 //! - An item is in the store until a future that is being polled takes it. So dropping a future loses none; it only
 //!   frees a promise, and `settle` gives it to the next.
@@ -13,13 +13,13 @@
 //!   queue that is shut down is at its end when nothing is reserved any more.
 
 use super::Order;
-use crate::sync::line::{Key, Line, LineLike};
+use crate::sync::wait_list::wait_queue::{WaitQueue, WaiterKey, Waiters};
 use std::fmt;
 use std::marker::PhantomData;
 use std::task::Waker;
 
 /// The state of a queue whose items are for many, or for the one receiver of a channel.
-pub(in crate::sync) struct State<T, O, G = Line> {
+pub(in crate::sync) struct QueueState<T, O, G = WaitQueue> {
     pub(in crate::sync) store: O,
     /// How many items there may be, beside those that room is reserved for: `usize::MAX` if there is no limit.
     limit: usize,
@@ -31,13 +31,13 @@ pub(in crate::sync) struct State<T, O, G = Line> {
     /// Items put and not yet done.
     pub(super) unfinished: usize,
     pub(super) getters: G,
-    pub(super) putters: Line,
+    pub(super) putters: WaitQueue,
     item: PhantomData<T>,
 }
 
-impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
+impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
     pub(in crate::sync) fn new(maxsize: usize) -> Self {
-        State {
+        QueueState {
             store: O::default(),
             limit: if maxsize == 0 { usize::MAX } else { maxsize },
             reserved: 0,
@@ -45,7 +45,7 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
             is_abandoned: false,
             unfinished: 0,
             getters: G::default(),
-            putters: Line::new(),
+            putters: WaitQueue::new(),
             item: PhantomData,
         }
     }
@@ -72,34 +72,34 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     /// Whether there is an item for somebody who was promised none. Once the queue is shut down nobody is promised
     /// anything.
     pub(super) fn has_free_item(&self) -> bool {
-        let promised = if self.is_shut_down { 0 } else { self.getters.chosen() };
+        let promised = if self.is_shut_down { 0 } else { self.getters.notified() };
         self.store.len() > promised
     }
 
     /// Whether there is room for somebody who was promised none.
     pub(super) fn has_free_room(&self) -> bool {
-        self.room() > self.putters.chosen()
+        self.room() > self.putters.notified()
     }
 
     /// An item for who has this place, or has none and stands behind all who wait; or that there will be none any more.
     /// `None` if it is to wait.
     #[inline(always)]
-    pub(super) fn take(&mut self, key: Option<&Key>) -> Option<Option<T>> {
-        let is_chosen = key.map(|key| self.getters.is_chosen(key));
-        let may_take = match is_chosen {
+    pub(super) fn take(&mut self, key: Option<&WaiterKey>) -> Option<Option<T>> {
+        let is_notified = key.map(|key| self.getters.is_notified(key));
+        let may_take = match is_notified {
             None => self.has_free_item(),
-            Some(is_chosen) => is_chosen && self.has_item(),
+            Some(is_notified) => is_notified && self.has_item(),
         };
         let item = if may_take { self.store.get() } else { None };
-        (item.is_some() || (self.is_ending() && is_chosen != Some(false))).then_some(item)
+        (item.is_some() || (self.is_ending() && is_notified != Some(false))).then_some(item)
     }
 
     /// Whether there is room for who has this place, or has none and stands behind all who wait.
     #[inline(always)]
-    pub(super) fn may_put(&self, key: Option<&Key>) -> bool {
+    pub(super) fn may_put(&self, key: Option<&WaiterKey>) -> bool {
         match key {
             None => self.has_free_room(),
-            Some(key) => self.putters.is_chosen(key) && self.room() > 0,
+            Some(key) => self.putters.is_notified(key) && self.room() > 0,
         }
     }
 
@@ -120,7 +120,7 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
         self.limit += 1;
         self.reserved -= 1;
         if self.is_ending() {
-            self.getters.choose_all();
+            self.getters.notify_all();
         }
     }
 
@@ -142,7 +142,7 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
     /// Promises to those in front what is there and promised to nobody.
     #[inline(always)]
     pub(super) fn settle(&mut self) -> ToWake {
-        let are_some_left = self.getters.is_any_to_wake() || self.putters.is_any_to_wake();
+        let are_some_left = self.getters.has_any_to_wake() || self.putters.has_any_to_wake();
         if !are_some_left && self.getters.waiting() == 0 && self.putters.waiting() == 0 {
             return ToWake { first: None, are_more: false };
         }
@@ -154,20 +154,20 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
         // Mostly there is one to wake at most, and then nothing has to be looked at again.
         let mut first = None;
         while self.getters.waiting() > 0 && self.has_free_item() {
-            choose(&mut self.getters, &mut first);
+            notify_one(&mut self.getters, &mut first);
         }
         while self.putters.waiting() > 0 && self.has_free_room() {
-            choose(&mut self.putters, &mut first);
+            notify_one(&mut self.putters, &mut first);
         }
-        ToWake { first, are_more: self.getters.is_any_to_wake() || self.putters.is_any_to_wake() }
+        ToWake { first, are_more: self.getters.has_any_to_wake() || self.putters.has_any_to_wake() }
     }
 
     /// Takes no more items; everybody who waits for one, or for room, is told so.
     pub(super) fn shut_down(&mut self, immediate: bool) -> ToWake {
         self.is_shut_down = true;
         self.is_abandoned |= immediate;
-        self.getters.choose_all();
-        self.putters.choose_all();
+        self.getters.notify_all();
+        self.putters.notify_all();
         ToWake { first: None, are_more: true }
     }
 
@@ -177,11 +177,11 @@ impl<T, O: Order<T>, G: LineLike> State<T, O, G> {
 }
 
 #[inline]
-fn choose(line: &mut impl LineLike, first: &mut Option<Waker>) {
+fn notify_one(waiters: &mut impl Waiters, first: &mut Option<Waker>) {
     if first.is_none() {
-        *first = line.choose_to_wake();
+        *first = waiters.notify_first_and_take_waker();
     } else {
-        line.choose_first();
+        waiters.notify_first();
     }
 }
 
@@ -193,7 +193,7 @@ pub(in crate::sync) struct ToWake {
     pub(super) are_more: bool,
 }
 
-impl<T, O: Order<T>, G: LineLike> fmt::Debug for State<T, O, G> {
+impl<T, O: Order<T>, G: Waiters> fmt::Debug for QueueState<T, O, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("maxsize", &self.maxsize())

@@ -1,14 +1,14 @@
 //! The waits for an item and for room, as futures: each has a place in line, and leaves it when it is dropped.
 
 use super::{QueueCell, QueueShutDown};
-use crate::sync::line::Key;
+use crate::sync::wait_list::wait_queue::WaiterKey;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The wait of [`OrderedQueue::get`](super::OrderedQueue::get).
 pub(in crate::sync) struct Get<'a, C: QueueCell> {
     queue: &'a C,
-    key: Option<Key>,
+    key: Option<WaiterKey>,
 }
 
 impl<'a, C: QueueCell> Get<'a, C> {
@@ -40,7 +40,7 @@ impl<C: QueueCell> Drop for Get<'_, C> {
 pub(in crate::sync) struct Put<'a, C: QueueCell> {
     queue: &'a C,
     item: Option<C::Item>,
-    key: Option<Key>,
+    key: Option<WaiterKey>,
 }
 
 impl<'a, C: QueueCell> Put<'a, C> {
@@ -73,7 +73,7 @@ pub(in crate::sync) struct GetMany<'a, C: QueueCell> {
     queue: &'a C,
     items: &'a mut Vec<C::Item>,
     limit: usize,
-    key: Option<Key>,
+    key: Option<WaiterKey>,
 }
 
 impl<'a, C: QueueCell> GetMany<'a, C> {
@@ -104,7 +104,7 @@ impl<C: QueueCell> Drop for GetMany<'_, C> {
 /// back.
 pub(in crate::sync) struct Reserve<'a, C: QueueCell> {
     queue: &'a C,
-    key: Option<Key>,
+    key: Option<WaiterKey>,
 }
 
 impl<'a, C: QueueCell> Reserve<'a, C> {

@@ -1,0 +1,102 @@
+//! A channel that crosses threads: asyncio's "threadsafe", for values.
+//!
+//! Many send, from any thread, with or without a loop; one receives, on a loop or on a thread of its own. It is
+//! [`mpsc`](super::mpsc) with both halves `Send` (and `Sync`), if the values are. Between tasks of one loop `mpsc` costs
+//! less.
+//!
+//! ```
+//! use mainspring::sync::threadsafe;
+//!
+//! let (sender, mut receiver) = threadsafe::channel(2);
+//! let workers: Vec<_> = (0..3)
+//!     .map(|number| {
+//!         let sender = sender.clone();
+//!         std::thread::spawn(move || sender.blocking_send(number * 10).unwrap())
+//!     })
+//!     .collect();
+//! drop(sender);
+//! let sum = mainspring::run(async move {
+//!     let mut sum = 0;
+//!     while let Some(number) = receiver.recv().await {
+//!         sum += number;
+//!     }
+//!     sum
+//! })?;
+//! assert_eq!(sum, 30);
+//! # workers.into_iter().for_each(|worker| worker.join().unwrap());
+//! # Ok::<(), mainspring::Error>(())
+//! ```
+//!
+//! - **What is accepted is received**, in the order of the accepting, as long as the receiver is there. What is not
+//!   accepted comes back in the error.
+//! - **Fair.** Tasks and threads that wait for room stand in one line.
+//! - **A loop waits for it.** While a task waits to receive or to send, its loop is not idle: the other half may be on any
+//!   thread. So [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) and
+//!   [`Runtime::shutdown`](crate::Runtime::shutdown) go on until the senders are dropped, or the channel is closed.
+
+mod permit;
+mod receiver;
+mod sender;
+mod waiting;
+mod weak;
+
+pub use crate::sync::channel::errors::{SendError, TryRecvError, TrySendError};
+pub use permit::Permit;
+pub use receiver::Receiver;
+pub use sender::{Sender, UnboundedSender};
+pub use weak::{WeakSender, WeakUnboundedSender};
+
+use crate::sync::channel::shared::{self, ChannelState};
+use crate::sync::queue::QueueState;
+use crate::sync::wait_list;
+use mainspring_engine::loom_shim::Mutex;
+use mainspring_engine::loom_shim::atomic::AtomicUsize;
+use std::sync::Arc;
+
+/// A channel that holds up to `capacity` values, one at least.
+///
+/// ```
+/// use mainspring::sync::threadsafe;
+///
+/// let (sender, mut receiver) = threadsafe::channel(1);
+/// let other = std::thread::spawn(move || {
+///     for number in [1, 2, 3] {
+///         sender.blocking_send(number).unwrap();
+///     }
+/// });
+/// assert_eq!(mainspring::run(async { receiver.recv().await })?, Some(1));
+/// // Also without a loop.
+/// assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(2), Some(3)));
+/// assert_eq!(receiver.blocking_recv(), None);
+/// # other.join().unwrap();
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let channel = share(capacity.max(1));
+    (Sender::new(Arc::clone(&channel)), Receiver::new(channel))
+}
+
+/// A channel that holds any number of values, so that sending never waits.
+///
+/// ```
+/// use mainspring::sync::threadsafe;
+///
+/// let (sender, mut receiver) = threadsafe::unbounded_channel();
+/// std::thread::spawn(move || sender.send("from there")).join().unwrap().unwrap();
+/// assert_eq!(mainspring::run(async move { receiver.recv().await })?, Some("from there"));
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
+    let channel = share(0);
+    (UnboundedSender::new(Sender::new(Arc::clone(&channel))), Receiver::new(channel))
+}
+
+/// Where the queue of a channel has its state.
+type QueueMutex<T> = Mutex<ChannelState<T>>;
+
+type Channel<T> = shared::Channel<QueueMutex<T>, AtomicUsize, wait_list::SharedWaiters>;
+
+/// A channel with one sender.
+fn share<T>(maxsize: usize) -> Arc<Channel<T>> {
+    Arc::new(Channel::new(Mutex::new(QueueState::new(maxsize))))
+}

@@ -1,0 +1,178 @@
+//! The receiving half.
+
+use super::waiting::{Stay, Staying};
+use super::{Channel, TryRecvError};
+use crate::block_on::block_on;
+use crate::sync::queue::{Get, GetMany, QueueCell};
+use crate::sync::wait_list::wait_queue::WaiterKey;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The receiving half of [`channel`](super::channel) and [`unbounded_channel`](super::unbounded_channel). It is `Send`
+/// and `Sync` if `T` is `Send`, so any loop may have it, and any thread.
+///
+/// ```
+/// use mainspring::sync::threadsafe;
+///
+/// let (sender, mut receiver) = threadsafe::channel(4);
+/// std::thread::spawn(move || sender.blocking_send("hello")).join().unwrap()?;
+/// assert_eq!((receiver.len(), receiver.is_empty()), (1, false));
+/// mainspring::run(async {
+///     assert_eq!(receiver.recv().await, Some("hello"));
+///     assert_eq!(receiver.recv().await, None, "nobody is left to send");
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Receiver<T> {
+    channel: Arc<Channel<T>>,
+    /// The place of [`Receiver::poll_recv`].
+    key: Option<WaiterKey>,
+    stay: Stay,
+}
+
+impl<T> Receiver<T> {
+    pub(super) fn new(channel: Arc<Channel<T>>) -> Self {
+        Receiver { channel, key: None, stay: Stay::default() }
+    }
+
+    /// The next value; `None` when nobody is left to send and all that was sent is received.
+    ///
+    /// Cancel safety: no value is lost.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(1);
+    /// let other = std::thread::spawn(move || (1..=3).try_for_each(|n| sender.blocking_send(n)));
+    /// let sum = mainspring::run(async {
+    ///     let mut sum = 0;
+    ///     while let Some(number) = receiver.recv().await {
+    ///         sum += number;
+    ///     }
+    ///     sum
+    /// })?;
+    /// assert_eq!(sum, 6);
+    /// # other.join().unwrap().unwrap();
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
+        self.leave();
+        Staying::new(Get::new(&self.channel.queue), Result::ok)
+    }
+
+    /// [`recv`](Receiver::recv), for threads without a loop: blocks until there is a value. On a thread whose loop is to
+    /// send it, that would be for ever.
+    pub fn blocking_recv(&mut self) -> Option<T> {
+        block_on(self.recv())
+    }
+
+    /// Appends the next values to `buffer`, `limit` at most, and says how many: it waits for one, and takes those that are
+    /// there with it. Zero when nobody is left to send and all that was sent is received; also if `limit` is zero.
+    ///
+    /// Cancel safety: no value is lost. `buffer` is as it was if this is not finished.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(8);
+    /// std::thread::spawn(move || (1..=5).try_for_each(|n| sender.blocking_send(n))).join().unwrap()?;
+    /// mainspring::run(async move {
+    ///     let mut batch = Vec::new();
+    ///     assert_eq!(receiver.recv_many(&mut batch, 3).await, 3);
+    ///     assert_eq!(receiver.recv_many(&mut batch, 3).await, 2);
+    ///     assert_eq!(batch, [1, 2, 3, 4, 5]);
+    ///     assert_eq!(receiver.recv_many(&mut batch, 3).await, 0);
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        self.leave();
+        Staying::new(GetMany::new(&self.channel.queue, buffer, limit), |count| count).await
+    }
+
+    /// [`recv_many`](Receiver::recv_many), for threads without a loop: blocks until there is a value.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::unbounded_channel();
+    /// let other = std::thread::spawn(move || (1..=5).try_for_each(|n| sender.send(n)));
+    /// let mut received = Vec::new();
+    /// while receiver.blocking_recv_many(&mut received, 16) > 0 {}
+    /// assert_eq!(received, [1, 2, 3, 4, 5]);
+    /// # other.join().unwrap().unwrap();
+    /// ```
+    pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        block_on(self.recv_many(buffer, limit))
+    }
+
+    /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value, and its loop
+    /// stays until this is ready.
+    ///
+    /// ```
+    /// # use std::future::poll_fn;
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(1);
+    /// std::thread::spawn(move || sender.blocking_send(7));
+    /// mainspring::run(async move {
+    ///     assert_eq!(poll_fn(|cx| receiver.poll_recv(cx)).await, Some(7));
+    /// })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let polled = self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok);
+        self.stay.after(polled)
+    }
+
+    /// The next value, if there is one.
+    ///
+    /// ```
+    /// use mainspring::sync::threadsafe::{channel, TryRecvError};
+    ///
+    /// let (sender, mut receiver) = channel(1);
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    /// sender.try_send('a').unwrap();
+    /// drop(sender);
+    /// assert_eq!(receiver.try_recv(), Ok('a'));
+    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        self.channel.queue.get_nowait().map_err(TryRecvError::from)
+    }
+
+    /// Takes no more values: who sends one gets it back. Those that were accepted can still be received, and those that a
+    /// [`Permit`](super::Permit) is held for: until it is used or dropped, the channel is not at its end.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(2);
+    /// sender.try_send(1).unwrap();
+    /// receiver.close();
+    /// assert!(sender.try_send(2).is_err());
+    /// assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(1), None));
+    /// ```
+    pub fn close(&mut self) {
+        self.channel.close();
+    }
+
+    /// How many values wait to be received.
+    pub fn len(&self) -> usize {
+        self.channel.len()
+    }
+
+    /// Whether no value waits to be received.
+    pub fn is_empty(&self) -> bool {
+        self.channel.is_empty()
+    }
+
+    fn leave(&mut self) {
+        self.channel.queue.leave_getters(&mut self.key);
+        self.stay = Stay::default();
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.leave();
+        self.channel.abandon();
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}

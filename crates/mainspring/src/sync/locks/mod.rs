@@ -1,0 +1,21 @@
+//! asyncio's `locks.py` (`Lock`, `Event`, `Condition`, `Semaphore`, `Barrier`), and `RwLock`, `Notify` and `OnceCell`.
+
+mod barrier;
+mod condition;
+mod event;
+mod lock;
+mod notify;
+mod once_cell;
+mod permits;
+mod rw_lock;
+mod semaphore;
+
+pub use barrier::{Barrier, BrokenBarrierError};
+pub use condition::Condition;
+pub use event::Event;
+pub use lock::{AnyLockGuard, Lock, LockGuard, OwnedLockGuard};
+pub use notify::{Notified, Notify};
+pub use once_cell::OnceCell;
+pub use permits::{AcquireError, TryAcquireError};
+pub use rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{OwnedSemaphorePermit, ReleasedTooOften, Semaphore, SemaphorePermit};

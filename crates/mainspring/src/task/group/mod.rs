@@ -1,0 +1,372 @@
+//! `TaskGroup`: tasks that end together.
+//!
+//! # Rules
+//!
+//! - *Open* until something has failed, a child or the body, and the scope has seen it: in the pass after, as in asyncio,
+//!   so that what fails in one pass fails together. Then *aborting*: all children are cancelled, the body is dropped,
+//!   nobody new is taken. *Over* when the scope has ended or was dropped.
+//! - A child is in the list from before its first step until its future is gone. The scope ends when the list is empty and
+//!   the body is gone, so nothing of a group runs after its scope.
+//! - What a child failed with goes to the group, and only there: its [`Task`] says "cancelled".
+
+mod error;
+mod scope;
+
+pub use error::{ChildError, GroupError};
+
+use super::guarded::Sink;
+use super::starting::launch;
+use super::state::{AnyTask, TaskState};
+use super::{JoinError, Task, TaskHandle, context};
+use crate::event_loop::{Core, EventLoop, ExceptionContext};
+use crate::panics::{catch, catch_payload};
+use scope::{End, Scope};
+use slab::Slab;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+
+/// Tasks that end together: made by [`TaskGroup::scope`], as asyncio's `TaskGroup` is by `async with`.
+///
+/// A clone is the same group, so children may take one along and add more of their kind. It stays on its thread
+/// (`!Send`).
+///
+/// ```
+/// use mainspring::TaskGroup;
+/// use std::convert::Infallible;
+///
+/// # mainspring::run(async {
+/// let total = TaskGroup::scope(|group: TaskGroup<Infallible>| async move {
+///     assert!(group.is_empty());
+///     let tasks = [1, 2, 3].map(|number| group.spawn_ok(async move { number * 10 }));
+///     assert_eq!(group.len(), 3);
+///     let mut total = 0;
+///     for task in tasks {
+///         total += task.await.unwrap_or(0);
+///     }
+///     Ok(total)
+/// });
+/// assert_eq!(total.await.unwrap(), 60);
+/// # })?;
+/// # Ok::<(), mainspring::Error>(())
+/// ```
+pub struct TaskGroup<E> {
+    inner: Rc<Inner<E>>,
+}
+
+struct Inner<E> {
+    core: Weak<Core>,
+    stage: Cell<Stage>,
+    children: RefCell<Slab<TaskHandle>>,
+    errors: RefCell<Vec<ChildError<E>>>,
+    /// Who waits for the scope.
+    waker: Cell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Open,
+    Aborting,
+    Over,
+}
+
+impl<E: 'static> TaskGroup<E> {
+    /// Runs `body` with a new group, and ends when the body and all tasks of the group have ended: with what the body
+    /// gives, or with everything that failed.
+    ///
+    /// When a task of the group fails (gives an `Err`, or panics), or the body does, all others are cancelled, the body
+    /// with them, and no more are taken. A task that somebody cancels is no failure.
+    ///
+    /// # Panics
+    ///
+    /// When it is polled where no mainspring loop runs.
+    ///
+    /// Cancel safety: if it is dropped before its end, all tasks of the group are cancelled. A drop cannot wait, so their
+    /// futures are dropped in the next pass of the loop. What had failed by then is lost, but for panics: those go to
+    /// the exception handler.
+    ///
+    /// ```
+    /// use mainspring::TaskGroup;
+    /// use std::num::ParseIntError;
+    ///
+    /// # mainspring::run(async {
+    /// let sum = TaskGroup::scope(|group| async move {
+    ///     let one = group.spawn(async { "1".parse::<i32>() });
+    ///     let two = group.spawn(async { "2".parse::<i32>() });
+    ///     Ok::<_, ParseIntError>(one.await.unwrap_or(0) + two.await.unwrap_or(0))
+    /// });
+    /// assert_eq!(sum.await.unwrap(), 3);
+    ///
+    /// let failed = TaskGroup::scope(|group| async move {
+    ///     group.spawn(async { "three".parse::<i32>() });
+    ///     group.spawn(std::future::pending::<Result<(), _>>());
+    ///     Ok(())
+    /// });
+    /// let error = failed.await.unwrap_err();
+    /// assert_eq!(error.errors().len(), 1);
+    /// assert_eq!(error.to_string(), "Task-3 failed: invalid digit found in string");
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub async fn scope<R, F>(body: impl FnOnce(TaskGroup<E>) -> F) -> Result<R, GroupError<E>>
+    where
+        F: IntoFuture<Output = Result<R, E>>,
+    {
+        let inner = Rc::new(Inner {
+            core: Rc::downgrade(EventLoop::current().core()),
+            stage: Cell::new(Stage::Open),
+            children: RefCell::default(),
+            errors: RefCell::default(),
+            waker: Cell::new(None),
+        });
+        // Ends the group when this future is dropped, and when it is done.
+        let end = End::of(&inner);
+        let group = TaskGroup { inner: Rc::clone(&inner) };
+        let result = {
+            let future = inner.catch(|| body(group).into_future());
+            let body = pin!(future);
+            let mut scope = Scope::new(&inner, body);
+            poll_fn(move |cx| scope.poll(cx)).await
+        };
+        let errors = inner.errors.take();
+        drop(end);
+        match result {
+            Some(result) if errors.is_empty() => Ok(result),
+            _ => Err(GroupError::new(errors)),
+        }
+    }
+
+    /// Runs `future` as a task of the group. Its error is the group's; who awaits the [`Task`] is then told that it
+    /// was cancelled.
+    ///
+    /// A group that is ending, because something has failed or because its scope is over, takes no more: the future
+    /// is dropped at once, and the task is [refused](JoinError::is_refused).
+    ///
+    /// ```
+    /// use mainspring::TaskGroup;
+    ///
+    /// # mainspring::run(async {
+    /// // Children may have children.
+    /// let result = TaskGroup::scope(|group| async move {
+    ///     let elders = group.clone();
+    ///     let elder = group.spawn(async move {
+    ///         let child = elders.spawn(async { Ok("a grandchild") });
+    ///         Ok(child.await.unwrap_or("nobody"))
+    ///     });
+    ///     Ok::<_, std::io::Error>(elder.await.unwrap_or("nobody"))
+    /// });
+    /// assert_eq!(result.await.unwrap(), "a grandchild");
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[doc(alias = "create_task")]
+    pub fn spawn<T, F>(&self, future: F) -> Task<T>
+    where
+        T: 'static,
+        F: IntoFuture<IntoFuture: 'static, Output = Result<T, E>>,
+    {
+        let future = future.into_future();
+        let core = self.inner.core.upgrade();
+        let takes_more = self.inner.stage.get() == Stage::Open;
+        let Some(core) = core.as_ref().filter(|core| takes_more && core.check_open().is_ok()) else {
+            drop(future);
+            return Task { state: TaskState::refused(core.as_ref()) };
+        };
+        let state = TaskState::new(core, None, context::inherited());
+        let handle = TaskHandle(Rc::clone(&state) as Rc<dyn AnyTask>);
+        let place = self.inner.children.borrow_mut().insert(handle);
+        let group = Rc::clone(&self.inner);
+        launch(core, Child { state: Rc::clone(&state), group, place: Cell::new(Some(place)) }, future);
+        Task { state }
+    }
+
+    /// [`TaskGroup::spawn`] for what cannot fail.
+    ///
+    /// ```
+    /// use mainspring::TaskGroup;
+    /// use std::convert::Infallible;
+    ///
+    /// # mainspring::run(async {
+    /// let result = TaskGroup::scope(|group| async move {
+    ///     let answer = group.spawn_ok(async { 6 * 7 });
+    ///     Ok::<_, Infallible>(answer.await.unwrap_or_default())
+    /// });
+    /// assert_eq!(result.await.unwrap(), 42);
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn spawn_ok<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: IntoFuture<IntoFuture: 'static, Output: 'static>,
+    {
+        let future = future.into_future();
+        self.spawn(async move { Ok(future.await) })
+    }
+
+    /// Cancels the tasks that are in the group now. That is no failure: the body goes on, and may add more.
+    ///
+    /// ```
+    /// use mainspring::TaskGroup;
+    /// use std::convert::Infallible;
+    /// use std::future::pending;
+    ///
+    /// # mainspring::run(async {
+    /// let result = TaskGroup::scope(|group| async move {
+    ///     group.spawn_ok(pending::<()>());
+    ///     group.cancel_children();
+    ///     Ok::<_, Infallible>("over")
+    /// });
+    /// assert_eq!(result.await.unwrap(), "over");
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn cancel_children(&self) {
+        self.inner.cancel_children();
+    }
+
+    /// How many tasks of the group are not done.
+    pub fn len(&self) -> usize {
+        self.inner.children.borrow().len()
+    }
+
+    /// Whether all tasks of the group are done.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<E: 'static> Inner<E> {
+    /// Notes a failure, for which the scope is to end the group. One that comes when nobody asks any more is reported if
+    /// it is a panic.
+    fn fail(&self, error: ChildError<E>) {
+        if self.stage.get() == Stage::Over {
+            return self.let_go(error);
+        }
+        self.errors.borrow_mut().push(error);
+    }
+
+    fn has_failed(&self) -> bool {
+        !self.errors.borrow().is_empty()
+    }
+
+    /// Runs a part of the body; a panic is a failure of the group.
+    fn catch<T>(&self, part: impl FnOnce() -> T) -> Option<T> {
+        let fail = |payload| self.fail(ChildError::Panicked(JoinError::panicked(None, payload)));
+        catch_payload(part).map_err(fail).ok()
+    }
+
+    fn cancel_children(&self) {
+        let mut children: Vec<_> = self.children.borrow().iter().map(|(_, child)| child.clone()).collect();
+        // In the order they came, whatever places they have.
+        children.sort_by_key(TaskHandle::id);
+        for child in children {
+            child.cancel();
+        }
+    }
+
+    fn remove(&self, place: usize) {
+        let child = self.children.borrow_mut().try_remove(place);
+        drop(child);
+    }
+
+    /// Wakes the scope if there is something for it to do.
+    fn wake_if_due(&self) {
+        let is_due = self.has_failed() || self.children.borrow().is_empty();
+        if is_due && let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Drops a failure that nobody is going to see.
+    fn let_go(&self, error: ChildError<E>) {
+        if let ChildError::Panicked(error) = &error
+            && let Some(core) = self.core.upgrade()
+        {
+            let text = error.panic_text().unwrap_or_default().to_owned();
+            let message = "A task of a group that was dropped panicked";
+            core.call_exception_handler(&ExceptionContext::of_panic(message, text));
+        }
+        // The user's value; they are dropped one by one, where a panic may be on its way already.
+        if let Err(text) = catch(|| drop(error))
+            && let Some(core) = self.core.upgrade()
+        {
+            core.call_exception_handler(&ExceptionContext::of_panic("A destructor panicked", text));
+        }
+    }
+}
+
+/// Where the result of a child goes: what it gives to its task, what it fails with to the group.
+struct Child<T, E: 'static> {
+    state: Rc<TaskState<T>>,
+    group: Rc<Inner<E>>,
+    /// `None` when the group has forgotten it.
+    place: Cell<Option<usize>>,
+}
+
+impl<T: 'static, E: 'static> Sink for Child<T, E> {
+    type Output = Result<T, E>;
+    type Value = T;
+
+    fn state(&self) -> &Rc<TaskState<T>> {
+        &self.state
+    }
+
+    fn settle(&self, result: Result<Result<T, E>, JoinError>) {
+        let name = || self.state.meta.task_name();
+        let result = match result {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                self.group.fail(ChildError::Failed { task: Some(name().to_string()), error });
+                Err(JoinError::cancelled(Some(name())))
+            }
+            Err(error) if error.is_panic() => {
+                self.group.fail(ChildError::Panicked(error));
+                Err(JoinError::cancelled(Some(name())))
+            }
+            Err(error) => Err(error),
+        };
+        self.leave();
+        // Two foreign wakers, or destructors: neither is to keep the other from running.
+        let settled = catch(|| TaskState::settle(&self.state, result));
+        self.group.wake_if_due();
+        if let Err(text) = settled {
+            self.state.meta.report(&text);
+        }
+    }
+}
+
+impl<T, E: 'static> Child<T, E> {
+    fn leave(&self) {
+        if let Some(place) = self.place.take() {
+            self.group.remove(place);
+        }
+    }
+}
+
+/// A child that was never started, because the loop's task factory panicked, leaves its group too.
+impl<T, E: 'static> Drop for Child<T, E> {
+    fn drop(&mut self) {
+        if self.place.get().is_some() {
+            self.leave();
+            self.group.wake_if_due();
+        }
+    }
+}
+
+impl<E> Clone for TaskGroup<E> {
+    fn clone(&self) -> Self {
+        TaskGroup { inner: Rc::clone(&self.inner) }
+    }
+}
+
+impl<E> fmt::Debug for TaskGroup<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskGroup")
+            .field("stage", &self.inner.stage.get())
+            .field("tasks", &self.inner.children.borrow().len())
+            .finish_non_exhaustive()
+    }
+}
