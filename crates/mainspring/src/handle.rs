@@ -4,8 +4,8 @@
 //! leaves that for good when it runs or is cancelled, whichever is first: so it runs at most once, and what it
 //! holds is let go at once.
 
+use crate::clock::Time;
 use crate::event_loop::Core;
-use mainspring_engine::clock::Time;
 use mainspring_engine::timers::TimerKey;
 use std::cell::Cell;
 use std::cmp::Ordering;

@@ -68,6 +68,7 @@
 #![deny(missing_docs)]
 
 mod block_on;
+pub mod clock;
 mod concurrent;
 mod current_core;
 mod error;
@@ -80,6 +81,7 @@ mod host;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 mod in_place;
+mod lane;
 pub mod net;
 mod panics;
 pub mod pipe;
@@ -91,18 +93,17 @@ mod runtime;
 pub mod signal;
 pub mod sync;
 mod task;
+pub mod testing;
 pub mod time;
 
-pub use mainspring_engine::clock::Time;
-pub use mainspring_engine::ready_queue::Lane;
-pub use mainspring_engine::{clock, testing};
-
+pub use clock::Time;
 pub use concurrent::{CancelHandle, ConcurrentFuture, Promise};
 pub use error::Error;
 pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics, to_thread};
 pub use executor::{Executor, ExecutorConfig};
 pub use future::{Future, FutureError};
 pub use handle::{Handle, TimerHandle};
+pub use lane::Lane;
 pub use net::{Protocol, Server, Transport};
 pub use remote::Remote;
 pub use run::{Runner, run};

@@ -1,7 +1,8 @@
 //! Without memory: what is asked for is refused, nothing that was taken is lost, and everything goes on afterwards.
 
 use mainspring::net::TcpStream;
-use mainspring::{EventLoop, Protocol, Time, Transport};
+use mainspring::{EventLoop, Protocol, Transport};
+use mainspring_engine::clock::Time;
 use mainspring_engine::ready_queue::{Lane, Lanes};
 use mainspring_engine::timers::TimerQueue;
 use mainspring_engine::transport::WriteQueue;

@@ -1,13 +1,15 @@
 //! `Builder`: a loop with something of its own.
 
 use super::{Core, EventLoop, Owner};
+use crate::clock::{self, Clock};
 use crate::error::Error;
 use crate::executor::ExecutorConfig;
 use crate::host::RustHost;
 use crate::net::Resolver;
+use crate::testing::Backend;
 use mainspring_engine::Engine;
-use mainspring_engine::clock::{Clock, MonotonicClock};
-use mainspring_engine::poller::{Backend, open_epoll};
+use mainspring_engine::clock::{Clock as EngineClock, MonotonicClock};
+use mainspring_engine::poller::open_epoll;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -30,7 +32,7 @@ use std::time::Duration;
 #[derive(Default)]
 #[must_use = "a builder makes nothing before `build`"]
 pub struct Builder {
-    clock: Option<Box<dyn Clock>>,
+    clock: Option<Box<dyn EngineClock>>,
     backend: Option<Backend>,
     executor: ExecutorConfig,
     name: String,
@@ -49,7 +51,7 @@ impl Builder {
 
     /// What tells the loop the time; usually the system's monotonic clock.
     pub fn clock(self, clock: impl Clock + 'static) -> Self {
-        Builder { clock: Some(Box::new(clock)), ..self }
+        Builder { clock: Some(Box::new(clock::EngineClock(clock))), ..self }
     }
 
     /// How the loop asks the kernel for I/O; usually epoll.
@@ -66,8 +68,8 @@ impl Builder {
     /// assert!(!control.log().is_empty());
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub fn backend(self, backend: Backend) -> Self {
-        Builder { backend: Some(backend), ..self }
+    pub fn backend(self, backend: impl Into<Backend>) -> Self {
+        Builder { backend: Some(backend.into()), ..self }
     }
 
     /// How large the pool of threads for blocking calls grows.
@@ -201,7 +203,7 @@ impl Builder {
     /// ```
     pub fn build(self) -> Result<EventLoop, Error> {
         let backend = match self.backend {
-            Some(backend) => backend,
+            Some(backend) => backend.0,
             None => open_epoll()?,
         };
         let clock = self.clock.unwrap_or_else(|| Box::new(MonotonicClock));

@@ -16,6 +16,7 @@ use super::exceptions::{ExceptionContext, Exceptions};
 use super::keep_alive::KeepAlive;
 use super::kept::KeptList;
 use super::main_future::MainSlot;
+use crate::clock::Time;
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
 use crate::host::{Call, Failure, Inbound, RustHost, Step};
@@ -91,6 +92,11 @@ impl Core {
 
     pub(crate) fn inbox(&self) -> &Arc<Inbox<Inbound>> {
         self.engine.inbox()
+    }
+
+    /// The time by the loop's clock.
+    pub(crate) fn now(&self) -> Time {
+        Time(self.engine.now())
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {

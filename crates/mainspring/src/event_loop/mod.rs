@@ -33,6 +33,7 @@ pub(crate) use executing::run_in_executor;
 pub(crate) use kept::Kept;
 pub(crate) use sockets::ready;
 
+use crate::clock::Time;
 use crate::error::Error;
 use crate::future::Future;
 use crate::host::Call;
@@ -40,7 +41,6 @@ use crate::remote::Remote;
 use crate::task::context::copy_context;
 use current::Running;
 use main_future::MainWaker;
-use mainspring_engine::clock::Time;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -394,7 +394,7 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn time(&self) -> Time {
-        self.core().engine.now()
+        self.core().now()
     }
 
     /// How much the loop has to do and to watch at this moment.

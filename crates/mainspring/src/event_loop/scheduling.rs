@@ -1,12 +1,12 @@
 //! What a program has the loop call: at once, later, in which lane; as a closure or as a task.
 
 use super::EventLoop;
+use crate::clock::Time;
 use crate::error::Error;
 use crate::handle::{Handle, TimerHandle};
 use crate::host::Call;
+use crate::lane::Lane;
 use crate::task::{Task, TaskBuilder};
-use mainspring_engine::clock::Time;
-use mainspring_engine::ready_queue::Lane;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl EventLoop {
         let core = self.core();
         core.check_open()?;
         let callback = core.debugging().callback(callback);
-        core.engine.call_soon_in(lane, Call::Handle(Rc::clone(&callback)));
+        core.engine.call_soon_in(lane.engine_lane(), Call::Handle(Rc::clone(&callback)));
         Ok(Handle(callback))
     }
 
@@ -156,7 +156,7 @@ impl EventLoop {
         let core = self.core();
         core.check_open()?;
         let callback = core.debugging().callback(callback);
-        let key = core.engine.call_at(when, Call::Timer(lane, Rc::clone(&callback)));
+        let key = core.engine.call_at(when.0, Call::Timer(lane.engine_lane(), Rc::clone(&callback)));
         let sequence = core.timers_made.get();
         core.timers_made.set(sequence + 1);
         Ok(TimerHandle { callback, core: Rc::downgrade(core), key, when, sequence })

@@ -4,13 +4,13 @@
 //! the inbox, which any thread can hold, and its timer by a key. On the loop's thread, where hyper polls it, it uses
 //! the timers directly. On another thread it asks the loop to wait.
 
+use crate::clock::Time;
 use crate::concurrent::ConcurrentFuture;
 use crate::event_loop::{EventLoop, find_loop, running_core, wake_call};
 use crate::host::{Call, Inbound};
 use crate::remote::Remote;
 use crate::time::sleep_until;
 use hyper::rt::{Sleep, Timer};
-use mainspring_engine::clock::Time;
 use mainspring_engine::timers::TimerKey;
 use mainspring_engine::wakeup::Inbox;
 use std::fmt;
@@ -88,7 +88,7 @@ impl HyperTimer {
 impl Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         let now = match find_loop(&self.inbox) {
-            Some(core) => core.engine.now(),
+            Some(core) => core.now(),
             None => self.to_loop_time(Instant::now()),
         };
         Box::pin(self.wait(now.saturating_add(duration)))
@@ -102,7 +102,7 @@ impl Timer for HyperTimer {
     fn now(&self) -> Instant {
         let (instant, time) = self.epoch;
         match find_loop(&self.inbox) {
-            Some(core) => instant + core.engine.now().saturating_duration_since(time),
+            Some(core) => instant + core.now().saturating_duration_since(time),
             None => Instant::now(),
         }
     }
@@ -164,7 +164,7 @@ impl Future for HyperSleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(core) = find_loop(&self.inbox) else { return self.poll_on_other_thread(cx) };
-        if core.check_open().is_err() || core.engine.now() >= self.when {
+        if core.check_open().is_err() || core.now() >= self.when {
             self.end();
             return Poll::Ready(());
         }
@@ -175,7 +175,7 @@ impl Future for HyperSleep {
         }
         self.end();
         let waker = cx.waker().clone();
-        let timer = core.engine.call_at(self.when, Call::Wake(waker.clone()));
+        let timer = core.engine.call_at(self.when.0, Call::Wake(waker.clone()));
         self.state = State::Waiting(timer, waker);
         Poll::Pending
     }

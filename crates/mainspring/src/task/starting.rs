@@ -7,7 +7,7 @@ use super::state::TaskState;
 use crate::error::Error;
 use crate::event_loop::{Core, EventLoop, timed, wake_step};
 use crate::host::{Call, Home};
-use mainspring_engine::ready_queue::Lane;
+use crate::lane::Lane;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -225,6 +225,7 @@ where
     let state = Rc::clone(sink.state());
     core.live_futures.set(core.live_futures.get() + 1);
     let guarded = Guarded::new(future, sink);
+    let lane = lane.engine_lane();
     let home = Home { inbox: Arc::clone(core.inbox()), lane };
     let builder = async_task::Builder::new().metadata(home);
     // SAFETY: the future stays on this thread. Whoever wakes the task, its step goes by `wake_step`: on this thread among

@@ -1,7 +1,7 @@
 //! `interval`: a tick every so often.
 
 use super::{Sleep, current_core, sleep_until};
-use mainspring_engine::clock::Time;
+use crate::clock::Time;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ const TOLERANCE: Duration = Duration::from_millis(5);
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    interval_at(current_core().engine.now(), period)
+    interval_at(current_core().now(), period)
 }
 
 /// Ticks every `period`; the first tick is at `start`.
@@ -153,7 +153,7 @@ impl Interval {
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Time> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let (due, now) = (self.due, current_core().engine.now());
+        let (due, now) = (self.due, current_core().now());
         self.reset_at(self.missed.next(due, now, self.period));
         Poll::Ready(due)
     }
@@ -180,7 +180,7 @@ impl Interval {
     /// ```
     #[track_caller]
     pub fn reset(&mut self) {
-        self.reset_at(current_core().engine.now().saturating_add(self.period));
+        self.reset_at(current_core().now().saturating_add(self.period));
     }
 
     /// Has the next tick come at `when`.

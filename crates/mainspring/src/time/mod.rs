@@ -6,9 +6,9 @@ mod interval;
 pub use after::{After, after};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
 
+use crate::clock::Time;
 use crate::event_loop::{Core, running_core};
 use crate::host::Call;
-use mainspring_engine::clock::Time;
 use mainspring_engine::timers::TimerKey;
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -35,7 +35,7 @@ use std::time::Duration;
 /// ```
 #[track_caller]
 pub fn now() -> Time {
-    current_core().engine.now()
+    current_core().now()
 }
 
 /// Waits for `delay`, counted from when it is first polled; a delay of nothing lets the others run once.
@@ -123,12 +123,12 @@ impl Future for Sleep {
             }
             Until::After(delay) => {
                 let core = current_core();
-                let when = core.engine.now().saturating_add(*delay);
+                let when = core.now().saturating_add(*delay);
                 (core, when)
             }
             Until::At(when) => (current_core(), *when),
             Until::Waiting { core, when, waker, .. } => match core.upgrade() {
-                Some(core) if core.check_open().is_ok() && core.engine.now() < *when => {
+                Some(core) if core.check_open().is_ok() && core.now() < *when => {
                     if waker.will_wake(cx.waker()) {
                         return Poll::Pending;
                     }
@@ -142,7 +142,7 @@ impl Future for Sleep {
         };
         self.end();
         let waker = cx.waker().clone();
-        let timer = core.engine.call_at(when, Call::Wake(waker.clone()));
+        let timer = core.engine.call_at(when.0, Call::Wake(waker.clone()));
         self.until = Until::Waiting { core: Rc::downgrade(&core), when, timer, waker };
         Poll::Pending
     }
@@ -176,7 +176,7 @@ impl Sleep {
             let call = upgraded.engine.cancel_timer(timer);
             if upgraded.check_open().is_ok() {
                 // Cloning and dropping a waker is foreign code, which cannot reach this sleep: it is borrowed.
-                let timer = upgraded.engine.call_at(when, Call::Wake(waker.clone()));
+                let timer = upgraded.engine.call_at(when.0, Call::Wake(waker.clone()));
                 self.until = Until::Waiting { core, when, timer, waker };
             }
             drop(call);
@@ -187,7 +187,7 @@ impl Sleep {
     fn is_due(&self) -> bool {
         match self.until {
             Until::After(delay) => delay.is_zero(),
-            Until::At(when) => current_core().engine.now() >= when,
+            Until::At(when) => current_core().now() >= when,
             Until::Waiting { .. } | Until::Over => false,
         }
     }

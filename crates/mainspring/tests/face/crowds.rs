@@ -2,8 +2,8 @@
 
 use crate::support::{Log, collect_reports, run_on, virtual_loop};
 use mainspring::net::TcpStream;
+use mainspring::testing::VirtualClock;
 use mainspring::{EventLoop, Protocol, Transport, sleep};
-use mainspring_engine::testing::VirtualClock;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Debug mode: what takes too long is told, with its name and where it came from.
 
 use crate::support::{Log, collect_reports, virtual_loop};
+use mainspring::testing::VirtualClock;
 use mainspring::{Builder, EventLoop, TaskBuilder, sleep, spawn_named};
-use mainspring_engine::testing::VirtualClock;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;

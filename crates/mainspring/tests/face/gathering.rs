@@ -65,7 +65,7 @@ fn gather_gives_results_in_the_order_of_the_futures() {
         .await
     });
     assert_eq!(results, [3, 1, 2]);
-    assert_eq!(mainspring_engine::clock::Clock::now(&clock).as_nanos(), 3_000_000_000, "side by side");
+    assert_eq!(mainspring::clock::Clock::now(&clock).as_nanos(), 3_000_000_000, "side by side");
     assert_eq!(run_on(&event_loop, gather(Vec::<std::future::Ready<()>>::new())), []);
 }
 

@@ -1,9 +1,9 @@
 //! Lanes: what runs before what, and how long the background waits.
 
 use crate::support::{Log, new_loop, run_one_pass, virtual_loop};
+use mainspring::testing::VirtualClock;
 use mainspring::time::now;
 use mainspring::{Builder, EventLoop, Lane, TaskBuilder, after, sleep, spawn, timeout};
-use mainspring_engine::testing::VirtualClock;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! A loop on a thread of its own.
 
+use mainspring::testing::{FakePoller, Op, VirtualClock};
 use mainspring::{Error, EventLoop, JoinError, Runtime, RuntimeHandle, sleep, spawn};
-use mainspring_engine::testing::{FakePoller, Op, VirtualClock};
 use std::future::pending;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -481,7 +481,7 @@ fn a_loop_that_cannot_be_made_is_an_error_of_the_start() {
 }
 
 /// A back end that refuses the loop's own descriptors.
-fn broken() -> mainspring_engine::poller::Backend {
+fn broken() -> mainspring::testing::Backend {
     let (backend, control) = FakePoller::open().unwrap();
     control.fail_next(Op::Update, 12);
     backend

@@ -1,7 +1,8 @@
 //! What the tests share: loops, logs, and the check that nothing is left behind.
 
+use mainspring::testing::VirtualClock;
 use mainspring::{Builder, EventLoop, timeout};
-use mainspring_engine::testing::{FakePoller, VirtualClock};
+use mainspring_engine::testing::FakePoller;
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::rc::Rc;

@@ -45,7 +45,7 @@ fn what_belongs_to_a_loop_stays_on_its_thread() {
         net::DatagramTransport<std::os::unix::net::SocketAddr>, net::Resolving,
         process::Child, process::ChildStdin, process::ChildStdout, process::ChildStderr,
         process::SubprocessTransport, signal::Signal,
-        testing::VirtualClock, testing::FakeControl, testing::FakePoller,
+        testing::VirtualClock, testing::FakeControl, testing::Backend,
     }
 }
 
@@ -121,7 +121,7 @@ fn a_loop_and_what_lives_on_it_stay_on_its_thread() {
     check! { send: false, sync: false;
         EventLoop, Builder, Runner, ExceptionContext, Handle, TimerHandle, Future<u8>, FutureError,
         Task<u8>, TaskHandle, TaskBuilder, TaskFuture, TaskGroup<u8>, JoinSet<u8>, Context, Token<u8>,
-        Sleep, time::After, time::Interval, mainspring_engine::poller::Backend,
+        Sleep, time::After, time::Interval,
     }
 }
 

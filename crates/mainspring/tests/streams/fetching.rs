@@ -4,9 +4,10 @@
 use crate::support::Stage;
 use crate::{on_both, on_pairs};
 use mainspring::net::{Protocol, Transport, UnixStream};
+use mainspring::testing::VirtualClock;
 use mainspring::{Builder, spawn, yield_now};
 use mainspring_engine::poller::{Backend, Interest, Key, Poller, open_epoll};
-use mainspring_engine::testing::{FaultPlan, Op, VirtualClock};
+use mainspring_engine::testing::{FaultPlan, Op};
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;

@@ -9,8 +9,9 @@
 pub mod polls;
 pub mod probe;
 
+use mainspring::testing::VirtualClock;
 use mainspring::{Builder, EventLoop};
-use mainspring_engine::testing::{FakeControl, FakePoller, VirtualClock};
+use mainspring_engine::testing::{FakeControl, FakePoller};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
