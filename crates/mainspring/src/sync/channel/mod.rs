@@ -2,6 +2,7 @@
 
 pub mod broadcast;
 mod errors;
+mod halves;
 pub mod mpsc;
 pub mod oneshot;
 mod shared;

@@ -29,7 +29,7 @@ pub(in crate::sync) trait Senders {
     fn add(&self);
 
     /// One more, if there is any. Once there is none the channel has ended, for good.
-    fn add_to_some(&self) -> bool;
+    fn add_unless_zero(&self) -> bool;
 
     /// One less; whether it was the last.
     fn remove(&self) -> bool;
@@ -44,7 +44,7 @@ impl Senders for Cell<usize> {
         self.set(self.get() + 1);
     }
 
-    fn add_to_some(&self) -> bool {
+    fn add_unless_zero(&self) -> bool {
         let is_any = self.get() > 0;
         if is_any {
             self.add();
@@ -67,7 +67,7 @@ impl Senders for AtomicUsize {
         self.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn add_to_some(&self) -> bool {
+    fn add_unless_zero(&self) -> bool {
         let one_more = |senders: usize| (senders > 0).then_some(senders + 1);
         self.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
@@ -78,9 +78,9 @@ impl Senders for AtomicUsize {
 }
 
 /// Room for one value, held. Dropped, it gives the room to the next in line.
-pub(in crate::sync) struct Held<'a, Q: QueueCell>(&'a Q);
+pub(in crate::sync) struct ReservedRoom<'a, Q: QueueCell>(&'a Q);
 
-impl<Q: QueueCell> Held<'_, Q> {
+impl<Q: QueueCell> ReservedRoom<'_, Q> {
     /// Sends a value. If the receiver is gone it is dropped.
     pub(in crate::sync) fn send(self, value: Q::Item) {
         let queue = self.0;
@@ -91,13 +91,13 @@ impl<Q: QueueCell> Held<'_, Q> {
     }
 }
 
-impl<Q: QueueCell> Drop for Held<'_, Q> {
+impl<Q: QueueCell> Drop for ReservedRoom<'_, Q> {
     fn drop(&mut self) {
         self.0.unreserve();
     }
 }
 
-impl<T, Q: StateCell<State = ChannelState<T>>> fmt::Debug for Held<'_, Q> {
+impl<T, Q: StateCell<State = ChannelState<T>>> fmt::Debug for ReservedRoom<'_, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.open().fmt(f)
     }
@@ -110,7 +110,7 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
     }
 
     /// A sender goes. With the last the channel takes no more values.
-    pub(in crate::sync) fn leave(&self) {
+    pub(in crate::sync) fn remove_sender(&self) {
         if self.senders.remove() {
             self.queue.open().forget_reserved();
             self.shut_down();
@@ -118,8 +118,8 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
     }
 
     /// The room that [`QueueCell::poll_reserve`] or [`QueueCell::reserve_nowait`] has just set aside.
-    pub(in crate::sync) fn held(&self) -> Held<'_, Q> {
-        Held(&self.queue)
+    pub(in crate::sync) fn reserved_room(&self) -> ReservedRoom<'_, Q> {
+        ReservedRoom(&self.queue)
     }
 
     fn shut_down(&self) {

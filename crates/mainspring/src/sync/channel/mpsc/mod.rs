@@ -25,22 +25,20 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 
-mod permit;
-mod weak;
-
 pub use crate::sync::channel::errors::{SendError, TryRecvError, TrySendError};
-pub use permit::Permit;
-pub use weak::{WeakSender, WeakUnboundedSender};
 
-use crate::sync::channel::shared::{self, ChannelState, Senders};
-use crate::sync::queue::{Get, GetMany, Put, QueueCell, QueueState};
+use crate::sync::channel::halves::channel_halves;
+use crate::sync::channel::shared::{self, ChannelState, ReservedRoom, Senders};
+use crate::sync::queue::{Get, GetMany, Put, QueueCell, QueueState, Reserve};
 use crate::sync::wait_list;
 use crate::sync::wait_list::wait_queue::WaiterKey;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
+
+channel_halves!("mpsc", Rc, Weak, QueueRefCell, "It stays on its thread (`!Send`).");
 
 /// A channel that holds up to `capacity` values, one at least.
 ///
@@ -178,82 +176,28 @@ impl<T> Sender<T> {
         Sending(Put::new(&self.channel.queue, value))
     }
 
-    /// Sends a value if there is room; [`TrySendError`] has the value, and says why not.
+    /// Waits for room, in line with [`send`](Sender::send), and reserves it, so that the value is made only when it can be
+    /// sent. [`SendError`] if the receiver was dropped, or has closed the channel.
+    ///
+    /// Cancel safety: nothing is reserved; the place in line is lost.
     ///
     /// ```
-    /// use mainspring::sync::mpsc::{channel, TrySendError};
+    /// use mainspring::sync::mpsc;
     ///
-    /// let (sender, receiver) = channel(1);
-    /// assert_eq!(sender.try_send(1), Ok(()));
-    /// assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
-    /// drop(receiver);
-    /// assert_eq!(sender.try_send(3), Err(TrySendError::Closed(3)));
-    /// ```
-    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        self.channel.queue.put_nowait(value).map_err(TrySendError::from)
-    }
-
-    /// Whether the receiver is gone, or has closed the channel.
-    pub fn is_closed(&self) -> bool {
-        self.channel.is_closed()
-    }
-
-    /// Waits until the receiver is gone, or has closed the channel.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # use mainspring::{spawn, sync::mpsc};
     /// # mainspring::run(async {
-    /// let (sender, receiver) = mpsc::channel::<()>(1);
-    /// spawn(async move { drop(receiver) });
-    /// sender.closed().await;
-    /// assert!(sender.is_closed());
+    /// let (sender, mut receiver) = mpsc::channel(1);
+    /// let permit = sender.reserve().await.unwrap();
+    /// assert!(sender.try_send("no room").is_err());
+    /// permit.send("made late");
+    /// assert_eq!(receiver.recv().await, Some("made late"));
+    /// receiver.close();
+    /// assert!(sender.reserve().await.is_err());
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub async fn closed(&self) {
-        self.channel.closed().await;
-    }
-
-    /// How many values there is room for. What a [`Permit`] holds is taken.
-    pub fn capacity(&self) -> usize {
-        self.channel.room()
-    }
-
-    /// How many values there is room for when the channel is empty.
-    pub fn max_capacity(&self) -> usize {
-        self.channel.max_room()
-    }
-}
-
-impl<T> UnboundedSender<T> {
-    /// Sends a value. [`SendError`], with the value, if the receiver is gone.
-    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.sender.try_send(value).map_err(|refused| SendError(refused.into_inner()))
-    }
-
-    /// Whether the receiver is gone, or has closed the channel.
-    pub fn is_closed(&self) -> bool {
-        self.sender.is_closed()
-    }
-
-    /// [`Sender::closed`].
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// # use mainspring::{spawn, sync::mpsc};
-    /// # mainspring::run(async {
-    /// let (sender, receiver) = mpsc::unbounded_channel::<()>();
-    /// spawn(async move { drop(receiver) });
-    /// sender.closed().await;
-    /// assert!(sender.is_closed());
-    /// # })?;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn closed(&self) {
-        self.sender.closed().await;
+    pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
+        Reserve::new(&self.channel.queue).await.map_err(|_| SendError(()))?;
+        Ok(Permit { room: self.channel.reserved_room() })
     }
 }
 
@@ -281,7 +225,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
-        self.leave();
+        self.stop_waiting();
         Receiving(Get::new(&self.channel.queue))
     }
 
@@ -308,7 +252,7 @@ impl<T> Receiver<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
-        self.leave();
+        self.stop_waiting();
         GetMany::new(&self.channel.queue, buffer, limit).await
     }
 
@@ -327,53 +271,7 @@ impl<T> Receiver<T> {
         self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok)
     }
 
-    /// The next value, if there is one; [`TryRecvError`] says why there is none.
-    ///
-    /// ```
-    /// use mainspring::sync::mpsc::{channel, TryRecvError};
-    ///
-    /// let (sender, mut receiver) = channel(1);
-    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-    /// sender.try_send('a').unwrap();
-    /// drop(sender);
-    /// assert_eq!(receiver.try_recv(), Ok('a'));
-    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
-    /// ```
-    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        self.channel.queue.get_nowait().map_err(TryRecvError::from)
-    }
-
-    /// Takes no more values. Those that were sent can still be received, and those that a [`Permit`] is held for: until it is
-    /// used or dropped, the channel is not at its end.
-    ///
-    /// ```
-    /// use mainspring::sync::mpsc::{TrySendError, channel};
-    ///
-    /// # mainspring::run(async {
-    /// let (sender, mut receiver) = channel(2);
-    /// sender.try_send("in time").unwrap();
-    /// receiver.close();
-    /// assert_eq!(sender.try_send("late"), Err(TrySendError::Closed("late")));
-    /// assert_eq!(receiver.recv().await, Some("in time"));
-    /// assert_eq!(receiver.recv().await, None);
-    /// # })?;
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub fn close(&mut self) {
-        self.channel.close();
-    }
-
-    /// How many values wait to be received.
-    pub fn len(&self) -> usize {
-        self.channel.len()
-    }
-
-    /// Whether no value waits to be received.
-    pub fn is_empty(&self) -> bool {
-        self.channel.is_empty()
-    }
-
-    fn leave(&mut self) {
+    fn stop_waiting(&mut self) {
         self.channel.queue.leave_getters(&mut self.key);
     }
 }
@@ -398,49 +296,5 @@ impl<T> Future for Receiving<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(cx).map(Result::ok)
-    }
-}
-
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Self {
-        self.channel.senders.add();
-        Sender { channel: Rc::clone(&self.channel) }
-    }
-}
-
-impl<T> Clone for UnboundedSender<T> {
-    fn clone(&self) -> Self {
-        UnboundedSender { sender: self.sender.clone() }
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.channel.leave();
-    }
-}
-
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        self.leave();
-        self.channel.abandon();
-    }
-}
-
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("channel", &self.channel).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for UnboundedSender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnboundedSender").field("channel", &self.sender.channel).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("channel", &self.channel).finish_non_exhaustive()
     }
 }

@@ -34,24 +34,24 @@
 //!   thread. So [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) and
 //!   [`Runtime::shutdown`](crate::Runtime::shutdown) go on until the senders are dropped, or the channel is closed.
 
-mod permit;
+mod keep_loop;
 mod receiver;
 mod sender;
-mod waiting;
-mod weak;
 
 pub use crate::sync::channel::errors::{SendError, TryRecvError, TrySendError};
-pub use permit::Permit;
 pub use receiver::Receiver;
 pub use sender::{Sender, UnboundedSender};
-pub use weak::{WeakSender, WeakUnboundedSender};
 
-use crate::sync::channel::shared::{self, ChannelState};
-use crate::sync::queue::QueueState;
+use crate::sync::channel::halves::channel_halves;
+use crate::sync::channel::shared::{self, ChannelState, ReservedRoom, Senders};
+use crate::sync::queue::{QueueCell, QueueState};
 use crate::sync::wait_list;
 use mainspring_engine::loom_shim::Mutex;
 use mainspring_engine::loom_shim::atomic::AtomicUsize;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+channel_halves!("threadsafe", Arc, Weak, QueueMutex, "It is `Send` and `Sync` if `T` is `Send`.");
 
 /// A channel that holds up to `capacity` values, one at least.
 ///

@@ -1,11 +1,10 @@
 //! The receiving half.
 
-use super::waiting::{Stay, Staying};
-use super::{Channel, TryRecvError};
+use super::Channel;
+use super::keep_loop::{KeepingLoop, LoopKeeper};
 use crate::block_on::block_on;
 use crate::sync::queue::{Get, GetMany, QueueCell};
 use crate::sync::wait_list::wait_queue::WaiterKey;
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -25,15 +24,15 @@ use std::task::{Context, Poll};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Receiver<T> {
-    channel: Arc<Channel<T>>,
+    pub(super) channel: Arc<Channel<T>>,
     /// The place of [`Receiver::poll_recv`].
     key: Option<WaiterKey>,
-    stay: Stay,
+    keeper: LoopKeeper,
 }
 
 impl<T> Receiver<T> {
     pub(super) fn new(channel: Arc<Channel<T>>) -> Self {
-        Receiver { channel, key: None, stay: Stay::default() }
+        Receiver { channel, key: None, keeper: LoopKeeper::default() }
     }
 
     /// The next value; `None` when nobody is left to send and all that was sent is received.
@@ -55,8 +54,8 @@ impl<T> Receiver<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
-        self.leave();
-        Staying::new(Get::new(&self.channel.queue), Result::ok)
+        self.stop_waiting();
+        KeepingLoop::new(Get::new(&self.channel.queue), Result::ok)
     }
 
     /// [`recv`](Receiver::recv), for threads without a loop: blocks until there is a value. On a thread whose loop is to
@@ -83,8 +82,8 @@ impl<T> Receiver<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
-        self.leave();
-        Staying::new(GetMany::new(&self.channel.queue, buffer, limit), |count| count).await
+        self.stop_waiting();
+        KeepingLoop::new(GetMany::new(&self.channel.queue, buffer, limit), |count| count).await
     }
 
     /// [`recv_many`](Receiver::recv_many), for threads without a loop: blocks until there is a value.
@@ -115,64 +114,11 @@ impl<T> Receiver<T> {
     /// ```
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let polled = self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok);
-        self.stay.after(polled)
+        self.keeper.after(polled)
     }
 
-    /// The next value, if there is one.
-    ///
-    /// ```
-    /// use mainspring::sync::threadsafe::{channel, TryRecvError};
-    ///
-    /// let (sender, mut receiver) = channel(1);
-    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-    /// sender.try_send('a').unwrap();
-    /// drop(sender);
-    /// assert_eq!(receiver.try_recv(), Ok('a'));
-    /// assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
-    /// ```
-    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        self.channel.queue.get_nowait().map_err(TryRecvError::from)
-    }
-
-    /// Takes no more values: who sends one gets it back. Those that were accepted can still be received, and those that a
-    /// [`Permit`](super::Permit) is held for: until it is used or dropped, the channel is not at its end.
-    ///
-    /// ```
-    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(2);
-    /// sender.try_send(1).unwrap();
-    /// receiver.close();
-    /// assert!(sender.try_send(2).is_err());
-    /// assert_eq!((receiver.blocking_recv(), receiver.blocking_recv()), (Some(1), None));
-    /// ```
-    pub fn close(&mut self) {
-        self.channel.close();
-    }
-
-    /// How many values wait to be received.
-    pub fn len(&self) -> usize {
-        self.channel.len()
-    }
-
-    /// Whether no value waits to be received.
-    pub fn is_empty(&self) -> bool {
-        self.channel.is_empty()
-    }
-
-    fn leave(&mut self) {
+    pub(super) fn stop_waiting(&mut self) {
         self.channel.queue.leave_getters(&mut self.key);
-        self.stay = Stay::default();
-    }
-}
-
-impl<T> Drop for Receiver<T> {
-    fn drop(&mut self) {
-        self.leave();
-        self.channel.abandon();
-    }
-}
-
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("channel", &self.channel).finish_non_exhaustive()
+        self.keeper = LoopKeeper::default();
     }
 }

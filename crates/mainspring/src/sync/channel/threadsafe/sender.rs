@@ -1,11 +1,9 @@
 //! The sending halves.
 
-use super::waiting::Staying;
-use super::{Channel, SendError, TrySendError};
+use super::keep_loop::KeepingLoop;
+use super::{Channel, Permit, SendError};
 use crate::block_on::block_on;
-use crate::sync::channel::shared::Senders;
-use crate::sync::queue::{Put, QueueCell};
-use std::fmt;
+use crate::sync::queue::{Put, Reserve};
 use std::sync::Arc;
 
 /// The sending half of [`channel`](super::channel). A clone sends to the same receiver. It is `Send` and `Sync` if `T` is
@@ -79,7 +77,7 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
-        Staying::new(Put::new(&self.channel.queue, value), |sent| {
+        KeepingLoop::new(Put::new(&self.channel.queue, value), |sent| {
             sent.map_err(|refused| SendError(refused.0))
         })
     }
@@ -101,123 +99,34 @@ impl<T> Sender<T> {
         block_on(self.send(value))
     }
 
-    /// Sends a value if there is room, and never waits.
+    /// Waits for room, in line with [`send`](Sender::send), and reserves it, so that the value is made only when it can be
+    /// sent. [`SendError`] if the receiver was dropped, or has closed the channel. For tasks of any loop.
+    ///
+    /// Cancel safety: nothing is reserved; the place in line is lost.
     ///
     /// ```
-    /// use mainspring::sync::threadsafe::{channel, TrySendError};
-    ///
-    /// let (sender, receiver) = channel(1);
-    /// assert_eq!(sender.try_send(1), Ok(()));
-    /// assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
-    /// drop(receiver);
-    /// assert_eq!(sender.try_send(3), Err(TrySendError::Closed(3)));
-    /// ```
-    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        self.channel.queue.put_nowait(value).map_err(TrySendError::from)
-    }
-
-    /// Whether the receiver is gone, or has closed the channel.
-    ///
-    /// ```
-    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel::<()>(1);
-    /// assert!(!sender.is_closed());
-    /// receiver.close();
-    /// assert!(sender.is_closed());
-    /// ```
-    pub fn is_closed(&self) -> bool {
-        self.channel.is_closed()
-    }
-
-    /// Waits until the receiver is gone, or has closed the channel. Its loop may become idle meanwhile.
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// let (sender, receiver) = mainspring::sync::threadsafe::channel::<()>(1);
-    /// std::thread::spawn(move || drop(receiver));
-    /// mainspring::run(sender.closed())?;
-    /// assert!(sender.is_closed());
+    /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(1);
+    /// sender.try_send("first").unwrap();
+    /// let other = std::thread::spawn(move || (receiver.blocking_recv(), receiver.blocking_recv()));
+    /// mainspring::run(async {
+    ///     let permit = sender.reserve().await.unwrap();
+    ///     assert!(sender.try_send("no room").is_err());
+    ///     permit.send("made late");
+    /// })?;
+    /// assert_eq!(other.join().unwrap(), (Some("first"), Some("made late")));
+    /// assert!(mainspring::run(async { sender.reserve().await.is_err() })?);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub async fn closed(&self) {
-        self.channel.closed().await;
-    }
-
-    /// How many values there is room for, at this moment. What a [`Permit`](super::Permit) holds is taken.
-    ///
-    /// ```
-    /// let (sender, _receiver) = mainspring::sync::threadsafe::channel(3);
-    /// sender.try_send('a').unwrap();
-    /// assert_eq!((sender.capacity(), sender.max_capacity()), (2, 3));
-    /// ```
-    pub fn capacity(&self) -> usize {
-        self.channel.room()
-    }
-
-    /// How many values there is room for when the channel is empty.
-    pub fn max_capacity(&self) -> usize {
-        self.channel.max_room()
+    pub fn reserve(&self) -> impl Future<Output = Result<Permit<'_, T>, SendError<()>>> {
+        KeepingLoop::new(Reserve::new(&self.channel.queue), |reserved| match reserved {
+            Ok(()) => Ok(Permit { room: self.channel.reserved_room() }),
+            Err(_) => Err(SendError(())),
+        })
     }
 }
 
 impl<T> UnboundedSender<T> {
     pub(super) fn new(sender: Sender<T>) -> Self {
         UnboundedSender { sender }
-    }
-
-    /// Sends a value. [`SendError`], with the value, if the receiver is gone.
-    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.sender.try_send(value).map_err(|refused| SendError(refused.into_inner()))
-    }
-
-    /// Whether the receiver is gone, or has closed the channel.
-    pub fn is_closed(&self) -> bool {
-        self.sender.is_closed()
-    }
-
-    /// [`Sender::closed`].
-    ///
-    /// Cancel safety: nothing is lost.
-    ///
-    /// ```
-    /// let (sender, receiver) = mainspring::sync::threadsafe::unbounded_channel::<()>();
-    /// std::thread::spawn(move || drop(receiver));
-    /// mainspring::run(sender.closed())?;
-    /// assert!(sender.is_closed());
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub async fn closed(&self) {
-        self.sender.closed().await;
-    }
-}
-
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Self {
-        self.channel.senders.add();
-        Sender { channel: Arc::clone(&self.channel) }
-    }
-}
-
-impl<T> Clone for UnboundedSender<T> {
-    fn clone(&self) -> Self {
-        UnboundedSender { sender: self.sender.clone() }
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.channel.leave();
-    }
-}
-
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("channel", &self.channel).finish()
-    }
-}
-
-impl<T> fmt::Debug for UnboundedSender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnboundedSender").field("channel", &self.sender.channel).finish()
     }
 }

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 /// Keeps the loop of a task that waits, until it is dropped. Only the task's own loop drops it, in the task's next step:
 /// whatever ended the wait has reached the loop by then.
 #[derive(Default)]
-pub(super) struct Stay(Option<KeepAlive>);
+pub(super) struct LoopKeeper(Option<KeepAlive>);
 
-impl Stay {
+impl LoopKeeper {
     /// To be told how each step ends.
     pub(super) fn after<R>(&mut self, polled: Poll<R>) -> Poll<R> {
         // Whoever waits on may have been taken to another loop. The new one stays before the old one is let go.
@@ -22,23 +22,23 @@ impl Stay {
 
 /// A wait of the queue's, for which the loop stays; `finish` makes of its outcome what the channel gives. It stands here,
 /// and not in an `async fn`, to be polled without a layer in between.
-pub(super) struct Staying<W, F> {
+pub(super) struct KeepingLoop<W, F> {
     wait: W,
     finish: F,
-    stay: Stay,
+    keeper: LoopKeeper,
 }
 
-impl<W: Future + Unpin, R, F: Fn(W::Output) -> R + Unpin> Staying<W, F> {
+impl<W: Future + Unpin, R, F: Fn(W::Output) -> R + Unpin> KeepingLoop<W, F> {
     pub(super) fn new(wait: W, finish: F) -> Self {
-        Staying { wait, finish, stay: Stay::default() }
+        KeepingLoop { wait, finish, keeper: LoopKeeper::default() }
     }
 }
 
-impl<W: Future + Unpin, R, F: Fn(W::Output) -> R + Unpin> Future for Staying<W, F> {
+impl<W: Future + Unpin, R, F: Fn(W::Output) -> R + Unpin> Future for KeepingLoop<W, F> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         let polled = Pin::new(&mut self.wait).poll(cx).map(&self.finish);
-        self.stay.after(polled)
+        self.keeper.after(polled)
     }
 }
