@@ -3,7 +3,7 @@
 //! What user code panics with is caught here, or below where a transport has to know of it, and given to the
 //! loop's exception handler: nothing a program does on the loop ends the loop.
 
-use crate::event_loop::{Core, Debugging, ExceptionContext, Slow};
+use crate::event_loop::{Core, DebugMode, ExceptionContext, Slow};
 use crate::handle::Callback;
 use crate::net::{Below, Offered};
 use crate::panics::catch;
@@ -49,13 +49,13 @@ pub(crate) enum Call {
 
 /// One step of a task. It is scheduled by a function that has captured nothing: around one that has, `async-task`
 /// counts a reference up and down each time.
-pub(crate) type Step = async_task::Runnable<Home>;
+pub(crate) type Step = async_task::Runnable<TaskMetadata>;
 
 /// What cancels a task when it is dropped.
-pub(crate) type Canceller = async_task::Task<(), Home>;
+pub(crate) type Canceller = async_task::Task<(), TaskMetadata>;
 
 /// Where the steps of a task go: the inbox of its loop, and the lane in which they wait there.
-pub(crate) struct Home {
+pub(crate) struct TaskMetadata {
     pub(crate) inbox: Arc<Inbox<Inbound>>,
     pub(crate) lane: Lane,
 }
@@ -159,7 +159,7 @@ impl From<Failure> for io::Error {
 #[derive(Default)]
 pub(crate) struct RustHost {
     core: OnceCell<Weak<Core>>,
-    debugging: Debugging,
+    debug_mode: DebugMode,
 }
 
 impl RustHost {
@@ -169,8 +169,8 @@ impl RustHost {
         let _ = self.core.set(Rc::downgrade(core));
     }
 
-    pub(crate) fn debugging(&self) -> &Debugging {
-        &self.debugging
+    pub(crate) fn debug_mode(&self) -> &DebugMode {
+        &self.debug_mode
     }
 
     /// `None` when the loop is being taken apart.
@@ -263,7 +263,7 @@ impl Host for RustHost {
 
     #[inline(always)]
     fn run_call(&self, call: Call) -> Result<(), Failure> {
-        if self.debugging.is_on() {
+        if self.debug_mode.is_on() {
             self.run_timed(call);
         } else {
             self.run(call);

@@ -66,6 +66,8 @@
 //! - `hyper`: HTTP by hyper on this loop, in `hyper`.
 
 #![deny(missing_docs)]
+// `unsafe` is allowed in leaf modules only, each with a reason.
+#![deny(unsafe_code)]
 
 mod block_on;
 pub mod clock;
@@ -80,11 +82,13 @@ mod handle;
 mod host;
 #[cfg(feature = "hyper")]
 pub mod hyper;
-mod in_place;
+#[allow(unsafe_code, reason = "a cell without a borrow flag")]
 mod lane;
+#[allow(unsafe_code, reason = "system calls; reads of a cell that is never borrowed twice")]
 pub mod net;
 mod panics;
 pub mod pipe;
+#[allow(unsafe_code, reason = "code between fork and exec")]
 pub mod process;
 mod remote;
 mod run;

@@ -9,10 +9,10 @@
 //! Foreign code (callbacks, wakers, destructors) never runs under the lock. What is chained runs from a queue of the
 //! thread that settles ([`relay`]): a chain of any length needs the stack of one link.
 
+mod block_on_loop_thread;
 mod cancel;
 mod compose;
-mod relay;
-mod waiting;
+mod run_chained;
 
 pub use cancel::CancelHandle;
 
@@ -70,13 +70,13 @@ struct Shared<T, E> {
     state: Mutex<SharedState<T, E>>,
     is_settled: Condvar,
     /// The loop that settles it, if one does: that one need not be told to wait for it.
-    home: Option<Home>,
+    home: Option<TaskMetadata>,
 }
 
-type Home = Arc<Inbox<Inbound>>;
+type TaskMetadata = Arc<Inbox<Inbound>>;
 
 /// Whether the loop runs on this thread, and so in a callback of its own.
-fn runs_here(home: &Home) -> bool {
+fn runs_here(home: &TaskMetadata) -> bool {
     running_core().is_some_and(|core| Arc::ptr_eq(home, core.inbox()))
 }
 
@@ -195,7 +195,7 @@ impl<T: 'static, E: 'static> Shared<T, E> {
             state.stage = Stage::Taken;
             drop(state);
             drop(waiting);
-            relay::run(move || next(result));
+            run_chained::run(move || next(result));
             return;
         }
         state.stage = Stage::Settled(result);
@@ -275,7 +275,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     }
 
     /// A pair whose promise is kept by a task or call of the loop with this inbox.
-    pub(crate) fn pair_of(home: Option<Home>) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
+    pub(crate) fn pair_of(home: Option<TaskMetadata>) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
         let future = Self::at(Stage::Pending, home);
         (Promise(Some(Arc::clone(&future.0))), future)
     }
@@ -291,7 +291,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         Self::at(Stage::Settled(result), None)
     }
 
-    fn at(stage: Stage<T, E>, home: Option<Home>) -> Self {
+    fn at(stage: Stage<T, E>, home: Option<TaskMetadata>) -> Self {
         let state = SharedState {
             stage,
             callbacks: Vec::new(),
@@ -326,10 +326,10 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     #[track_caller]
     pub fn wait(mut self) -> Result<T, E> {
         if !self.is_finished() {
-            relay::run_waiting();
+            run_chained::run_waiting();
         }
         if running_core().is_some() {
-            return match waiting::block_beside_a_loop(&mut self) {
+            return match block_on_loop_thread::block_on_loop_thread(&mut self) {
                 Some(result) => result,
                 None => panic!(
                     "this thread runs the loop that is to produce the result: await it in place of wait()"
@@ -363,7 +363,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         // A limit that is beyond the clock is none.
         let Some(deadline) = Instant::now().checked_add(limit) else { return Ok(self.wait()) };
         if !self.is_finished() {
-            relay::run_waiting();
+            run_chained::run_waiting();
         }
         let mut state = self.0.lock();
         loop {
@@ -388,10 +388,10 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         let mut state = self.0.lock();
         if let Some(result) = state.take() {
             drop(state);
-            relay::run(move || next(result));
+            run_chained::run(move || next(result));
         } else if matches!(state.stage, Stage::Taken) {
             drop(state);
-            relay::run(move || next(Err(cancelled().into())));
+            run_chained::run(move || next(Err(cancelled().into())));
         } else {
             state.next = Some(next);
         }

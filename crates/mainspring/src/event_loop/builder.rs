@@ -213,7 +213,7 @@ impl Builder {
         if let Some(iterations) = self.poll_interval {
             engine.set_poll_interval(iterations);
         }
-        engine.host().debugging().configure(self.debug);
+        engine.host().debug_mode().configure(self.debug);
         let core = Core::new(engine, self.name, self.executor);
         if let Some(resolver) = self.resolver {
             // The core is new: there is none yet.

@@ -11,11 +11,11 @@
 //! The core never leaves its thread. What other threads hold is the inbox, whose address also tells which loop
 //! is meant: [`wake_call`] finds the core of an inbox if it belongs to the thread that asks.
 
-use super::current;
 use super::exceptions::{ExceptionContext, Exceptions};
 use super::keep_alive::KeepAlive;
-use super::kept::KeptList;
 use super::main_future::MainSlot;
+use super::retained::RetainedList;
+use super::running;
 use crate::clock::Time;
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
@@ -51,13 +51,13 @@ pub(crate) struct Core {
     /// How many futures of tasks exist.
     pub(crate) live_futures: Cell<usize>,
     /// Keeps the loop from being idle until there are none.
-    alive_for_tasks: Cell<Option<KeepAlive>>,
+    keep_alive_while_tasks: Cell<Option<KeepAlive>>,
     pub(crate) tasks_made: Cell<u64>,
     pub(super) executor_config: ExecutorConfig,
     pub(super) executor: RefCell<Option<Arc<Executor>>>,
     /// Looks names up in place of the system; set by the builder.
     pub(crate) resolver: OnceCell<Rc<dyn Resolver>>,
-    pub(super) kept: KeptList,
+    pub(super) retained: RetainedList,
     #[cfg(not(loom))]
     pub(crate) signals: crate::signal::CaughtSignals,
 }
@@ -76,17 +76,17 @@ impl Core {
             tasks: RefCell::default(),
             task_factory: FactorySlot::default(),
             live_futures: Cell::new(0),
-            alive_for_tasks: Cell::new(None),
+            keep_alive_while_tasks: Cell::new(None),
             tasks_made: Cell::new(0),
             executor_config,
             executor: RefCell::default(),
             resolver: OnceCell::new(),
-            kept: KeptList::default(),
+            retained: RetainedList::default(),
             #[cfg(not(loom))]
             signals: crate::signal::CaughtSignals::default(),
         });
         core.engine.host().bind(&core);
-        current::enter_loop(&core);
+        running::register_loop(&core);
         core
     }
 
@@ -131,7 +131,7 @@ impl Core {
 
     /// Drops what is the user's; a destructor that panics is reported. One by one: two that panic in one drop would end
     /// the process.
-    fn let_go_each<T>(&self, values: Vec<T>) {
+    fn drop_each<T>(&self, values: Vec<T>) {
         for value in values {
             if let Err(text) = catch(|| drop(value)) {
                 self.call_exception_handler(&ExceptionContext::of_panic("A destructor panicked", text));
@@ -150,15 +150,15 @@ impl Core {
         }
         #[cfg(not(loom))]
         self.signals.clear();
-        self.cancel_every_task();
-        self.let_go_each(self.engine.take_ready());
+        self.cancel_all_tasks();
+        self.drop_each(self.engine.take_ready());
         self.drop_futures_in_flight();
-        self.let_go_of_the_kept();
-        self.let_go_each(self.engine.close());
+        self.release_retained();
+        self.drop_each(self.engine.close());
     }
 
     /// Cancels all tasks. On a loop that is open, their futures are dropped in the next pass.
-    pub(super) fn cancel_every_task(&self) {
+    pub(super) fn cancel_all_tasks(&self) {
         for task in self.all_tasks() {
             task.meta().cancel();
         }
@@ -173,7 +173,7 @@ impl Core {
     /// that awaits a future of another library.
     pub(crate) fn keep_alive_for_tasks(&self) {
         let keep_alive = (self.live_futures.get() > 0).then(|| KeepAlive::new(self.inbox()));
-        self.alive_for_tasks.set(keep_alive);
+        self.keep_alive_while_tasks.set(keep_alive);
     }
 
     /// The future of a task is gone.
@@ -181,17 +181,17 @@ impl Core {
         let left = self.live_futures.get().saturating_sub(1);
         self.live_futures.set(left);
         if left == 0 {
-            self.alive_for_tasks.set(None);
+            self.keep_alive_while_tasks.set(None);
         }
     }
 
     /// Lists a task, and gives the place where.
-    pub(crate) fn keep_task(&self, task: Rc<dyn AnyTask>) -> usize {
+    pub(crate) fn insert_task(&self, task: Rc<dyn AnyTask>) -> usize {
         self.tasks.borrow_mut().insert(task)
     }
 
     /// Takes a task out of the list.
-    pub(crate) fn forget_task(&self, place: usize) {
+    pub(crate) fn remove_task(&self, place: usize) {
         let task = self.tasks.borrow_mut().try_remove(place);
         drop(task);
     }
@@ -204,7 +204,7 @@ impl Core {
         loop {
             let mut arrived = Vec::new();
             self.inbox().drain_into(&mut arrived);
-            self.let_go_each(arrived);
+            self.drop_each(arrived);
             if self.live_futures.get() == 0 || Instant::now() >= deadline {
                 return;
             }
@@ -218,7 +218,7 @@ impl Core {
 /// work.
 pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
     let is_new_work = matches!(call, Inbound::Once(_));
-    if let Some(core) = current::find_loop(inbox) {
+    if let Some(core) = running::find_loop(inbox) {
         core.check_open()?;
         if is_new_work && core.is_sealed.get() {
             return Err(Error::ShutDown);
@@ -243,7 +243,7 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
 
 /// [`wake_call`] for a step of a task, which knows where it belongs.
 pub(crate) fn wake_step(step: Step) {
-    if let Err(step) = current::step_soon_here(step) {
+    if let Err(step) = running::call_soon_if_running(step) {
         let inbox = Arc::clone(&step.metadata().inbox);
         // A closed loop has no use for it: the future is dropped with the step, or was before.
         let _ = wake_call(&inbox, Inbound::Task(step));

@@ -1,6 +1,6 @@
 //! `KeepAlive`: what makes a loop wait for something that it cannot see.
 
-use super::current;
+use super::running;
 use crate::host::Inbound;
 use mainspring_engine::wakeup::Inbox;
 use std::fmt;
@@ -45,7 +45,7 @@ impl KeepAlive {
 
     /// For the loop that runs on this thread, unless it is the one with the inbox `home`.
     pub(crate) fn unless(home: Option<&Arc<Inbox<Inbound>>>) -> Option<Self> {
-        let core = current::running_core()?;
+        let core = running::running_core()?;
         let is_home = home.is_some_and(|home| Arc::ptr_eq(home, core.inbox()));
         (!is_home).then(|| KeepAlive::new(core.inbox()))
     }

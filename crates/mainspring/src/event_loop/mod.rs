@@ -6,31 +6,33 @@
 
 mod builder;
 mod core;
-mod current;
-mod debugging;
+mod debug_mode;
 mod exceptions;
-mod executing;
+#[cfg(not(loom))]
+mod handlers;
 mod keep_alive;
-mod kept;
+#[allow(unsafe_code, reason = "a pointer to a future on the stack of `run_until_complete`")]
 mod main_future;
+mod retained;
+mod run_in_executor;
+#[allow(unsafe_code, reason = "a pointer to the running loop that does not count")]
+mod running;
 mod scheduling;
 mod sockets;
-#[cfg(not(loom))]
-mod watching;
 
 pub use builder::Builder;
 pub use exceptions::ExceptionContext;
-pub use executing::to_thread;
 pub use keep_alive::KeepAlive;
+pub use run_in_executor::to_thread;
 
 pub(crate) use self::core::{Core, wake_call, wake_step};
-#[cfg(feature = "hyper")]
-pub(crate) use current::find_loop;
-pub(crate) use current::running_core;
-pub(crate) use debugging::{Debugging, Slow, timed};
+pub(crate) use debug_mode::{DebugMode, Slow, timed};
 pub(crate) use exceptions::report_here;
-pub(crate) use executing::run_in_executor;
-pub(crate) use kept::Kept;
+pub(crate) use retained::Retained;
+pub(crate) use run_in_executor::run_in_executor;
+#[cfg(feature = "hyper")]
+pub(crate) use running::find_loop;
+pub(crate) use running::running_core;
 pub(crate) use sockets::ready;
 
 use crate::clock::Time;
@@ -39,8 +41,8 @@ use crate::future::Future;
 use crate::host::Call;
 use crate::remote::Remote;
 use crate::task::context::copy_context;
-use current::Running;
 use main_future::MainWaker;
+use running::Running;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -171,7 +173,7 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn try_current() -> Option<EventLoop> {
-        current::running_loop()
+        running::running_loop()
     }
 
     pub(crate) fn core(&self) -> &Rc<Core> {
@@ -445,7 +447,7 @@ impl EventLoop {
 
     /// The end of a loop that nobody needs any more: cancels what is left, and closes it.
     pub(crate) fn wind_up(&self, wait_for_executor: bool) {
-        self.core().cancel_every_task();
+        self.core().cancel_all_tasks();
         // Destructors of what was cancelled may still have something to send or to close.
         let _ = self.run_until_complete(async {});
         if wait_for_executor {

@@ -52,7 +52,7 @@ impl EventLoop {
     pub fn call_soon_in(&self, lane: Lane, callback: impl FnOnce() + 'static) -> Result<Handle, Error> {
         let core = self.core();
         core.check_open()?;
-        let callback = core.debugging().callback(callback);
+        let callback = core.debug_mode().callback(callback);
         core.engine.call_soon_in(lane.engine_lane(), Call::Handle(Rc::clone(&callback)));
         Ok(Handle(callback))
     }
@@ -155,7 +155,7 @@ impl EventLoop {
     ) -> Result<TimerHandle, Error> {
         let core = self.core();
         core.check_open()?;
-        let callback = core.debugging().callback(callback);
+        let callback = core.debug_mode().callback(callback);
         let key = core.engine.call_at(when.0, Call::Timer(lane.engine_lane(), Rc::clone(&callback)));
         let sequence = core.timers_made.get();
         core.timers_made.set(sequence + 1);

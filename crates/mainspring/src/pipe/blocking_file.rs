@@ -9,7 +9,7 @@
 //! - Closing the loop waits for the call in progress and writes the rest, so that a program that ends has written
 //!   everything, as with `println!`.
 
-use crate::event_loop::{Core, ExceptionContext, Kept, run_in_executor, wake_call};
+use crate::event_loop::{Core, ExceptionContext, Retained, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
 use crate::net::Transport;
 use crate::net::connection::{Above, Below, Told, WithFd};
@@ -136,7 +136,7 @@ impl BlockingFile {
         };
         // The result arrives through the inbox, not through this future.
         drop(run_in_executor(core, job)?);
-        self.loop_key.set(Some(core.keep(Rc::<BlockingFile>::clone(self))));
+        self.loop_key.set(Some(core.retain(Rc::<BlockingFile>::clone(self))));
         Ok(())
     }
 
@@ -247,7 +247,7 @@ fn completed(number: u64, result: io::Result<Vec<u8>>) {
     drop(kept);
 }
 
-impl Kept for BlockingFile {
+impl Retained for BlockingFile {
     fn let_go(&self) {
         if self.direction == Direction::Reading {
             return;

@@ -2,7 +2,7 @@
 //!
 //! # Ownership
 //!
-//! The loop owns the process from its start to `connection_lost` (`Core::keep`). The process owns its pipes; the
+//! The loop owns the process from its start to `connection_lost` (`Core::retain`). The process owns its pipes; the
 //! protocol of a pipe refers to the process weakly. So the handle need not be kept, and closing the loop releases
 //! everything.
 
@@ -10,7 +10,7 @@ use super::child_handle::returncode;
 use super::command::Command;
 use super::exit_watcher::{ExitWatcher, OnExit};
 use super::subprocess_protocol::SubprocessProtocol;
-use crate::event_loop::{Core, EventLoop, ExceptionContext, Kept};
+use crate::event_loop::{Core, EventLoop, ExceptionContext, Retained};
 use crate::host::Call;
 use crate::net::connection::CancelGuard;
 use crate::net::{Protocol, Transport, after_ready_calls};
@@ -199,7 +199,7 @@ impl Inner {
         inner.kill_on_drop.set(command.is_killed_on_drop());
         let on_exit: Rc<dyn OnExit> = Rc::<Inner>::clone(&inner);
         inner.exit_watcher.set_on_exit(Rc::downgrade(&on_exit));
-        inner.loop_key.set(Some(core.keep(Rc::<Inner>::clone(&inner))));
+        inner.loop_key.set(Some(core.retain(Rc::<Inner>::clone(&inner))));
         Ok(inner)
     }
 
@@ -254,7 +254,7 @@ impl OnExit for Inner {
     }
 }
 
-impl Kept for Inner {
+impl Retained for Inner {
     /// The protocol may own the transport. Dropping it breaks the cycle.
     fn let_go(&self) {
         let protocol = self.protocol.borrow_mut().take();

@@ -1,6 +1,6 @@
 //! `RuntimeBuilder`: a runtime with something of its own.
 
-use super::handle::Shared;
+use super::runtime_handle::Shared;
 use super::{Order, Runtime, RuntimeHandle, serve};
 use crate::concurrent::ConcurrentFuture;
 use crate::error::Error;

@@ -17,10 +17,10 @@
 //! thread, work is accepted as long as the loop runs: it belongs to what was accepted before.
 
 mod builder;
-mod handle;
+mod runtime_handle;
 
 pub use builder::RuntimeBuilder;
-pub use handle::RuntimeHandle;
+pub use runtime_handle::RuntimeHandle;
 
 use crate::concurrent::ConcurrentFuture;
 use crate::error::Error;

@@ -7,8 +7,8 @@
 //! - What notes the places ([`Finished`]) is shared with the tasks, and left to those that are detached: what they note
 //!   there later is nobody's place.
 
-use super::guarded::Sink;
-use super::starting::launch;
+use super::catch_unwind::Sink;
+use super::spawn::launch;
 use super::state::TaskState;
 use super::{JoinError, Task, TaskHandle, context};
 use crate::event_loop::EventLoop;

@@ -13,32 +13,34 @@
 //!   the loop ends all of them.
 //! - A task that panicked and whose result nobody took is reported to the exception handler.
 
+#[allow(unsafe_code, reason = "pin projection; a task cell whose steps stay on their thread")]
+mod catch_unwind;
 pub mod context;
-mod current;
+#[allow(unsafe_code, reason = "a pointer to the current task that does not count")]
+mod current_task;
 mod factory;
 mod gather;
 mod group;
-mod guarded;
-mod handle;
 mod join;
 mod join_error;
 mod join_set;
 mod shield;
-mod starting;
+mod spawn;
 mod state;
+mod task_handle;
 mod wait;
 mod wake_queue;
 
-pub use current::current_task;
+pub use current_task::current_task;
 pub use gather::{AsCompleted, as_completed, gather, race, try_gather};
 pub use group::{ChildError, GroupError, TaskGroup};
-pub use handle::TaskHandle;
 pub use join::{Either, Join, TryJoin, join, select, try_join};
 pub use join_error::JoinError;
 pub use join_set::JoinSet;
 pub use shield::{shield, yield_now};
-pub use starting::{TaskBuilder, spawn, spawn_named};
+pub use spawn::{TaskBuilder, spawn, spawn_named};
 pub use state::TaskId;
+pub use task_handle::TaskHandle;
 pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 
 pub(crate) use factory::FactorySlot;

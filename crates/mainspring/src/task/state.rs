@@ -177,7 +177,7 @@ impl Meta {
         let place = self.place.replace(NOWHERE);
         if let Some(core) = self.core().filter(|_| place != NOWHERE) {
             core.future_ended();
-            core.forget_task(place);
+            core.remove_task(place);
         }
     }
 

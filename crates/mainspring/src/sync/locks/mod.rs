@@ -3,10 +3,12 @@
 mod barrier;
 mod condition;
 mod event;
+#[allow(unsafe_code, reason = "the value is in an `UnsafeCell`, guarded by a permit")]
 mod lock;
 mod notify;
 mod once_cell;
 mod permits;
+#[allow(unsafe_code, reason = "the value is in an `UnsafeCell`, guarded by permits")]
 mod rw_lock;
 mod semaphore;
 

@@ -31,7 +31,7 @@ mod variable;
 
 pub use variable::{ContextVar, Token};
 
-use super::current;
+use super::current_task;
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -61,7 +61,7 @@ pub(super) fn inherited() -> Slot {
 /// Shows the current slot to `look`, which must run no foreign code. `None` when the thread is ending.
 #[inline]
 fn with_slot<R>(look: impl FnOnce(&Slot) -> R) -> Option<R> {
-    current::with_current(|task| match task {
+    current_task::with_current(|task| match task {
         Some(task) => Some(look(&task.meta().context)),
         None => AMBIENT.try_with(look).ok(),
     })

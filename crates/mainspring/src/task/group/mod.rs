@@ -14,8 +14,8 @@ mod scope;
 
 pub use error::{ChildError, GroupError};
 
-use super::guarded::Sink;
-use super::starting::launch;
+use super::catch_unwind::Sink;
+use super::spawn::launch;
 use super::state::{AnyTask, TaskState};
 use super::{JoinError, Task, TaskHandle, context};
 use crate::event_loop::{Core, EventLoop, ExceptionContext};

@@ -1,4 +1,4 @@
-//! A channel: a [`Queue`](super::Queue) in two halves, which ends when all of one side are dropped.
+//! A channel: a [`Queue`](crate::sync::Queue) in two halves, which ends when all of one side are dropped.
 //!
 //! Many send, one receives. As all of this module, for the tasks of one thread (`!Send`).
 //!

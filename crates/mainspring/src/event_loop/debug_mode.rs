@@ -21,18 +21,18 @@ const VARIABLE: &str = "MAINSPRING_DEBUG";
 const SLOW: Duration = Duration::from_millis(100);
 
 /// The settings of one loop.
-pub(crate) struct Debugging {
+pub(crate) struct DebugMode {
     is_on: Cell<bool>,
     slow: Cell<Duration>,
 }
 
-impl Default for Debugging {
+impl Default for DebugMode {
     fn default() -> Self {
-        Debugging { is_on: Cell::new(false), slow: Cell::new(SLOW) }
+        DebugMode { is_on: Cell::new(false), slow: Cell::new(SLOW) }
     }
 }
 
-impl Debugging {
+impl DebugMode {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.get()
@@ -77,8 +77,8 @@ impl fmt::Display for Slow {
 }
 
 impl Core {
-    pub(crate) fn debugging(&self) -> &Debugging {
-        self.engine.host().debugging()
+    pub(crate) fn debug_mode(&self) -> &DebugMode {
+        self.engine.host().debug_mode()
     }
 
     /// Runs something of the user's by the loop's clock, and reports it if it takes too long.
@@ -86,7 +86,7 @@ impl Core {
         let begun = self.engine.now();
         let result = run();
         let took = self.engine.now().saturating_duration_since(begun);
-        if took >= self.debugging().slow.get() {
+        if took >= self.debug_mode().slow.get() {
             let message = format!("Executing {} took {:.3} seconds", who(), took.as_secs_f64());
             self.call_exception_handler(&ExceptionContext::new(message));
         }
@@ -103,7 +103,7 @@ pub(crate) async fn timed<F: Future>(
     let mut future = pin!(future);
     poll_fn(|cx| {
         let mut step = || future.as_mut().poll(cx);
-        match core.upgrade().filter(|core| core.debugging().is_on()) {
+        match core.upgrade().filter(|core| core.debug_mode().is_on()) {
             None => step(),
             Some(core) => {
                 let name = || current_task().map_or_else(String::new, |task| task.name());
@@ -144,22 +144,22 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_debug(&self, debug: bool) {
-        self.core().debugging().is_on.set(debug);
+        self.core().debug_mode().is_on.set(debug);
     }
 
     /// Whether debug mode is on.
     #[doc(alias = "get_debug")]
     pub fn is_debug(&self) -> bool {
-        self.core().debugging().is_on()
+        self.core().debug_mode().is_on()
     }
 
     /// What counts as slow in debug mode: 100 ms, as in asyncio, unless it was set.
     pub fn slow_callback_duration(&self) -> Duration {
-        self.core().debugging().slow.get()
+        self.core().debug_mode().slow.get()
     }
 
     /// Sets what counts as slow in debug mode.
     pub fn set_slow_callback_duration(&self, slow: Duration) {
-        self.core().debugging().slow.set(slow);
+        self.core().debug_mode().slow.set(slow);
     }
 }

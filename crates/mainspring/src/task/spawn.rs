@@ -1,16 +1,15 @@
 //! How a task begins: [`spawn`], [`TaskBuilder`], and the one place where a future becomes a task of the loop.
 
 use super::Task;
+use super::catch_unwind::{CatchUnwind, Sink, allocate_task};
 use super::context::{self, Context};
-use super::guarded::{Guarded, Sink};
 use super::state::TaskState;
 use crate::error::Error;
-use crate::event_loop::{Core, EventLoop, timed, wake_step};
-use crate::host::{Call, Home};
+use crate::event_loop::{Core, EventLoop, timed};
+use crate::host::Call;
 use crate::lane::Lane;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Runs `future` as a task on the loop that runs on this thread: it takes its first step in the next pass.
 ///
@@ -206,9 +205,9 @@ where
 {
     if core.check_open().is_err() {
         // What made the future, or the factory, has closed the loop. The guard settles the task.
-        return drop(Guarded::new(future, sink));
+        return drop(CatchUnwind::new(future, sink));
     }
-    if core.debugging().is_on() {
+    if core.debug_mode().is_on() {
         let future = timed(Rc::downgrade(core), future, Location::caller());
         schedule(core, lane, sink, future);
     } else {
@@ -224,16 +223,8 @@ where
 {
     let state = Rc::clone(sink.state());
     core.live_futures.set(core.live_futures.get() + 1);
-    let guarded = Guarded::new(future, sink);
-    let lane = lane.engine_lane();
-    let home = Home { inbox: Arc::clone(core.inbox()), lane };
-    let builder = async_task::Builder::new().metadata(home);
-    // SAFETY: the future stays on this thread. Whoever wakes the task, its step goes by `wake_step`: on this thread among
-    // what is ready, from any other into the inbox, which is emptied on this thread alone; and what the inbox of a closed
-    // loop refuses is leaked there, neither run nor dropped. The future and `wake_step` are `'static`, and `wake_step` is a
-    // plain function, to be called from anywhere. (`spawn_local` would look at every step whether it is so.)
-    let (step, canceller) = unsafe { builder.spawn_unchecked(|_| guarded, wake_step) };
-    let place = core.keep_task(Rc::clone(&state) as _);
+    let (step, canceller) = allocate_task(core, lane, CatchUnwind::new(future, sink));
+    let place = core.insert_task(Rc::clone(&state) as _);
     state.meta.started(place, canceller);
-    core.engine.call_soon_in(lane, Call::Task(step));
+    core.engine.call_soon_in(lane.engine_lane(), Call::Task(step));
 }

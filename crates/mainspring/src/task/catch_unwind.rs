@@ -1,14 +1,18 @@
-//! `Guarded`: a task's future with a wall around it.
+//! `CatchUnwind`: a task's future with a wall around it.
 //!
 //! Whatever the future does when it is polled or dropped, panic included, ends here in a result for the task's
 //! [`Sink`]: exactly one, and only after the future is gone. `async-task` itself would end the process if a
 //! future panicked in its destructor.
 
 use super::state::TaskState;
-use super::{JoinError, current};
+use super::{JoinError, current_task};
+use crate::event_loop::{Core, wake_step};
+use crate::host::{Canceller, Step, TaskMetadata};
+use crate::lane::Lane;
 use crate::panics::{catch, catch_payload};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Where the result of a task's future goes.
@@ -40,15 +44,15 @@ impl<T: 'static> Sink for Rc<TaskState<T>> {
 
 /// Laid out as it is written: what every step looks at is before what may be large, next to the task's own words.
 #[repr(C)]
-pub(super) struct Guarded<F: Future, S: Sink<Output = F::Output>> {
+pub(super) struct CatchUnwind<F: Future, S: Sink<Output = F::Output>> {
     sink: S,
     /// Pinned with this struct: never moved out, only dropped in place. `None` when it is done.
     future: Option<F>,
 }
 
-impl<F: Future, S: Sink<Output = F::Output>> Guarded<F, S> {
+impl<F: Future, S: Sink<Output = F::Output>> CatchUnwind<F, S> {
     pub(super) fn new(future: F, sink: S) -> Self {
-        Guarded { sink, future: Some(future) }
+        CatchUnwind { sink, future: Some(future) }
     }
 
     fn parts(self: Pin<&mut Self>) -> (Pin<&mut Option<F>>, &S) {
@@ -64,7 +68,7 @@ impl<F: Future, S: Sink<Output = F::Output>> Guarded<F, S> {
     fn settle(self: Pin<&mut Self>, result: Result<F::Output, JoinError>) {
         let (mut future, sink) = self.parts();
         let task = sink.state();
-        let dropped = catch_payload(|| current::within(task, || future.set(None)));
+        let dropped = catch_payload(|| current_task::within(task, || future.set(None)));
         let result = match dropped {
             Ok(()) => result,
             Err(payload) => {
@@ -86,7 +90,7 @@ impl<F: Future, S: Sink<Output = F::Output>> Guarded<F, S> {
     }
 }
 
-impl<F: Future, S: Sink<Output = F::Output>> Future for Guarded<F, S> {
+impl<F: Future, S: Sink<Output = F::Output>> Future for CatchUnwind<F, S> {
     type Output = ();
 
     // Into the task's step: see `StreamWriter::go_on_writing`.
@@ -95,7 +99,7 @@ impl<F: Future, S: Sink<Output = F::Output>> Future for Guarded<F, S> {
         let (future, sink) = self.as_mut().parts();
         let task = sink.state();
         let polled = match future.as_pin_mut() {
-            Some(future) => catch_payload(|| current::within(task, || future.poll(cx))),
+            Some(future) => catch_payload(|| current_task::within(task, || future.poll(cx))),
             None => return Poll::Ready(()),
         };
         let result = match polled {
@@ -108,7 +112,7 @@ impl<F: Future, S: Sink<Output = F::Output>> Future for Guarded<F, S> {
     }
 }
 
-impl<F: Future, S: Sink<Output = F::Output>> Drop for Guarded<F, S> {
+impl<F: Future, S: Sink<Output = F::Output>> Drop for CatchUnwind<F, S> {
     fn drop(&mut self) {
         if self.future.is_some() {
             let error = JoinError::cancelled(Some(self.sink.state().meta.task_name()));
@@ -117,4 +121,19 @@ impl<F: Future, S: Sink<Output = F::Output>> Drop for Guarded<F, S> {
             this.settle(Err(error));
         }
     }
+}
+
+/// Allocates the cell of a task: the future, the state of its wakers, and where its steps run.
+pub(super) fn allocate_task<F, S>(core: &Core, lane: Lane, future: CatchUnwind<F, S>) -> (Step, Canceller)
+where
+    F: Future + 'static,
+    S: Sink<Output = F::Output> + 'static,
+{
+    let metadata = TaskMetadata { inbox: Arc::clone(core.inbox()), lane: lane.engine_lane() };
+    let builder = async_task::Builder::new().metadata(metadata);
+    // SAFETY: the future stays on this thread. Each wake passes the step to `wake_step`. On this thread that pushes it to
+    // the ready queue; on another thread, to the inbox, which is drained on this thread only. If the inbox of a closed loop
+    // refuses the step, it is leaked: neither run nor dropped. The future and `wake_step` are `'static`, and `wake_step` is
+    // a plain function that any thread may call. (`spawn_local` would check the thread at every step.)
+    unsafe { builder.spawn_unchecked(|_| future, wake_step) }
 }

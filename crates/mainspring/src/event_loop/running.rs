@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::{EventLoop, Owner};
-use crate::host::{Call, Home, Inbound, Step};
+use crate::host::{Call, Inbound, Step, TaskMetadata};
 use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::wakeup::Inbox;
 use std::cell::{Cell, RefCell};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 thread_local! {
     static RUNNING: RefCell<Option<Rc<Owner>>> = const { RefCell::new(None) };
     /// The core of the same, for those who ask too often to count a reference.
-    static HERE: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
-    static LIVING: RefCell<Vec<Weak<Core>>> = const { RefCell::new(Vec::new()) };
+    static RUNNING_CORE: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
+    static LOOPS: RefCell<Vec<Weak<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Marks a loop as the one that runs on this thread, until it is dropped.
@@ -28,7 +28,7 @@ impl Running {
                 return None;
             }
             *running = Some(Rc::clone(owner));
-            HERE.set(Some(NonNull::from(&*owner.core)));
+            RUNNING_CORE.set(Some(NonNull::from(&*owner.core)));
             Some(Running(()))
         })
     }
@@ -36,7 +36,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        HERE.set(None);
+        RUNNING_CORE.set(None);
         let owner = RUNNING.with_borrow_mut(Option::take);
         drop(owner);
     }
@@ -58,12 +58,12 @@ pub(crate) fn running_core() -> Option<Rc<Core>> {
 ///
 /// For every step of every task, so without a reference that counts, and for the normal lane alone: what waits in the
 /// background has its time noted by a clock that may be the program's, and might come back here.
-pub(super) fn step_soon_here(step: Step) -> Result<(), Step> {
-    let Some(core) = HERE.get() else { return Err(step) };
+pub(super) fn call_soon_if_running(step: Step) -> Result<(), Step> {
+    let Some(core) = RUNNING_CORE.get() else { return Err(step) };
     // SAFETY: it was set by `Running::enter` on this thread and is taken back when that is dropped, before the owner in
     // `RUNNING` is let go of, who keeps the core. To make a step ready runs no foreign code, which could end the running.
     let core = unsafe { core.as_ref() };
-    let Home { inbox, lane, .. } = step.metadata();
+    let TaskMetadata { inbox, lane, .. } = step.metadata();
     if !Arc::ptr_eq(core.inbox(), inbox) || *lane != Lane::Normal || core.check_open().is_err() {
         return Err(step);
     }
@@ -72,10 +72,10 @@ pub(super) fn step_soon_here(step: Step) -> Result<(), Step> {
 }
 
 /// Enters a new loop into the list of this thread.
-pub(super) fn enter_loop(core: &Rc<Core>) {
-    LIVING.with_borrow_mut(|living| {
-        living.retain(|core| core.strong_count() > 0);
-        living.push(Rc::downgrade(core));
+pub(super) fn register_loop(core: &Rc<Core>) {
+    LOOPS.with_borrow_mut(|loops| {
+        loops.retain(|core| core.strong_count() > 0);
+        loops.push(Rc::downgrade(core));
     });
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
     let is_it = |core: &Rc<Core>| Arc::ptr_eq(core.inbox(), inbox);
     running_core().filter(is_it).or_else(|| {
         let find =
-            |living: &RefCell<Vec<Weak<Core>>>| living.borrow().iter().filter_map(Weak::upgrade).find(is_it);
-        LIVING.try_with(find).ok().flatten()
+            |loops: &RefCell<Vec<Weak<Core>>>| loops.borrow().iter().filter_map(Weak::upgrade).find(is_it);
+        LOOPS.try_with(find).ok().flatten()
     })
 }

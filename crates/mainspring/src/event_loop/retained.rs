@@ -8,29 +8,29 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What a loop keeps until it comes to its own end, or the loop is closed.
-pub(crate) trait Kept {
+pub(crate) trait Retained {
     /// The loop is closed: lets go of what may hold the one who is kept.
     fn let_go(&self);
 }
 
 /// The list of them.
 #[derive(Default)]
-pub(super) struct KeptList(RefCell<Slab<Rc<dyn Kept>>>);
+pub(super) struct RetainedList(RefCell<Slab<Rc<dyn Retained>>>);
 
 impl Core {
     /// Keeps something until [`Core::release`] gives it back; the answer is where.
-    pub(crate) fn keep(&self, kept: Rc<dyn Kept>) -> usize {
-        self.kept.0.borrow_mut().insert(kept)
+    pub(crate) fn retain(&self, value: Rc<dyn Retained>) -> usize {
+        self.retained.0.borrow_mut().insert(value)
     }
 
     /// Keeps it no longer, and gives it.
-    pub(crate) fn release(&self, place: usize) -> Option<Rc<dyn Kept>> {
-        self.kept.0.borrow_mut().try_remove(place)
+    pub(crate) fn release(&self, place: usize) -> Option<Rc<dyn Retained>> {
+        self.retained.0.borrow_mut().try_remove(place)
     }
 
     /// Lets go of everything that is kept, one by one: any destructor may run user code, and fail.
-    pub(super) fn let_go_of_the_kept(&self) {
-        let kept = self.kept.0.take();
+    pub(super) fn release_retained(&self) {
+        let kept = self.retained.0.take();
         for (_, kept) in kept {
             let let_go = move || {
                 kept.let_go();

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Poll, Waker};
 
 /// Blocks this thread until the result is there; `None` if that is for this thread's own loop to produce.
-pub(super) fn block_beside_a_loop<T: 'static, E: From<JoinError> + 'static>(
+pub(super) fn block_on_loop_thread<T: 'static, E: From<JoinError> + 'static>(
     future: &mut ConcurrentFuture<T, E>,
 ) -> Option<Result<T, E>> {
     block_on(poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
