@@ -14,7 +14,7 @@
 //! ```
 //! use mainspring_engine::child::{ChildExit, ChildWatch};
 //! use mainspring_engine::poller::{Interest, Key, open_epoll};
-//! use std::os::fd::AsFd;
+//! use std::os::fd::{AsFd, AsRawFd};
 //! use std::process::Command;
 //!
 //! let child = Command::new("sh").args(["-c", "exit 3"]).spawn()?;
@@ -23,7 +23,7 @@
 //! // A loop would watch the descriptor; this thread waits for it.
 //! let mut backend = open_epoll()?;
 //! let key = Key { slot: 0, generation: 1 };
-//! backend.poller.update(watch.as_fd(), key, Interest::NONE, Interest::READ)?;
+//! backend.poller.update(watch.as_fd().as_raw_fd(), key, Interest::NONE, Interest::READ)?;
 //! backend.parker.park(None, usize::MAX, &mut Vec::new())?;
 //! assert_eq!(watch.try_wait()?, Some(ChildExit::Exited(3)));
 //! # Ok::<(), std::io::Error>(())

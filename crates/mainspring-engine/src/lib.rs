@@ -77,8 +77,12 @@
 //! ```
 
 #![deny(missing_docs)]
+// `unsafe` is allowed in leaf modules only, each with a reason.
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code, reason = "pidfd_send_signal and kill")]
 pub mod child;
+#[allow(unsafe_code, reason = "clock_gettime")]
 pub mod clock;
 mod event_loop;
 mod host;

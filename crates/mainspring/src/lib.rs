@@ -82,13 +82,10 @@ mod handle;
 mod host;
 #[cfg(feature = "hyper")]
 pub mod hyper;
-#[allow(unsafe_code, reason = "a cell without a borrow flag")]
 mod lane;
-#[allow(unsafe_code, reason = "system calls; reads of a cell that is never borrowed twice")]
 pub mod net;
 mod panics;
 pub mod pipe;
-#[allow(unsafe_code, reason = "code between fork and exec")]
 pub mod process;
 mod remote;
 mod run;

@@ -11,7 +11,7 @@ use crate::poller::{Backend, ClosedPoller, Interest};
 use crate::signals::SignalPipe;
 use crate::wakeup::EventFd;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,13 +39,11 @@ impl<H: Host> Engine<H> {
         let Backend { mut poller, parker } = backend()?;
         let wake = Arc::new(EventFd::new()?);
         let signal_pipe = SignalPipe::new()?;
-        poller.update(wake.as_fd(), WAKE_KEY, Interest::NONE, Interest::WAKE)?;
-        poller.update(signal_pipe.as_fd(), SIGNAL_KEY, Interest::NONE, Interest::READ)?;
+        poller.update(wake.as_fd().as_raw_fd(), WAKE_KEY, Interest::NONE, Interest::WAKE)?;
+        poller.update(signal_pipe.as_fd().as_raw_fd(), SIGNAL_KEY, Interest::NONE, Interest::READ)?;
         for (key, entry) in self.table.borrow().iter() {
-            // SAFETY: only told to the back end, which answers for a descriptor that is gone.
-            let fd = unsafe { BorrowedFd::borrow_raw(entry.fd) };
-            // One that was closed without a word to the loop is nobody's loss.
-            let _ = poller.update(fd, key, Interest::NONE, entry.interest);
+            // This fails for an fd that was closed without being deregistered; nothing is lost by that.
+            let _ = poller.update(entry.fd, key, Interest::NONE, entry.interest);
         }
         self.poller.replace(poller);
         self.parking.set(Some(Parking { parker, events: Vec::new() }));

@@ -3,7 +3,7 @@
 use super::{Direction, Engine, Host};
 use crate::poller::{ClosedPoller, Interest};
 use crate::registrations::{Occupant, Watches};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 
 /// What the loop holds for the face, shown to Python's garbage collector.
 pub enum Held<'a, H: Host> {
@@ -47,10 +47,8 @@ impl<H: Host> Engine<H> {
         let signals = self.signals.borrow_mut().clear();
         let sources = self.table.borrow_mut().take_all();
         for (key, entry) in &sources {
-            // SAFETY: only told to the back end, which tolerates a descriptor that is gone.
-            let fd = unsafe { BorrowedFd::borrow_raw(entry.fd) };
-            // What cannot be taken out goes with the back end's own descriptor.
-            let _ = self.poller.borrow_mut().update(fd, *key, entry.interest, Interest::NONE);
+            // What cannot be deregistered goes with the fd of the back end.
+            let _ = self.poller.borrow_mut().update(entry.fd, *key, entry.interest, Interest::NONE);
         }
         let poller = self.poller.replace(Box::new(ClosedPoller));
         let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);

@@ -40,7 +40,7 @@ use crate::timers::TimerQueue;
 use crate::wakeup::{EventFd, Inbox, LoopWaker};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,8 +104,8 @@ impl<H: Host> Engine<H> {
         let Backend { mut poller, parker } = backend;
         let wake = Arc::new(EventFd::new()?);
         let signal_pipe = SignalPipe::new()?;
-        poller.update(wake.as_fd(), WAKE_KEY, Interest::NONE, Interest::WAKE)?;
-        poller.update(signal_pipe.as_fd(), SIGNAL_KEY, Interest::NONE, Interest::READ)?;
+        poller.update(wake.as_fd().as_raw_fd(), WAKE_KEY, Interest::NONE, Interest::WAKE)?;
+        poller.update(signal_pipe.as_fd().as_raw_fd(), SIGNAL_KEY, Interest::NONE, Interest::READ)?;
         Ok(Engine {
             host,
             clock,

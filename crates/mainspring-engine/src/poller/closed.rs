@@ -2,7 +2,7 @@
 
 use super::{Interest, Key, PeerAddress, Poller};
 use std::io::{self, IoSlice};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 /// See the module's text.
 pub(crate) struct ClosedPoller;
@@ -12,7 +12,7 @@ fn refuse<T>() -> io::Result<T> {
 }
 
 impl Poller for ClosedPoller {
-    fn update(&mut self, _: BorrowedFd<'_>, _: Key, _: Interest, new: Interest) -> io::Result<()> {
+    fn update(&mut self, _: RawFd, _: Key, _: Interest, new: Interest) -> io::Result<()> {
         // Taking out what is no longer there is a success.
         if new.is_none() { Ok(()) } else { refuse() }
     }

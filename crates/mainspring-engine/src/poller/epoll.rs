@@ -24,14 +24,14 @@
 //! - Regular files cannot be polled: `ADD` says `EPERM`, which is handed on (a `PermissionError` in Python).
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, EventFlags};
 use rustix::io::Errno;
 
-use super::sys::EventBuffer;
+use super::sys::{self, EventBuffer, Operation};
 use super::{Backend, Event, Interest, Key, Parker, Poller, Readiness};
 
 /// How many events a wait returns at most; libuv's and tokio's number. asyncio has no limit. The others come first in the
@@ -88,25 +88,26 @@ fn readiness_of(flags: EventFlags) -> Readiness {
 }
 
 impl Poller for EpollPoller {
-    fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()> {
+    fn update(&mut self, fd: RawFd, key: Key, old: Interest, new: Interest) -> io::Result<()> {
         let (old, new) = (flags_of(old), flags_of(new));
         if old == new {
             return Ok(());
         }
-        let data = EventData::new_u64(key.to_bits());
+        let control =
+            |operation| sys::epoll_ctl(self.epoll.as_fd(), operation, fd, new.bits(), key.to_bits());
         let done = if new.is_empty() {
-            match epoll::delete(&self.epoll, fd) {
+            match control(Operation::Delete) {
                 Err(Errno::NOENT | Errno::BADF) => Ok(()),
                 done => done,
             }
         } else if old.is_empty() {
-            match epoll::add(&self.epoll, fd, data, new) {
-                Err(Errno::EXIST) => epoll::modify(&self.epoll, fd, data, new),
+            match control(Operation::Add) {
+                Err(Errno::EXIST) => control(Operation::Modify),
                 done => done,
             }
         } else {
-            match epoll::modify(&self.epoll, fd, data, new) {
-                Err(Errno::NOENT) => epoll::add(&self.epoll, fd, data, new),
+            match control(Operation::Modify) {
+                Err(Errno::NOENT) => control(Operation::Add),
                 done => done,
             }
         };

@@ -23,13 +23,13 @@
 //! ```
 //! use mainspring_engine::poller::{Backend, Event, Interest, Key, Readiness, open_epoll};
 //! use std::io::Write;
-//! use std::os::fd::AsFd;
+//! use std::os::fd::{AsFd, AsRawFd};
 //! use std::os::unix::net::UnixStream;
 //!
 //! let Backend { mut poller, mut parker } = open_epoll()?;
 //! let (here, mut there) = UnixStream::pair()?;
 //! let key = Key { slot: 0, generation: 1 };
-//! poller.update(here.as_fd(), key, Interest::NONE, Interest::READ)?;
+//! poller.update(here.as_raw_fd(), key, Interest::NONE, Interest::READ)?;
 //! there.write_all(b"hello")?;
 //!
 //! let mut events = Vec::new();
@@ -46,6 +46,7 @@ mod closed;
 pub(crate) mod epoll;
 mod file;
 pub(crate) mod socket;
+#[allow(unsafe_code, reason = "system calls")]
 mod sys;
 
 pub(crate) use closed::ClosedPoller;
@@ -55,7 +56,7 @@ pub use socket::{peek_from, remote_address};
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Names one registration: a slot of the engine's table and the generation of its use.
@@ -179,8 +180,10 @@ pub trait Poller {
     /// difference to the back end need not reach the kernel at all, and then notices nothing: say `NONE` for `old`
     /// whenever the number may have come to mean another file.
     ///
+    /// `fd` is a number, because the program may have closed the fd that it registered with `add_reader()`.
+    ///
     /// The key stays with the registration. To give an fd another one, deregister it and register it again.
-    fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()>;
+    fn update(&mut self, fd: RawFd, key: Key, old: Interest, new: Interest) -> io::Result<()>;
 
     /// Receives from a stream socket into `buffer`; `Ok(0)` for a non-empty buffer is the end of the stream.
     fn recv(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,5 +1,7 @@
-//! The kernel's doors that rustix has no safe way through: all the `unsafe` of the readiness back ends.
+//! System calls for which rustix has no safe function that fits. All the `unsafe` of the poller is here.
 //!
+//! - Changing a registration. rustix takes an fd that is borrowed and therefore open; the program may have closed the one
+//!   it registered with `add_reader()`.
 //! - Waiting on epoll. rustix chooses between `epoll_pwait` and `epoll_pwait2` when it is built, by a feature
 //!   that any other crate in a program may switch on; the choice here has to be made at run time, because the
 //!   same build meets old kernels and seccomp profiles that refuse the newer call.
@@ -7,10 +9,38 @@
 //!   may bind to a path that fills all 108 bytes, and no peer may bring the loop down.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
+
+/// What `epoll_ctl` does.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+pub(super) enum Operation {
+    Add = libc::EPOLL_CTL_ADD,
+    Modify = libc::EPOLL_CTL_MOD,
+    Delete = libc::EPOLL_CTL_DEL,
+}
+
+/// Changes the registration of `fd`, which need not be open: then the kernel answers `EBADF`.
+pub(super) fn epoll_ctl(
+    epoll: BorrowedFd<'_>,
+    operation: Operation,
+    fd: RawFd,
+    flags: u32,
+    data: u64,
+) -> Result<(), Errno> {
+    let mut event = libc::epoll_event { events: flags, u64: data };
+    // SAFETY: `event` is valid for the length of the call, and the kernel only reads it. The numbers may be any.
+    let result = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation as i32, fd, &raw mut event) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+    }
+}
 
 /// A timeout as `epoll_pwait2` takes it: the kernel's own `timespec`, of 64-bit fields on every architecture.
 #[repr(C)]

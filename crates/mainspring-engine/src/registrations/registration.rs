@@ -5,7 +5,6 @@
 //! time, from [`Registration::own`] to [`Registration::give_up`] or the end of the source, and nobody may watch it.
 
 use super::fd_table::{self, Numbers};
-use super::watch::borrow;
 use super::{Engine, Host, Occupant, Watches};
 use crate::poller::{Interest, Key};
 use std::cell::{Cell, OnceCell};
@@ -60,10 +59,8 @@ impl Registration {
         self.key.set(mark);
         drop(table);
         let Some((key, entry)) = displaced else { return };
-        if let Ok(fd) = borrow(fd) {
-            // It may be unknown to the kernel: a descriptor that was closed without a word, and its number used again.
-            let _ = engine.poller.borrow_mut().update(fd, key, entry.interest, Interest::NONE);
-        }
+        // The kernel may not know it: the fd was closed without being deregistered, and its number is used again.
+        let _ = engine.poller.borrow_mut().update(fd, key, entry.interest, Interest::NONE);
         if let Occupant::Watch(watches) = entry.occupant {
             let Watches { reader, writer } = *watches;
             let both = reader.into_iter().chain(writer);
@@ -114,7 +111,7 @@ impl Registration {
                 let Some(key) = table.next_key() else {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 };
-                engine.poller.borrow_mut().update(fd, key, Interest::NONE, interest)?;
+                engine.poller.borrow_mut().update(fd.as_raw_fd(), key, Interest::NONE, interest)?;
                 let (key, stale) = table.insert(fd.as_raw_fd(), interest, Occupant::Source(source));
                 self.key.set(key);
                 self.interest.set(interest);
@@ -128,7 +125,7 @@ impl Registration {
                 return Ok(());
             }
             key => {
-                let told = engine.poller.borrow_mut().update(fd, key, old, interest);
+                let told = engine.poller.borrow_mut().update(fd.as_raw_fd(), key, old, interest);
                 if interest.is_none() {
                     self.forget(engine, key);
                     return told;

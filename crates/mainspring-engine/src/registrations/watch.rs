@@ -4,7 +4,7 @@ use super::table::{Watched, Watches};
 use super::{Direction, Engine, Host, Occupant};
 use crate::poller::{Interest, Key};
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 
 /// Names one watch: to take back what one has left with the loop, and nothing that came to stand under the same
 /// descriptor number since.
@@ -31,7 +31,6 @@ impl<H: Host> Engine<H> {
         direction: Direction,
         watch: H::Watch,
     ) -> io::Result<(WatchTicket, Option<H::Watch>)> {
-        let borrowed = borrow(fd)?;
         let mut table = self.table.borrow_mut();
         let watched = table.number(watch);
         let ticket = WatchTicket { fd, direction, serial: watched.serial };
@@ -45,7 +44,7 @@ impl<H: Host> Engine<H> {
                 // A call that replaces another changes nothing the kernel was told. But the descriptor may have
                 // been closed and its number given out again, and then the kernel knows nothing: tell it anew.
                 let told = if wanted == entry.interest { Interest::NONE } else { entry.interest };
-                self.poller.borrow_mut().update(borrowed, key, told, wanted)?;
+                self.poller.borrow_mut().update(fd, key, told, wanted)?;
                 entry.interest = wanted;
                 let replaced = direction.of(watches).replace(watched);
                 Ok((ticket, replaced.map(|replaced| replaced.watch)))
@@ -57,7 +56,7 @@ impl<H: Host> Engine<H> {
                 let Some(key) = table.next_key() else {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 };
-                self.poller.borrow_mut().update(borrowed, key, Interest::NONE, direction.interest())?;
+                self.poller.borrow_mut().update(fd, key, Interest::NONE, direction.interest())?;
                 let (reader, writer) = match direction {
                     Direction::Inbound => (Some(watched), None),
                     Direction::Outbound => (None, Some(watched)),
@@ -109,9 +108,7 @@ impl<H: Host> Engine<H> {
         drop(gone);
         // The descriptor may be closed already, which is no reason to keep the watch from its owner, who has to
         // cancel it.
-        if let Ok(fd) = borrow(fd) {
-            let _ = self.poller.borrow_mut().update(fd, key, old, new);
-        }
+        let _ = self.poller.borrow_mut().update(fd, key, old, new);
         Ok(Some(watched.watch))
     }
 
@@ -153,13 +150,4 @@ impl Direction {
 fn is_a_transports(fd: RawFd) -> io::Error {
     let text = format!("descriptor {fd} belongs to a transport of this loop: read and write through that");
     io::Error::new(io::ErrorKind::ResourceBusy, text)
-}
-
-pub(super) fn borrow<'fd>(fd: RawFd) -> io::Result<BorrowedFd<'fd>> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    // SAFETY: the number is only handed to epoll_ctl (or its like), which answers EBADF for a descriptor that
-    // is not open; nothing is read, written or closed through this borrow.
-    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }

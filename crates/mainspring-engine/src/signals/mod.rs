@@ -32,6 +32,7 @@
 mod gate;
 // Its list of listeners is a `static`, which loom's atomics cannot be in.
 #[cfg(not(loom))]
+#[allow(unsafe_code, reason = "sigaction, and the signal handler")]
 mod os;
 
 #[cfg(not(loom))]

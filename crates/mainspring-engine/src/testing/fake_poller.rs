@@ -151,15 +151,14 @@ impl FakePoller {
 }
 
 impl Poller for FakePoller {
-    fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()> {
-        let number = fd.as_raw_fd();
-        let call = Call::Update { fd: number, key, old, new };
+    fn update(&mut self, fd: RawFd, key: Key, old: Interest, new: Interest) -> io::Result<()> {
+        let call = Call::Update { fd, key, old, new };
         self.control.perform(call, |_| self.inner.update(fd, key, old, new), |()| 0)?;
         let keys = &mut self.control.0.borrow_mut().keys;
         if new.is_none() {
-            keys.remove(&number);
+            keys.remove(&fd);
         } else {
-            keys.insert(number, key);
+            keys.insert(fd, key);
         }
         Ok(())
     }
@@ -190,11 +189,7 @@ impl Poller for FakePoller {
         self.control.perform(call, |_| self.inner.accept(fd), number)
     }
 
-    fn recv_from(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        buffer: &mut [u8],
-    ) -> io::Result<(usize, PeerAddress)> {
+    fn recv_from(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         let call = Call::RecvFrom { fd: fd.as_raw_fd(), room: buffer.len() };
         self.control.perform(call, |_| self.inner.recv_from(fd, buffer), |&(bytes, _)| bytes)
     }

@@ -156,7 +156,7 @@ fn a_failed_update_changes_nothing() {
     let (mut rig, control) = fake();
     let fd = readable();
     control.fail_next(Op::Update, libc::ENOSPC);
-    let refusal = rig.poller.update(fd.as_fd(), KEY, Interest::NONE, Interest::READ);
+    let refusal = rig.poller.update(fd.as_fd().as_raw_fd(), KEY, Interest::NONE, Interest::READ);
     assert_eq!(refusal.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
     assert_eq!(control.key_of(fd.as_raw_fd()), None);
     assert_eq!(rig.events_now(), []);

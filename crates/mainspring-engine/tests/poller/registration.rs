@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use mainspring_engine::poller::{Interest, Readiness};
 
@@ -11,7 +11,7 @@ use crate::support::{KEY, OTHER_KEY, Open, Rig, closed, event, pair, readable, r
 pub fn an_event_names_the_key_of_the_registration(open: Open) {
     let mut rig = Rig::new(open());
     let fd = readable();
-    rig.poller.update(fd.as_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
+    rig.poller.update(fd.as_fd().as_raw_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
     assert_eq!(rig.events(), [event(OTHER_KEY, Readiness::INBOUND)]);
 }
 
@@ -140,7 +140,7 @@ pub fn a_reused_number_is_announced_under_its_new_key_only(open: Open) {
     let mut fd = readable();
     rig.register(&fd, Interest::READ);
     replace(&mut fd, &readable());
-    rig.poller.update(fd.as_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
+    rig.poller.update(fd.as_fd().as_raw_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
     assert_eq!(rig.events_now(), [event(OTHER_KEY, Readiness::INBOUND)]);
 }
 
@@ -148,7 +148,7 @@ pub fn registering_twice_keeps_the_later_key(open: Open) {
     let mut rig = Rig::new(open());
     let fd = readable();
     rig.register(&fd, Interest::READ);
-    rig.poller.update(fd.as_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
+    rig.poller.update(fd.as_fd().as_raw_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
     assert_eq!(rig.events_now(), [event(OTHER_KEY, Readiness::INBOUND)]);
 }
 
@@ -172,6 +172,6 @@ pub fn a_pipe_can_be_watched_until_its_writer_goes(open: Open) {
 pub fn a_regular_file_is_refused_with_permission_denied(open: Open) {
     let mut rig = Rig::new(open());
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
-    let refusal = rig.poller.update(file.as_fd(), KEY, Interest::NONE, Interest::READ);
+    let refusal = rig.poller.update(file.as_fd().as_raw_fd(), KEY, Interest::NONE, Interest::READ);
     assert_eq!(refusal.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
 }

@@ -26,12 +26,12 @@ impl Rig {
 
     /// Registers `fd` under [`KEY`].
     pub fn register(&mut self, fd: impl AsFd, interest: Interest) {
-        self.poller.update(fd.as_fd(), KEY, Interest::NONE, interest).unwrap();
+        self.poller.update(fd.as_fd().as_raw_fd(), KEY, Interest::NONE, interest).unwrap();
     }
 
     /// Changes what is wanted of `fd` under [`KEY`].
     pub fn change(&mut self, fd: impl AsFd, old: Interest, new: Interest) {
-        self.poller.update(fd.as_fd(), KEY, old, new).unwrap();
+        self.poller.update(fd.as_fd().as_raw_fd(), KEY, old, new).unwrap();
     }
 
     /// What can be announced without waiting.

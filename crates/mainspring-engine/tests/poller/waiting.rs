@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ pub fn more_events_than_one_wait_brings_are_all_brought_by_the_next_ones(open: O
     let fds: Vec<_> = (0..260).map(|_| readable()).collect();
     let key = |slot| Key { slot, generation: 1 };
     for (slot, fd) in (0..).zip(&fds) {
-        rig.poller.update(fd.as_fd(), key(slot), Interest::NONE, Interest::READ).unwrap();
+        rig.poller.update(fd.as_fd().as_raw_fd(), key(slot), Interest::NONE, Interest::READ).unwrap();
     }
     // A wait that brings some of them again before it has brought the others would starve those.
     let mut brought = HashSet::new();
@@ -117,7 +117,9 @@ pub fn a_wait_returns_no_more_events_than_it_may(open: Open) {
     let mut rig = Rig::new(open());
     let fds = [readable(), readable(), readable()];
     for (slot, fd) in (0..).zip(&fds) {
-        rig.poller.update(fd.as_fd(), Key { slot, generation: 1 }, Interest::NONE, Interest::READ).unwrap();
+        rig.poller
+            .update(fd.as_fd().as_raw_fd(), Key { slot, generation: 1 }, Interest::NONE, Interest::READ)
+            .unwrap();
     }
     for (max_events, brought) in [(1, 1), (2, 2), (3, 3), (4, 3), (usize::MAX, 3)] {
         let mut events = Vec::new();

@@ -311,7 +311,8 @@ extern "C" fn cancel_timer(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *
                 let key = TimerKey::from_bits(*key_place(types, this));
                 // Whether it is scheduled, in which loop, and under which key is written in slots that anybody may set:
                 // what is cancelled is this timer or none.
-                let waiting = event_loop.engine().cancel_timer_if(key, |waiting| waiting.object().as_ptr() == this);
+                let waiting =
+                    event_loop.engine().cancel_timer_if(key, |waiting| waiting.object().as_ptr() == this);
                 drop(waiting);
             }
         }

@@ -33,9 +33,11 @@
 //! the child. Signalling a child that has exited is a no-op.
 
 mod child_handle;
+#[allow(unsafe_code, reason = "a function of the program that runs between fork and exec")]
 mod command;
 mod communicate;
 mod exit_watcher;
+#[allow(unsafe_code, reason = "system calls between fork and exec")]
 mod identity;
 mod reaper;
 mod subprocess_protocol;

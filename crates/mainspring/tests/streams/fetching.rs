@@ -10,7 +10,7 @@ use mainspring_engine::poller::{Backend, Interest, Key, Poller, open_epoll};
 use mainspring_engine::testing::{FaultPlan, Op};
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -392,7 +392,7 @@ fn a_waker_that_panics_keeps_none_of_the_same_wait_from_being_called() {
 struct Endless(Box<dyn Poller>);
 
 impl Poller for Endless {
-    fn update(&mut self, fd: BorrowedFd<'_>, key: Key, old: Interest, new: Interest) -> io::Result<()> {
+    fn update(&mut self, fd: RawFd, key: Key, old: Interest, new: Interest) -> io::Result<()> {
         self.0.update(fd, key, old, new)
     }
 

@@ -3,6 +3,7 @@
 pub(in crate::net) mod address;
 mod datagram;
 mod listener;
+#[allow(unsafe_code, reason = "getsockopt(SO_PEERCRED)")]
 mod peer_cred;
 mod stream;
 
