@@ -1,4 +1,4 @@
-//! A thread that waits for a future without a loop: it sleeps until the future's waker is called.
+//! `block_on`: runs a future on a thread without a loop. The thread sleeps until the future's waker is called.
 
 use mainspring_engine::loom_shim::{Condvar, Mutex};
 use std::pin::pin;
@@ -29,10 +29,10 @@ impl Wake for Sleeper {
     }
 }
 
-/// Blocks this thread until `future` is done.
+/// Blocks this thread until `future` is ready.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    // Mostly there is nothing to wait for, and no waker is needed.
+    // Usually the future is ready at once, and needs no real waker.
     let mut cx = Context::from_waker(Waker::noop());
     if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
         return output;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io;
 
-/// Why the loop, or something on it, refused what it was asked.
+/// Why the loop, or an object on it, refused a call.
 ///
-/// It is `Send` and `Sync`, and becomes an [`io::Error`] in functions that give those.
+/// It is `Send` and `Sync`, and converts to [`io::Error`].
 ///
 /// ```
 /// use mainspring::{Error, EventLoop};
@@ -20,27 +20,27 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// This loop runs already, or another one does on this thread. Also the answer of
-    /// [`EventLoop::close`](crate::EventLoop::close) while the loop runs.
+    /// A loop runs on this thread. Also returned by [`EventLoop::close`](crate::EventLoop::close) while the loop
+    /// runs.
     AlreadyRunning,
     /// The loop is closed.
     Closed,
-    /// The runtime is shut down, or is about to be: it accepts nothing more.
+    /// The runtime is shut down, or shutting down.
     ShutDown,
-    /// [`EventLoop::stop`](crate::EventLoop::stop) was called before the run had come to its end.
+    /// [`EventLoop::stop`](crate::EventLoop::stop) was called before the run ended.
     Stopped,
-    /// Ctrl-C was pressed before the future was done, and the [`Runner`](crate::Runner) was told to end it then.
+    /// Ctrl-C was pressed while the future ran, and the [`Runner`](crate::Runner) is configured to end it.
     Interrupted,
-    /// The future has its result already, or was cancelled.
+    /// The future is done.
     AlreadyDone,
-    /// A low-water mark above its high-water mark.
+    /// The low-water mark is above the high-water mark.
     InvalidLimits {
         /// The high mark.
         high: usize,
         /// The low mark.
         low: usize,
     },
-    /// The system refused.
+    /// The system call failed.
     Io(io::Error),
 }
 
@@ -73,7 +73,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// For functions that do I/O and meet a loop that refuses.
+/// For I/O functions on a loop that refuses.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {

@@ -1,4 +1,4 @@
-//! `Future`: a result that somebody will set, as asyncio's.
+//! `Future`: a result that is set later, as asyncio's.
 
 use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
@@ -10,14 +10,14 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// A result that is not there yet. Made by [`EventLoop::create_future`](crate::EventLoop::create_future).
+/// A result that is set later. [`EventLoop::create_future`](crate::EventLoop::create_future) makes it.
 ///
-/// A clone is the same future: one side sets the result, any number of others await it, each getting a clone of
-/// it. Who waits runs in the pass after the one that set the result.
+/// Clones are the same future: one side sets the result, any number of tasks await it, and each gets a clone of the
+/// result. Waiting tasks run in the iteration after the one that sets it.
 ///
-/// It stays on its thread (`!Send`); [`ConcurrentFuture`](crate::ConcurrentFuture) is for results of other threads.
+/// It stays on its thread (`!Send`). [`ConcurrentFuture`](crate::ConcurrentFuture) is for results from other threads.
 ///
-/// Cancel safety: giving up waiting loses nothing; the result stays.
+/// Cancel safety: nothing is lost; the result stays.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -30,7 +30,7 @@ use std::task::{Context, Poll, Waker};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 ///
-/// What asyncio's `Future` can be asked, this one can:
+/// It has the methods of asyncio's `Future`:
 ///
 /// ```
 /// use std::{cell::Cell, rc::Rc};
@@ -52,13 +52,13 @@ use std::task::{Context, Poll, Waker};
 /// ```
 pub struct Future<T> {
     state: Rc<FutureState<T>>,
-    /// Which of the waiting this one is.
+    /// The index of this waiter.
     waits_as: Cell<Option<u64>>,
 }
 
 /// Why a [`Future`] has no result.
 ///
-/// It stays on its thread (`!Send`): the error in it may be of any type.
+/// It stays on its thread (`!Send`): its error may be of any type.
 ///
 /// ```
 /// use mainspring::FutureError;
@@ -75,9 +75,9 @@ pub struct Future<T> {
 /// ```
 #[derive(Clone, Debug)]
 pub enum FutureError {
-    /// It was cancelled.
+    /// The future was cancelled.
     Cancelled,
-    /// It was given an error.
+    /// The future was given an error.
     Failed(Rc<dyn std::error::Error>),
 }
 
@@ -102,7 +102,7 @@ impl std::error::Error for FutureError {}
 struct FutureState<T> {
     core: Weak<Core>,
     result: RefCell<Option<Result<T, FutureError>>>,
-    /// In the order they came.
+    /// First in, first out.
     waiting: RefCell<Vec<(u64, Waiting<T>)>>,
     came: Cell<u64>,
 }
@@ -128,12 +128,12 @@ impl<T: 'static> Future<T> {
         Future { state, waits_as: Cell::new(None) }
     }
 
-    /// Sets the result. [`Error::AlreadyDone`] if there is one, or the future was cancelled.
+    /// Sets the result. [`Error::AlreadyDone`] if the future is done.
     pub fn set_result(&self, result: T) -> Result<(), Error> {
         self.settle(Ok(result))
     }
 
-    /// Sets an error in place of a result. [`Error::AlreadyDone`] as for [`Future::set_result`].
+    /// Sets an error instead of a result. [`Error::AlreadyDone`] if the future is done.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -147,7 +147,7 @@ impl<T: 'static> Future<T> {
         self.settle(Err(FutureError::Failed(Rc::from(error.into()))))
     }
 
-    /// Cancels the future. `false` if it is done already.
+    /// Cancels the future. Returns `false` if it is done.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -161,7 +161,7 @@ impl<T: 'static> Future<T> {
         self.settle(Err(FutureError::Cancelled)).is_ok()
     }
 
-    /// Whether there is a result or an error, or the future was cancelled.
+    /// Whether the future has a result or an error, or was cancelled.
     pub fn done(&self) -> bool {
         self.state.result.borrow().is_some()
     }
@@ -171,12 +171,12 @@ impl<T: 'static> Future<T> {
         matches!(*self.state.result.borrow(), Some(Err(FutureError::Cancelled)))
     }
 
-    /// Shows the result to `look`, if the future is done.
+    /// Passes the result to `look`, if the future is done.
     pub fn with_result<R>(&self, look: impl FnOnce(Result<&T, &FutureError>) -> R) -> Option<R> {
         self.state.result.borrow().as_ref().map(|result| look(result.as_ref()))
     }
 
-    /// The result, or why there is none, if the future is done.
+    /// The result or error, if the future is done.
     pub fn result(&self) -> Option<Result<T, FutureError>>
     where
         T: Clone,
@@ -184,8 +184,7 @@ impl<T: 'static> Future<T> {
         self.state.result.borrow().clone()
     }
 
-    /// Has `callback` called in the pass after the one in which the future is done; in the next one if it is
-    /// already.
+    /// Calls `callback` in the iteration after the future is done, or in the next one if it is done already.
     pub fn add_done_callback(&self, callback: impl FnOnce(&Future<T>) + 'static) {
         if self.done() {
             self.state.call_soon(Box::new(callback));
@@ -231,7 +230,7 @@ impl<T: 'static> FutureState<T> {
 }
 
 impl<T> FutureState<T> {
-    /// Takes one of the waiting out.
+    /// Removes a waiter.
     fn leave(&self, place: u64) -> Option<Waiting<T>> {
         let mut waiting = self.waiting.borrow_mut();
         let index = waiting.binary_search_by_key(&place, |(place, _)| *place).ok()?;

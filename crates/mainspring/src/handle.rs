@@ -1,8 +1,7 @@
-//! Handles: a scheduled call that can be cancelled.
+//! `Handle` and `TimerHandle`: scheduled calls that can be cancelled.
 //!
-//! The closure lives in the handle's own allocation, which the engine's queues and the user's handles share. It
-//! leaves that for good when it runs or is cancelled, whichever is first: so it runs at most once, and what it
-//! holds is let go at once.
+//! The closure is in the handle's allocation, which the engine's queues and the user's handles share. It is taken out
+//! when it runs or is cancelled. So it runs at most once, and what it owns is dropped at once.
 
 use crate::clock::Time;
 use crate::event_loop::Core;
@@ -13,7 +12,7 @@ use std::fmt;
 use std::panic::Location;
 use std::rc::{Rc, Weak};
 
-/// A closure to be called once, or not at all.
+/// A closure that is called at most once.
 pub(crate) trait Callback {
     /// Calls the closure, unless it was called or cancelled before.
     fn run(&self);
@@ -23,7 +22,7 @@ pub(crate) trait Callback {
 
     fn is_cancelled(&self) -> bool;
 
-    /// Where it was scheduled, if that was kept.
+    /// Where it was scheduled, if that is recorded.
     fn location(&self) -> Option<&'static Location<'static>> {
         None
     }
@@ -63,7 +62,7 @@ impl<F: FnOnce()> Callback for Once<F> {
     }
 }
 
-/// A closure that knows where it was scheduled.
+/// A closure with the place where it was scheduled.
 pub(crate) struct Traced<F> {
     once: Once<F>,
     location: &'static Location<'static>,
@@ -93,11 +92,11 @@ impl<F: FnOnce()> Callback for Traced<F> {
     }
 }
 
-/// A call that was made ready by [`EventLoop::call_soon`](crate::EventLoop::call_soon).
+/// A call of [`EventLoop::call_soon`](crate::EventLoop::call_soon).
 ///
-/// Dropping the handle changes nothing; the call runs.
+/// Dropping the handle does not cancel the call.
 ///
-/// A clone is the same call. It stays on its thread (`!Send`).
+/// Clones refer to the same call. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use std::{cell::Cell, rc::Rc};
@@ -116,8 +115,7 @@ impl<F: FnOnce()> Callback for Traced<F> {
 pub struct Handle(pub(crate) Rc<dyn Callback>);
 
 impl Handle {
-    /// Keeps the call from running, and drops its closure now. Too late, it changes nothing but what
-    /// [`Handle::cancelled`] says.
+    /// Cancels the call and drops its closure. If the call has run, only [`Handle::cancelled`] changes.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -138,13 +136,13 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// A call that waits for its time: of [`EventLoop::call_later`](crate::EventLoop::call_later) and
+/// A timer of [`EventLoop::call_later`](crate::EventLoop::call_later) or
 /// [`EventLoop::call_at`](crate::EventLoop::call_at).
 ///
-/// Handles of one loop compare as they will run: by time, and for the same time in the order they were made.
-/// Dropping the handle changes nothing; the call runs.
+/// Handles of one loop are ordered as they run: by time, equal times by creation. Dropping the handle does not cancel
+/// the call.
 ///
-/// A clone is the same call. It stays on its thread (`!Send`).
+/// Clones refer to the same call. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use std::time::Duration;
@@ -172,13 +170,13 @@ pub struct TimerHandle {
 }
 
 impl TimerHandle {
-    /// When the call is due.
+    /// The time at which the call is due.
     pub fn when(&self) -> Time {
         self.when
     }
 
-    /// Takes the call out of the loop, however many others wait there, and drops its closure now. Too late, it
-    /// changes nothing but what [`TimerHandle::cancelled`] says.
+    /// Removes the timer from the loop and drops its closure. If the call has run, only [`TimerHandle::cancelled`]
+    /// changes.
     pub fn cancel(&self) {
         if let Some(core) = self.core.upgrade() {
             let call = core.engine.cancel_timer(self.key);

@@ -1,27 +1,26 @@
-//! Panics of user code: caught where the loop calls it, and turned into text.
+//! Catches panics of user code where the loop calls it, and converts them to text.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs user code; what it panics with comes back as text.
+/// Runs user code. Returns the text of a panic.
 ///
-/// The engine holds no borrow while user code runs, and its values are whole between two operations, so nothing
-/// is seen half-done afterwards.
+/// The engine holds no borrow while user code runs, and its values are consistent between two operations. So nobody
+/// sees a half-done change afterwards.
 pub(crate) fn catch<R>(user_code: impl FnOnce() -> R) -> Result<R, String> {
     catch_payload(user_code).map_err(|payload| payload.text())
 }
 
-/// Runs user code as [`catch`] does; what it panics with comes back as it is.
+/// Runs user code. Returns the payload of a panic.
 pub(crate) fn catch_payload<R>(user_code: impl FnOnce() -> R) -> Result<R, Payload> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(|payload| Payload(Some(payload)))
 }
 
-/// What a panic was given: the user's own value, which may panic once more when it is dropped. Here that does no
-/// harm.
+/// The payload of a panic: a value of the user, whose destructor may panic too. That panic is caught here.
 pub(crate) struct Payload(Option<Box<dyn Any + Send>>);
 
 impl Payload {
-    /// What the panic said.
+    /// The text of the panic.
     pub(crate) fn text(&self) -> String {
         let payload = self.0.as_deref();
         let text = payload.and_then(|payload| payload.downcast_ref::<&'static str>().copied());
@@ -29,9 +28,9 @@ impl Payload {
         text.or_else(string).unwrap_or("a value of unknown type").to_owned()
     }
 
-    /// The value itself, to be panicked with again.
+    /// The payload, for `resume_unwind`.
     pub(crate) fn into_inner(mut self) -> Box<dyn Any + Send> {
-        // It is there until this function or the destructor.
+        // It is there until this function, or the destructor, takes it.
         self.0.take().unwrap_or_else(|| Box::new(()))
     }
 }

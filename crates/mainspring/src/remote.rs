@@ -13,7 +13,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A loop as other threads see it: `Send` and `Sync`. A clone is the same loop. It may outlive the loop, and then refuses.
+/// A reference to a loop for other threads: `Send` and `Sync`. Clones refer to the same loop. It may outlive the
+/// loop; its methods then fail.
 ///
 /// ```
 /// use mainspring::{Error, EventLoop};
@@ -42,7 +43,7 @@ impl Remote {
         Remote { inbox }
     }
 
-    /// Calls `callback` on the loop's thread, and wakes the loop for it. From the loop's own thread this is
+    /// Calls `callback` on the loop's thread and wakes the loop. On the loop's own thread this is
     /// [`EventLoop::call_soon`](crate::EventLoop::call_soon).
     ///
     /// [`Error::Closed`] if the loop is closed.
@@ -50,10 +51,11 @@ impl Remote {
         wake_call(&self.inbox, Inbound::Once(Box::new(callback)))
     }
 
-    /// Makes a future on the loop's thread, so that it need not be `Send` itself, and runs it there as a task.
+    /// Makes a future on the loop's thread, so that it need not be `Send`, and runs it there as a task. asyncio's
+    /// `run_coroutine_threadsafe`.
     ///
-    /// The result is a [`JoinError`] that says "cancelled" if the loop is closed first.
-    /// [`cancel`](ConcurrentFuture::cancel) ends the task, from any thread. asyncio's `run_coroutine_threadsafe`.
+    /// If the loop is closed before the task is done, the result is a cancelled [`JoinError`].
+    /// [`cancel`](ConcurrentFuture::cancel) cancels the task, from any thread.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -90,8 +92,8 @@ impl Remote {
         ConcurrentFuture::pair_of(Some(Arc::clone(&self.inbox)))
     }
 
-    /// Has the loop's [`run_until_idle`](crate::EventLoop::run_until_idle) go on until this is dropped: for something
-    /// that comes from another thread by a way that the loop does not know.
+    /// Keeps [`run_until_idle`](crate::EventLoop::run_until_idle) running until this is dropped: for events of other
+    /// threads that the loop cannot know of.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -125,8 +127,8 @@ impl Remote {
     }
 }
 
-/// Keeps `promise` with what a future gives, or panics with, when that future is gone. For a task, which is cancelled if
-/// nobody wants the result any more.
+/// Settles `promise` with the output or the panic of a future, after that future is dropped. For a task that is
+/// cancelled when nobody wants the result.
 async fn keep<F: Future<Output: 'static>>(mut promise: Promise<F::Output>, make: impl FnOnce() -> F) {
     let mut result = pin!(async {
         let mut future = pin!(Some(catch_payload(make)?));
@@ -146,7 +148,7 @@ async fn keep<F: Future<Output: 'static>>(mut promise: Promise<F::Output>, make:
         if promise.poll_cancelled(cx).is_pending() {
             return result.as_mut().poll(cx);
         }
-        // Nothing of this future is polled any more.
+        // This future is not polled again.
         if let Some(task) = current_task() {
             task.cancel();
         }

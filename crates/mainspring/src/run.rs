@@ -1,19 +1,19 @@
-//! `run`: a program's way in.
+//! `run`: the entry point of a program.
 
 use crate::error::Error;
 use crate::event_loop::{Builder, EventLoop};
 use std::fmt;
 
-/// Makes a loop, runs `future` on it to its end, cancels what is left, waits for the executor's threads and
-/// closes the loop: as `asyncio.run` does.
+/// Makes a loop, runs `future` on it, cancels the remaining tasks, waits for the executor's threads and closes the
+/// loop, as `asyncio.run`.
 ///
-/// Ctrl-C does what it does in any program, and ends the process; a [`Runner`] can have it end the future.
+/// Ctrl-C terminates the process, as in any program. A [`Runner`] can make it end the future instead.
 ///
-/// [`Error::AlreadyRunning`] on a thread where a loop runs already.
+/// [`Error::AlreadyRunning`] if a loop runs on this thread.
 ///
 /// # Panics
 ///
-/// With the future's own panic, if it panics.
+/// If the future panics.
 ///
 /// ```
 /// let answer = mainspring::run(async { 6 * 7 })?;
@@ -24,11 +24,11 @@ pub fn run<F: IntoFuture>(future: F) -> Result<F::Output, Error> {
     Runner::new().run(future)
 }
 
-/// [`run`] with something of its own: asyncio's `Runner`.
+/// [`run`] with options: asyncio's `Runner`.
 ///
-/// Several futures can be run one after the other on its loop. It is made when the first one is run; when the runner is
-/// dropped, what is left is cancelled, the executor's threads are waited for, and the loop is closed. It stays on its
-/// thread (`!Send`).
+/// It can run several futures on one loop, one after the other. The loop is made for the first one. Dropping the
+/// runner cancels the remaining tasks, waits for the executor's threads and closes the loop. It stays on its thread
+/// (`!Send`).
 ///
 /// ```
 /// use mainspring::Runner;
@@ -48,19 +48,19 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Everything as [`run`] does it.
+    /// A runner with the defaults of [`run`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the loop begins in debug mode: see [`EventLoop::set_debug`].
+    /// Whether the loop starts in debug mode: see [`EventLoop::set_debug`].
     #[must_use]
     pub fn debug(mut self, debug: bool) -> Self {
         self.debug = Some(debug);
         self
     }
 
-    /// Has `configure` change what the loop is made with.
+    /// Configures the loop with its [`Builder`].
     #[doc(alias = "loop_factory")]
     #[must_use]
     pub fn configure(mut self, configure: impl FnOnce(Builder) -> Builder + 'static) -> Self {
@@ -68,10 +68,10 @@ impl Runner {
         self
     }
 
-    /// Whether Ctrl-C (SIGINT) ends the future that runs: it is dropped where it stands, with everything in it, and the
-    /// answer is [`Error::Interrupted`]. What is left on the loop is then cancelled when the runner is dropped, so a
-    /// program ends in order. Usually `false`. As in asyncio, it is for the first Ctrl-C of a run; after that, the signal
-    /// does what it did before.
+    /// Whether Ctrl-C (SIGINT) ends the running future: the future is dropped, and `run` returns
+    /// [`Error::Interrupted`]. Dropping the runner then cancels the remaining tasks, so that the program ends in
+    /// order. The default is `false`. As in asyncio, this applies to the first Ctrl-C of a run. After that the signal
+    /// has its previous effect.
     ///
     /// ```
     /// use mainspring::{Error, Runner, sleep};
@@ -91,13 +91,13 @@ impl Runner {
         self
     }
 
-    /// Runs `future` to its end. Everything else on the loop runs meanwhile, and stays where it is afterwards.
+    /// Runs `future` to its end. Other tasks of the loop run meanwhile, and stay on the loop afterwards.
     ///
-    /// Fails as [`run`] does.
+    /// The errors of [`run`].
     ///
     /// # Panics
     ///
-    /// With the future's own panic, if it panics.
+    /// If the future panics.
     pub fn run<F: IntoFuture>(&mut self, future: F) -> Result<F::Output, Error> {
         let event_loop = self.event_loop()?.clone();
         if self.cancel_on_interrupt {
@@ -107,7 +107,7 @@ impl Runner {
         }
     }
 
-    /// The loop, which is made if there is none yet.
+    /// The loop. Makes it if there is none yet.
     ///
     /// [`Error::Io`] if it cannot be made.
     ///
@@ -141,7 +141,7 @@ impl Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         if let Some(event_loop) = self.event_loop.take() {
-            // A program that panics does not wait for blocking calls.
+            // A panicking program does not wait for blocking calls.
             event_loop.wind_up(!std::thread::panicking());
         }
     }
@@ -155,7 +155,7 @@ impl fmt::Debug for Runner {
 
 #[cfg(not(loom))]
 mod interruptible {
-    //! A main future that ends at Ctrl-C.
+    //! Ends the main future at Ctrl-C.
 
     use super::{Error, EventLoop};
     use std::cell::Cell;
@@ -187,7 +187,7 @@ mod interruptible {
         })?
     }
 
-    /// Has Ctrl-C end the future, once, until what this gives is dropped.
+    /// Makes Ctrl-C end the future, once, until the returned guard is dropped.
     fn install(event_loop: &EventLoop, interrupt: &Rc<Interrupt>) -> Result<impl Drop + use<>, Error> {
         struct Remove(EventLoop);
         impl Drop for Remove {
@@ -207,7 +207,7 @@ mod interruptible {
     }
 }
 
-/// There are no signals in models.
+/// loom models have no signals.
 #[cfg(loom)]
 mod interruptible {
     pub(super) use super::EventLoop;

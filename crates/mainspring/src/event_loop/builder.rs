@@ -1,4 +1,4 @@
-//! `Builder`: a loop with something of its own.
+//! `Builder`: makes a loop with options.
 
 use super::{Core, EventLoop, Owner};
 use crate::clock::{self, Clock};
@@ -13,8 +13,8 @@ use mainspring_engine::poller::open_epoll;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Makes a loop with another clock, back end, executor or name than the usual. It stays on its thread (`!Send`), as the
-/// loop does; [`RuntimeBuilder::configure`](crate::RuntimeBuilder::configure) is for a loop on another.
+/// Makes a loop with options: clock, back end, executor, name. It stays on its thread (`!Send`), as the loop does.
+/// [`RuntimeBuilder::configure`](crate::RuntimeBuilder::configure) configures a loop on another thread.
 ///
 /// ```
 /// use mainspring::testing::VirtualClock;
@@ -44,17 +44,17 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Everything as usual.
+    /// A builder with the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What tells the loop the time; usually the system's monotonic clock.
+    /// Sets the loop's clock. The default is the system's monotonic clock.
     pub fn clock(self, clock: impl Clock + 'static) -> Self {
         Builder { clock: Some(Box::new(clock::EngineClock(clock))), ..self }
     }
 
-    /// How the loop asks the kernel for I/O; usually epoll.
+    /// Sets the poller, for tests. The default is epoll.
     ///
     /// ```
     /// use mainspring::testing::FakePoller;
@@ -72,7 +72,7 @@ impl Builder {
         Builder { backend: Some(backend.into()), ..self }
     }
 
-    /// How large the pool of threads for blocking calls grows.
+    /// Configures the thread pool for blocking calls.
     ///
     /// ```
     /// use mainspring::{Builder, ExecutorConfig};
@@ -87,7 +87,7 @@ impl Builder {
         Builder { executor: config, ..self }
     }
 
-    /// What looks up the names of hosts, in place of the system. See [`Resolver`].
+    /// Sets the resolver for host names. The default is the system's. See [`Resolver`].
     ///
     /// ```
     /// use mainspring::net::{Lookup, lookup_host};
@@ -106,17 +106,18 @@ impl Builder {
         Builder { resolver: Some(Rc::new(resolver)), ..self }
     }
 
-    /// A name for messages.
+    /// Sets a name for messages.
     pub fn name(self, name: impl Into<String>) -> Self {
         Builder { name: name.into(), ..self }
     }
 
-    /// Whether the loop begins in debug mode: see [`EventLoop::set_debug`]. Usually the environment says.
+    /// Whether the loop starts in debug mode: see [`EventLoop::set_debug`]. By default an environment variable
+    /// decides.
     pub fn debug(self, debug: bool) -> Self {
         Builder { debug: Some(debug), ..self }
     }
 
-    /// Whether I/O is served before the calls that are ready: see [`EventLoop::set_io_first`].
+    /// Whether I/O runs before other ready calls: see [`EventLoop::set_io_first`].
     ///
     /// ```
     /// use mainspring::{Builder, EventLoop, Lane};
@@ -142,7 +143,7 @@ impl Builder {
         Builder { io_first, ..self }
     }
 
-    /// How long a call in the background waits at most: see [`EventLoop::set_max_overdue`].
+    /// Limits how long a background call waits: see [`EventLoop::set_max_overdue`].
     ///
     /// ```
     /// use mainspring::{Builder, Lane, yield_now};
@@ -163,9 +164,9 @@ impl Builder {
         Builder { max_overdue: Some(limit), ..self }
     }
 
-    /// How often a busy loop polls for I/O: once in so many iterations while a descriptor is registered. Usually 1, in every
-    /// iteration, as asyncio does: then no chain of callbacks overtakes data that has arrived. A larger number saves
-    /// system calls in programs whose tasks often wake each other (tokio polls after 61 of them), and lets I/O wait for as
+    /// Sets how often a busy loop polls for I/O: once in this many iterations while a descriptor is registered. The
+    /// default is 1, as in asyncio: then no chain of callbacks delays data that has arrived. A larger number saves
+    /// system calls in programs whose tasks often wake each other (tokio polls after 61 tasks), but delays I/O by as
     /// many iterations. A loop with nothing else to do polls at once.
     ///
     /// ```
@@ -194,7 +195,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the system has no descriptor left for the loop.
+    /// [`Error::Io`] if the system has no file descriptor left.
     ///
     /// ```
     /// let event_loop = mainspring::Builder::new().build()?;
@@ -216,7 +217,7 @@ impl Builder {
         engine.host().debug_mode().configure(self.debug);
         let core = Core::new(engine, self.name, self.executor);
         if let Some(resolver) = self.resolver {
-            // The core is new: there is none yet.
+            // The core is new, so the resolver is not set yet.
             let _ = core.resolver.set(resolver);
         }
         Ok(EventLoop { owner: Rc::new(Owner { core }) })

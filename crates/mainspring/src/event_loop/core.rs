@@ -1,15 +1,15 @@
-//! `Core`: what a loop of this face is made of, and how it is taken apart.
+//! `Core`: the state of a loop, and how it is closed.
 //!
 //! # Who holds whom
 //!
-//! User's `EventLoop`s share one `Owner`, which holds the core and closes it when the last of them is dropped.
-//! Everything that lives *on* the loop (handles, tasks, transports) holds the core weakly, so a program that
-//! forgets such a thing somewhere does not keep a loop alive with it.
+//! All `EventLoop`s of the program share one `Owner`, which owns the core and closes it when the last of them is
+//! dropped. Objects *on* the loop (handles, tasks, transports) have a weak reference, so that a leaked one does not
+//! keep the loop alive.
 //!
 //! # Threads
 //!
-//! The core never leaves its thread. What other threads hold is the inbox, whose address also tells which loop
-//! is meant: [`wake_call`] finds the core of an inbox if it belongs to the thread that asks.
+//! The core never leaves its thread. Other threads have the inbox. Its address identifies the loop: [`wake_call`]
+//! finds the core of an inbox if the loop is on the calling thread.
 
 use super::exceptions::{ExceptionContext, Exceptions};
 use super::keep_alive::KeepAlive;
@@ -31,8 +31,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long closing waits for another thread that is in the middle of waking a task: a few instructions, unless
-/// that thread is gone (after a `fork`).
+/// How long `close` waits for another thread that is waking a task. That takes a few instructions, unless the thread
+/// no longer exists (after a `fork`).
 const MAX_WAIT_FOR_WAKERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Core {
@@ -42,20 +42,20 @@ pub(crate) struct Core {
     pub(super) name: String,
     pub(super) is_running: Cell<bool>,
     pub(super) is_closed: Cell<bool>,
-    /// New work is refused on this thread too, as a sealed inbox does for the others.
+    /// Refuses new work on this thread, as the sealed inbox does for other threads.
     pub(crate) is_sealed: Cell<bool>,
     pub(super) timers_made: Cell<u64>,
     /// The tasks that are not done.
     tasks: RefCell<Slab<Rc<dyn AnyTask>>>,
     pub(crate) task_factory: FactorySlot,
-    /// How many futures of tasks exist.
+    /// The number of task futures that exist.
     pub(crate) live_futures: Cell<usize>,
-    /// Keeps the loop from being idle until there are none.
+    /// Keeps the loop from being idle until `live_futures` is zero.
     keep_alive_while_tasks: Cell<Option<KeepAlive>>,
     pub(crate) tasks_made: Cell<u64>,
     pub(super) executor_config: ExecutorConfig,
     pub(super) executor: RefCell<Option<Arc<Executor>>>,
-    /// Looks names up in place of the system; set by the builder.
+    /// Resolves host names instead of the system.
     pub(crate) resolver: OnceCell<Rc<dyn Resolver>>,
     pub(super) retained: RetainedList,
     #[cfg(not(loom))]
@@ -103,7 +103,7 @@ impl Core {
         if self.is_closed.get() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Makes a call ready; a closed loop drops it.
+    /// Makes a call ready. A closed loop drops it.
     pub(crate) fn call_soon(&self, call: Call) {
         if self.is_closed.get() {
             drop(call);
@@ -116,20 +116,20 @@ impl Core {
         self.exceptions.call_handler(context);
     }
 
-    /// Tells of a failure in the middle of what a program has asked of a transport.
+    /// Reports a failure in an operation of a transport.
     #[cold]
     #[inline(never)]
     pub(crate) fn transport_failed(&self, failure: Failure) {
         self.call_exception_handler(&ExceptionContext::of_failure("A transport failed", failure));
     }
 
-    /// The executor that is in use, made when it is first asked for.
+    /// The current executor. Made on first use.
     pub(crate) fn executor(&self) -> Arc<Executor> {
         let make = || Arc::new(Executor::new(self.executor_config.clone()));
         Arc::clone(self.executor.borrow_mut().get_or_insert_with(make))
     }
 
-    /// Drops what is the user's; a destructor that panics is reported. One by one: two that panic in one drop would end
+    /// Drops values of the user one by one, and reports destructors that panic. Two panics in one drop would abort
     /// the process.
     fn drop_each<T>(&self, values: Vec<T>) {
         for value in values {
@@ -139,7 +139,7 @@ impl Core {
         }
     }
 
-    /// Closes the loop: nothing new is taken, and what is there is dropped here, on the loop's own thread.
+    /// Closes the loop: refuses new work, and drops everything on the loop's own thread.
     pub(super) fn close(&self) {
         if self.is_closed.replace(true) {
             return;
@@ -157,26 +157,26 @@ impl Core {
         self.drop_each(self.engine.close());
     }
 
-    /// Cancels all tasks. On a loop that is open, their futures are dropped in the next pass.
+    /// Cancels all tasks. On an open loop their futures are dropped in the next iteration.
     pub(super) fn cancel_all_tasks(&self) {
         for task in self.all_tasks() {
             task.meta().cancel();
         }
     }
 
-    /// The tasks that are not done, in no order.
+    /// The tasks that are not done, in no particular order.
     pub(crate) fn all_tasks(&self) -> Vec<Rc<dyn AnyTask>> {
         self.tasks.borrow().iter().map(|(_, task)| Rc::clone(task)).collect()
     }
 
-    /// Keeps the loop from being idle until the tasks that there are have ended. The loop cannot see what wakes a task
-    /// that awaits a future of another library.
+    /// Keeps the loop from being idle until all tasks are done. The loop does not know what wakes a task that awaits
+    /// a future of another library.
     pub(crate) fn keep_alive_for_tasks(&self) {
         let keep_alive = (self.live_futures.get() > 0).then(|| KeepAlive::new(self.inbox()));
         self.keep_alive_while_tasks.set(keep_alive);
     }
 
-    /// The future of a task is gone.
+    /// The future of a task was dropped.
     pub(crate) fn future_ended(&self) {
         let left = self.live_futures.get().saturating_sub(1);
         self.live_futures.set(left);
@@ -185,20 +185,20 @@ impl Core {
         }
     }
 
-    /// Lists a task, and gives the place where.
+    /// Adds a task. Returns its index.
     pub(crate) fn insert_task(&self, task: Rc<dyn AnyTask>) -> usize {
         self.tasks.borrow_mut().insert(task)
     }
 
-    /// Takes a task out of the list.
+    /// Removes a task.
     pub(crate) fn remove_task(&self, place: usize) {
         let task = self.tasks.borrow_mut().try_remove(place);
         drop(task);
     }
 
-    /// A future is dropped by whoever takes the step that its task has coming. Such a step may be in the inbox,
-    /// or on its way there in another thread; it must not be refused there, because the future has to be
-    /// dropped here.
+    /// A future is dropped by the code that runs the pending step of its task. That step may be in the inbox, or
+    /// another thread may be pushing it. The inbox must accept it until then, because the future must be dropped on
+    /// this thread.
     fn drop_futures_in_flight(&self) {
         let deadline = Instant::now() + MAX_WAIT_FOR_WAKERS;
         loop {
@@ -213,9 +213,8 @@ impl Core {
     }
 }
 
-/// Makes a step ready from any thread: on the loop's own thread behind what is ready there (asyncio: in the
-/// order of `call_soon`), from any other through the inbox. `Err` if the loop is closed, or is sealed and this is new
-/// work.
+/// Makes a step ready, from any thread. On the loop's own thread it is queued behind what is ready, as `call_soon` in
+/// asyncio; other threads use the inbox. Fails if the loop is closed, or if it is sealed and this is new work.
 pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
     let is_new_work = matches!(call, Inbound::Once(_));
     if let Some(core) = running::find_loop(inbox) {
@@ -232,8 +231,8 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
         Ok(()) => Ok(()),
         Err(refused) => {
             if let Inbound::Task(step) = refused.0 {
-                // Its future belongs to the loop's thread. Closing has waited for it and given up: leaking it
-                // is what is left.
+                // The future belongs to the loop's thread, and `close` has stopped waiting for it. So it must be
+                // leaked.
                 std::mem::forget(step);
             }
             Err(if inbox.is_closed() { Error::Closed } else { Error::ShutDown })
@@ -241,11 +240,11 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
     }
 }
 
-/// [`wake_call`] for a step of a task, which knows where it belongs.
+/// [`wake_call`] for a step of a task, whose metadata names its loop.
 pub(crate) fn wake_step(step: Step) {
     if let Err(step) = running::call_soon_if_running(step) {
         let inbox = Arc::clone(&step.metadata().inbox);
-        // A closed loop has no use for it: the future is dropped with the step, or was before.
+        // A closed loop does not need it: the future is dropped with the step, or was before.
         let _ = wake_call(&inbox, Inbound::Task(step));
     }
 }

@@ -1,7 +1,7 @@
-//! Debug mode: what takes too long is reported, with what it was and where it came from.
+//! Debug mode: reports slow callbacks and task steps, with their origin.
 //!
-//! It costs nothing when it is off but a look at a flag per call: tasks and closures that begin without it carry nothing
-//! for it, and are reported without their origin, or not at all, if it is switched on later.
+//! When it is off it costs one flag check per call. Tasks and closures that start without it record no origin. If it
+//! is switched on later, they are reported without origin, or not at all.
 
 use super::{Core, EventLoop, ExceptionContext};
 use crate::handle::{Callback, Once, Traced};
@@ -15,10 +15,10 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 /// The environment variable that switches debug mode on for every new loop; asyncio's is `PYTHONASYNCIODEBUG`.
-const VARIABLE: &str = "MAINSPRING_DEBUG";
+const DEBUG_VARIABLE: &str = "MAINSPRING_DEBUG";
 
-/// asyncio's.
-const SLOW: Duration = Duration::from_millis(100);
+/// asyncio's default for `slow_callback_duration`.
+const DEFAULT_SLOW_DURATION: Duration = Duration::from_millis(100);
 
 /// The settings of one loop.
 pub(crate) struct DebugMode {
@@ -28,7 +28,7 @@ pub(crate) struct DebugMode {
 
 impl Default for DebugMode {
     fn default() -> Self {
-        DebugMode { is_on: Cell::new(false), slow: Cell::new(SLOW) }
+        DebugMode { is_on: Cell::new(false), slow: Cell::new(DEFAULT_SLOW_DURATION) }
     }
 }
 
@@ -38,21 +38,21 @@ impl DebugMode {
         self.is_on.get()
     }
 
-    /// As the builder says, or else the environment.
+    /// Sets debug mode as the builder requests, or else as the environment does.
     pub(super) fn configure(&self, is_on: Option<bool>) {
         let by_environment =
-            || std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
+            || std::env::var_os(DEBUG_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
         self.is_on.set(is_on.unwrap_or_else(by_environment));
     }
 
-    /// A closure to be called once, with its origin if that is wanted.
+    /// A closure that is called at most once, with its origin in debug mode.
     #[track_caller]
     pub(crate) fn callback(&self, closure: impl FnOnce() + 'static) -> Rc<dyn Callback> {
         if self.is_on() { Traced::shared(closure, Location::caller()) } else { Once::shared(closure) }
     }
 }
 
-/// Who took too long.
+/// What was slow.
 pub(crate) enum Slow {
     Call(Option<&'static Location<'static>>),
     Sent,
@@ -81,7 +81,7 @@ impl Core {
         self.engine.host().debug_mode()
     }
 
-    /// Runs something of the user's by the loop's clock, and reports it if it takes too long.
+    /// Runs user code, and reports it if it is slow by the loop's clock.
     pub(crate) fn time<R>(&self, who: impl FnOnce() -> Slow, run: impl FnOnce() -> R) -> R {
         let begun = self.engine.now();
         let result = run();
@@ -94,7 +94,7 @@ impl Core {
     }
 }
 
-/// A task's future whose steps are timed.
+/// The future of a task, with timed steps.
 pub(crate) async fn timed<F: Future>(
     core: Weak<Core>,
     future: F,
@@ -114,16 +114,16 @@ pub(crate) async fn timed<F: Future>(
     .await
 }
 
-/// asyncio's debug mode also finds calls from the wrong thread. Here there are none: a loop and what lives on it are not
-/// `Send`, and what is goes through the [`Remote`](crate::Remote).
+/// asyncio's debug mode also finds calls from the wrong thread. Here the compiler does: a loop and the objects on it
+/// are not `Send`, and other threads use a [`Remote`](crate::Remote).
 impl EventLoop {
-    /// Switches debug mode on or off: calls and steps of tasks that take
-    /// [`slow_callback_duration`](EventLoop::slow_callback_duration) or longer are then told to the exception handler, with
-    /// the task's name and where it was started, or where the call was scheduled. That is known of what is started or
-    /// scheduled while debug mode is on.
+    /// Switches debug mode on or off. In debug mode, calls and task steps that take
+    /// [`slow_callback_duration`](EventLoop::slow_callback_duration) or longer are reported to the exception handler,
+    /// with the name of the task and where it was started, or where the call was scheduled. The origin is known if it
+    /// was started or scheduled in debug mode.
     ///
-    /// It is also switched on by [`Builder::debug`](crate::Builder::debug), and for every new loop by the environment
-    /// variable `MAINSPRING_DEBUG`, unless that is empty or `0`.
+    /// [`Builder::debug`](crate::Builder::debug) also switches it on. The environment variable `MAINSPRING_DEBUG`
+    /// does for every new loop, unless it is empty or `0`.
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -153,12 +153,12 @@ impl EventLoop {
         self.core().debug_mode().is_on()
     }
 
-    /// What counts as slow in debug mode: 100 ms, as in asyncio, unless it was set.
+    /// The duration from which debug mode reports a call. The default is 100 ms, as in asyncio.
     pub fn slow_callback_duration(&self) -> Duration {
         self.core().debug_mode().slow.get()
     }
 
-    /// Sets what counts as slow in debug mode.
+    /// Sets the duration from which debug mode reports a call.
     pub fn set_slow_callback_duration(&self, slow: Duration) {
         self.core().debug_mode().slow.set(slow);
     }

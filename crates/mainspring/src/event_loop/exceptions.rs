@@ -1,4 +1,4 @@
-//! What goes wrong in callbacks, and who is told.
+//! The exception handler of a loop.
 
 use super::EventLoop;
 use crate::host::Failure;
@@ -9,9 +9,9 @@ use std::fmt;
 use std::io::Write;
 use std::rc::Rc;
 
-/// What went wrong on a loop, as its exception handler is told.
+/// Describes a failure on a loop, for its exception handler.
 ///
-/// It stays on its thread (`!Send`): the error in it may be of any type.
+/// It stays on its thread (`!Send`): its error may be of any type.
 ///
 /// ```
 /// use mainspring::{EventLoop, ExceptionContext};
@@ -44,12 +44,12 @@ pub struct ExceptionContext {
 }
 
 impl ExceptionContext {
-    /// A context that says `message`.
+    /// A context with a message.
     pub fn new(message: impl Into<String>) -> Self {
         ExceptionContext { message: message.into(), panic: None, error: None }
     }
 
-    /// With the error that is behind it.
+    /// Adds the cause.
     #[must_use]
     pub fn with_error(self, error: impl Into<Box<dyn Error>>) -> Self {
         ExceptionContext { error: Some(error.into()), ..self }
@@ -71,12 +71,12 @@ impl ExceptionContext {
         &self.message
     }
 
-    /// What the panic said, if there was one.
+    /// The text of the panic, if there was one.
     pub fn panic(&self) -> Option<&str> {
         self.panic.as_deref()
     }
 
-    /// The error behind it, if there is one.
+    /// The cause, if there is one.
     pub fn error(&self) -> Option<&(dyn Error + 'static)> {
         self.error.as_deref()
     }
@@ -121,7 +121,7 @@ impl Exceptions {
 }
 
 impl EventLoop {
-    /// Tells `handler` of everything that goes wrong in callbacks, in place of writing it to stderr.
+    /// Calls `handler` for every failure in a callback, instead of writing to stderr.
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -140,7 +140,7 @@ impl EventLoop {
         self.core().exceptions.set_handler(Some(Rc::new(handler)));
     }
 
-    /// The handler that [`set_exception_handler`](EventLoop::set_exception_handler) gave.
+    /// The handler of [`set_exception_handler`](EventLoop::set_exception_handler).
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -157,12 +157,12 @@ impl EventLoop {
         self.core().exceptions.handler()
     }
 
-    /// Writes what goes wrong to stderr, as a new loop does.
+    /// Removes the handler: failures are written to stderr, which is the default.
     pub fn reset_exception_handler(&self) {
         self.core().exceptions.set_handler(None);
     }
 
-    /// Tells the exception handler of `context`.
+    /// Passes `context` to the exception handler.
     ///
     /// ```
     /// use mainspring::{EventLoop, ExceptionContext};
@@ -181,7 +181,7 @@ impl EventLoop {
     }
 }
 
-/// Tells the loop that runs on this thread, or stderr where none does.
+/// Reports to the loop that runs on this thread, or to stderr if none does.
 pub(crate) fn report_here(context: &ExceptionContext) {
     match super::running_core() {
         Some(core) => core.call_exception_handler(context),
@@ -189,8 +189,8 @@ pub(crate) fn report_here(context: &ExceptionContext) {
     }
 }
 
-/// What a loop without a handler does.
+/// The default handler.
 pub(super) fn write_to_stderr(context: &ExceptionContext) {
-    // There is nobody left to tell of a stderr that is closed.
+    // If stderr is closed, the report is lost.
     let _ = writeln!(std::io::stderr(), "mainspring: {context}");
 }

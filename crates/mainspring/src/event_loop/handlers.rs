@@ -1,4 +1,4 @@
-//! `add_reader`, `add_writer` and `add_signal_handler`: closures that are called again and again.
+//! `add_reader`, `add_writer` and `add_signal_handler`: callbacks that run at every event.
 
 use super::EventLoop;
 use crate::error::Error;
@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
-/// A closure to be called each time something happens, until it is replaced or removed.
+/// A callback that runs at every event until it is replaced or removed.
 struct Repeating<F> {
-    /// Out of here while it runs: a pass that it starts itself finds nothing to call.
+    /// Taken out while it runs: an iteration that it starts itself does not call it again.
     closure: Cell<Option<F>>,
     is_cancelled: Cell<bool>,
 }
@@ -24,7 +24,7 @@ impl<F: FnMut() + 'static> Repeating<F> {
 
 impl<F: FnMut()> Watch for Repeating<F> {
     fn fire(&self) {
-        /// Puts the closure back, also after a panic: asyncio goes on watching.
+        /// Puts the closure back, also after a panic: asyncio keeps the reader, too.
         struct PutBack<'a, F>(&'a Repeating<F>, Option<F>);
         impl<F> Drop for PutBack<'_, F> {
             fn drop(&mut self) {
@@ -46,14 +46,14 @@ impl<F: FnMut()> Watch for Repeating<F> {
 }
 
 impl EventLoop {
-    /// Calls `callback` whenever `fd` is readable, in place of the reader it may have had. The descriptor stays
-    /// the caller's, who removes it here before it is closed. If it becomes a transport's, its reader and its writer are
-    /// over.
+    /// Calls `callback` whenever `fd` is readable. Replaces the previous reader. The caller keeps the descriptor, and
+    /// must remove the reader before closing it. If a transport takes the descriptor, its reader and writer are
+    /// removed.
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`] if the loop is closed; [`Error::Io`] as the kernel does (a regular file cannot be watched), and with
-    /// `ResourceBusy` for the descriptor of a transport.
+    /// [`Error::Closed`] if the loop is closed. [`Error::Io`] if the kernel refuses (a regular file cannot be
+    /// watched), or with `ResourceBusy` if the descriptor belongs to a transport.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -77,14 +77,13 @@ impl EventLoop {
         self.watch(fd.as_raw_fd(), Direction::Inbound, Repeating::shared(callback))
     }
 
-    /// Stops calling the reader of `fd`. Whether it had one. Fails as [`add_reader`](EventLoop::add_reader) does, but for
-    /// what the kernel says.
+    /// Removes the reader of `fd`. Returns whether there was one. Fails as [`add_reader`](EventLoop::add_reader),
+    /// except for errors of the kernel.
     pub fn remove_reader(&self, fd: &impl AsRawFd) -> Result<bool, Error> {
         self.unwatch(fd.as_raw_fd(), Direction::Inbound)
     }
 
-    /// Calls `callback` whenever `fd` is writable, in place of the writer it may have had. Else as
-    /// [`add_reader`](EventLoop::add_reader).
+    /// Calls `callback` whenever `fd` is writable. Otherwise as [`add_reader`](EventLoop::add_reader).
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -108,19 +107,20 @@ impl EventLoop {
         self.watch(fd.as_raw_fd(), Direction::Outbound, Repeating::shared(callback))
     }
 
-    /// Stops calling the writer of `fd`. Whether it had one. Fails as [`remove_reader`](EventLoop::remove_reader) does.
+    /// Removes the writer of `fd`. Returns whether there was one. Fails as
+    /// [`remove_reader`](EventLoop::remove_reader).
     pub fn remove_writer(&self, fd: &impl AsRawFd) -> Result<bool, Error> {
         self.unwatch(fd.as_raw_fd(), Direction::Outbound)
     }
 
-    /// Calls `callback` on the loop whenever this process receives the signal `signum`, in place of the
-    /// callback it may have had, and of what the signal does otherwise. [`signal`](crate::signal)s that are awaited
-    /// are told as well, and before.
+    /// Calls `callback` on the loop whenever this process receives the signal `signum`. Replaces the previous
+    /// callback and the signal's default action. Awaited [`signal`](crate::signal)s are woken too, before the
+    /// callback runs.
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`] if the loop is closed; [`Error::Io`] with `InvalidInput` for what is no signal, or none that can be
-    /// caught.
+    /// [`Error::Closed`] if the loop is closed. [`Error::Io`] with `InvalidInput` if `signum` is not a signal, or
+    /// cannot be caught.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -139,8 +139,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Calls the callback of `signum` no more. Whether it had one. If nobody else listens, the signal does again
-    /// what it did before.
+    /// Removes the callback of `signum`. Returns whether there was one. If nothing else listens for the signal, its
+    /// previous action is restored.
     pub fn remove_signal_handler(&self, signum: i32) -> bool {
         let removed = CaughtSignals::remove_callback(self.core(), signum);
         removed.inspect(|watch| watch.cancel()).is_some()

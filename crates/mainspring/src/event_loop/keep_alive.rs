@@ -1,4 +1,4 @@
-//! `KeepAlive`: what makes a loop wait for something that it cannot see.
+//! `KeepAlive`: keeps a loop from being idle.
 
 use super::running;
 use crate::host::Inbound;
@@ -6,8 +6,9 @@ use mainspring_engine::wakeup::Inbox;
 use std::fmt;
 use std::sync::Arc;
 
-/// A loop that is not idle as long as this exists: [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) goes
-/// on, for something is to come from another thread. Made by [`Remote::keep_alive`](crate::Remote::keep_alive).
+/// Keeps a loop from being idle while it exists, for events of other threads:
+/// [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) continues.
+/// [`Remote::keep_alive`](crate::Remote::keep_alive) makes it.
 ///
 /// It is `Send` and `Sync`, and may outlive the loop.
 ///
@@ -37,13 +38,13 @@ impl KeepAlive {
         KeepAlive { inbox: Arc::clone(inbox), is_job: false }
     }
 
-    /// For a job that a thread is given: virtual time waits for it as well.
+    /// For a job of the executor: virtual time waits for it, too.
     pub(crate) fn of_job(inbox: &Arc<Inbox<Inbound>>) -> Self {
         inbox.begin_work();
         KeepAlive { inbox: Arc::clone(inbox), is_job: true }
     }
 
-    /// For the loop that runs on this thread, unless it is the one with the inbox `home`.
+    /// For the loop that runs on this thread, unless its inbox is `home`.
     pub(crate) fn unless(home: Option<&Arc<Inbox<Inbound>>>) -> Option<Self> {
         let core = running::running_core()?;
         let is_home = home.is_some_and(|home| Arc::ptr_eq(home, core.inbox()));

@@ -1,7 +1,7 @@
-//! The future that `run_until_complete` runs: it lives on that function's stack and may borrow from its caller.
+//! The future of `run_until_complete`. It is on that function's stack and may borrow from its caller.
 //!
-//! The loop polls it in its turn like a task, so it has to be reachable from the loop while it runs, and only
-//! then: that is what the slot is for, and the one `unsafe` of this module.
+//! The loop polls it in turn with the tasks, so it must be reachable from the loop while that function runs, and only
+//! then. The slot does that; it is the only `unsafe` of this module.
 
 use super::core::wake_call;
 use crate::host::Inbound;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 
-/// Where a running loop finds the step of its main future.
+/// Gives a running loop access to the step of its main future.
 #[derive(Default)]
 pub(crate) struct MainSlot {
     step: Cell<Option<NonNull<dyn FnMut()>>>,
-    /// Whose end the loop is to stop for: a loop that was ended otherwise leaves a stop behind that means nobody.
+    /// The number of the run. A stop of an earlier run is ignored.
     run: Cell<u64>,
 }
 
 impl MainSlot {
-    /// Makes `step` reachable for [`MainSlot::poll`] while `run` runs.
+    /// Makes `step` available to [`MainSlot::poll`] while `run` runs.
     pub(super) fn with_step<R>(&self, step: &mut dyn FnMut(), run: impl FnOnce() -> R) -> R {
         struct Empty<'a>(&'a MainSlot);
         impl Drop for Empty<'_> {
@@ -31,15 +31,15 @@ impl MainSlot {
             }
         }
         let step: NonNull<dyn FnMut() + '_> = NonNull::from(step);
-        // SAFETY: this only forgets the lifetime. The pointer leaves the slot before this function returns or
-        // unwinds (`Empty`), so within the lifetime of `step`.
+        // SAFETY: this only extends the lifetime. The pointer is removed from the slot before this function returns
+        // or unwinds (`Empty`), so within the lifetime of `step`.
         let step = unsafe { std::mem::transmute::<NonNull<dyn FnMut() + '_>, NonNull<dyn FnMut()>>(step) };
         let _empty = Empty(self);
         self.step.set(Some(step));
         run()
     }
 
-    /// The number of the run that is under way, or of the next one.
+    /// The number of the current run, or of the next one.
     pub(crate) fn run(&self) -> u64 {
         self.run.get()
     }
@@ -47,27 +47,27 @@ impl MainSlot {
     /// Runs the step, if there is one and it is not running.
     pub(crate) fn poll(&self) {
         let Some(mut step) = self.step.take() else { return };
-        // SAFETY: the pointer came out of the slot, so `with_step` is still running, further down on this stack (the
-        // slot belongs to one thread), and its exclusive borrow of the step is alive. Nobody else uses that: the
-        // slot is empty until the step has returned.
+        // SAFETY: the pointer came from the slot, so `with_step` is still on this stack (the slot belongs to one
+        // thread), and its exclusive borrow of the step is alive. Nothing else uses that borrow: the slot is empty
+        // until the step has returned.
         unsafe { step.as_mut()() };
         self.step.set(Some(step));
     }
 }
 
-/// Makes a step of the main future ready.
+/// Schedules a step of the main future.
 pub(super) struct MainWaker {
     inbox: Arc<Inbox<Inbound>>,
     is_scheduled: AtomicBool,
 }
 
 impl MainWaker {
-    /// A waker whose first step is scheduled by the caller.
+    /// A waker whose first step the caller schedules.
     pub(super) fn new(inbox: Arc<Inbox<Inbound>>) -> Self {
         MainWaker { inbox, is_scheduled: AtomicBool::new(true) }
     }
 
-    /// A step begins: what wakes from here on asks for another.
+    /// A step begins: later wakes schedule another.
     pub(super) fn begin_step(&self) {
         self.is_scheduled.store(false, Ordering::SeqCst);
     }
@@ -80,7 +80,7 @@ impl Wake for MainWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_scheduled.swap(true, Ordering::SeqCst) {
-            // A loop that is closed polls no more.
+            // A closed loop polls nothing.
             let _ = wake_call(&self.inbox, Inbound::Main);
         }
     }

@@ -1,8 +1,8 @@
 //! `EventLoop`: asyncio's loop for a Rust program.
 //!
-//! The loop itself is the [engine](mainspring_engine); here it gets the face of asyncio's `AbstractEventLoop`. The
-//! rules are asyncio's: first in, first out; a pass runs what was ready when it began; what a callback
-//! schedules waits for the next pass; nothing runs early; a callback that fails does not stop the others.
+//! The [engine](mainspring_engine) is the loop; this module gives it the interface of asyncio's `AbstractEventLoop`.
+//! The rules are asyncio's: first in, first out; an iteration runs what was ready when it began; what a callback
+//! schedules runs in the next iteration; nothing runs early; a callback that fails does not stop the others.
 
 mod builder;
 mod core;
@@ -50,11 +50,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// An event loop. A clone is the same loop; it stays on its thread (`!Send`), and other threads reach it by its
-/// [`Remote`].
+/// An event loop. Clones are the same loop. It stays on its thread (`!Send`); other threads use its [`Remote`].
 ///
-/// When the last clone is dropped the loop is closed. A task that holds a clone of its own loop keeps it from
-/// that: better to ask for [`EventLoop::current`], or to [`close`](EventLoop::close).
+/// Dropping the last clone closes the loop. A task that owns a clone of its own loop prevents that: use
+/// [`EventLoop::current`] instead, or [`close`](EventLoop::close) the loop.
 ///
 /// ```
 /// use mainspring::EventLoop;
@@ -77,7 +76,7 @@ pub struct EventLoop {
     owner: Rc<Owner>,
 }
 
-/// See the text of the module `core`.
+/// See the documentation of the module `core`.
 struct Owner {
     core: Rc<Core>,
 }
@@ -88,7 +87,7 @@ impl Drop for Owner {
     }
 }
 
-/// How much a loop has to do and to watch. See [`EventLoop::metrics`].
+/// The load of a loop. See [`EventLoop::metrics`].
 ///
 /// ```
 /// use mainspring::EventLoop;
@@ -104,13 +103,13 @@ impl Drop for Owner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Calls that are ready.
+    /// The number of ready calls.
     pub ready: usize,
-    /// Calls that wait for their time.
+    /// The number of timers.
     pub timers: usize,
-    /// Descriptors that are watched.
+    /// The number of watched descriptors.
     pub descriptors: usize,
-    /// Tasks that are not done.
+    /// The number of tasks that are not done.
     pub tasks: usize,
 }
 
@@ -119,7 +118,7 @@ impl EventLoop {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the system has no descriptor left for it.
+    /// [`Error::Io`] if the system has no file descriptor left.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -130,7 +129,7 @@ impl EventLoop {
         Builder::new().build()
     }
 
-    /// A loop with something of its own: see [`Builder`].
+    /// Makes a loop with options: see [`Builder`].
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::builder().name("main").build()?;
@@ -145,7 +144,7 @@ impl EventLoop {
     ///
     /// # Panics
     ///
-    /// If none does. [`EventLoop::try_current`] asks.
+    /// If no loop runs on this thread. [`EventLoop::try_current`] does not panic.
     ///
     /// ```
     /// mainspring::run(async {
@@ -161,7 +160,7 @@ impl EventLoop {
         }
     }
 
-    /// The loop that runs on this thread, if one does.
+    /// The loop that runs on this thread, if there is one.
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -180,14 +179,14 @@ impl EventLoop {
         &self.owner.core
     }
 
-    /// The name that [`Builder::name`] gave, or none.
+    /// The name from [`Builder::name`], or an empty string.
     pub fn name(&self) -> &str {
         &self.core().name
     }
 
     /// Runs until [`EventLoop::stop`] is called.
     ///
-    /// [`Error::AlreadyRunning`] if this or another loop runs on this thread.
+    /// [`Error::AlreadyRunning`] if a loop runs on this thread.
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -203,14 +202,14 @@ impl EventLoop {
         self.run()
     }
 
-    /// Runs until `future` is done, and gives its result. The future may borrow from the caller.
+    /// Runs until `future` is ready, and returns its output. The future may borrow from the caller.
     ///
-    /// Everything else on the loop runs meanwhile, and stays where it is afterwards. If the loop is stopped
-    /// before the future is done, the future is dropped and the answer is [`Error::Stopped`].
+    /// Other tasks run meanwhile, and stay on the loop afterwards. If the loop is stopped before the future is ready,
+    /// the future is dropped, and this returns [`Error::Stopped`].
     ///
     /// # Panics
     ///
-    /// With the future's own panic, if it panics.
+    /// If the future panics.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -220,13 +219,13 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn run_until_complete<F: IntoFuture>(&self, future: F) -> Result<F::Output, Error> {
-        // Before the slot is touched: the one who runs may be using it.
+        // Checked before the slot is used: a running loop may be using it.
         let _running = self.enter()?;
         let core = self.core();
         let mut future = pin!(future.into_future());
         let scheduling = Arc::new(MainWaker::new(Arc::clone(core.inbox())));
         let waker = Waker::from(Arc::clone(&scheduling));
-        // asyncio: what the main task sets, its caller does not see.
+        // As in asyncio, the caller does not see context variables that the main task sets.
         let context = copy_context();
         let mut outcome = None;
         let mut step = || {
@@ -242,7 +241,7 @@ impl EventLoop {
                 Ok(Poll::Ready(output)) => Some(Ok(output)),
                 Err(payload) => Some(Err(payload)),
             };
-            // asyncio: the loop is stopped by a callback of the future, so one pass later.
+            // As in asyncio, a callback of the future stops the loop, so one iteration later.
             core.engine.call_soon(Call::MainDone(core.main.run()));
         };
         core.engine.call_soon(Call::Main);
@@ -254,24 +253,22 @@ impl EventLoop {
         }
     }
 
-    /// Runs as long as something is pending, and gives the number of tasks that are left: they wait for what cannot
-    /// happen any more, or for what the loop cannot see. They stay as they are, until another run or the
-    /// [`close`](EventLoop::close).
+    /// Runs while something is pending. Returns the number of remaining tasks: they wait for something that cannot
+    /// happen, or that the loop does not know of. They stay until another run, or [`close`](EventLoop::close).
     ///
-    /// Pending is:
+    /// Pending are:
     ///
-    /// - a call that is ready, or waits for its time;
-    /// - a descriptor that is watched: by [`add_reader`](EventLoop::add_reader), by a server, by a transport that
-    ///   receives or has something to send, by an operation that waits for it;
-    /// - a call in the executor, also one whose result nobody awaits;
-    /// - what another thread has sent through a [`Remote`], and a [`ConcurrentFuture`](crate::ConcurrentFuture) of another thread that a task
-    ///   awaits;
+    /// - ready calls and timers;
+    /// - watched descriptors: of [`add_reader`](EventLoop::add_reader), of servers, of transports that receive or
+    ///   have data to send, of waiting socket operations;
+    /// - calls in the executor, even if their results are not awaited;
+    /// - messages from other threads through a [`Remote`], and a [`ConcurrentFuture`](crate::ConcurrentFuture) of
+    ///   another thread that a task awaits;
     /// - a [`KeepAlive`].
     ///
-    /// A task by itself is not: it goes on when one of these lets it. Neither are signal handlers, a [`Remote`] that
-    /// nobody uses, and the wakers that a task hands to threads, or to the channels and requests of other libraries: what
-    /// calls them takes a `KeepAlive` with it. To wait for a task whatever it awaits, run it by
-    /// [`run_until_complete`](EventLoop::run_until_complete).
+    /// A task by itself is not pending: it continues when one of these wakes it. Neither are signal handlers, an
+    /// unused [`Remote`], and wakers that a task passes to threads or to other libraries: such code needs a
+    /// `KeepAlive`. To wait for a task in any case, use [`run_until_complete`](EventLoop::run_until_complete).
     ///
     /// [`Error::Stopped`] if the loop is stopped before, [`Error::AlreadyRunning`] if a loop runs on this thread.
     ///
@@ -299,8 +296,8 @@ impl EventLoop {
         }
     }
 
-    /// One pass that does not wait: serves the I/O that is there and the timers that are due, and runs what is ready.
-    /// For programs that have a loop of their own around this one.
+    /// Runs one iteration without blocking: handles I/O events and due timers, and runs ready calls. For programs
+    /// with an outer loop of their own.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -335,7 +332,7 @@ impl EventLoop {
         self.core().engine.run_forever().map_err(|failure| Error::Io(failure.into()))
     }
 
-    /// Ends the run that is under way, or the next one, after the pass that is under way, or after one.
+    /// Stops the current run, or the next one, at the end of its iteration.
     ///
     /// ```
     /// use mainspring::{Error, EventLoop};
@@ -350,8 +347,8 @@ impl EventLoop {
         self.core().engine.stop();
     }
 
-    /// Closes the loop for good: drops every call, cancels every task, forgets every descriptor. Repeating it
-    /// changes nothing.
+    /// Closes the loop for good: drops all calls, cancels all tasks, unregisters all descriptors. Closing again does
+    /// nothing.
     ///
     /// [`Error::AlreadyRunning`] while the loop runs.
     ///
@@ -373,7 +370,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Whether the loop runs at this moment.
+    /// Whether the loop is running.
     pub fn is_running(&self) -> bool {
         self.core().is_running.get()
     }
@@ -383,7 +380,7 @@ impl EventLoop {
         self.core().is_closed.get()
     }
 
-    /// The time on the loop's clock.
+    /// The time by the loop's clock.
     ///
     /// ```
     /// use mainspring::{EventLoop, sleep};
@@ -399,7 +396,7 @@ impl EventLoop {
         self.core().now()
     }
 
-    /// How much the loop has to do and to watch at this moment.
+    /// The current load of the loop.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -417,7 +414,7 @@ impl EventLoop {
         }
     }
 
-    /// What other threads use to reach the loop.
+    /// A reference to the loop for other threads.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -431,7 +428,7 @@ impl EventLoop {
         Remote::new(Arc::clone(self.core().inbox()))
     }
 
-    /// A future of this loop, to be given its result by somebody.
+    /// A future of this loop, whose result the program sets.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -445,15 +442,15 @@ impl EventLoop {
         Future::new(self.core())
     }
 
-    /// The end of a loop that nobody needs any more: cancels what is left, and closes it.
+    /// Ends a loop that is no longer needed: cancels the remaining tasks, and closes it.
     pub(crate) fn wind_up(&self, wait_for_executor: bool) {
         self.core().cancel_all_tasks();
-        // Destructors of what was cancelled may still have something to send or to close.
+        // Destructors of cancelled tasks may still send or close something.
         let _ = self.run_until_complete(async {});
         if wait_for_executor {
             self.shutdown_executor();
         }
-        // The loop does not run here, so nothing is refused.
+        // The loop does not run here, so this cannot fail.
         let _ = self.close();
     }
 }

@@ -1,4 +1,4 @@
-//! What lives on a loop and that nobody else need keep: a process with a protocol, say.
+//! Objects that the loop itself owns, such as a process with a protocol.
 
 use super::core::Core;
 use super::exceptions::ExceptionContext;
@@ -7,28 +7,28 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What a loop keeps until it comes to its own end, or the loop is closed.
+/// An object that the loop owns until it is released, or the loop is closed.
 pub(crate) trait Retained {
-    /// The loop is closed: lets go of what may hold the one who is kept.
+    /// The loop is closed: drops references that may form a cycle with this object.
     fn let_go(&self);
 }
 
-/// The list of them.
+/// The retained objects.
 #[derive(Default)]
 pub(super) struct RetainedList(RefCell<Slab<Rc<dyn Retained>>>);
 
 impl Core {
-    /// Keeps something until [`Core::release`] gives it back; the answer is where.
+    /// Retains an object until [`Core::release`]. Returns its index.
     pub(crate) fn retain(&self, value: Rc<dyn Retained>) -> usize {
         self.retained.0.borrow_mut().insert(value)
     }
 
-    /// Keeps it no longer, and gives it.
+    /// Removes a retained object and returns it.
     pub(crate) fn release(&self, place: usize) -> Option<Rc<dyn Retained>> {
         self.retained.0.borrow_mut().try_remove(place)
     }
 
-    /// Lets go of everything that is kept, one by one: any destructor may run user code, and fail.
+    /// Releases all retained objects one by one: a destructor may run user code, and panic.
     pub(super) fn release_retained(&self) {
         let kept = self.retained.0.take();
         for (_, kept) in kept {

@@ -1,4 +1,4 @@
-//! Blocking calls: in the loop's executor, or in another.
+//! Blocking calls, in the loop's executor or in another.
 
 use super::{Core, EventLoop, ExceptionContext, KeepAlive};
 use crate::concurrent::{ConcurrentFuture, refused};
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl EventLoop {
-    /// Runs `blocking` in a thread of the loop's executor, for calls that block by nature. A panic in it is a
-    /// [`JoinError`](crate::JoinError) for whoever awaits the result.
+    /// Runs the blocking function `blocking` in a thread of the loop's executor. If it panics, the result is a
+    /// [`JoinError`](crate::JoinError).
     ///
     /// [`Error::Closed`] if the loop is closed or its executor is shut down, [`Error::Io`] if the system has no thread left.
     ///
-    /// Cancel safety: a call that has begun runs to its end, whoever awaits it or not.
+    /// Cancel safety: a call that has begun runs to its end, even if the result is not awaited.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -35,7 +35,7 @@ impl EventLoop {
         run_in_executor(self.core(), blocking)
     }
 
-    /// Runs `blocking` in a thread of `executor`, which the program owns and other loops may share. Else as
+    /// Runs `blocking` in a thread of `executor`, which the program owns and loops can share. Otherwise as
     /// [`run_in_executor`](EventLoop::run_in_executor).
     ///
     /// ```
@@ -55,8 +55,8 @@ impl EventLoop {
         submit(self.core(), executor, blocking)
     }
 
-    /// Has [`run_in_executor`](EventLoop::run_in_executor) use `executor` from here on. It is shut down when the loop is
-    /// closed, as asyncio's is; the former one is shut down now, and ends when it has done what it was given.
+    /// Sets the executor of [`run_in_executor`](EventLoop::run_in_executor). Closing the loop shuts it down, as in
+    /// asyncio. The previous executor is shut down now, and ends when its jobs are done.
     ///
     /// ```
     /// use mainspring::{EventLoop, Executor, ExecutorConfig};
@@ -74,7 +74,7 @@ impl EventLoop {
         }
     }
 
-    /// Waits until the executor's threads have done what they were given, and refuses more. Blocks the thread.
+    /// Shuts the executor down and blocks until its jobs are done.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -91,10 +91,9 @@ impl EventLoop {
         }
     }
 
-    /// Has the executor refuse more, and waits until its threads have done what they were given, but for no longer
-    /// than `limit`; they go on all the same.
+    /// Shuts the executor down and waits until its jobs are done, for at most `limit`. After that they continue.
     ///
-    /// Cancel safety: given up, the executor is shut down, and its threads end by themselves.
+    /// Cancel safety: the executor is shut down, and its threads end by themselves.
     ///
     /// ```
     /// use std::time::Duration;
@@ -117,30 +116,30 @@ impl EventLoop {
             executor.shutdown(true);
             promise.set_result(());
         };
-        // Where the system has no thread left to wait in, the promise is dropped, and nobody waits.
+        // If the system has no thread left, the promise is dropped, and nothing is awaited.
         let _ = std::thread::Builder::new().name("executor-shutdown".to_owned()).spawn(join);
         let joined = match limit {
             Some(limit) => timeout(limit, done).await?,
             None => done.await,
         };
-        // It is cancelled in no other case than that.
+        // It is cancelled only in that case.
         let _ = joined;
         Ok(())
     }
 }
 
-/// Runs `blocking` in a thread of the executor of the loop that runs on this thread. asyncio's `to_thread`, tokio's
-/// `spawn_blocking`; [`EventLoop::run_in_executor`] with one error less to look at.
+/// Runs `blocking` in a thread of the executor of the current loop. asyncio's `to_thread`, tokio's `spawn_blocking`.
+/// It is [`EventLoop::run_in_executor`] with one kind of error.
 ///
-/// It begins at once, awaited or not. A panic in it is a [`JoinError`](crate::JoinError) for whoever awaits the result, and so is
-/// an executor that takes nothing more ([`is_refused`](crate::JoinError::is_refused)). That the system has no
-/// thread left is told to the exception handler, and refused as well.
+/// It starts at once, whether it is awaited or not. If it panics, or the executor is shut down
+/// ([`is_refused`](crate::JoinError::is_refused)), the result is a [`JoinError`](crate::JoinError). If the system has
+/// no thread left, the exception handler is called, and the result is refused as well.
 ///
 /// # Panics
 ///
 /// If no loop runs on this thread.
 ///
-/// Cancel safety: a call that has begun runs to its end, whoever awaits it or not.
+/// Cancel safety: a call that has begun runs to its end, even if the result is not awaited.
 ///
 /// ```
 /// # mainspring::run(async {

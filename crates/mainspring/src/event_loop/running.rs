@@ -1,4 +1,4 @@
-//! Which loop runs on this thread, and which loops live on it.
+//! The loop that runs on this thread, and all loops of this thread.
 
 use super::core::Core;
 use super::{EventLoop, Owner};
@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 thread_local! {
     static RUNNING: RefCell<Option<Rc<Owner>>> = const { RefCell::new(None) };
-    /// The core of the same, for those who ask too often to count a reference.
+    /// The core of the running loop, without a reference count.
     static RUNNING_CORE: Cell<Option<NonNull<Core>>> = const { Cell::new(None) };
     static LOOPS: RefCell<Vec<Weak<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Marks a loop as the one that runs on this thread, until it is dropped.
+/// Marks a loop as running on this thread, until it is dropped.
 pub(super) struct Running(());
 
 impl Running {
-    /// `None` if a loop runs here already.
+    /// `None` if a loop runs on this thread.
     pub(super) fn enter(owner: &Rc<Owner>) -> Option<Self> {
         RUNNING.with_borrow_mut(|running| {
             if running.is_some() {
@@ -54,14 +54,14 @@ pub(crate) fn running_core() -> Option<Rc<Core>> {
     RUNNING.try_with(|running| running.borrow().as_ref().map(|owner| Rc::clone(&owner.core))).ok().flatten()
 }
 
-/// Makes the step of a task ready if its loop runs on this thread; else gives it back.
+/// Makes the step of a task ready if its loop runs on this thread. Otherwise returns the step.
 ///
-/// For every step of every task, so without a reference that counts, and for the normal lane alone: what waits in the
-/// background has its time noted by a clock that may be the program's, and might come back here.
+/// Runs for every step of every task, so it takes no reference. Only for the normal lane: a background call reads the
+/// clock, which may be user code that calls this function.
 pub(super) fn call_soon_if_running(step: Step) -> Result<(), Step> {
     let Some(core) = RUNNING_CORE.get() else { return Err(step) };
-    // SAFETY: it was set by `Running::enter` on this thread and is taken back when that is dropped, before the owner in
-    // `RUNNING` is let go of, who keeps the core. To make a step ready runs no foreign code, which could end the running.
+    // SAFETY: `Running::enter` set the pointer on this thread. Dropping `Running` clears it before the owner in
+    // `RUNNING`, which owns the core, is released. Making a step ready runs no foreign code that could end the run.
     let core = unsafe { core.as_ref() };
     let TaskMetadata { inbox, lane, .. } = step.metadata();
     if !Arc::ptr_eq(core.inbox(), inbox) || *lane != Lane::Normal || core.check_open().is_err() {
@@ -71,7 +71,7 @@ pub(super) fn call_soon_if_running(step: Step) -> Result<(), Step> {
     Ok(())
 }
 
-/// Enters a new loop into the list of this thread.
+/// Adds a new loop to the list of this thread.
 pub(super) fn register_loop(core: &Rc<Core>) {
     LOOPS.with_borrow_mut(|loops| {
         loops.retain(|core| core.strong_count() > 0);
@@ -79,7 +79,7 @@ pub(super) fn register_loop(core: &Rc<Core>) {
     });
 }
 
-/// The loop with this inbox, if it lives on this thread, running or not.
+/// The loop with this inbox, if it is on this thread, running or not.
 pub(crate) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
     let is_it = |core: &Rc<Core>| Arc::ptr_eq(core.inbox(), inbox);
     running_core().filter(is_it).or_else(|| {

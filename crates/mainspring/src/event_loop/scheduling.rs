@@ -1,4 +1,4 @@
-//! What a program has the loop call: at once, later, in which lane; as a closure or as a task.
+//! `call_soon`, `call_later`, `call_at`, `spawn`, and their variants for lanes.
 
 use super::EventLoop;
 use crate::clock::Time;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 impl EventLoop {
-    /// Calls `callback` in the next pass, after what is ready already. The [`Handle`] can cancel that.
+    /// Calls `callback` in the next iteration, after the calls that are ready. The [`Handle`] can cancel it.
     ///
     /// [`Error::Closed`] if the loop is closed.
     ///
@@ -32,7 +32,7 @@ impl EventLoop {
         self.call_soon_in(Lane::Normal, callback)
     }
 
-    /// Calls `callback` in a pass, in its turn in `lane`: see [`Lane`].
+    /// [`call_soon`](EventLoop::call_soon) in a [`Lane`].
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane};
@@ -57,7 +57,7 @@ impl EventLoop {
         Ok(Handle(callback))
     }
 
-    /// Calls `callback` when `delay` has passed, and not before. The [`TimerHandle`] can cancel that.
+    /// Calls `callback` after `delay`, never earlier. The [`TimerHandle`] can cancel it.
     ///
     /// [`Error::Closed`] if the loop is closed.
     ///
@@ -83,7 +83,7 @@ impl EventLoop {
         self.call_at(self.time().saturating_add(delay), callback)
     }
 
-    /// Calls `callback` when the loop's clock has reached `when`. Calls for the same time keep their order.
+    /// Calls `callback` when the loop's clock reaches `when`. Calls for the same time keep their order.
     ///
     /// [`Error::Closed`] if the loop is closed.
     ///
@@ -102,7 +102,7 @@ impl EventLoop {
         self.call_at_in(Lane::Normal, when, callback)
     }
 
-    /// Calls `callback` when `delay` has passed, in its turn in `lane` then: see [`Lane`].
+    /// [`call_later`](EventLoop::call_later) in a [`Lane`].
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane};
@@ -128,8 +128,8 @@ impl EventLoop {
         self.call_at_in(lane, self.time().saturating_add(delay), callback)
     }
 
-    /// Calls `callback` when the loop's clock has reached `when`, in its turn in `lane` then: see [`Lane`]. In the
-    /// background it waits since that time, and is overdue as [`set_max_overdue`](EventLoop::set_max_overdue) says.
+    /// [`call_at`](EventLoop::call_at) in a [`Lane`]. In the background lane it waits from `when` on, and becomes
+    /// overdue as [`set_max_overdue`](EventLoop::set_max_overdue) defines.
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane};
@@ -181,7 +181,7 @@ impl EventLoop {
         Ok(Task::start(self.core(), future.into_future()))
     }
 
-    /// Runs `future` as a task whose every step waits its turn in `lane`: see [`Lane`].
+    /// Runs `future` as a task whose steps are all in `lane`: see [`Lane`].
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane};
@@ -200,9 +200,9 @@ impl EventLoop {
         TaskBuilder::new().lane(lane).spawn_on(self, future)
     }
 
-    /// Serves I/O before the calls that are ready (`true`), or in turn with them as asyncio does (`false`, as a new
-    /// loop does): MicroPython's `fast_io`. What is called in [`Lane::Io`] in the middle of a pass is then served
-    /// before the next call of that pass.
+    /// Whether I/O runs before other ready calls, as MicroPython's `fast_io`. If so, a call in [`Lane::Io`] that
+    /// becomes ready during an iteration runs before the next call of that iteration. The default is `false`: I/O and
+    /// calls in turn, as in asyncio.
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane};
@@ -225,8 +225,8 @@ impl EventLoop {
         self.core().engine.set_io_first(io_first);
     }
 
-    /// How long a call in [`Lane::Background`] waits for a pass with nothing else to do before it takes its turn with
-    /// the rest. `None`, as a new loop has it: for ever.
+    /// Limits how long a call in [`Lane::Background`] waits for an iteration with nothing else to do, before it runs
+    /// in turn with the others. The default is `None`: no limit.
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane, yield_now};

@@ -1,8 +1,7 @@
-//! `sock_recv` and its kin: operations on sockets that the program owns, with `await`; and no more than the wait for one,
-//! for any descriptor.
+//! `sock_recv` and related operations on sockets that the program owns, and `readable` and `writable` for any
+//! descriptor.
 //!
-//! Each is tried at once, and again whenever the kernel says that something has changed. The rules about what is left
-//! where when an operation is given up are those of [`socket_ops`](crate::socket_ops).
+//! Each operation is tried at once, and again after each readiness event.
 
 use super::{Core, EventLoop};
 use crate::host::Watch;
@@ -15,20 +14,21 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// These are for sockets of the standard library and others that are no transports: borrowed while the operation
-/// waits, and never blocked on, whatever mode they are in (but see [`sock_accept`](EventLoop::sock_accept)). One
-/// operation at a time waits for a socket in each direction: a second one takes the place of the first, which fails with
-/// `ResourceBusy`; so does who waits for a socket that becomes a transport's, or is one's.
+/// For sockets that are not transports, such as those of the standard library. The socket is borrowed while the
+/// operation waits. The operations never block, whatever mode the socket is in, except as
+/// [`sock_accept`](EventLoop::sock_accept) describes. One operation per direction can wait for a socket: a second one
+/// replaces the first, which fails with `ResourceBusy`. An operation also fails so if the socket belongs to a
+/// transport, or becomes one.
 impl EventLoop {
-    /// Waits until `file` can be read without waiting, or has an end or an error to tell: for whatever is a descriptor and
-    /// no stream of ours, a device or another library's socket. Whoever reads then must not block: somebody else may have
-    /// been quicker. What the system cannot watch, as a plain file, is an error.
+    /// Waits until `file` is readable, or has an end or an error to report: for descriptors that are not streams of
+    /// this crate, such as devices or sockets of other libraries. The read that follows must not block, because
+    /// another reader may be faster. Fails for files that the system cannot watch, such as regular files.
     ///
-    /// Cancel safety: safe; it only looks.
+    /// Cancel safety: nothing is lost.
     ///
     /// ```
     /// use std::io::{Read, Write};
@@ -51,19 +51,19 @@ impl EventLoop {
         ready(self.core(), file.as_fd(), Direction::Inbound).await
     }
 
-    /// Waits until `file` can be written without waiting, or has an error to tell. Else as
-    /// [`readable`](EventLoop::readable).
+    /// Waits until `file` is writable, or has an error to report. Otherwise as [`readable`](EventLoop::readable).
     ///
-    /// Cancel safety: safe; it only looks.
+    /// Cancel safety: nothing is lost.
     #[doc(alias = "AsyncFd")]
     pub async fn writable(&self, file: &impl AsFd) -> io::Result<()> {
         self.core().check_open()?;
         ready(self.core(), file.as_fd(), Direction::Outbound).await
     }
 
-    /// Receives up to `count` bytes, and no more than 250 KiB, but waits for one. Nothing is the end of the stream.
+    /// Receives up to `count` bytes, at most 250 KiB. Waits for at least one. An empty result is the end of the
+    /// stream.
     ///
-    /// Cancel safety: given up, it has taken nothing out of the socket.
+    /// Cancel safety: nothing is taken from the socket.
     ///
     /// ```
     /// use std::os::unix::net::UnixStream;
@@ -93,10 +93,10 @@ impl EventLoop {
         }
     }
 
-    /// Sends all of `data`. One at a time may send on a socket: else the messages are mixed, and the one that has to give
-    /// way fails. A stream of [`net`](crate::net) is for several tasks.
+    /// Sends all of `data`. One task at a time may send on a socket: a second one would mix the messages, so the
+    /// first one fails. A stream of [`net`](crate::net) supports several tasks.
     ///
-    /// Cancel safety: given up, it has sent some of it, and nobody knows how much.
+    /// Cancel safety: an unknown part of the data was sent.
     ///
     /// ```
     /// use std::io::Read;
@@ -125,10 +125,10 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Connects `socket`, for those who have options to set before that. It has to be non-blocking: else this blocks the
-    /// loop. [`TcpStream::from_std`](crate::net::TcpStream::from_std) makes a stream of it.
+    /// Connects `socket`, which may have options set. It must be non-blocking: otherwise this blocks the loop.
+    /// [`TcpStream::from_std`](crate::net::TcpStream::from_std) makes a stream of it.
     ///
-    /// Cancel safety: given up, the socket goes on connecting; to close it ends that.
+    /// Cancel safety: the socket continues to connect until it is closed.
     ///
     /// ```
     /// use mainspring::net::{TcpListener, TcpStream};
@@ -152,10 +152,10 @@ impl EventLoop {
         connect_socket(self.core(), &SockRef::from(socket), address).await
     }
 
-    /// Accepts a connection, which is non-blocking. The listener has to be as well: else this blocks the loop when
-    /// the connection that was announced is gone again.
+    /// Accepts a connection, which is non-blocking. The listener must be non-blocking, too: otherwise this blocks the
+    /// loop if the connection is gone before it is accepted.
     ///
-    /// Cancel safety: given up, it has accepted nothing.
+    /// Cancel safety: nothing is accepted.
     ///
     /// ```
     /// use std::net::{TcpListener, TcpStream};
@@ -188,7 +188,7 @@ impl EventLoop {
     }
 }
 
-/// Waits until the socket is ready. Whether done or given up, the loop no longer watches it afterwards.
+/// Waits until the socket is ready. Afterwards, or if this future is dropped, the loop does not watch it any more.
 pub(crate) async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Direction) -> io::Result<()> {
     struct Leave<'a>(&'a Core, Pending<Ready>);
     impl Drop for Leave<'_> {
@@ -197,53 +197,56 @@ pub(crate) async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Di
             drop(watch);
         }
     }
-    let announced = Rc::new(Announced::default());
+    let wait = Rc::new(ReadinessWait::default());
     let waiting = Leave(core, Pending::new(Ready(direction)));
-    let replaced = waiting.1.wait(&core.engine, socket, Rc::<Announced>::clone(&announced))?;
+    let replaced = waiting.1.wait(&core.engine, socket, Rc::<ReadinessWait>::clone(&wait))?;
     if let Some(replaced) = replaced {
         replaced.cancel();
     }
     poll_fn(|cx| {
-        match announced.what.get() {
+        match wait.is_ready.get() {
             Some(true) => return Poll::Ready(Ok(())),
             Some(false) => {
-                let text = "somebody else has this descriptor now, or waits for it: one at a time can";
+                let fd = socket.as_raw_fd();
+                let text = format!(
+                    "file descriptor {fd} is already awaited by another task, or used by a transport"
+                );
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::ResourceBusy, text)));
             }
             None => {}
         }
-        let former = announced.waker.replace(Some(cx.waker().clone()));
+        let former = wait.waker.replace(Some(cx.waker().clone()));
         drop(former);
         Poll::Pending
     })
     .await
 }
 
-/// What the loop has told a task that waits.
+/// The state of a task that waits for readiness.
 #[derive(Default)]
-struct Announced {
-    /// That the socket is ready, or that somebody else watches it now.
-    what: Cell<Option<bool>>,
+struct ReadinessWait {
+    /// `true` if the socket is ready, `false` if another task or a transport has taken the descriptor.
+    is_ready: Cell<Option<bool>>,
     waker: Cell<Option<Waker>>,
 }
 
-impl Announced {
-    fn tell(&self, is_ready: bool) {
-        self.what.set(Some(is_ready));
+impl ReadinessWait {
+    fn finish(&self, is_ready: bool) {
+        self.is_ready.set(Some(is_ready));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 }
 
-impl Watch for Announced {
+impl Watch for ReadinessWait {
     fn fire(&self) {
-        self.tell(true);
+        self.finish(true);
     }
 
     fn cancel(&self) {
-        if self.what.get().is_none() {
-            self.tell(false);
+        if self.is_ready.get().is_none() {
+            self.finish(false);
         }
     }
 }

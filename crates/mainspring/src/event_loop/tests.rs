@@ -1,4 +1,4 @@
-//! What can only be seen from inside.
+//! Tests that need private access.
 
 use super::EventLoop;
 use crate::host::{Call, Inbound};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Another thread has begun to wake a task, and has its step in hand, when the loop begins to close.
+/// Another thread has started to wake a task, and holds its step, when the loop begins to close.
 #[test]
 fn closing_waits_for_a_step_that_is_on_its_way_and_drops_its_future_here() {
     struct Dropped(Rc<Cell<bool>>);
@@ -28,7 +28,7 @@ fn closing_waits_for_a_step_that_is_on_its_way_and_drops_its_future_here() {
     let inbox = Arc::clone(event_loop.core().inbox());
     let (closed, is_closed) = mpsc::channel();
     let waking = std::thread::spawn(move || {
-        // Time enough for a loop that does not wait.
+        // Long enough for a loop that does not wait.
         let waited = is_closed.recv_timeout(Duration::from_millis(50));
         let pushed = inbox.push(Inbound::Task(step.unwrap()));
         let is_taken = pushed.map_err(|refused| std::mem::forget(refused.0)).is_ok();

@@ -1,4 +1,4 @@
-//! Synchronisation between the tasks of one loop, as asyncio's, and channels.
+//! Synchronisation primitives for the tasks of one loop, as in asyncio, and channels.
 //!
 //! | asyncio | here | tokio |
 //! | --- | --- | --- |
@@ -12,25 +12,25 @@
 //! | | [`mpsc`], [`oneshot`], [`watch`], [`broadcast`] | the same |
 //! | `call_soon_threadsafe` for values | [`threadsafe`]: a channel from thread to thread | `mpsc` |
 //!
-//! Nothing here uses atomics or knows of a loop: these are for tasks of one thread, on whatever polls them. The exception
-//! is [`threadsafe`], whose halves may be on different threads, with or without a loop. From other threads a loop is
-//! reached by [`Remote`](crate::Remote) as well.
+//! The primitives use no atomics and no loop: they are for tasks of one thread, whatever polls them. The exception is
+//! [`threadsafe`]: its halves may be on different threads, with or without a loop. [`Remote`](crate::Remote) also
+//! reaches a loop from other threads.
 //!
 //! # What holds for all of them
 //!
-//! - **Fair.** Who asks first is served first. Things go from hand to hand: what is freed is promised to who is first
-//!   in line before that task runs, and nobody who comes in between takes it. So a future that was woken and is neither
-//!   polled nor dropped keeps what it was promised from all others.
-//! - **Cancel-safe.** A future that is dropped leaves no trace; what it was promised goes to the next. No item, permit
-//!   or notification is lost. Its place in line is.
-//! - **Wakers may do anything.** Nothing is borrowed while one is called, cloned or dropped.
-//! - **On one thread**, but for [`threadsafe`]. A primitive itself may be moved to another thread before it is used, if what is in it may
-//!   (`Send`), but never be shared with one (`!Sync`). Guards, permits, waits and the halves of channels stay where they are
-//!   (`!Send`). Errors are plain values, and go anywhere.
+//! - **Fair.** First come, first served. A permit, item or lock that becomes free is assigned to the first waiter
+//!   before that task runs, so a newcomer cannot take it. A future that was woken and is neither polled nor dropped
+//!   therefore keeps what it was assigned from all others.
+//! - **Cancel-safe.** Dropping a waiting future removes it from the queue, and what it was assigned goes to the next
+//!   waiter. No item, permit or notification is lost; the place in the queue is.
+//! - **Wakers may do anything.** Nothing is borrowed while a waker is called, cloned or dropped.
+//! - **On one thread**, except [`threadsafe`]. A primitive may be moved to another thread before it is used if its
+//!   content is `Send`, but it cannot be shared (`!Sync`). Guards, permits, waits and halves of channels are `!Send`.
+//!   Errors are plain values.
 //!
-//! The receivers of [`mpsc`] and [`threadsafe`] are `Stream`s as well.
+//! The receivers of [`mpsc`] and [`threadsafe`] also implement `Stream`.
 //!
-//! The line that everybody stands in is `line.rs`, with its rules.
+//! `wait_list/wait_queue/` has the queue of waiters and its rules.
 
 mod channel;
 mod locks;

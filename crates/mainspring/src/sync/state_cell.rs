@@ -1,19 +1,19 @@
-//! `StateCell`: where the state of a primitive is, so that what is done with it is written once: in a `RefCell` for the
-//! tasks of one thread, behind a lock for those of many.
+//! `StateCell`: the storage of a primitive's state, so that its operations are written once. It is a `RefCell` for
+//! the tasks of one thread, and a mutex for those of many.
 //!
-//! Either way it is open for a few instructions at a time, and never while foreign code runs: wakers are cloned, called
-//! and dropped outside, and so are values of the program.
+//! It is open for a few instructions at a time, and never while foreign code runs: wakers and the program's values
+//! are cloned, called and dropped outside.
 
 use mainspring_engine::loom_shim::Mutex;
 use std::cell::RefCell;
 use std::ops::DerefMut;
 use std::sync::PoisonError;
 
-/// A state that is shared, and opened for one at a time.
+/// Shared state with exclusive access.
 pub(crate) trait StateCell {
     type State;
 
-    /// Opens it until the answer is dropped. Who opens it twice panics, or waits for ever.
+    /// Opens the state until the returned guard is dropped. Opening it twice panics or deadlocks.
     fn open(&self) -> impl DerefMut<Target = Self::State>;
 }
 
@@ -30,7 +30,7 @@ impl<S> StateCell for Mutex<S> {
     type State = S;
 
     fn open(&self) -> impl DerefMut<Target = S> {
-        // No foreign code runs under the lock, so a poisoned one guards a state that is still whole.
+        // No foreign code runs under the lock, so the state behind a poisoned lock is consistent.
         self.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

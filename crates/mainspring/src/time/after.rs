@@ -1,4 +1,4 @@
-//! `after`: waiting for a time when nothing else is ready.
+//! `after`: waits until the loop is otherwise idle.
 
 use super::current_core;
 use crate::event_loop::Core;
@@ -11,15 +11,15 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Waits for `delay`, counted from when it is first polled, and then until the loop has a pass with nothing else to do:
-/// for work that is not to hold up any other. MicroPython's `after` of `fast_io`.
+/// Waits for `delay`, counted from the first poll, and then for an iteration with nothing else to do: for work that
+/// must not delay other work. MicroPython's `after` of `fast_io`.
 ///
-/// It is never over before `delay` has passed. How long it may take at most on a busy loop, says
-/// [`Builder::max_overdue`](crate::Builder::max_overdue); without that, as long as the loop is busy.
+/// It never ends before `delay` has passed. [`Builder::max_overdue`](crate::Builder::max_overdue) limits how long it
+/// waits on a busy loop; without it there is no limit.
 ///
 /// # Panics
 ///
-/// When it is polled where no mainspring loop runs.
+/// If it is polled outside of a mainspring loop.
 ///
 /// ```
 /// use mainspring::{spawn, time::after, yield_now};
@@ -39,9 +39,9 @@ pub fn after(delay: Duration) -> After {
     After { state: AfterState::New(delay) }
 }
 
-/// The wait of [`after`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it takes its timer out of the loop.
+/// The future of [`after`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it removes its timer.
 ///
-/// Cancel safety: `&mut after` may be given up and awaited again, and waits no longer for it.
+/// Cancel safety: `&mut after` can be dropped and awaited again; the time does not start again.
 ///
 /// ```
 /// use mainspring::{after, spawn, yield_now};
@@ -72,7 +72,7 @@ enum AfterState {
     Over,
 }
 
-/// Whether its turn has come, and who is to be told.
+/// Whether the call ran, and the task to wake.
 #[derive(Default)]
 struct Turn {
     has_come: Cell<bool>,
@@ -106,7 +106,7 @@ impl Future for After {
                     AfterState::Waiting { core: Rc::downgrade(&core), timer, turn: Rc::clone(&turn) };
                 turn
             }
-            // A loop that is closed has no turns to give.
+            // A closed loop runs no calls.
             AfterState::Waiting { core, turn, .. }
                 if turn.has_come.get() || core.upgrade().is_none_or(|core| core.check_open().is_err()) =>
             {

@@ -1,4 +1,4 @@
-//! `interval`: a tick every so often.
+//! `interval`: periodic ticks.
 
 use super::{Sleep, current_core, sleep_until};
 use crate::clock::Time;
@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A tick that is taken so much late is not missed: no system is exact.
+/// A tick that is at most this late is not missed.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
-/// Ticks every `period`; the first tick is at once.
+/// Ticks every `period`. The first tick is immediate.
 ///
 /// # Panics
 ///
@@ -38,7 +38,7 @@ pub fn interval(period: Duration) -> Interval {
 ///
 /// # Panics
 ///
-/// If `period` is zero. When it is polled where no mainspring loop runs.
+/// If `period` is zero. Also if it is polled outside of a mainspring loop.
 ///
 /// ```
 /// use mainspring::time::{interval_at, now};
@@ -57,9 +57,9 @@ pub fn interval_at(start: Time, period: Duration) -> Interval {
     Interval { sleep: sleep_until(start), due: start, period, missed: MissedTickBehavior::Burst }
 }
 
-/// What becomes of the ticks that nobody took in time: those that are more than 5 ms late.
+/// What happens to missed ticks: those that are taken more than 5 ms late.
 ///
-/// With a period of 10 and a tick that is taken at 25 in place of 10, the next ticks are:
+/// With a period of 10, and a tick that is taken at 25 instead of 10, the next ticks are:
 ///
 /// | | |
 /// | --- | --- |
@@ -80,17 +80,17 @@ pub fn interval_at(start: Time, period: Duration) -> Interval {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// They follow one right after the other, until all are made up for.
+    /// Immediate, one after another, until all are made up for.
     #[default]
     Burst,
-    /// They are left out, and the next one comes one period after the late one.
+    /// Skipped. The next one comes one period after the late one.
     Delay,
-    /// They are left out, and the next one comes when it would have come anyway.
+    /// Skipped. The next one comes at its regular time.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// When the tick comes after the one that was due at `due` and taken at `now`.
+    /// The time of the tick after the one that was due at `due` and taken at `now`.
     fn next(self, due: Time, now: Time, period: Duration) -> Time {
         let late = now.saturating_duration_since(due);
         let behaviour = if late <= TOLERANCE { MissedTickBehavior::Burst } else { self };
@@ -105,8 +105,8 @@ impl MissedTickBehavior {
     }
 }
 
-/// The ticks of [`interval`] and [`interval_at`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it takes its
-/// timer out of the loop. It is also a `Stream`.
+/// The ticks of [`interval`] and [`interval_at`]. It stays on its thread (`!Send`), and is `Unpin`. Dropping it
+/// removes its timer. It is also a `Stream`.
 ///
 /// ```
 /// use mainspring::time::{MissedTickBehavior, interval};
@@ -123,23 +123,23 @@ impl MissedTickBehavior {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Interval {
-    /// Until the next tick.
+    /// Sleeps until the next tick.
     sleep: Sleep,
-    /// When that is.
+    /// The time of the next tick.
     due: Time,
     period: Duration,
     missed: MissedTickBehavior,
 }
 
 impl Interval {
-    /// Waits for the next tick, and gives the time at which it was due.
+    /// Waits for the next tick. Returns the time at which it was due.
     ///
-    /// Cancel safety: given up, it has taken no tick.
+    /// Cancel safety: no tick is taken.
     pub async fn tick(&mut self) -> Time {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// As [`tick`](Interval::tick), for futures that are written by hand.
+    /// The poll function of [`tick`](Interval::tick).
     ///
     /// ```
     /// use std::{future::poll_fn, time::Duration};
@@ -158,7 +158,7 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// Has the next tick come one period from now.
+    /// Moves the next tick to one period from now.
     ///
     /// # Panics
     ///
@@ -183,7 +183,7 @@ impl Interval {
         self.reset_at(current_core().now().saturating_add(self.period));
     }
 
-    /// Has the next tick come at `when`.
+    /// Moves the next tick to `when`.
     pub fn reset_at(&mut self, when: Time) {
         self.due = when;
         self.sleep.reset(when);
@@ -194,18 +194,18 @@ impl Interval {
         self.period
     }
 
-    /// What becomes of ticks that are missed; at first, [`MissedTickBehavior::Burst`].
+    /// What happens to missed ticks. The default is [`MissedTickBehavior::Burst`].
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed
     }
 
-    /// Sets what becomes of ticks that are missed.
+    /// Sets what happens to missed ticks.
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed = behavior;
     }
 }
 
-/// The ticks, without end.
+/// An endless stream of ticks.
 impl futures_core::Stream for Interval {
     type Item = Time;
 

@@ -1,4 +1,4 @@
-//! Waiting: for a time, or for something but not for ever. Waiting again and again is [`interval`]'s.
+//! Sleeps, timeouts and [`interval`]s.
 
 mod after;
 mod interval;
@@ -16,11 +16,11 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The time on the clock of the loop that runs on this thread.
+/// The time by the clock of the loop that runs on this thread.
 ///
 /// # Panics
 ///
-/// If none does. [`EventLoop::time`](crate::EventLoop::time) asks any loop.
+/// If none runs. [`EventLoop::time`](crate::EventLoop::time) works for any loop.
 ///
 /// ```
 /// use mainspring::time::now;
@@ -38,12 +38,12 @@ pub fn now() -> Time {
     current_core().now()
 }
 
-/// Waits for `delay`, counted from when it is first polled; a delay of nothing lets the others run once.
-/// Dropping it takes its timer out of the loop.
+/// Waits for `delay`, counted from the first poll. A zero delay lets other ready calls run once. Dropping it removes
+/// its timer.
 ///
 /// # Panics
 ///
-/// When it is polled where no mainspring loop runs.
+/// If it is polled outside of a mainspring loop.
 ///
 /// ```
 /// use mainspring::{sleep, time::now};
@@ -77,9 +77,9 @@ pub fn sleep_until(when: Time) -> Sleep {
     Sleep { until: Until::At(when) }
 }
 
-/// The wait of [`sleep`] and [`sleep_until`]. It stays on its thread (`!Send`), and is `Unpin`.
+/// The future of [`sleep`] and [`sleep_until`]. It stays on its thread (`!Send`), and is `Unpin`.
 ///
-/// Cancel safety: `&mut sleep` may be given up and awaited again, and is over at the same time.
+/// Cancel safety: `&mut sleep` can be dropped and awaited again; its deadline stays.
 ///
 /// ```
 /// use mainspring::{sleep, time::now, timeout};
@@ -115,7 +115,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let (core, when) = match &self.until {
             Until::Over => return Poll::Ready(()),
-            // asyncio: a sleep of nothing gives way once.
+            // As in asyncio, a zero delay yields once.
             Until::After(Duration::ZERO) => {
                 cx.waker().wake_by_ref();
                 self.until = Until::Over;
@@ -154,7 +154,7 @@ fn current_core() -> Rc<Core> {
 }
 
 impl Sleep {
-    /// When it is over; `None` if that is not known yet, because nobody has awaited it, or if it is over.
+    /// The deadline. `None` before the first poll of [`sleep`], and after the end.
     pub fn deadline(&self) -> Option<Time> {
         match &self.until {
             Until::At(when) | Until::Waiting { when, .. } => Some(*when),
@@ -167,7 +167,7 @@ impl Sleep {
         matches!(self.until, Until::Over)
     }
 
-    /// Makes it end at `when`, also if it is over already. A task that awaits it goes on waiting.
+    /// Moves the deadline to `when`, also after the end. A task that awaits it waits on.
     pub fn reset(&mut self, when: Time) {
         let former = std::mem::replace(&mut self.until, Until::At(when));
         if let Until::Waiting { core, timer, waker, .. } = former
@@ -175,7 +175,8 @@ impl Sleep {
         {
             let call = upgraded.engine.cancel_timer(timer);
             if upgraded.check_open().is_ok() {
-                // Cloning and dropping a waker is foreign code, which cannot reach this sleep: it is borrowed.
+                // Cloning and dropping a waker runs foreign code. It cannot reach this sleep, which is borrowed
+                // exclusively.
                 let timer = upgraded.engine.call_at(when.0, Call::Wake(waker.clone()));
                 self.until = Until::Waiting { core, when, timer, waker };
             }
@@ -183,7 +184,7 @@ impl Sleep {
         }
     }
 
-    /// Whether nobody has awaited it and there is nothing to wait for any more.
+    /// Whether it was not awaited and its deadline has passed.
     fn is_due(&self) -> bool {
         match self.until {
             Until::After(delay) => delay.is_zero(),
@@ -192,7 +193,7 @@ impl Sleep {
         }
     }
 
-    /// Takes the timer out of the loop.
+    /// Removes the timer.
     fn end(&mut self) {
         let former = std::mem::replace(&mut self.until, Until::Over);
         if let Until::Waiting { core, timer, .. } = &former
@@ -222,7 +223,7 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// The answer of [`timeout`] when the time was up first. It becomes an [`io::Error`](std::io::Error) of the kind
+/// [`timeout`] expired. Converts to an [`io::Error`](std::io::Error) of the kind
 /// [`TimedOut`](std::io::ErrorKind::TimedOut).
 ///
 /// ```
@@ -255,14 +256,14 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// Awaits `future`, but for no longer than `limit`: then the future is dropped. It is asked once in any case: without time, what
-/// is there at once counts.
+/// Awaits `future` for at most `limit`, then drops it. The future is polled at least once: a result that is ready
+/// counts even with a zero limit.
 ///
-/// Cancel safety: that of the future. Give `&mut future` to keep it when the time is up.
+/// Cancel safety: that of the future. Pass `&mut future` to keep it after the timeout.
 ///
 /// # Panics
 ///
-/// Like [`sleep`].
+/// As [`sleep`].
 ///
 /// ```
 /// use mainspring::{Elapsed, timeout};
@@ -279,13 +280,13 @@ pub async fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Result<F::Out
     unless_over(sleep(limit), future.into_future()).await
 }
 
-/// Awaits `future`, but no longer than until the loop's clock has reached `deadline`. See [`timeout`].
+/// Awaits `future` until the loop's clock reaches `deadline`. See [`timeout`].
 ///
 /// Cancel safety: that of the future.
 ///
 /// # Panics
 ///
-/// Like [`sleep`].
+/// As [`sleep`].
 ///
 /// ```
 /// use mainspring::{Elapsed, sleep, time::now, timeout_at};
@@ -307,7 +308,7 @@ async fn unless_over<F: Future>(sleep: Sleep, future: F) -> Result<F::Output, El
     let mut future = pin!(future);
     let mut sleep = pin!(sleep);
     std::future::poll_fn(|cx| {
-        // A result that is there counts, however late.
+        // A result that is ready counts, however late.
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }

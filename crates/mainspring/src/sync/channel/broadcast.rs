@@ -1,7 +1,7 @@
-//! A channel of which every receiver gets every value.
+//! A channel in which every receiver gets every value.
 //!
-//! The channel keeps the last values, as many as its capacity: sending never waits, and a receiver that is too slow is
-//! told how many it missed. For the tasks of one thread (`!Send`).
+//! The channel keeps the last `capacity` values: sending never waits, and a receiver that is too slow learns how many
+//! values it missed. For the tasks of one thread (`!Send`).
 //!
 //! ```
 //! use mainspring::sync::broadcast;
@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 
-/// A channel that keeps the last `capacity` values, one at least.
+/// A channel that keeps the last `capacity` values; zero counts as one.
 ///
 /// ```
 /// use mainspring::sync::broadcast::{TryRecvError, channel};
@@ -54,14 +54,15 @@ struct Channel<T> {
     senders: Cell<usize>,
     receivers: Cell<usize>,
     receiving: WaitList,
-    /// Who waits until there is no receiver.
+    /// Tasks that wait until there is no receiver.
     closing: WaitList,
 }
 
 struct Kept<T> {
-    /// Each with how many receivers have yet to get it. Those in front that nobody will are gone.
+    /// Each value with the number of receivers that have not received it. Values at the front that no receiver needs
+    /// are removed.
     values: VecDeque<(Rc<T>, usize)>,
-    /// The number of the first of them.
+    /// The sequence number of the first value.
     first: u64,
 }
 
@@ -89,9 +90,9 @@ struct Kept<T> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
-    /// Nobody is left to send.
+    /// All senders were dropped.
     Closed,
-    /// This many were not received in time, and are lost to this receiver. The next call gives the oldest there is.
+    /// The receiver missed this many values. The next call returns the oldest value that is kept.
     Lagged(u64),
 }
 
@@ -107,11 +108,11 @@ pub enum RecvError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// None was sent yet.
+    /// No value is in the channel.
     Empty,
-    /// Nobody is left to send.
+    /// All senders were dropped.
     Closed,
-    /// As [`RecvError::Lagged`].
+    /// See [`RecvError::Lagged`].
     Lagged(u64),
 }
 
@@ -138,7 +139,7 @@ impl fmt::Display for TryRecvError {
 
 impl std::error::Error for TryRecvError {}
 
-/// The half that sends. A clone sends to the same receivers. For the tasks of one thread (`!Send`).
+/// The sending half. Clones send to the same receivers. For the tasks of one thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::broadcast;
@@ -155,7 +156,7 @@ pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// A half that receives, from when it was made on. For the tasks of one thread (`!Send`).
+/// A receiving half: it gets the values that are sent after it was made. For the tasks of one thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::broadcast;
@@ -169,12 +170,12 @@ pub struct Sender<T> {
 /// ```
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
-    /// The number of the value it gets next.
+    /// The sequence number of its next value.
     next: u64,
 }
 
 impl<T: Clone> Sender<T> {
-    /// Sends to all receivers, and says how many they are. [`SendError`], with the value, if there are none.
+    /// Sends to all receivers. Returns how many there are. [`SendError`] returns the value if there are none.
     ///
     /// ```
     /// use mainspring::sync::broadcast::{channel, SendError};
@@ -200,17 +201,17 @@ impl<T: Clone> Sender<T> {
         Ok(receivers)
     }
 
-    /// A new receiver, for what is sent from now on.
+    /// A new receiver, for later values.
     pub fn subscribe(&self) -> Receiver<T> {
         Receiver::new(&self.channel)
     }
 
-    /// How many receivers there are.
+    /// The number of receivers.
     pub fn receiver_count(&self) -> usize {
         self.channel.receivers.get()
     }
 
-    /// Waits until there is no receiver. There may be one again, by [`subscribe`](Sender::subscribe).
+    /// Waits until there is no receiver. [`subscribe`](Sender::subscribe) can add one afterwards.
     ///
     /// Cancel safety: nothing is lost.
     ///
@@ -229,7 +230,7 @@ impl<T: Clone> Sender<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// The next value. [`RecvError`] if there will be none, or if some were missed.
+    /// The next value. [`RecvError`] if all senders were dropped, or if values were missed.
     ///
     /// Cancel safety: no value is lost.
     ///
@@ -262,7 +263,7 @@ impl<T: Clone> Receiver<T> {
             .await
     }
 
-    /// The next value, if there is one; [`TryRecvError`] says why there is none.
+    /// The next value, if there is one. [`TryRecvError`] is the reason otherwise.
     ///
     /// ```
     /// use mainspring::sync::broadcast::{TryRecvError, channel};
@@ -285,23 +286,23 @@ impl<T: Clone> Receiver<T> {
         };
         self.next += 1;
         drop(kept);
-        // The last one to get it need not copy it.
+        // The last receiver takes the value without a copy.
         Ok(Rc::try_unwrap(value).unwrap_or_else(|shared| T::clone(&shared)))
     }
 
-    /// A new receiver, for what is sent from now on.
+    /// A new receiver, for later values.
     pub fn resubscribe(&self) -> Self {
         Receiver::new(&self.channel)
     }
 
-    /// How many values wait to be received, missed ones not counted.
+    /// The number of values that can be received, without missed ones.
     pub fn len(&self) -> usize {
         let kept = self.channel.kept.borrow();
         let seen = usize::try_from(self.next.saturating_sub(kept.first)).unwrap_or(usize::MAX);
         kept.values.len().saturating_sub(seen)
     }
 
-    /// Whether no value waits to be received.
+    /// Whether no value can be received.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -316,19 +317,19 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Kept<T> {
-    /// Takes the first value out. What is taken out here, the caller drops when nothing is borrowed.
+    /// Removes the first value. The caller drops it after releasing all borrows.
     fn take_first(&mut self) -> Option<(Rc<T>, usize)> {
         let first = self.values.pop_front()?;
         self.first += 1;
         Some(first)
     }
 
-    /// The value of this number, once for each receiver. The last of them has it alone.
+    /// The value with this number, once for each receiver. The last receiver gets the only reference.
     fn receive(&mut self, number: u64) -> Option<Rc<T>> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let (value, receivers) = self.values.get_mut(index)?;
         *receivers = receivers.saturating_sub(1);
-        // A receiver has had all before this one, so nobody is left for those in front of one that has nobody left.
+        // Each receiver receives in order. So if no receiver needs this value, none needs those before it.
         if *receivers == 0 && index == 0 {
             return self.take_first().map(|(value, _)| value);
         }
@@ -365,7 +366,7 @@ impl<T> Drop for Receiver<T> {
             number += 1;
         }
         drop(kept);
-        // Senders learn of it before the values are dropped, whose destructors are not ours.
+        // Senders learn of it first: the destructors of the values are foreign code.
         if left == 0 {
             self.channel.closing.wake_all();
         }

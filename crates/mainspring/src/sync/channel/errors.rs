@@ -1,9 +1,9 @@
-//! Why a channel did not take or give a value. Shared by the kinds of channels.
+//! Errors of sending and receiving, for all kinds of channels.
 
 use crate::sync::queue::{GetError, PutError};
 use std::fmt;
 
-/// Nobody is left to receive; the value comes back.
+/// The receiver was dropped, or has closed the channel. Returns the value.
 ///
 /// ```
 /// use mainspring::sync::mpsc::{SendError, unbounded_channel};
@@ -15,11 +15,11 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(
-    /// What was to be sent.
+    /// The value that was not sent.
     pub T,
 );
 
-/// Why a value was not sent at once; it comes back.
+/// Why a value was not sent at once. Returns the value.
 ///
 /// ```
 /// use mainspring::sync::mpsc::{TrySendError, channel};
@@ -32,13 +32,13 @@ pub struct SendError<T>(
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// The channel holds as many as it may.
+    /// The channel is full.
     Full(T),
-    /// Nobody is left to receive.
+    /// The receiver was dropped, or has closed the channel.
     Closed(T),
 }
 
-/// Nobody is left to send, and nothing that was sent.
+/// All senders were dropped, and all values that they sent are received.
 ///
 /// ```
 /// use mainspring::sync::oneshot::{RecvError, channel};
@@ -65,9 +65,9 @@ pub struct RecvError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// None was sent yet.
+    /// No value is in the channel.
     Empty,
-    /// None will be: nobody is left to send.
+    /// No value will come: all senders were dropped.
     Closed,
 }
 
@@ -89,7 +89,7 @@ impl<T> fmt::Display for SendError<T> {
 impl<T> std::error::Error for SendError<T> {}
 
 impl<T> TrySendError<T> {
-    /// The value.
+    /// The value that was not sent.
     pub fn into_inner(self) -> T {
         match self {
             TrySendError::Full(value) | TrySendError::Closed(value) => value,
@@ -136,7 +136,7 @@ impl fmt::Display for TryRecvError {
 
 impl std::error::Error for TryRecvError {}
 
-/// A queue is what a channel is made of.
+/// A channel is built on a queue.
 impl<T> From<PutError<T>> for TrySendError<T> {
     fn from(refused: PutError<T>) -> Self {
         match refused {
@@ -146,7 +146,7 @@ impl<T> From<PutError<T>> for TrySendError<T> {
     }
 }
 
-/// A queue is what a channel is made of.
+/// A channel is built on a queue.
 impl From<GetError> for TryRecvError {
     fn from(refused: GetError) -> Self {
         match refused {

@@ -1,4 +1,4 @@
-//! Channels. [`shared`] is the part that the kinds with a queue share.
+//! Channels. [`shared`] is the state, and `halves` the interface, that [`mpsc`] and [`threadsafe`] share.
 
 pub mod broadcast;
 mod errors;

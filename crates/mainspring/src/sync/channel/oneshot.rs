@@ -1,7 +1,7 @@
 //! A channel for one value.
 //!
-//! For the tasks of one thread (`!Send`). A [`Future`](crate::Future) is similar, with asyncio's vocabulary: any number
-//! of tasks wait for it, and whoever has it sets it.
+//! For the tasks of one thread (`!Send`). [`Future`](crate::Future) is similar, with asyncio's vocabulary: any number
+//! of tasks can await it, and any holder can set it.
 //!
 //! ```
 //! use mainspring::{spawn, sync::oneshot};
@@ -57,13 +57,14 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 struct Channel<T> {
     value: Cell<Option<T>>,
     has_sender: Cell<bool>,
-    /// The receiver takes nothing more.
+    /// The receiver takes no value any more.
     is_closed: Cell<bool>,
     receiving: WaitList,
     closing: WaitList,
 }
 
-/// The half that sends the value. Dropped without, the receiver is told [`RecvError`]. For the tasks of one thread (`!Send`).
+/// The sending half. If it is dropped without sending, the receiver gets [`RecvError`]. For the tasks of one thread
+/// (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::oneshot;
@@ -78,9 +79,9 @@ pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The half that gets the value: await it. For the tasks of one thread (`!Send`).
+/// The receiving half, which is a future. For the tasks of one thread (`!Send`).
 ///
-/// Cancel safety: `&mut` of it can be awaited, and given up: nothing is lost.
+/// Cancel safety: `&mut receiver` can be awaited and dropped; nothing is lost.
 ///
 /// ```
 /// use mainspring::{sync::oneshot, timeout};
@@ -101,7 +102,7 @@ pub struct Receiver<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends the value; it comes back if the receiver is gone.
+    /// Sends the value. Returns it if the receiver was dropped, or has closed the channel.
     ///
     /// ```
     /// let (sender, receiver) = mainspring::sync::oneshot::channel();
@@ -117,12 +118,12 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether the receiver is gone, or has closed the channel.
+    /// Whether the receiver was dropped, or has closed the channel.
     pub fn is_closed(&self) -> bool {
         self.channel.is_closed.get()
     }
 
-    /// Waits until the receiver is gone, or has closed the channel: nobody needs the value any more.
+    /// Waits until the receiver is dropped, or closes the channel: the value is not needed any more.
     ///
     /// Cancel safety: nothing is lost.
     ///
@@ -144,7 +145,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The value, if it was sent; [`TryRecvError`] says why there is none.
+    /// The value, if it was sent. [`TryRecvError`] is the reason otherwise.
     ///
     /// ```
     /// use mainspring::sync::oneshot::{channel, TryRecvError};
@@ -165,7 +166,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Takes nothing more. A value that was sent before can still be received.
+    /// Closes the channel: it takes no value any more. A value that was sent before can still be received.
     ///
     /// ```
     /// let (sender, mut receiver) = mainspring::sync::oneshot::channel();

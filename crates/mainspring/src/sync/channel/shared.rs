@@ -1,5 +1,5 @@
-//! `Channel`: what both kinds of channel share, wherever their state is: a queue that one side puts into and one takes
-//! out of, the number of those who send, room that one of them holds, and who waits for the end.
+//! `Channel`: the state that [`mpsc`](super::mpsc) and [`threadsafe`](super::threadsafe) share: a queue, the number
+//! of senders, reserved room, and the tasks that wait for the channel to close.
 
 use crate::sync::queue::{Fifo, Order, QueueCell, QueueState};
 use crate::sync::state_cell::StateCell;
@@ -9,29 +9,29 @@ use mainspring_engine::loom_shim::atomic::{AtomicUsize, Ordering};
 use std::cell::Cell;
 use std::fmt;
 
-/// The state of a channel's queue: one receives.
+/// The state of a channel's queue, which has one receiver.
 pub(in crate::sync) type ChannelState<T> = QueueState<T, Fifo<T>, SingleWaiter>;
 
-/// See the module's text. `Q` is where the queue has its state, `S` counts the senders, `W` is where those are who wait for
-/// the receiver to close.
+/// `Q` is the cell of the queue, `S` counts the senders, `W` stores the tasks that wait for the receiver to close.
 pub(in crate::sync) struct Channel<Q, S, W: WaiterCell> {
     pub(in crate::sync) queue: Q,
     pub(in crate::sync) senders: S,
     closing: WaitList<W>,
 }
 
-/// How many can send. It only says who is the last: what each of them sent is in the queue, whose cell sees to the order.
+/// The number of senders. It only identifies the last one, so its order is relaxed: the cell of the queue orders the
+/// values.
 pub(in crate::sync) trait Senders {
-    /// One.
+    /// One sender.
     fn one() -> Self;
 
-    /// One more, made by one who is there.
+    /// Adds a sender, next to an existing one.
     fn add(&self);
 
-    /// One more, if there is any. Once there is none the channel has ended, for good.
+    /// Adds a sender if there is any. Without senders the channel has ended for good.
     fn add_unless_zero(&self) -> bool;
 
-    /// One less; whether it was the last.
+    /// Removes a sender. Returns whether it was the last.
     fn remove(&self) -> bool;
 }
 
@@ -77,14 +77,14 @@ impl Senders for AtomicUsize {
     }
 }
 
-/// Room for one value, held. Dropped, it gives the room to the next in line.
+/// Reserved room for one value. Dropping it gives the room to the next waiter.
 pub(in crate::sync) struct ReservedRoom<'a, Q: QueueCell>(&'a Q);
 
 impl<Q: QueueCell> ReservedRoom<'_, Q> {
-    /// Sends a value. If the receiver is gone it is dropped.
+    /// Sends a value. If the receiver was dropped, the value is dropped.
     pub(in crate::sync) fn send(self, value: Q::Item) {
         let queue = self.0;
-        // The room is the value's now, and not to be given back.
+        // The value uses the room: do not give it back.
         std::mem::forget(self);
         let refused = queue.put_reserved(value);
         drop(refused);
@@ -109,7 +109,7 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
         Channel { queue, senders: S::one(), closing: WaitList::default() }
     }
 
-    /// A sender goes. With the last the channel takes no more values.
+    /// Removes a sender. Without senders the channel takes no more values.
     pub(in crate::sync) fn remove_sender(&self) {
         if self.senders.remove() {
             self.queue.open().forget_reserved();
@@ -117,7 +117,7 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
         }
     }
 
-    /// The room that [`QueueCell::poll_reserve`] or [`QueueCell::reserve_nowait`] has just set aside.
+    /// The room that [`QueueCell::poll_reserve`] or [`QueueCell::reserve_nowait`] has just reserved.
     pub(in crate::sync) fn reserved_room(&self) -> ReservedRoom<'_, Q> {
         ReservedRoom(&self.queue)
     }
@@ -127,23 +127,23 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
         drop(nothing);
     }
 
-    /// The receiver wants no more values.
+    /// The receiver closes the channel.
     pub(in crate::sync) fn close(&self) {
         self.shut_down();
         self.closing.wake_all();
     }
 
-    /// The receiver is gone.
+    /// The receiver is dropped.
     pub(in crate::sync) fn abandon(&self) {
-        // Senders learn of it before the values are dropped, whose destructors are not ours.
+        // Senders learn of it first: the destructors of the values are foreign code.
         self.close();
         let (values, _) = self.queue.shut_down(true);
         drop(values);
     }
 
-    /// Waits until the receiver is gone, or has closed the channel.
+    /// Waits until the receiver is dropped, or closes the channel.
     pub(in crate::sync) async fn closed(&self) {
-        // Asked after it stands in the list: whoever closes looks there afterwards.
+        // Checked after entering the list: `close` wakes the list after it closes the queue.
         let mut wait = self.closing.wait();
         wait.enter();
         if !self.is_closed() {

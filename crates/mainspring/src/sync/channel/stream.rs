@@ -1,11 +1,11 @@
-//! The receiving ends of channels as `Stream`s, for the combinators of the `futures` crate.
+//! `Stream` for the receivers of channels, for the combinators of the `futures` crate.
 
 use super::{mpsc, threadsafe};
 use futures_core::Stream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What [`recv`](mpsc::Receiver::recv) gives, until there is no more.
+/// Yields the values of [`recv`](mpsc::Receiver::recv).
 impl<T> Stream for mpsc::Receiver<T> {
     type Item = T;
 
@@ -14,7 +14,7 @@ impl<T> Stream for mpsc::Receiver<T> {
     }
 }
 
-/// What [`recv`](threadsafe::Receiver::recv) gives, until there is no more.
+/// Yields the values of [`recv`](threadsafe::Receiver::recv).
 impl<T> Stream for threadsafe::Receiver<T> {
     type Item = T;
 

@@ -1,7 +1,7 @@
-//! A channel that has only its latest value.
+//! A channel that holds its latest value only.
 //!
-//! For settings, states and progress: who looks sees what is, and may wait for a change. For the tasks of one thread
-//! (`!Send`).
+//! For settings, states and progress: a receiver reads the current value, and can wait for a change. For the tasks of
+//! one thread (`!Send`).
 //!
 //! ```
 //! use mainspring::{spawn, sync::watch};
@@ -27,7 +27,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-/// A channel that begins with `value`, which counts as seen.
+/// A channel with the initial value `value`, which counts as seen.
 ///
 /// ```
 /// let (sender, mut receiver) = mainspring::sync::watch::channel("idle");
@@ -53,11 +53,11 @@ struct Channel<T> {
     senders: Cell<usize>,
     receivers: Cell<usize>,
     changing: WaitList,
-    /// Who waits until there is no receiver.
+    /// Tasks that wait until there is no receiver.
     closing: WaitList,
 }
 
-/// The half that sets the value. A clone sets the same. For the tasks of one thread (`!Send`).
+/// The half that sets the value. Clones set the same value. For the tasks of one thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::watch;
@@ -72,7 +72,7 @@ pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The half that sees the value. A clone has seen what its original has. For the tasks of one thread (`!Send`).
+/// The half that reads the value. A clone has seen the same version. For the tasks of one thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::watch;
@@ -90,7 +90,7 @@ pub struct Receiver<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sets the value, whether anybody sees it or not, and gives the one before.
+    /// Sets the value, with or without receivers. Returns the previous one.
     ///
     /// ```
     /// let (sender, receiver) = mainspring::sync::watch::channel("old");
@@ -121,8 +121,8 @@ impl<T> Sender<T> {
         self.send(value);
     }
 
-    /// Changes a copy of the value, and sets that if `change` says that it is to be: else nobody is told of anything. Gives
-    /// what `change` says.
+    /// Changes a copy of the value, and sets that if `change` returns `true`. Otherwise no receiver is notified.
+    /// Returns the result of `change`.
     ///
     /// ```
     /// let (sender, mut receiver) = mainspring::sync::watch::channel(10);
@@ -149,12 +149,12 @@ impl<T> Sender<T> {
         is_modified
     }
 
-    /// The value as it is now.
+    /// The current value.
     pub fn get(&self) -> Rc<T> {
         self.channel.get()
     }
 
-    /// A new receiver, which has seen the value as it is now.
+    /// A new receiver that has seen the current value.
     ///
     /// ```
     /// let (sender, first) = mainspring::sync::watch::channel(1);
@@ -168,7 +168,7 @@ impl<T> Sender<T> {
         Receiver { channel: Rc::clone(&self.channel), seen: self.channel.version.get() }
     }
 
-    /// How many receivers there are.
+    /// The number of receivers.
     pub fn receiver_count(&self) -> usize {
         self.channel.receivers.get()
     }
@@ -192,12 +192,12 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The value as it is now.
+    /// The current value.
     pub fn get(&self) -> Rc<T> {
         self.channel.get()
     }
 
-    /// The value as it is now, which counts as seen.
+    /// The current value, which counts as seen from now on.
     pub fn get_and_update(&mut self) -> Rc<T> {
         self.seen = self.channel.version.get();
         self.get()
@@ -217,10 +217,10 @@ impl<T> Receiver<T> {
         self.seen != self.channel.version.get()
     }
 
-    /// Waits until the value is another than was last seen, which then counts as seen. [`RecvError`] if nobody is left
-    /// to set it.
+    /// Waits until the value was set since it was last seen, and marks it as seen. [`RecvError`] if all senders were
+    /// dropped.
     ///
-    /// Cancel safety: a change that this did not tell of is told of by the next.
+    /// Cancel safety: the next call reports the change.
     ///
     /// ```
     /// use mainspring::sync::watch::{RecvError, channel};
@@ -249,10 +249,10 @@ impl<T> Receiver<T> {
         Ok(())
     }
 
-    /// Waits until `predicate` says yes to the value, at once if it does so now. [`RecvError`] if nobody is left to set
-    /// another.
+    /// Waits until `predicate` returns `true` for the value, at once if it does now. [`RecvError`] if all senders
+    /// were dropped.
     ///
-    /// Cancel safety: what `predicate` was shown counts as seen; a change that it was not shown is told of by the next.
+    /// Cancel safety: values that `predicate` has checked count as seen. The next call reports later changes.
     ///
     /// ```
     /// # mainspring::run(async {

@@ -1,4 +1,4 @@
-//! `Barrier`: tasks that go on together.
+//! `Barrier`: holds tasks until a given number has arrived.
 
 use crate::sync::wait_list::wait_queue::{self, WaitQueue, WaiterKey, Waiters};
 use std::cell::RefCell;
@@ -6,11 +6,11 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Holds tasks until there are as many as it is made for, as `asyncio.Barrier`.
+/// Holds tasks until `parties` of them wait, as `asyncio.Barrier`.
 ///
-/// Then all of them go on and the next round begins, at once: who was let through has passed, whatever becomes of the
-/// barrier before it runs (asyncio has the next round wait until the last one's tasks have run). It is for the tasks of
-/// one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+/// Then all of them pass and the next round begins at once. A task that was let through has passed, even if the
+/// barrier is aborted before the task runs. (In asyncio the next round begins when the tasks of the last one have
+/// run.) It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
 ///
 /// ```
 /// use mainspring::{spawn, sync::Barrier};
@@ -38,7 +38,7 @@ pub struct Barrier {
 
 struct BarrierState {
     is_broken: bool,
-    /// Each with its index, once it was let through. Chosen without one, it is to be told that the barrier broke.
+    /// The index of each waiter that passes. A waiter notified without an index returns [`BrokenBarrierError`].
     waiters: WaitQueue<Option<usize>>,
 }
 
@@ -71,22 +71,21 @@ impl fmt::Display for BrokenBarrierError {
 impl std::error::Error for BrokenBarrierError {}
 
 impl Barrier {
-    /// A barrier for `parties` tasks, one at least.
+    /// A barrier for `parties` tasks; zero counts as one.
     pub const fn new(parties: usize) -> Self {
         let parties = if parties == 0 { 1 } else { parties };
         Barrier { parties, state: RefCell::new(BarrierState { is_broken: false, waiters: WaitQueue::new() }) }
     }
 
-    /// Waits until all parties do. Each gets another number, from 0 up in the order they came. [`BrokenBarrierError`] if
-    /// the barrier is aborted or reset before.
+    /// Waits until `parties` tasks wait. Returns a different index for each, from 0 in the order of arrival.
+    /// [`BrokenBarrierError`] if the barrier is aborted or reset before.
     ///
-    /// Cancel safety: who gives up no longer counts; the barrier does not break.
+    /// Cancel safety: a task that is cancelled no longer counts. The barrier does not break.
     pub async fn wait(&self) -> Result<usize, BrokenBarrierError> {
         Wait { barrier: self, key: None }.await
     }
 
-    /// Begins anew: who waits is told [`BrokenBarrierError`], and who comes then waits. This also mends a barrier that
-    /// was aborted.
+    /// Resets the barrier, also after `abort`: current waiters get [`BrokenBarrierError`], later ones wait.
     ///
     /// ```
     /// # use mainspring::sync::{Barrier, BrokenBarrierError};
@@ -104,17 +103,17 @@ impl Barrier {
         self.turn_away(false);
     }
 
-    /// Breaks the barrier: who waits and who comes is told [`BrokenBarrierError`], until [`reset`](Barrier::reset).
+    /// Breaks the barrier: current and later waiters get [`BrokenBarrierError`] until [`reset`](Barrier::reset).
     pub fn abort(&self) {
         self.turn_away(true);
     }
 
-    /// For how many tasks it is.
+    /// The number of tasks that pass together.
     pub fn parties(&self) -> usize {
         self.parties
     }
 
-    /// How many wait now.
+    /// The number of tasks that wait now.
     ///
     /// ```
     /// use mainspring::{spawn, sync::Barrier};
@@ -136,7 +135,7 @@ impl Barrier {
         self.state.borrow().waiters.waiting()
     }
 
-    /// Whether it was aborted.
+    /// Whether the barrier was aborted.
     pub fn broken(&self) -> bool {
         self.state.borrow().is_broken
     }
@@ -149,7 +148,7 @@ impl Barrier {
         wait_queue::wake_notified(&self.state, |state| &mut state.waiters);
     }
 
-    /// Lets all through if the one who asks is the last; it is told its index.
+    /// If the caller is the last party, lets all pass and returns its index.
     fn arrive(&self) -> Option<usize> {
         let mut state = self.state.borrow_mut();
         let last = self.parties - 1;

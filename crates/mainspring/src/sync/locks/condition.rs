@@ -1,13 +1,13 @@
-//! `Condition`: waiting for a change of something that a lock guards.
+//! `Condition`: waits for a change of a value that a lock guards.
 
 use super::lock::AnyLockGuard;
 use crate::sync::wait_list::WaitList;
 use std::fmt;
 
-/// Tells tasks that wait for a change of what a [`Lock`](super::Lock) guards, as `asyncio.Condition`.
+/// Notifies tasks that wait for a change of a value in a [`Lock`](super::Lock), as `asyncio.Condition`.
 ///
-/// A task gives its guard to [`wait`](Condition::wait) and gets it back when it was notified and has the lock again.
-/// Who changes the value and notifies should hold the lock while doing so. For the tasks of one thread (`!Sync`).
+/// A task passes its guard to [`wait`](Condition::wait), and gets it back when it was notified and has the lock
+/// again. Hold the lock while changing the value and notifying. For the tasks of one thread (`!Sync`).
 ///
 /// ```
 /// use mainspring::{spawn, sync::{Condition, Lock}};
@@ -36,16 +36,16 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A condition that nobody waits for.
+    /// A condition without waiters.
     pub const fn new() -> Self {
         Condition { waiting: WaitList::new() }
     }
 
-    /// Lets go of the lock, waits to be notified, and takes the lock again. It may also return because of somebody
-    /// who was notified and gave up: look whether what you wait for is so.
+    /// Releases the lock, waits for a notification, and acquires the lock again. It may also return after another
+    /// notified task was cancelled: check the condition again.
     ///
-    /// Cancel safety: the guard is gone, with the lock free (asyncio takes it once more, to let it go). A
-    /// notification that came to who gave up goes to the next.
+    /// Cancel safety: the guard is dropped and the lock is free. (asyncio acquires the lock once more first.) An
+    /// unused notification goes to the next waiter.
     ///
     /// ```
     /// use mainspring::{spawn, sync::{Condition, Lock}};
@@ -71,18 +71,19 @@ impl Condition {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn wait<G: AnyLockGuard>(&self, guard: G) -> G {
-        // In line before the lock is free: letting go of it may run who notifies.
+        // Enqueued before the lock is released: releasing it may run the notifier.
         let mut turn = self.waiting.wait();
         turn.enter();
         let unlocked = guard.unlock();
         turn.woken().await;
-        // Until the lock is ours the turn is not used up, and goes to the next if this is dropped.
+        // The notification is used only when the lock is acquired. If this future is dropped before, the next waiter
+        // gets it.
         let guard = G::relock(unlocked).await;
         turn.finish();
         guard
     }
 
-    /// Waits until `predicate` says yes to the value. It is asked with the lock held: at once, and after each
+    /// Waits until `predicate` returns `true` for the value. It runs with the lock held: at once, and after each
     /// notification.
     ///
     /// Cancel safety: as [`wait`](Condition::wait).
@@ -98,12 +99,12 @@ impl Condition {
         guard
     }
 
-    /// Wakes the first `count` of those who wait, or all if they are fewer. They go on when they have the lock.
+    /// Wakes up to `count` waiters. Each continues when it has the lock.
     pub fn notify(&self, count: usize) {
         self.waiting.wake(count);
     }
 
-    /// Wakes all who wait now.
+    /// Wakes all current waiters.
     ///
     /// ```
     /// use mainspring::{gather, join, sync::{Condition, Lock}};

@@ -1,4 +1,4 @@
-//! `Event`: something that happened, or not yet.
+//! `Event`: a flag that tasks wait for.
 
 use crate::sync::wait_list::WaitList;
 use std::cell::Cell;
@@ -6,8 +6,8 @@ use std::fmt;
 
 /// A flag that tasks wait for, as `asyncio.Event`.
 ///
-/// Everybody who waits when it is set goes on, in the order they came, even if it is cleared again before they run. It
-/// is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+/// Setting it wakes all waiters, first in first out, even if it is cleared before they run. It is for the tasks of
+/// one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
 ///
 /// ```
 /// use mainspring::{spawn, sync::Event};
@@ -40,24 +40,24 @@ impl Event {
         Event { is_set: Cell::new(false), waiting: WaitList::new() }
     }
 
-    /// Whether it is set.
+    /// Whether the flag is set.
     pub fn is_set(&self) -> bool {
         self.is_set.get()
     }
 
-    /// Sets it, and wakes everybody who waits.
+    /// Sets the flag and wakes all waiters.
     pub fn set(&self) {
         if !self.is_set.replace(true) {
             self.waiting.wake_all();
         }
     }
 
-    /// Takes the setting back: who comes from now on waits for the next.
+    /// Clears the flag: later calls of `wait` wait for the next `set`.
     pub fn clear(&self) {
         self.is_set.set(false);
     }
 
-    /// Waits until it is set; at once if it is.
+    /// Waits until the flag is set. Returns at once if it is.
     ///
     /// Cancel safety: nothing is lost.
     pub async fn wait(&self) {

@@ -1,7 +1,7 @@
-//! `Lock`: a value that one task at a time uses.
+//! `Lock`: a value that one task uses at a time.
 //!
-//! The value is reached through a guard, and a guard is made only by who took the lock's one permit: that is what the
-//! `unsafe` of this file rests on.
+//! Only the owner of the lock's one permit has a guard, and only a guard gives access to the value. The `unsafe` of
+//! this file relies on that.
 
 use super::permits::Permits;
 use std::cell::UnsafeCell;
@@ -9,11 +9,11 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// A value that one task at a time uses, across `await`s: `asyncio.Lock`, with what it guards inside.
+/// A value that one task uses at a time, across `await`s: `asyncio.Lock` with the guarded value inside.
 ///
-/// Fair: who asks first gets it first. A task that panics lets go of it like any other. It is for the tasks of one
-/// thread (`!Sync`); share it through an [`Rc`]. A value that nobody holds across an `await` needs none: a
-/// [`RefCell`](std::cell::RefCell) does.
+/// Fair: first come, first served. A task that panics releases the lock. It is for the tasks of one thread (`!Sync`);
+/// share it through an [`Rc`]. A value that is not held across an `await` needs no lock: a
+/// [`RefCell`](std::cell::RefCell) is enough.
 ///
 /// ```
 /// use mainspring::{sleep, spawn, sync::Lock};
@@ -46,7 +46,7 @@ pub struct Lock<T: ?Sized> {
 }
 
 impl<T> Lock<T> {
-    /// A lock that nobody holds.
+    /// A lock that is free.
     pub const fn new(value: T) -> Self {
         Lock { permits: Permits::new(1, 1), value: UnsafeCell::new(value) }
     }
@@ -64,16 +64,16 @@ impl<T> Lock<T> {
 }
 
 impl<T: ?Sized> Lock<T> {
-    /// Waits for the value, and holds it until the guard is dropped.
+    /// Waits for the lock, and holds it until the guard is dropped.
     ///
-    /// Cancel safety: the lock is not held by who gave up; its place in line is lost.
+    /// Cancel safety: the lock is not acquired; the place in line is lost.
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> LockGuard<'_, T> {
         self.take().await;
         LockGuard { lock: self }
     }
 
-    /// The value, if nobody holds it or waits for it.
+    /// The value, if the lock is free and no task waits for it.
     ///
     /// ```
     /// let lock = mainspring::sync::Lock::new('a');
@@ -87,7 +87,7 @@ impl<T: ?Sized> Lock<T> {
         Some(LockGuard { lock: self })
     }
 
-    /// [`lock`](Lock::lock), with a guard that holds the lock itself: it may go to another task.
+    /// [`lock`](Lock::lock) with a guard that owns a reference to the lock, so that it can move to another task.
     ///
     /// Cancel safety: as [`lock`](Lock::lock).
     ///
@@ -107,7 +107,7 @@ impl<T: ?Sized> Lock<T> {
         OwnedLockGuard { lock: self }
     }
 
-    /// [`try_lock`](Lock::try_lock), with a guard that holds the lock itself.
+    /// [`try_lock`](Lock::try_lock) with a guard that owns a reference to the lock.
     ///
     /// ```
     /// # use mainspring::sync::Lock;
@@ -123,12 +123,12 @@ impl<T: ?Sized> Lock<T> {
         Some(OwnedLockGuard { lock: self })
     }
 
-    /// Whether somebody holds it, or it is about to be somebody's who waited.
+    /// Whether a task holds the lock, or the lock is assigned to a waiter.
     pub fn locked(&self) -> bool {
         self.permits.is_exhausted()
     }
 
-    /// The value; who has the lock alone need not lock it.
+    /// The value. An exclusive reference needs no locking.
     ///
     /// ```
     /// let mut lock = mainspring::sync::Lock::new(1);
@@ -140,7 +140,7 @@ impl<T: ?Sized> Lock<T> {
     }
 
     async fn take(&self) {
-        // Nobody closes these permits.
+        // These permits are never closed.
         let _ = self.permits.acquire(1).await;
     }
 }
@@ -169,7 +169,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Lock<T> {
     }
 }
 
-/// The value of a [`Lock`], which is let go of when this is dropped. It stays on its thread (`!Send`).
+/// Access to the value of a [`Lock`]. Dropping it releases the lock. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::Lock;
@@ -188,7 +188,7 @@ pub struct LockGuard<'a, T: ?Sized> {
     lock: &'a Lock<T>,
 }
 
-/// [`LockGuard`] that holds its lock, and so may go to another task of its thread (`!Send`).
+/// A [`LockGuard`] that owns a reference to its lock, so that it can move to another task of its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::{Lock, OwnedLockGuard};
@@ -214,8 +214,8 @@ pub struct OwnedLockGuard<T: ?Sized> {
     lock: Rc<Lock<T>>,
 }
 
-/// A guard that can be given back for a while: what [`Condition::wait`](super::Condition::wait) takes, which is
-/// [`LockGuard`] and [`OwnedLockGuard`].
+/// A guard that [`Condition::wait`](super::Condition::wait) can release and acquire again: [`LockGuard`] or
+/// [`OwnedLockGuard`].
 ///
 /// ```
 /// use mainspring::sync::{AnyLockGuard, Condition, Lock};
@@ -240,7 +240,7 @@ impl<T: ?Sized> AnyLockGuard for LockGuard<'_, T> {}
 impl<T: ?Sized> AnyLockGuard for OwnedLockGuard<T> {}
 
 mod sealed {
-    /// How a guard is given back and taken again.
+    /// How a guard is released and acquired again.
     pub trait Relock: Sized {
         type Unlocked;
 
@@ -280,16 +280,16 @@ macro_rules! guard {
             type Target = T;
 
             fn deref(&self) -> &T {
-                // SAFETY: this guard has the lock's only permit until it is dropped, so no other guard lends the
-                // value out; `get_mut` and `into_inner` need the lock itself, which the guard borrows or shares. The
-                // lock is not `Sync`, so all of this is on one thread.
+                // SAFETY: this guard has the only permit of the lock until it is dropped, so no other guard exists.
+                // `get_mut` and `into_inner` need the lock itself, which the guard borrows or shares. The lock is not
+                // `Sync`, so all of this is on one thread.
                 unsafe { &*self.lock.value.get() }
             }
         }
 
         impl<$($generics)* T: ?Sized> DerefMut for $guard {
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: as in `deref`; and this guard itself is borrowed mutably, so what it lends is the only one.
+                // SAFETY: as in `deref`. The guard itself is borrowed mutably, so this reference is the only one.
                 unsafe { &mut *self.lock.value.get() }
             }
         }

@@ -1,4 +1,4 @@
-//! `Notify`: waking tasks without a value.
+//! `Notify`: wakes tasks without a value.
 
 use crate::sync::wait_list::{WaitList, WaiterSlot};
 use std::cell::Cell;
@@ -6,10 +6,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Wakes tasks that wait, one or all; tokio's, and asyncio has none.
+/// Wakes one or all waiting tasks, as tokio's `Notify`. asyncio has no equivalent.
 ///
-/// [`notify_one`](Notify::notify_one) is not lost if nobody waits: who waits next goes on at once. It is for the tasks
-/// of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc). For a state that lasts, see
+/// [`notify_one`](Notify::notify_one) is not lost if no task waits: the next wait returns at once. It is for the
+/// tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc). For a lasting state use
 /// [`Event`](super::Event).
 ///
 /// ```
@@ -30,27 +30,27 @@ use std::task::{Context, Poll};
 /// ```
 #[derive(Default)]
 pub struct Notify {
-    /// A notification that found nobody.
+    /// Whether `notify_one` found no waiter.
     is_notified: Cell<bool>,
-    /// How often all were notified.
+    /// The number of calls of `notify_waiters`.
     rounds: Cell<u64>,
     waiting: WaitList,
 }
 
 impl Notify {
-    /// A `Notify` that nobody waits for.
+    /// A `Notify` without waiters.
     pub const fn new() -> Self {
         Notify { is_notified: Cell::new(false), rounds: Cell::new(0), waiting: WaitList::new() }
     }
 
-    /// Wakes who is first; if nobody waits, the next one who comes. However often it is called then, that is one.
+    /// Wakes the first waiter, or if there is none, the next one. Several calls without a waiter count as one.
     pub fn notify_one(&self) {
         if !self.waiting.wake_one() {
             self.is_notified.set(true);
         }
     }
 
-    /// Wakes all who have called [`notified`](Notify::notified), and nobody who does so later.
+    /// Wakes all tasks that have called [`notified`](Notify::notified), and none that call it later.
     ///
     /// ```
     /// use mainspring::sync::Notify;
@@ -73,7 +73,7 @@ impl Notify {
 
     /// Waits for a notification.
     ///
-    /// Cancel safety: a notification of [`notify_one`](Notify::notify_one) that came to who gave up goes to the next.
+    /// Cancel safety: an unused notification of [`notify_one`](Notify::notify_one) goes to the next waiter.
     pub fn notified(&self) -> Notified<'_> {
         Notified {
             notify: self,
@@ -84,7 +84,7 @@ impl Notify {
     }
 }
 
-/// The wait of [`Notify::notified`]. It stands in line from when it is first polled, and stays on its thread (`!Send`).
+/// The future of [`Notify::notified`]. It is in the queue from its first poll, and stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::{join, sync::Notify};

@@ -1,14 +1,15 @@
-//! `OnceCell`: a value that is made once, with `await`.
+//! `OnceCell`: a value that is initialised once, by a future.
 
 use super::permits::Permits;
 use std::cell;
 use std::convert::Infallible;
 use std::fmt;
 
-/// A value that is made when it is first asked for, by a future; tokio's, and asyncio has none.
+/// A value that a future initialises on first use, as tokio's `OnceCell`. asyncio has no equivalent.
 ///
-/// Of several who ask at the same time one makes it and the others wait. If that one fails, panics or is cancelled, the
-/// next in line tries. It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+/// If several tasks ask at the same time, one initialises and the others wait. If that one fails, panics or is
+/// cancelled, the next waiter tries. It is for the tasks of one thread (`!Sync`); share it through an
+/// [`Rc`](std::rc::Rc).
 ///
 /// ```
 /// use mainspring::sync::OnceCell;
@@ -23,7 +24,7 @@ use std::fmt;
 /// ```
 pub struct OnceCell<T> {
     value: cell::OnceCell<T>,
-    /// Who has the one permit makes the value.
+    /// The owner of the one permit initialises the value.
     turn: Permits,
 }
 
@@ -33,12 +34,12 @@ impl<T> OnceCell<T> {
         OnceCell { value: cell::OnceCell::new(), turn: Permits::new(1, 1) }
     }
 
-    /// The value, if it was made.
+    /// The value, if it is initialised.
     pub fn get(&self) -> Option<&T> {
         self.value.get()
     }
 
-    /// The value, if it was made.
+    /// The value, if it is initialised.
     ///
     /// ```
     /// let mut cell = mainspring::sync::OnceCell::new();
@@ -51,7 +52,8 @@ impl<T> OnceCell<T> {
         self.value.get_mut()
     }
 
-    /// Sets the value; it comes back if there is one already. Who is just making one gets this.
+    /// Sets the value, or returns it if there is one already. A task that is initialising the cell then gets this
+    /// value.
     ///
     /// ```
     /// let cell = mainspring::sync::OnceCell::new();
@@ -63,7 +65,7 @@ impl<T> OnceCell<T> {
         self.value.set(value)
     }
 
-    /// The value, if it was made.
+    /// The value, if it is initialised.
     ///
     /// ```
     /// use mainspring::sync::OnceCell;
@@ -80,9 +82,9 @@ impl<T> OnceCell<T> {
         self.value.into_inner()
     }
 
-    /// The value; made by `init` if there is none.
+    /// The value. `init` makes it if there is none.
     ///
-    /// Cancel safety: the future of `init` is dropped, and the next who waits makes the value.
+    /// Cancel safety: the future of `init` is dropped, and the next waiter initialises the cell.
     pub async fn get_or_init(&self, init: impl AsyncFnOnce() -> T) -> &T {
         match self.get_or_try_init(async || Ok::<T, Infallible>(init().await)).await {
             Ok(value) => value,
@@ -90,7 +92,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value; made by `init` if there is none and `init` does not fail.
+    /// The value. `init` makes it if there is none; its error is returned.
     ///
     /// Cancel safety: as [`get_or_init`](OnceCell::get_or_init).
     ///
@@ -107,19 +109,19 @@ impl<T> OnceCell<T> {
         if let Some(value) = self.get() {
             return Ok(value);
         }
-        // Nobody closes these permits.
+        // These permits are never closed.
         let _ = self.turn.acquire(1).await;
         let _turn = InitTurn(&self.turn);
         if let Some(value) = self.get() {
             return Ok(value);
         }
         let value = init().await?;
-        // Somebody may have set one meanwhile; then ours is dropped, and theirs is there.
+        // `set` may have been called meanwhile: then its value stays, and this one is dropped.
         Ok(self.value.get_or_init(|| value))
     }
 }
 
-/// Has the permit, until it is dropped.
+/// Holds the permit until it is dropped.
 struct InitTurn<'a>(&'a Permits);
 
 impl Drop for InitTurn<'_> {

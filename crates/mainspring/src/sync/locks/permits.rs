@@ -1,10 +1,10 @@
-//! `Permits`: a number of equal things that are lent out in the order they are asked for.
+//! `Permits`: a counter of permits that are acquired first in, first out.
 //!
-//! What [`Semaphore`](super::Semaphore), [`Lock`](super::Lock) and [`RwLock`](super::RwLock) are made of.
+//! [`Semaphore`](super::Semaphore), [`Lock`](super::Lock) and [`RwLock`](super::RwLock) are built on it.
 //!
-//! Permits go from hand to hand: what is given back is taken off the count for who is first in line before that task
-//! runs. So nobody who comes in between is faster, and who leaves with permits that it never saw gives them back. Who
-//! wants many keeps those behind it waiting, though there may be enough for them: else it might wait for ever.
+//! A released permit is assigned to the first waiter before that task runs, so a newcomer cannot take it. A waiter
+//! that is dropped gives back what it was assigned. A waiter for many permits blocks those behind it even if there
+//! are enough for them: otherwise it might starve.
 
 use crate::sync::wait_list::wait_queue::{self, WaitQueue, WaiterKey, Waiters};
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ pub(super) struct Permits {
 
 struct PermitState {
     available: usize,
-    /// There are never more than this.
+    /// The maximum of `available`.
     bound: usize,
     is_closed: bool,
     waiters: WaitQueue<PermitRequest>,
@@ -26,7 +26,7 @@ struct PermitState {
 
 struct PermitRequest {
     permits: usize,
-    /// Chosen because they are there, and not because there will be none.
+    /// Notified because the permits are assigned, not because of `close`.
     is_granted: bool,
 }
 
@@ -44,11 +44,11 @@ struct PermitRequest {
 pub enum TryAcquireError {
     /// The semaphore is closed.
     Closed,
-    /// There are too few permits, or others wait for them.
+    /// There are too few permits, or other tasks wait for them.
     NoPermits,
 }
 
-/// The semaphore is closed, and gives no more permits.
+/// The semaphore is closed and gives no permits.
 ///
 /// ```
 /// use mainspring::{spawn, sync::{AcquireError, Semaphore}};
@@ -96,7 +96,7 @@ impl Permits {
         self.state.borrow().available
     }
 
-    /// How many tasks wait.
+    /// The number of waiting tasks.
     pub(super) fn waiting(&self) -> usize {
         self.state.borrow().waiters.waiting()
     }
@@ -105,7 +105,7 @@ impl Permits {
         self.state.borrow().is_closed
     }
 
-    /// Whether a permit would have to be waited for.
+    /// Whether acquiring a permit would wait.
     pub(super) fn is_exhausted(&self) -> bool {
         let state = self.state.borrow();
         state.available == 0 || state.waiters.waiting() > 0
@@ -115,18 +115,18 @@ impl Permits {
         self.state.borrow_mut().take(permits)
     }
 
-    /// Waits for `permits` of them. Who gets them owes a [`give_back`](Permits::give_back).
+    /// Waits for `permits` permits. The caller must [`give_back`](Permits::give_back) them.
     pub(super) fn acquire(&self, permits: usize) -> Acquire<'_> {
         Acquire { lender: self, permits, key: None }
     }
 
-    /// Gives back what was acquired.
+    /// Gives back acquired permits.
     pub(super) fn give_back(&self, permits: usize) {
         self.state.borrow_mut().add(permits);
         self.serve();
     }
 
-    /// Adds permits. `false`, and nothing is added, if that were more than there may be.
+    /// Adds permits. Returns `false` and adds none if that would exceed the bound.
     pub(super) fn release(&self, permits: usize) -> bool {
         let mut state = self.state.borrow_mut();
         let Some(available) = state.available.checked_add(permits).filter(|count| *count <= state.bound)
@@ -139,7 +139,7 @@ impl Permits {
         true
     }
 
-    /// Takes up to `permits` away for good, and says how many there were.
+    /// Removes up to `permits` permits for good. Returns how many.
     pub(super) fn forget(&self, permits: usize) -> usize {
         let mut state = self.state.borrow_mut();
         let forgotten = permits.min(state.available);
@@ -147,7 +147,7 @@ impl Permits {
         forgotten
     }
 
-    /// Gives no more, and tells those who wait.
+    /// Closes: gives no more permits, and wakes all waiters with an error.
     pub(super) fn close(&self) {
         let mut state = self.state.borrow_mut();
         state.is_closed = true;
@@ -156,7 +156,7 @@ impl Permits {
         wait_queue::wake_notified(&self.state, |state| &mut state.waiters);
     }
 
-    /// Gives to those in front what there is for them.
+    /// Assigns the available permits to the first waiters, and wakes them.
     fn serve(&self) {
         if self.state.borrow_mut().grant() {
             wait_queue::wake_notified(&self.state, |state| &mut state.waiters);
@@ -176,12 +176,12 @@ impl PermitState {
         Ok(())
     }
 
-    /// What comes back counts up to the bound: somebody may have released more than was out.
+    /// Saturates at the bound: the program may have released more permits than were acquired.
     fn add(&mut self, permits: usize) {
         self.available = self.available.saturating_add(permits).min(self.bound);
     }
 
-    /// Chooses who is in front and can have what it wants.
+    /// Notifies the first waiters whose requests can be granted.
     fn grant(&mut self) -> bool {
         let mut is_any = false;
         while self.waiters.first().is_some_and(|request| request.permits <= self.available)
@@ -195,7 +195,7 @@ impl PermitState {
     }
 }
 
-/// The wait of [`Permits::acquire`].
+/// The future of [`Permits::acquire`].
 pub(super) struct Acquire<'a> {
     lender: &'a Permits,
     permits: usize,
@@ -239,7 +239,7 @@ impl Drop for Acquire<'_> {
             state.add(removed.data.permits);
         }
         drop(state);
-        // Who stood in front and wanted much may have kept others waiting.
+        // A large request in front may have blocked others.
         self.lender.serve();
     }
 }

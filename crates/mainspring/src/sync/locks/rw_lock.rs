@@ -1,6 +1,6 @@
-//! `RwLock`: a value that many read or one changes.
+//! `RwLock`: a value that many tasks read or one changes.
 //!
-//! A reader has one permit, a writer all of them: that is what the `unsafe` of this file rests on.
+//! A reader has one permit, a writer has all. The `unsafe` of this file relies on that.
 
 use super::permits::Permits;
 use std::cell::UnsafeCell;
@@ -9,10 +9,11 @@ use std::ops::{Deref, DerefMut};
 
 const ALL: usize = usize::MAX;
 
-/// A value that many tasks read or one changes, across `await`s; tokio's, and asyncio has none.
+/// A value that many tasks read or one changes, across `await`s, as tokio's `RwLock`. asyncio has no equivalent.
 ///
-/// Fair: readers that come after a writer wait for it. So a task that reads must not wait to read once more: a writer
-/// may stand in between. It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+/// Fair: readers that come after a writer wait for it. So a task that holds a read guard must not wait for a second
+/// one: a writer may wait in between. It is for the tasks of one thread (`!Sync`); share it through an
+/// [`Rc`](std::rc::Rc).
 ///
 /// ```
 /// use mainspring::sync::RwLock;
@@ -37,7 +38,7 @@ pub struct RwLock<T: ?Sized> {
 }
 
 impl<T> RwLock<T> {
-    /// A lock that nobody holds.
+    /// A lock that is free.
     pub const fn new(value: T) -> Self {
         RwLock { permits: Permits::new(ALL, ALL), value: UnsafeCell::new(value) }
     }
@@ -55,16 +56,16 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody changes the value, and those who came before have had their turn.
+    /// Waits until no task changes the value and all earlier waiters were served.
     ///
-    /// Cancel safety: nothing is held by who gave up; its place in line is lost.
+    /// Cancel safety: nothing is acquired; the place in line is lost.
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {
-        // Nobody closes these permits.
+        // These permits are never closed.
         let _ = self.permits.acquire(1).await;
         RwLockReadGuard { lock: self }
     }
 
-    /// Waits until nobody reads or changes the value, and those who came before have had their turn.
+    /// Waits until no task reads or changes the value and all earlier waiters were served.
     ///
     /// Cancel safety: as [`read`](RwLock::read).
     pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
@@ -72,19 +73,19 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { lock: self }
     }
 
-    /// The value to read, if nobody changes it or waits for it.
+    /// Read access, if no task changes the value or waits to.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.permits.try_acquire(1).ok()?;
         Some(RwLockReadGuard { lock: self })
     }
 
-    /// The value to change, if nobody holds it or waits for it.
+    /// Write access, if no task holds the lock or waits for it.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.permits.try_acquire(ALL).ok()?;
         Some(RwLockWriteGuard { lock: self })
     }
 
-    /// The value; who has the lock alone need not lock it.
+    /// The value. An exclusive reference needs no locking.
     ///
     /// ```
     /// let mut lock = mainspring::sync::RwLock::new('a');
@@ -114,7 +115,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// The value of a [`RwLock`], to read. It stays on its thread (`!Send`).
+/// Read access to the value of a [`RwLock`]. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::{RwLock, RwLockReadGuard};
@@ -134,7 +135,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
 }
 
-/// The value of a [`RwLock`], to change. It stays on its thread (`!Send`).
+/// Write access to the value of a [`RwLock`]. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::RwLock;
@@ -155,7 +156,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Goes on reading: no other writer comes in between, but other readers may.
+    /// Downgrades to read access. No other writer comes in between; other readers may.
     ///
     /// ```
     /// let lock = mainspring::sync::RwLock::new(1);
@@ -168,7 +169,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
         let lock = self.lock;
-        // One permit stays out, for the reader. Waking may run others at once, and may panic: the reader is made first.
+        // One permit stays with the reader. Waking runs foreign code and may panic, so the reader is made first.
         std::mem::forget(self);
         let reader = RwLockReadGuard { lock };
         lock.permits.give_back(ALL - 1);
@@ -180,8 +181,8 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this guard has a permit, so no writer has all of them, and only writers lend the value out to change.
-        // The lock is not `Sync`, so all of this is on one thread.
+        // SAFETY: this guard has a permit, so no writer has all of them, and only writers give mutable access. The
+        // lock is not `Sync`, so all of this is on one thread.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -190,15 +191,15 @@ impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this guard has all the permits, so there is no other guard. The lock is not `Sync`, so all of this is
-        // on one thread.
+        // SAFETY: this guard has all permits, so no other guard exists. The lock is not `Sync`, so all of this is on
+        // one thread.
         unsafe { &*self.lock.value.get() }
     }
 }
 
 impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; and this guard itself is borrowed mutably, so what it lends is the only one.
+        // SAFETY: as in `deref`. The guard itself is borrowed mutably, so this reference is the only one.
         unsafe { &mut *self.lock.value.get() }
     }
 }

@@ -1,13 +1,13 @@
-//! `Semaphore`: so many at a time.
+//! `Semaphore`: limits how many tasks do something at the same time.
 
 use super::permits::{AcquireError, Permits, TryAcquireError};
 use std::fmt;
 use std::rc::Rc;
 
-/// Lets so many tasks at a time do something, as `asyncio.Semaphore` and `asyncio.BoundedSemaphore`.
+/// Limits how many tasks do something at the same time, as `asyncio.Semaphore` and `asyncio.BoundedSemaphore`.
 ///
-/// Fair: permits are given in the order they were asked for, and nobody overtakes, not even somebody who wants fewer.
-/// It is for the tasks of one thread (`!Sync`); share it through an [`Rc`].
+/// Fair: permits are given first in, first out. A request for fewer permits does not overtake. It is for the tasks of
+/// one thread (`!Sync`); share it through an [`Rc`].
 ///
 /// ```
 /// use mainspring::{sleep, spawn, sync::Semaphore};
@@ -37,7 +37,7 @@ pub struct Semaphore {
     permits: Permits,
 }
 
-/// The answer to a release that would make more permits than a bounded semaphore may have.
+/// A release would exceed the bound of a bounded semaphore.
 ///
 /// ```
 /// use mainspring::sync::Semaphore;
@@ -59,12 +59,12 @@ impl fmt::Display for ReleasedTooOften {
 impl std::error::Error for ReleasedTooOften {}
 
 impl Semaphore {
-    /// A semaphore with `value` permits, to which [`release`](Semaphore::release) may add any number.
+    /// A semaphore with `value` permits. [`release`](Semaphore::release) can add any number.
     pub const fn new(value: usize) -> Self {
         Semaphore { permits: Permits::new(value, usize::MAX) }
     }
 
-    /// A semaphore that never has more than `value` permits, with which it begins.
+    /// A semaphore that starts with `value` permits and never has more.
     ///
     /// ```
     /// use mainspring::sync::{ReleasedTooOften, Semaphore};
@@ -78,7 +78,7 @@ impl Semaphore {
         Semaphore { permits: Permits::new(value, value) }
     }
 
-    /// Waits for a permit, which goes back when it is dropped. [`AcquireError`] if the semaphore is closed.
+    /// Waits for a permit. Dropping the permit releases it. [`AcquireError`] if the semaphore is closed.
     ///
     /// Cancel safety: no permit is lost; the place in line is.
     ///
@@ -97,7 +97,7 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits for `permits` at once. As long as this stands first in line, nobody else gets any.
+    /// Waits for `permits` permits. While this request is first in line, no other task gets any.
     ///
     /// Cancel safety: as [`acquire`](Semaphore::acquire).
     ///
@@ -117,7 +117,7 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, permits })
     }
 
-    /// A permit if there is one that nobody waits for; [`TryAcquireError`] says why not.
+    /// A permit if one is available and no task waits. [`TryAcquireError`] is the reason otherwise.
     ///
     /// ```
     /// use mainspring::sync::{Semaphore, TryAcquireError};
@@ -132,7 +132,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// `permits` at once, if there are as many and nobody waits; [`TryAcquireError`] says why not.
+    /// `permits` permits if they are available and no task waits. [`TryAcquireError`] is the reason otherwise.
     ///
     /// ```
     /// let semaphore = mainspring::sync::Semaphore::new(3);
@@ -145,7 +145,8 @@ impl Semaphore {
         Ok(SemaphorePermit { semaphore: self, permits })
     }
 
-    /// [`acquire`](Semaphore::acquire), with a permit that holds the semaphore: for another task.
+    /// [`acquire`](Semaphore::acquire) with a permit that owns a reference to the semaphore, so that it can move to
+    /// another task.
     ///
     /// Cancel safety: as [`acquire`](Semaphore::acquire).
     ///
@@ -165,7 +166,7 @@ impl Semaphore {
         self.acquire_many_owned(1).await
     }
 
-    /// [`acquire_many`](Semaphore::acquire_many), with a permit that holds the semaphore.
+    /// [`acquire_many`](Semaphore::acquire_many) with a permit that owns a reference to the semaphore.
     ///
     /// Cancel safety: as [`acquire`](Semaphore::acquire).
     ///
@@ -189,7 +190,7 @@ impl Semaphore {
         Ok(OwnedSemaphorePermit { semaphore: self, permits })
     }
 
-    /// [`try_acquire`](Semaphore::try_acquire), with a permit that holds the semaphore.
+    /// [`try_acquire`](Semaphore::try_acquire) with a permit that owns a reference to the semaphore.
     ///
     /// ```
     /// # use mainspring::sync::{Semaphore, TryAcquireError};
@@ -205,7 +206,7 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// [`try_acquire_many`](Semaphore::try_acquire_many), with a permit that holds the semaphore.
+    /// [`try_acquire_many`](Semaphore::try_acquire_many) with a permit that owns a reference to the semaphore.
     ///
     /// ```
     /// # use mainspring::sync::Semaphore;
@@ -223,8 +224,8 @@ impl Semaphore {
         Ok(OwnedSemaphorePermit { semaphore: self, permits })
     }
 
-    /// Adds permits, and wakes those they are for. [`ReleasedTooOften`], and nothing is added, if that were more than
-    /// there may be.
+    /// Adds permits and wakes the waiters that get them. [`ReleasedTooOften`], and adds none, if that would exceed
+    /// the bound.
     ///
     /// ```
     /// use mainspring::{spawn, sync::Semaphore};
@@ -247,7 +248,7 @@ impl Semaphore {
         if self.permits.release(permits) { Ok(()) } else { Err(ReleasedTooOften) }
     }
 
-    /// Takes up to `permits` that are there away for good, and says how many there were.
+    /// Removes up to `permits` available permits for good. Returns how many.
     ///
     /// ```
     /// let semaphore = mainspring::sync::Semaphore::new(3);
@@ -258,17 +259,17 @@ impl Semaphore {
         self.permits.forget(permits)
     }
 
-    /// How many permits are there.
+    /// The number of available permits.
     pub fn available_permits(&self) -> usize {
         self.permits.available()
     }
 
-    /// Whether a permit would have to be waited for.
+    /// Whether acquiring a permit would wait.
     pub fn locked(&self) -> bool {
         self.permits.is_exhausted()
     }
 
-    /// Gives no more permits: who waits and who comes is told [`AcquireError`]. Those that are out stay good.
+    /// Closes the semaphore: current and later waiters get [`AcquireError`]. Acquired permits stay valid.
     ///
     /// ```
     /// # use mainspring::sync::{AcquireError, Semaphore};
@@ -300,7 +301,7 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`], which go back to it when this is dropped. They stay on their thread (`!Send`).
+/// Permits of a [`Semaphore`]. Dropping this releases them. It stays on its thread (`!Send`).
 ///
 /// ```
 /// let semaphore = mainspring::sync::Semaphore::new(3);
@@ -318,8 +319,8 @@ pub struct SemaphorePermit<'a> {
     permits: usize,
 }
 
-/// [`SemaphorePermit`] that holds its semaphore, and so may go anywhere on its thread (`!Send`). See
-/// [`Semaphore::acquire_owned`].
+/// A [`SemaphorePermit`] that owns a reference to its semaphore, so that it can move to another task of its thread
+/// (`!Send`). See [`Semaphore::acquire_owned`].
 ///
 /// ```
 /// use mainspring::sync::Semaphore;
@@ -341,21 +342,21 @@ pub struct OwnedSemaphorePermit {
     permits: usize,
 }
 
-/// What both kinds of permits can do.
+/// The methods of both kinds of permits.
 macro_rules! permits {
     ($permit:ty) => {
         impl $permit {
-            /// How many permits these are.
+            /// The number of permits.
             pub fn count(&self) -> usize {
                 self.permits
             }
 
-            /// Keeps the permits from going back, for good.
+            /// Removes the permits from the semaphore for good.
             pub fn forget(mut self) {
                 self.permits = 0;
             }
 
-            /// Makes a permit of its own of some; `None` if these are fewer.
+            /// Splits off `permits` permits. `None` if there are fewer.
             pub fn split(&mut self, permits: usize) -> Option<Self> {
                 self.permits = self.permits.checked_sub(permits)?;
                 Some(Self { semaphore: Clone::clone(&self.semaphore), permits })

@@ -1,8 +1,8 @@
-//! Why a queue did not take or give an item.
+//! Errors of putting and getting.
 
 use std::fmt;
 
-/// The queue is shut down. An item that was to be put comes back.
+/// The queue is shut down. Returns the item that was to be put.
 ///
 /// ```
 /// use mainspring::sync::{Queue, QueueShutDown};
@@ -18,11 +18,11 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct QueueShutDown<T = ()>(
-    /// What was to be put.
+    /// The item that was not put.
     pub T,
 );
 
-/// Why [`put_nowait`](super::OrderedQueue::put_nowait) did not take the item, which comes back.
+/// Why [`put_nowait`](super::OrderedQueue::put_nowait) failed. Returns the item.
 ///
 /// ```
 /// use mainspring::sync::{PutError, Queue};
@@ -53,13 +53,13 @@ pub enum PutError<T> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GetError {
-    /// asyncio's `QueueEmpty`: there is none now.
+    /// asyncio's `QueueEmpty`: there is no item now.
     Empty,
-    /// asyncio's `QueueShutDown`: there will be none any more.
+    /// asyncio's `QueueShutDown`: there will be no more items.
     ShutDown,
 }
 
-/// The answer to a [`task_done`](super::OrderedQueue::task_done) that belongs to no item.
+/// [`task_done`](super::OrderedQueue::task_done) was called more often than items were put.
 ///
 /// ```
 /// use mainspring::sync::{DoneTooOften, Queue};
@@ -73,7 +73,7 @@ pub struct DoneTooOften;
 const SHUT_DOWN: &str = "the queue is shut down";
 
 impl<T> PutError<T> {
-    /// The item.
+    /// The item that was not put.
     pub fn into_inner(self) -> T {
         match self {
             PutError::Full(item) | PutError::ShutDown(item) => item,

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::fmt;
 pub(in crate::sync) use waits::{Get, GetMany, Put, Reserve};
 
-/// A queue that hands out first what was put first, as `asyncio.Queue`. All it does is with [`OrderedQueue`].
+/// A first in, first out queue, as `asyncio.Queue`. [`OrderedQueue`] has its methods.
 ///
 /// ```
 /// use mainspring::{spawn, sync::Queue};
@@ -41,7 +41,7 @@ pub(in crate::sync) use waits::{Get, GetMany, Put, Reserve};
 /// ```
 pub type Queue<T> = OrderedQueue<T, Fifo<T>>;
 
-/// A queue that hands out first what was put last, as `asyncio.LifoQueue`.
+/// A last in, first out queue, as `asyncio.LifoQueue`.
 ///
 /// ```
 /// let queue = mainspring::sync::LifoQueue::new(0);
@@ -52,8 +52,8 @@ pub type Queue<T> = OrderedQueue<T, Fifo<T>>;
 /// ```
 pub type LifoQueue<T> = OrderedQueue<T, Lifo<T>>;
 
-/// A queue that hands out the least first, as `asyncio.PriorityQueue`; of equal ones, the one that came first. For a
-/// priority beside an item put a pair.
+/// A queue that returns the least item first, as `asyncio.PriorityQueue`; equal items are first in, first out. For a
+/// separate priority, put a pair.
 ///
 /// ```
 /// let queue = mainspring::sync::PriorityQueue::new(0);
@@ -64,16 +64,16 @@ pub type LifoQueue<T> = OrderedQueue<T, Lifo<T>>;
 /// ```
 pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
 
-/// A queue between tasks. [`Queue`], [`LifoQueue`] and [`PriorityQueue`] are this, each with its [`Order`].
+/// A queue between tasks. [`Queue`], [`LifoQueue`] and [`PriorityQueue`] are aliases with an [`Order`].
 ///
-/// Fair: [`get`](OrderedQueue::get) and [`put`](OrderedQueue::put) are served in the order they came. The `_nowait`
-/// functions do not stand in line, as in asyncio: while [`empty`](OrderedQueue::empty) says no,
-/// [`get_nowait`](OrderedQueue::get_nowait) gets something, and a task that was just woken for it waits on, in its old
-/// place. It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+/// Fair: [`get`](OrderedQueue::get) and [`put`](OrderedQueue::put) are served first in, first out. The `_nowait`
+/// functions do not wait in line, as in asyncio: while [`empty`](OrderedQueue::empty) is `false`,
+/// [`get_nowait`](OrderedQueue::get_nowait) returns an item. A task that was woken for that item then waits on, in
+/// its old place. It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
 ///
 /// # Panics
 ///
-/// If the queue is used by the [`Order`] it works with, or by the comparison of a [`PriorityQueue`]'s items.
+/// If the [`Order`], or the comparison of a [`PriorityQueue`]'s items, uses the queue itself.
 ///
 /// ```
 /// use mainspring::sync::{Lifo, Order, OrderedQueue, Queue};
@@ -94,21 +94,20 @@ pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
 /// ```
 pub struct OrderedQueue<T, O: Order<T>> {
     state: RefCell<QueueState<T, O>>,
-    /// Who waits in `join`.
+    /// Tasks in `join`.
     joining: WaitList,
 }
 
 impl<T, O: Order<T>> OrderedQueue<T, O> {
-    /// A queue for `maxsize` items; zero is for any number.
+    /// A queue for `maxsize` items; zero means no limit.
     pub fn new(maxsize: usize) -> Self {
         OrderedQueue { state: RefCell::new(QueueState::new(maxsize)), joining: WaitList::new() }
     }
 
-    /// Puts an item, and waits for room if there is none. [`QueueShutDown`], with the item, if the queue is shut down
-    /// before there is.
+    /// Puts an item, waiting for room if necessary. [`QueueShutDown`] returns the item if the queue is shut down.
     ///
-    /// Cancel safety: the item is in the queue if this is finished, else it is dropped with the future. The place in line
-    /// is lost.
+    /// Cancel safety: if this future is dropped before it is ready, the item is not put but dropped. The place in
+    /// line is lost.
     ///
     /// ```
     /// use mainspring::sync::Queue;
@@ -130,7 +129,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         Put::new(&self.state, item)
     }
 
-    /// Puts an item if there is room; [`PutError`] has the item, and says why not.
+    /// Puts an item if there is room. [`PutError`] returns the item and the reason.
     ///
     /// ```
     /// use mainspring::sync::{PutError, Queue};
@@ -144,7 +143,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         self.state.put_nowait(item)
     }
 
-    /// The next item, and waits for one if there is none. [`QueueShutDown`] if the queue is shut down and has none left.
+    /// The next item. Waits for one if there is none. [`QueueShutDown`] if the queue is shut down and empty.
     ///
     /// Cancel safety: no item is lost; the place in line is.
     ///
@@ -166,7 +165,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         Get::new(&self.state)
     }
 
-    /// The next item, if there is one; [`GetError`] says why there is none.
+    /// The next item, if there is one. [`GetError`] is the reason otherwise.
     ///
     /// ```
     /// use mainspring::sync::{GetError, Queue};
@@ -182,7 +181,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         self.state.get_nowait()
     }
 
-    /// How many items are there.
+    /// The number of items.
     pub fn qsize(&self) -> usize {
         self.state.borrow().store.len()
     }
@@ -192,17 +191,17 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         !self.state.borrow().has_item()
     }
 
-    /// Whether there is no room. A queue for any number of items always has some.
+    /// Whether there is no room. A queue without a limit always has room.
     pub fn full(&self) -> bool {
         self.state.borrow().room() == 0
     }
 
-    /// For how many items the queue is; zero is for any number.
+    /// The limit of items; zero means no limit.
     pub fn maxsize(&self) -> usize {
         self.state.borrow().maxsize()
     }
 
-    /// Says that an item which was got is done with. [`DoneTooOften`] if there was none.
+    /// Marks one item that was taken as done. [`DoneTooOften`] if all items are done already.
     ///
     /// ```
     /// use mainspring::{spawn, sync::{DoneTooOften, Queue}};
@@ -264,8 +263,8 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         }
     }
 
-    /// Takes no more items: who wants to put one is told [`QueueShutDown`], and who wants to get one when there are none
-    /// left. `immediate` drops those that are there, as if they were done.
+    /// Shuts the queue down: `put` fails, and `get` fails when no items are left. `immediate` drops the items and
+    /// counts them as done.
     ///
     /// ```
     /// use mainspring::sync::{PutError, Queue};
@@ -277,7 +276,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// assert_eq!(queue.put_nowait(2), Err(PutError::ShutDown(2)));
     /// ```
     pub fn shutdown(&self, immediate: bool) {
-        // Items are dropped last: what their destructors do finds a queue that is whole, and nobody left to wake.
+        // Items are dropped last: their destructors find a consistent queue and no waiters.
         let (dropped, is_all) = self.state.shut_down(immediate);
         if is_all {
             self.joining.wake_all();
@@ -291,7 +290,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     }
 }
 
-/// A queue for any number of items.
+/// A queue without a limit.
 impl<T, O: Order<T>> Default for OrderedQueue<T, O> {
     fn default() -> Self {
         Self::new(0)

@@ -1,12 +1,12 @@
-//! In what order a queue hands its items out.
+//! The order in which a queue returns its items.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Where a queue keeps its items, and which of them is next: the part of asyncio's `Queue` that subclasses replace.
+/// Stores the items of a queue and selects the next: the part of asyncio's `Queue` that subclasses override.
 ///
-/// These functions run while the queue is in use. One that calls into the same queue panics, as borrowing a
-/// [`RefCell`](std::cell::RefCell) twice does.
+/// These functions run while the queue is borrowed. Calling the same queue from them panics, like borrowing a
+/// [`RefCell`](std::cell::RefCell) twice.
 ///
 /// ```
 /// use mainspring::sync::{Order, OrderedQueue};
@@ -35,16 +35,16 @@ use std::collections::{BinaryHeap, VecDeque};
 /// assert_eq!((queue.get_nowait(), queue.qsize()), (Ok(1), 1));
 /// ```
 pub trait Order<T>: Default {
-    /// Takes an item in.
+    /// Stores an item.
     fn put(&mut self, item: T);
 
-    /// Hands the next item out.
+    /// Removes and returns the next item.
     fn get(&mut self) -> Option<T>;
 
-    /// How many items are there.
+    /// The number of items.
     fn len(&self) -> usize;
 
-    /// Whether there is none.
+    /// Whether there is no item.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -76,7 +76,7 @@ pub struct Fifo<T>(VecDeque<T>);
 #[derive(Debug)]
 pub struct Lifo<T>(Vec<T>);
 
-/// Least first, and of equal ones the one that came first: the [`Order`] of [`PriorityQueue`](super::PriorityQueue).
+/// Least first, equal items first in, first out: the [`Order`] of [`PriorityQueue`](super::PriorityQueue).
 ///
 /// ```
 /// use mainspring::sync::{LeastFirst, Order};
@@ -92,7 +92,7 @@ pub struct LeastFirst<T> {
     came: u64,
 }
 
-/// An item that is greater the less it is: a heap hands out its greatest.
+/// An item with reversed comparison: the heap returns its greatest first.
 #[derive(Debug)]
 struct Ranked<T> {
     item: T,

@@ -1,5 +1,5 @@
-//! What is done with a queue, in steps: below the queues themselves, their futures, and the halves of the channels,
-//! whether they are on one thread or on many.
+//! `QueueCell`: the operations of a queue, below the queues, their futures, and the halves of the channels. They are
+//! the same for one thread and for many.
 
 use super::state::{QueueState, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
@@ -7,7 +7,7 @@ use crate::sync::state_cell::StateCell;
 use crate::sync::wait_list::wait_queue::{self, RemovedWaiter, WaiterKey, Waiters};
 use std::task::{Context, Poll, Waker};
 
-/// The state of a queue, wherever it is.
+/// The cell of a queue's state.
 pub(in crate::sync) trait QueueCell:
     StateCell<
     State = QueueState<<Self as QueueCell>::Item, <Self as QueueCell>::Order, <Self as QueueCell>::Getters>,
@@ -45,8 +45,8 @@ pub(in crate::sync) trait QueueCell:
         Ok(item)
     }
 
-    /// Takes no more items, and tells those who wait. `immediate` takes those out that are there: they are handed to the
-    /// caller, with whether all that were ever put are done then.
+    /// Shuts the queue down and wakes all waiters. If `immediate`, removes the items. Returns the removed items, and
+    /// whether all items that were ever put are done.
     #[must_use = "items are the program's: they are dropped when nothing is removed to do"]
     fn shut_down(&self, immediate: bool) -> (Self::Order, bool) {
         let mut dropped = Self::Order::default();
@@ -62,7 +62,7 @@ pub(in crate::sync) trait QueueCell:
         (dropped, is_all)
     }
 
-    /// Takes an item, or takes or keeps the place that `key` stands for.
+    /// Takes an item, or waits with `key`.
     #[inline]
     fn poll_get(
         &self,
@@ -72,8 +72,7 @@ pub(in crate::sync) trait QueueCell:
         self.poll_take(key, cx, |_, item| item.ok_or(QueueShutDown(())))
     }
 
-    /// Takes up to `limit` items, one at least, and says how many: none if there will be none any more. Or takes or keeps
-    /// the place that `key` stands for.
+    /// Takes between one and `limit` items and returns how many, zero if there will be no more; or waits with `key`.
     fn poll_get_many(
         &self,
         items: &mut Vec<Self::Item>,
@@ -92,8 +91,7 @@ pub(in crate::sync) trait QueueCell:
         })
     }
 
-    /// Does `work` with the next item, or with the knowledge that there will be none; or takes or keeps the place that `key`
-    /// stands for.
+    /// Runs `work` with the next item, or with `None` if there will be no more; or waits with `key`.
     #[inline(always)]
     fn poll_take<R>(
         &self,
@@ -122,7 +120,7 @@ pub(in crate::sync) trait QueueCell:
         }
     }
 
-    /// Puts `item`, or takes or keeps the place that `key` stands for.
+    /// Puts `item`, or waits with `key`.
     #[inline]
     fn poll_put(
         &self,
@@ -141,7 +139,7 @@ pub(in crate::sync) trait QueueCell:
         })
     }
 
-    /// Sets room aside, or takes or keeps the place that `key` stands for.
+    /// Reserves room, or waits with `key`.
     fn poll_reserve(&self, key: &mut Option<WaiterKey>, cx: &Context<'_>) -> Poll<Result<(), QueueShutDown>> {
         self.poll_room(key, cx, |state| {
             Some(if state.is_shut_down {
@@ -153,8 +151,8 @@ pub(in crate::sync) trait QueueCell:
         })
     }
 
-    /// Does `work` when there is room, or the queue is shut down; or takes or keeps the place that `key` stands for. Work that
-    /// gives nothing was done before: polled again after it was ready, which no `await` does.
+    /// Runs `work` when there is room or the queue is shut down; or waits with `key`. `work` returns `None` if it is
+    /// polled again after it was ready, which no `await` does.
     #[inline(always)]
     fn poll_room<R>(
         &self,
@@ -183,7 +181,7 @@ pub(in crate::sync) trait QueueCell:
         }
     }
 
-    /// Sets room aside if there is some.
+    /// Reserves room if there is some.
     fn reserve_nowait(&self) -> Result<(), PutError<()>> {
         let mut state = self.open();
         if state.is_shut_down {
@@ -196,7 +194,7 @@ pub(in crate::sync) trait QueueCell:
         Ok(())
     }
 
-    /// Puts an item where room was set aside. It comes back if nobody will take it.
+    /// Puts an item into reserved room. Returns it if no receiver is left.
     fn put_reserved(&self, item: Self::Item) -> Option<Self::Item> {
         let mut state = self.open();
         let refused = state.put_reserved(item);
@@ -206,7 +204,7 @@ pub(in crate::sync) trait QueueCell:
         refused
     }
 
-    /// Gives room back that was set aside: it is for the next.
+    /// Gives reserved room back to the next waiter.
     fn unreserve(&self) {
         let mut state = self.open();
         state.unreserve();
@@ -215,7 +213,7 @@ pub(in crate::sync) trait QueueCell:
         self.wake(to_wake);
     }
 
-    /// Gives up the place of a getter: what it was promised is for the next.
+    /// Removes a getter. Its assignment goes to the next.
     #[inline(always)]
     fn leave_getters(&self, key: &mut Option<WaiterKey>) {
         if let Some(key) = key.take() {
@@ -223,7 +221,7 @@ pub(in crate::sync) trait QueueCell:
         }
     }
 
-    /// Gives up the place of a putter.
+    /// Removes a putter. Its assignment goes to the next.
     #[inline(always)]
     fn leave_putters(&self, key: &mut Option<WaiterKey>) {
         if let Some(key) = key.take() {
@@ -241,7 +239,7 @@ pub(in crate::sync) trait QueueCell:
         drop(removed);
     }
 
-    /// Wakes everybody who was promised something.
+    /// Wakes all waiters that were assigned something.
     #[inline(always)]
     fn wake(&self, to_wake: ToWake) {
         if to_wake.are_more {
@@ -271,8 +269,8 @@ where
     type Getters = G;
 }
 
-/// Waits in the place of `key`, or takes one. `false` if it needs a waker for that: one is to be cloned, which may call
-/// in, and everything to be looked at again.
+/// Waits with `key`, or enqueues a new waiter. Returns `false` if that needs a clone of the waker. Cloning runs
+/// foreign code, so the caller clones it and checks everything again.
 #[inline]
 fn wait<W: Waiters>(
     waiters: &mut W,
@@ -293,7 +291,7 @@ fn wait<W: Waiters>(
     match waker.take() {
         None => false,
         Some(new) => {
-            // The one that was there is dropped by the caller, when nothing is borrowed.
+            // The caller drops the previous waker after closing the cell.
             *waker = waiters.replace_waker(key, new);
             true
         }

@@ -1,16 +1,17 @@
-//! `QueueState`: what a queue is made of, and who is to be woken when.
+//! `QueueState`: items, room and waiters of a queue.
 //!
 //! # Rules
 //!
-//! - Whoever waits for an item is chosen when there is one more than is promised to those chosen before; whoever waits
-//!   for room likewise. [`QueueState::settle`] does that after every change, so between two changes nobody waits for
-//!   something that is there and promised to nobody.
-//! - `get` and `put` stand in waiters: who comes takes only what nobody was promised. The `_nowait` functions do not, as in
-//!   asyncio: what `qsize` counts they take. A chosen one that finds it gone waits on in its old place.
-//! - An item is in the store until a future that is being polled takes it. So dropping a future loses none; it only
-//!   frees a promise, and `settle` gives it to the next.
-//! - Room that is reserved is no room: `limit` is less by it. So whoever puts or gets need not ask what is reserved. A
-//!   queue that is shut down is at its end when nothing is reserved any more.
+//! - A getter is notified when there are more items than notified getters; a putter likewise with room.
+//!   [`QueueState::settle`] does that after every change. So between two changes nobody waits for an item or for room
+//!   that is not assigned.
+//! - `get` and `put` wait in line: a newcomer takes only what is not assigned. The `_nowait` functions do not wait in
+//!   line, as in asyncio: they take what `qsize` counts. A notified waiter that finds nothing waits on in its old
+//!   place.
+//! - An item stays in the store until a polled future takes it. Dropping a future therefore loses no item: it frees
+//!   an assignment, and `settle` gives that to the next waiter.
+//! - Reserved room is subtracted from `limit`, so that putting and getting need not consider it. A queue that is shut
+//!   down has ended when nothing is reserved.
 
 use super::Order;
 use crate::sync::wait_list::wait_queue::{WaitQueue, WaiterKey, Waiters};
@@ -18,17 +19,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::task::Waker;
 
-/// The state of a queue whose items are for many, or for the one receiver of a channel.
+/// The state of a queue. `G` are the getters: many, or the one receiver of a channel.
 pub(in crate::sync) struct QueueState<T, O, G = WaitQueue> {
     pub(in crate::sync) store: O,
-    /// How many items there may be, beside those that room is reserved for: `usize::MAX` if there is no limit.
+    /// The maximum number of items, without reserved room; `usize::MAX` for no limit.
     limit: usize,
-    /// How many items room is reserved for. Always zero where there is no limit.
+    /// The number of reserved places. Always zero without a limit.
     reserved: usize,
     pub(in crate::sync) is_shut_down: bool,
-    /// Nobody will take what is put any more.
+    /// No receiver is left.
     is_abandoned: bool,
-    /// Items put and not yet done.
+    /// The number of items that were put and are not done.
     pub(super) unfinished: usize,
     pub(super) getters: G,
     pub(super) putters: WaitQueue,
@@ -50,17 +51,17 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         }
     }
 
-    /// How many items there may be; zero if there is no limit.
+    /// The maximum number of items; zero for no limit.
     pub(in crate::sync) fn maxsize(&self) -> usize {
         if self.limit == usize::MAX { 0 } else { self.limit + self.reserved }
     }
 
-    /// How many more items there is room for.
+    /// The number of items that there is room for.
     pub(in crate::sync) fn room(&self) -> usize {
         self.limit.saturating_sub(self.store.len())
     }
 
-    /// Whether there will be no more items than are there.
+    /// Whether no more items will be put.
     pub(super) fn is_ending(&self) -> bool {
         self.is_shut_down && self.reserved == 0
     }
@@ -69,20 +70,19 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         !self.store.is_empty()
     }
 
-    /// Whether there is an item for somebody who was promised none. Once the queue is shut down nobody is promised
-    /// anything.
+    /// Whether there is an item that is not assigned. After shutdown nothing is assigned.
     pub(super) fn has_free_item(&self) -> bool {
         let promised = if self.is_shut_down { 0 } else { self.getters.notified() };
         self.store.len() > promised
     }
 
-    /// Whether there is room for somebody who was promised none.
+    /// Whether there is room that is not assigned.
     pub(super) fn has_free_room(&self) -> bool {
         self.room() > self.putters.notified()
     }
 
-    /// An item for who has this place, or has none and stands behind all who wait; or that there will be none any more.
-    /// `None` if it is to wait.
+    /// Takes an item for the waiter `key`, or for a newcomer without one. `Some(None)` if there will be no more
+    /// items, `None` if the caller must wait.
     #[inline(always)]
     pub(super) fn take(&mut self, key: Option<&WaiterKey>) -> Option<Option<T>> {
         let is_notified = key.map(|key| self.getters.is_notified(key));
@@ -94,7 +94,7 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         (item.is_some() || (self.is_ending() && is_notified != Some(false))).then_some(item)
     }
 
-    /// Whether there is room for who has this place, or has none and stands behind all who wait.
+    /// Whether there is room for the waiter `key`, or for a newcomer without one.
     #[inline(always)]
     pub(super) fn may_put(&self, key: Option<&WaiterKey>) -> bool {
         match key {
@@ -103,19 +103,19 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         }
     }
 
-    /// Takes an item in. It is counted first: an order that panics may have taken it.
+    /// Stores an item. It is counted first: an `Order` that panics may have stored it.
     pub(super) fn put(&mut self, item: T) {
         self.unfinished += 1;
         self.store.put(item);
     }
 
-    /// Sets room aside for one item. There is some.
+    /// Reserves room for one item. The caller has checked that there is some.
     pub(super) fn reserve(&mut self) {
         self.limit -= 1;
         self.reserved += 1;
     }
 
-    /// Gives room back that was set aside. Who waits for an item that is not to come is told so.
+    /// Gives reserved room back. Notifies getters that wait for an item that will not come.
     pub(super) fn unreserve(&mut self) {
         self.limit += 1;
         self.reserved -= 1;
@@ -124,7 +124,7 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         }
     }
 
-    /// Puts an item where room was set aside. It comes back if nobody will take it.
+    /// Puts an item into reserved room. Returns it if no receiver is left.
     pub(super) fn put_reserved(&mut self, item: T) -> Option<T> {
         self.unreserve();
         if self.is_abandoned {
@@ -134,12 +134,12 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         None
     }
 
-    /// Nobody is left who could have room set aside: what is, was forgotten.
+    /// No sender is left, so remaining reservations were leaked.
     pub(in crate::sync) fn forget_reserved(&mut self) {
         self.limit += std::mem::take(&mut self.reserved);
     }
 
-    /// Promises to those in front what is there and promised to nobody.
+    /// Assigns free items and room to the first waiters.
     #[inline(always)]
     pub(super) fn settle(&mut self) -> ToWake {
         let are_some_left = self.getters.has_any_to_wake() || self.putters.has_any_to_wake();
@@ -151,7 +151,7 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
 
     #[inline(always)]
     fn promise(&mut self) -> ToWake {
-        // Mostly there is one to wake at most, and then nothing has to be looked at again.
+        // Usually at most one waiter is woken, which needs no second look at the queue.
         let mut first = None;
         while self.getters.waiting() > 0 && self.has_free_item() {
             notify_one(&mut self.getters, &mut first);
@@ -162,7 +162,7 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         ToWake { first, are_more: self.getters.has_any_to_wake() || self.putters.has_any_to_wake() }
     }
 
-    /// Takes no more items; everybody who waits for one, or for room, is told so.
+    /// Shuts the queue down and notifies all waiters.
     pub(super) fn shut_down(&mut self, immediate: bool) -> ToWake {
         self.is_shut_down = true;
         self.is_abandoned |= immediate;
@@ -185,11 +185,11 @@ fn notify_one(waiters: &mut impl Waiters, first: &mut Option<Waker>) {
     }
 }
 
-/// Who is to be woken when nothing is borrowed.
+/// The waiters to wake after the cell is closed.
 #[must_use]
 pub(in crate::sync) struct ToWake {
     pub(super) first: Option<Waker>,
-    /// More are in the lines.
+    /// Whether the queues have more.
     pub(super) are_more: bool,
 }
 

@@ -1,11 +1,11 @@
-//! The waits for an item and for room, as futures: each has a place in line, and leaves it when it is dropped.
+//! The futures that wait for an item or for room. Dropping one removes its waiter.
 
 use super::{QueueCell, QueueShutDown};
 use crate::sync::wait_list::wait_queue::WaiterKey;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The wait of [`OrderedQueue::get`](super::OrderedQueue::get).
+/// The future of [`OrderedQueue::get`](super::OrderedQueue::get).
 pub(in crate::sync) struct Get<'a, C: QueueCell> {
     queue: &'a C,
     key: Option<WaiterKey>,
@@ -17,7 +17,7 @@ impl<'a, C: QueueCell> Get<'a, C> {
     }
 }
 
-/// The place is moved, and never pinned.
+/// Nothing is pinned.
 impl<C: QueueCell> Unpin for Get<'_, C> {}
 
 impl<C: QueueCell> Future for Get<'_, C> {
@@ -36,7 +36,7 @@ impl<C: QueueCell> Drop for Get<'_, C> {
     }
 }
 
-/// The wait of [`OrderedQueue::put`](super::OrderedQueue::put).
+/// The future of [`OrderedQueue::put`](super::OrderedQueue::put).
 pub(in crate::sync) struct Put<'a, C: QueueCell> {
     queue: &'a C,
     item: Option<C::Item>,
@@ -49,7 +49,7 @@ impl<'a, C: QueueCell> Put<'a, C> {
     }
 }
 
-/// The item is moved, and never pinned.
+/// Nothing is pinned.
 impl<C: QueueCell> Unpin for Put<'_, C> {}
 
 impl<C: QueueCell> Future for Put<'_, C> {
@@ -68,7 +68,7 @@ impl<C: QueueCell> Drop for Put<'_, C> {
     }
 }
 
-/// The wait of [`Receiver::recv_many`](crate::sync::mpsc::Receiver::recv_many).
+/// The future of [`Receiver::recv_many`](crate::sync::mpsc::Receiver::recv_many).
 pub(in crate::sync) struct GetMany<'a, C: QueueCell> {
     queue: &'a C,
     items: &'a mut Vec<C::Item>,
@@ -82,7 +82,7 @@ impl<'a, C: QueueCell> GetMany<'a, C> {
     }
 }
 
-/// The place is moved, and never pinned.
+/// Nothing is pinned.
 impl<C: QueueCell> Unpin for GetMany<'_, C> {}
 
 impl<C: QueueCell> Future for GetMany<'_, C> {
@@ -100,8 +100,8 @@ impl<C: QueueCell> Drop for GetMany<'_, C> {
     }
 }
 
-/// The wait of [`Sender::reserve`](crate::sync::mpsc::Sender::reserve). Once it is ready, the room is its caller's to give
-/// back.
+/// The future of [`Sender::reserve`](crate::sync::mpsc::Sender::reserve). When it is ready, the caller must use the
+/// room or give it back.
 pub(in crate::sync) struct Reserve<'a, C: QueueCell> {
     queue: &'a C,
     key: Option<WaiterKey>,

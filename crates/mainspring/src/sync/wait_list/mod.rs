@@ -1,14 +1,14 @@
-//! `WaitList`: tasks that wait to be woken, one by one or all at once.
+//! `WaitList`: tasks that wait until they are woken, one by one or all together.
 //!
-//! For whoever has a condition of its own, and someone who knows when it may have changed:
+//! For a condition that the caller checks itself, and another task that knows when it may have changed:
 //!
 //! ```text
 //! list.until(|| is_there.get().then_some(())).await      // one side
 //! is_there.set(true); list.wake_all();                   // the other
 //! ```
 //!
-//! First come, first woken ([`SmallWaitQueue`]). One that is dropped leaves it; if it was the one that
-//! [`wake_one`](WaitList::wake_one) had chosen, the turn goes to the next.
+//! The order is first in, first out ([`SmallWaitQueue`]). Dropping a wait removes it; if
+//! [`wake_one`](WaitList::wake_one) had notified it, the notification is passed on to the next.
 
 mod single_waiter;
 mod small_wait_queue;
@@ -26,9 +26,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use wait_queue::{WaiterKey, wake_each};
 
-/// Tasks that wait to be woken.
+/// Tasks that wait until they are woken.
 ///
-/// It is for the tasks of one thread, unless it has [`SharedWaiters`].
+/// With [`LocalWaiters`], the default, for the tasks of one thread; with [`SharedWaiters`], for many.
 #[derive(Default)]
 pub(crate) struct WaitList<C: WaiterCell = LocalWaiters>(C);
 
@@ -43,19 +43,19 @@ pub(crate) type LocalWaiters = RefCell<SmallWaitQueue>;
 /// The storage of a list for the tasks of many threads.
 pub(crate) type SharedWaiters = Mutex<SmallWaitQueue>;
 
-/// A place in a list that its owner keeps: for `poll_…` functions, whose caller may not come back. Dropped without
-/// [`WaitList::leave`], it stays in the list as long as the list is there.
+/// A place in a list that its owner keeps across calls, for `poll_…` functions. If it is dropped without
+/// [`WaitList::leave`], its waiter stays in the list as long as the list exists.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterSlot(Option<WaiterKey>);
 
-/// The wait of [`WaitList::wait`].
+/// The future of [`WaitList::wait`].
 #[must_use = "nothing waits until it is awaited"]
 pub(crate) struct Wait<'a, C: WaiterCell = LocalWaiters> {
     list: &'a WaitList<C>,
     slot: WaiterSlot,
 }
 
-/// The wait of [`WaitList::until`].
+/// The future of [`WaitList::until`].
 #[must_use = "nothing waits until it is awaited"]
 pub(crate) struct Until<'a, F, C: WaiterCell = LocalWaiters> {
     wait: Wait<'a, C>,
@@ -69,24 +69,24 @@ impl WaitList {
 }
 
 impl<C: WaiterCell> WaitList<C> {
-    /// `work` must not run code of wakers: the storage is borrowed while it runs.
+    /// `work` must not run code of wakers: the storage is borrowed meanwhile.
     #[inline(always)]
     fn with<R>(&self, work: impl FnOnce(&mut SmallWaitQueue) -> R) -> R {
         work(&mut self.0.open())
     }
 
-    /// Waits until it is woken. It stands in the list from when it is first polled; dropping it leaves no trace.
+    /// Waits to be woken. It is in the list from its first poll until it is woken or dropped.
     pub(crate) fn wait(&self) -> Wait<'_, C> {
         Wait { list: self, slot: WaiterSlot::default() }
     }
 
-    /// Waits until `check` gives something. It is asked at once, and whenever this is woken; who is told `None` keeps
-    /// its place. Dropping it leaves no trace.
+    /// Waits until `check` returns `Some`. `check` runs at once and after each wake. If it returns `None`, the waiter
+    /// keeps its place.
     pub(crate) fn until<R, F: FnMut() -> Option<R>>(&self, check: F) -> Until<'_, F, C> {
         Until { wait: self.wait(), check }
     }
 
-    /// Takes the slot, or finds out whether it was woken; then it is free again.
+    /// Enqueues the slot's waiter, or checks whether it was woken. In that case the slot is empty afterwards.
     pub(crate) fn poll_wait(&self, slot: &mut WaiterSlot, cx: &Context<'_>) -> Poll<()> {
         let polled = self.poll_notified(self.key(slot), cx);
         if polled.is_ready() {
@@ -95,7 +95,7 @@ impl<C: WaiterCell> WaitList<C> {
         polled
     }
 
-    /// Stands in the list, as a newcomer or where it stood, to be woken. `true` if it was chosen meanwhile.
+    /// Enqueues the waiter, or puts it back in its place. Returns `true` if it was notified meanwhile.
     #[inline(never)]
     fn enqueue_or_requeue(&self, slot: &mut WaiterSlot, cx: &Context<'_>) -> bool {
         let slot = &mut slot.0;
@@ -118,8 +118,8 @@ impl<C: WaiterCell> WaitList<C> {
         if is_notified { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Has the place wake the task of `cx`. Cloning a waker is foreign code: it may call in, and whether the place is chosen
-    /// afterwards comes back.
+    /// Makes the waiter wake the task of `cx`. Cloning the waker runs foreign code, which may notify the waiter:
+    /// returns whether it is notified now.
     fn register_waker(&self, key: &WaiterKey, cx: &Context<'_>) -> bool {
         let waker = cx.waker().clone();
         let (former, is_notified) =
@@ -132,7 +132,7 @@ impl<C: WaiterCell> WaitList<C> {
         slot.0.get_or_insert_with(|| self.with(SmallWaitQueue::enqueue))
     }
 
-    /// Leaves the slot, with what it was woken for.
+    /// Removes the waiter, which has used its notification.
     #[inline]
     fn finish(&self, slot: &mut WaiterSlot) {
         if let Some(key) = slot.0.take()
@@ -148,10 +148,11 @@ impl<C: WaiterCell> WaitList<C> {
         drop(removed);
     }
 
-    /// Gives the slot up. If it was this one's turn, it is the next one's; `true` if there is nobody to have it.
+    /// Removes the waiter. A notification that it had not used is passed on. Returns `true` if nobody is left to
+    /// receive that.
     #[inline]
     pub(crate) fn leave(&self, slot: &mut WaiterSlot) -> bool {
-        // Most were never pending, or have had their turn.
+        // Most futures were never pending, or have finished.
         slot.0.take().is_some_and(|key| self.pass_on(key))
     }
 
@@ -161,17 +162,17 @@ impl<C: WaiterCell> WaitList<C> {
         removed.was_notified && removed.data == Handoff(true) && !self.wake_one()
     }
 
-    /// Wakes who is first. `false` if nobody waits.
+    /// Wakes the first waiter. Returns `false` if there is none.
     pub(crate) fn wake_one(&self) -> bool {
         self.wake(1) == 1
     }
 
-    /// Wakes the first `count`, or all if they are fewer, and says how many.
+    /// Wakes up to `count` waiters, first in first out. Returns how many.
     pub(crate) fn wake(&self, count: usize) -> usize {
         self.notify_and_wake(count, Handoff(true))
     }
 
-    /// Wakes all who wait now, in the order they came, and says how many.
+    /// Wakes all current waiters, first in first out. Returns how many.
     pub(crate) fn wake_all(&self) -> usize {
         self.notify_and_wake(usize::MAX, Handoff(false))
     }
@@ -185,7 +186,7 @@ impl<C: WaiterCell> WaitList<C> {
         chosen
     }
 
-    /// How many wait and were not woken.
+    /// The number of waiters that are not woken.
     pub(crate) fn waiting(&self) -> usize {
         self.with(|waiters| waiters.waiting())
     }
@@ -209,22 +210,22 @@ impl<R, F: FnMut() -> Option<R>, C: WaiterCell> Future for Until<'_, F, C> {
     }
 }
 
-/// Nothing in it is pinned: the check is called, not polled.
+/// Nothing is pinned: `check` is called, not polled.
 impl<F, C: WaiterCell> Unpin for Until<'_, F, C> {}
 
-/// Waiting in steps, for who has something to do in between.
+/// The steps of a wait, for callers that act between them.
 impl<C: WaiterCell> Wait<'_, C> {
-    /// Stands in the list from now on.
+    /// Enqueues the waiter now, without polling.
     pub(crate) fn enter(&mut self) {
         self.list.key(&mut self.slot);
     }
 
-    /// Waits until it is woken, and keeps its turn: dropped now, it hands it on.
+    /// Waits until the waiter is woken, and keeps its notification: dropping it now passes that on.
     pub(crate) async fn woken(&mut self) {
         poll_fn(|cx| self.list.poll_notified(self.list.key(&mut self.slot), cx)).await;
     }
 
-    /// The turn is used.
+    /// The notification is used.
     pub(crate) fn finish(mut self) {
         self.list.finish(&mut self.slot);
     }

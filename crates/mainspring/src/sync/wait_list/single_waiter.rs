@@ -1,12 +1,12 @@
-//! `SingleWaiter`: a line for one.
+//! `SingleWaiter`: a queue for at most one waiter.
 //!
-//! A channel has one receiver, and most connections have one reader. One needs no table of places, no order and no tickets:
-//! where a [`WaitQueue`](super::wait_queue::WaitQueue) joins, chooses and leaves, this sets a word. The rules are those of a queue.
+//! A channel has one receiver, and most connections have one reader. One waiter needs no table, order or tickets:
+//! each operation of a [`WaitQueue`](super::wait_queue::WaitQueue) is one assignment here. The rules are the same.
 
 use super::wait_queue::{RemovedWaiter, WaiterKey, Waiters};
 use std::task::Waker;
 
-/// The one who waits, if it does. There is no more than one at a time: whoever uses this sees to that.
+/// The waiter, if there is one. The caller ensures that there is at most one.
 #[derive(Default)]
 pub(crate) struct SingleWaiter<N = ()> {
     state: SingleState,
@@ -19,19 +19,19 @@ enum SingleState {
     #[default]
     Empty,
     Waiting,
-    /// Chosen, and not woken yet.
+    /// Notified, not yet woken.
     ToWake,
-    /// Chosen, and woken.
+    /// Notified and woken.
     Woken,
 }
 
 impl<N> SingleWaiter<N> {
-    /// Nobody, and the data that nobody has.
+    /// No waiter, and its data.
     pub(super) const fn new(data: N) -> Self {
         SingleWaiter { state: SingleState::Empty, data, waker: None }
     }
 
-    /// Leaves if it was woken, which leaves nothing to hand out. Whether it was.
+    /// Removes the waiter if it was woken and has no waker to drop. Returns whether it did.
     #[inline]
     pub(super) fn remove_if_woken(&mut self) -> bool {
         let is_woken = self.state == SingleState::Woken && self.waker.is_none();
@@ -64,7 +64,7 @@ impl<N: Default> Waiters<N> for SingleWaiter<N> {
 
     #[inline]
     fn enqueue(&mut self, data: N, waker: Option<Waker>) -> WaiterKey {
-        debug_assert!(self.is_empty(), "two wait in a line for one");
+        debug_assert!(self.is_empty(), "a second waiter in a `SingleWaiter`");
         (self.state, self.data, self.waker) = (SingleState::Waiting, data, waker);
         WaiterKey::FIRST
     }

@@ -1,21 +1,21 @@
-//! `SmallWaitQueue`: who stands in a [`WaitList`](super::WaitList): one at most, or a [`WaitQueue`] of them.
+//! `SmallWaitQueue`: the waiters of a [`WaitList`](super::WaitList): at most one inline, or a [`WaitQueue`] of them.
 //!
-//! Most lists never have more than one waiter (a connection has one reader), so one has its place in the list itself. When a
-//! second comes, both stand in a queue, where the first has the key that it had: a line's first place.
+//! Most lists never have more than one waiter, so the first is stored inline. The second moves both to a queue, where
+//! the first keeps its key: that of the first slot.
 //!
-//! The rules are those of `queue.rs`. Nothing here calls out.
+//! The rules are those of [`WaitQueue`]. Nothing here runs foreign code.
 
 use super::single_waiter::SingleWaiter;
 use super::wait_queue::{RemovedWaiter, WaitQueue, WaiterKey, Waiters};
 use std::task::Waker;
 
-/// Whether a waiter was chosen alone, and so has something to hand on.
+/// Whether the waiter was notified by `wake_one`, so that it passes the notification on if it is dropped.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Handoff(pub(super) bool);
 
-/// See the module's text.
+/// See the module's documentation.
 pub(crate) enum SmallWaitQueue {
-    /// Nobody, or one, whose key is [`WaiterKey::FIRST`].
+    /// None, or one, whose key is [`WaiterKey::FIRST`].
     One(SingleWaiter<Handoff>),
     Many(Box<WaitQueue<Handoff>>),
 }
@@ -23,7 +23,7 @@ pub(crate) enum SmallWaitQueue {
 impl SmallWaitQueue {
     pub(super) const EMPTY: Self = SmallWaitQueue::One(SingleWaiter::new(Handoff(false)));
 
-    /// Takes the last place.
+    /// Adds a waiter at the end.
     #[inline]
     pub(super) fn enqueue(&mut self) -> WaiterKey {
         match self {
@@ -32,7 +32,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// All of them as a queue.
+    /// Moves all waiters to a queue.
     #[cold]
     #[inline(never)]
     fn wait_queue(&mut self) -> &mut WaitQueue<Handoff> {
@@ -42,7 +42,7 @@ impl SmallWaitQueue {
                 let removed = single.remove(WaiterKey::FIRST);
                 queue.enqueue(removed.data, removed.waker);
                 if removed.was_notified {
-                    // It has been woken, and has no waker.
+                    // It was woken, and has no waker.
                     queue.notify_first_and_take_waker();
                 }
             }
@@ -54,7 +54,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// Gives the place up if it is of one who is alone and was woken, with nothing to hand out; else the key comes back.
+    /// Removes an inline waiter that was woken and has no waker to drop. Returns the key if that is not so.
     #[inline]
     pub(super) fn remove_woken(&mut self, key: WaiterKey) -> Result<(), WaiterKey> {
         let has_left = if let SmallWaitQueue::One(single) = self { single.remove_if_woken() } else { false };
@@ -76,7 +76,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// Has a place that was chosen wait on where it stood; one that was not waits anyway.
+    /// Puts a notified waiter back in its place. Does nothing to others.
     pub(super) fn requeue_if_notified(&mut self, key: &WaiterKey) {
         fn requeue_if_notified(queue: &mut impl Waiters<Handoff>, key: &WaiterKey) {
             if queue.is_notified(key) {
@@ -90,7 +90,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// Whether the place would wake the task of `waker`; a place that is chosen has no need to.
+    /// Whether the waiter wakes the task of `waker`, or is notified and need not wake it.
     pub(super) fn has_waker(&self, key: &WaiterKey, waker: &Waker) -> bool {
         match self {
             SmallWaitQueue::One(single) => single.has_waker(key, waker),
@@ -98,7 +98,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// Sets the waker of a place, and gives the one that was there.
+    /// Sets the waker of a waiter. Returns the previous one.
     #[inline]
     pub(super) fn replace_waker(&mut self, key: &WaiterKey, waker: Waker) -> Option<Waker> {
         match self {
@@ -107,8 +107,8 @@ impl SmallWaitQueue {
         }
     }
 
-    /// Chooses the first `count`, or all if they are fewer, each with a turn of its own to hand on if `turn` says so. How
-    /// many were chosen; and the waker of one who was alone. A line is woken with [`SmallWaitQueue::next_to_wake`].
+    /// Notifies up to `count` waiters and sets their data to `turn`. Returns how many, and the waker of an inline
+    /// waiter. The wakers of a queue follow from [`SmallWaitQueue::next_to_wake`].
     #[inline]
     pub(super) fn notify(&mut self, count: usize, turn: Handoff) -> (usize, Option<Waker>) {
         match self {
@@ -130,7 +130,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// The next of a line who was chosen and is to be woken.
+    /// The next notified waiter of a queue that is to be woken.
     pub(super) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
         match self {
             SmallWaitQueue::One(_) => None,
@@ -138,7 +138,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// How many wait and were not chosen.
+    /// The number of waiters that are not notified.
     pub(super) fn waiting(&self) -> usize {
         match self {
             SmallWaitQueue::One(single) => single.waiting(),

@@ -1,6 +1,7 @@
-//! A channel: a [`Queue`](crate::sync::Queue) in two halves, which ends when all of one side are dropped.
+//! A channel with many senders and one receiver: a [`Queue`](crate::sync::Queue) in two halves that ends when all
+//! senders, or the receiver, are dropped.
 //!
-//! Many send, one receives. As all of this module, for the tasks of one thread (`!Send`).
+//! For the tasks of one thread (`!Send`).
 //!
 //! ```
 //! use mainspring::{spawn, sync::mpsc};
@@ -40,7 +41,7 @@ use std::task::{Context, Poll};
 
 channel_halves!("mpsc", Rc, Weak, QueueRefCell, "It stays on its thread (`!Send`).");
 
-/// A channel that holds up to `capacity` values, one at least.
+/// A channel for up to `capacity` values; zero counts as one.
 ///
 /// ```
 /// use mainspring::sync::mpsc;
@@ -63,7 +64,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { channel: Rc::clone(&channel) }, Receiver { channel, key: None })
 }
 
-/// A channel that holds any number of values, so that sending needs no `await`.
+/// A channel without a limit, so that sending does not wait.
 ///
 /// ```
 /// use mainspring::sync::mpsc;
@@ -83,7 +84,7 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
     (UnboundedSender { sender }, Receiver { channel, key: None })
 }
 
-/// Where the queue of a channel has its state.
+/// The cell of the channel's queue.
 type QueueRefCell<T> = RefCell<ChannelState<T>>;
 
 type Channel<T> = shared::Channel<QueueRefCell<T>, Cell<usize>, wait_list::LocalWaiters>;
@@ -93,8 +94,8 @@ fn share<T>(maxsize: usize) -> Rc<Channel<T>> {
     Rc::new(Channel::new(RefCell::new(QueueState::new(maxsize))))
 }
 
-/// The sending half of [`channel`]. A clone sends to the same receiver; when the last is dropped the channel ends. For the
-/// tasks of one thread (`!Send`).
+/// The sending half of [`channel`]. Clones send to the same receiver. Dropping the last sender ends the channel. For
+/// the tasks of one thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::mpsc;
@@ -115,8 +116,8 @@ pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The sending half of [`unbounded_channel`]. A clone sends to the same receiver; when the last is dropped the channel ends.
-/// For the tasks of one thread (`!Send`).
+/// The sending half of [`unbounded_channel`]. Clones send to the same receiver. Dropping the last sender ends the
+/// channel. For the tasks of one thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::mpsc;
@@ -133,8 +134,8 @@ pub struct UnboundedSender<T> {
     sender: Sender<T>,
 }
 
-/// The receiving half of [`channel`] and [`unbounded_channel`]. Dropped, it drops what was sent and not received. For the
-/// tasks of one thread (`!Send`).
+/// The receiving half of [`channel`] and [`unbounded_channel`]. Dropping it drops the values that were not received.
+/// For the tasks of one thread (`!Send`).
 ///
 /// ```
 /// use mainspring::sync::mpsc;
@@ -151,14 +152,15 @@ pub struct UnboundedSender<T> {
 /// ```
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
-    /// The place of [`Receiver::poll_recv`].
+    /// The waiter of [`Receiver::poll_recv`].
     key: Option<WaiterKey>,
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, and waits for room if there is none. [`SendError`], with the value, if the receiver is gone.
+    /// Sends a value, waiting for room if necessary. [`SendError`] returns the value if the receiver was dropped, or
+    /// has closed the channel.
     ///
-    /// Cancel safety: the value is sent if this is finished, else it is dropped with the future.
+    /// Cancel safety: if this future is dropped before it is ready, the value is not sent but dropped.
     ///
     /// ```
     /// use mainspring::sync::mpsc::{SendError, channel};
@@ -202,7 +204,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next value; `None` when nobody is left to send and all that was sent is received.
+    /// The next value. `None` if all senders were dropped and all values are received.
     ///
     /// Cancel safety: no value is lost.
     ///
@@ -229,10 +231,10 @@ impl<T> Receiver<T> {
         Receiving(Get::new(&self.channel.queue))
     }
 
-    /// Appends the next values to `buffer`, `limit` at most, and says how many: it waits for one, and takes those that are
-    /// there with it. Zero when nobody is left to send and all that was sent is received; also if `limit` is zero.
+    /// Appends up to `limit` values to `buffer`. Waits for the first one, and takes those that are available with it.
+    /// Returns how many: zero if all senders were dropped and all values are received, or if `limit` is zero.
     ///
-    /// Cancel safety: no value is lost. `buffer` is as it was if this is not finished.
+    /// Cancel safety: no value is lost. `buffer` is unchanged if this future is dropped before it is ready.
     ///
     /// ```
     /// use mainspring::sync::mpsc;
@@ -256,7 +258,7 @@ impl<T> Receiver<T> {
         GetMany::new(&self.channel.queue, buffer, limit).await
     }
 
-    /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value.
+    /// The poll function of [`recv`](Receiver::recv): wakes the task of `cx` when there is a value.
     ///
     /// ```
     /// # use std::future::poll_fn;
@@ -276,8 +278,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// The wait of [`Sender::send`]. It stands here, and not in an `async fn`, to be polled without a layer in between; so does
-/// [`Receiving`].
+/// The future of [`Sender::send`]. A struct instead of an `async fn`, to save a layer of polling, as [`Receiving`].
 struct Sending<'a, T>(Put<'a, QueueRefCell<T>>);
 
 impl<T> Future for Sending<'_, T> {
@@ -288,7 +289,7 @@ impl<T> Future for Sending<'_, T> {
     }
 }
 
-/// The wait of [`Receiver::recv`].
+/// The future of [`Receiver::recv`].
 struct Receiving<'a, T>(Get<'a, QueueRefCell<T>>);
 
 impl<T> Future for Receiving<'_, T> {

@@ -1,18 +1,18 @@
-//! Waiting for the other half: a task's wait, for which its loop stays.
+//! Waits on the other half of a channel, during which the loop is not idle.
 
 use crate::event_loop::KeepAlive;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Keeps the loop of a task that waits, until it is dropped. Only the task's own loop drops it, in the task's next step:
-/// whatever ended the wait has reached the loop by then.
+/// Keeps the loop of a waiting task alive. Only that loop drops it, in the task's next step. Whatever ended the wait
+/// has reached the loop by then.
 #[derive(Default)]
 pub(super) struct LoopKeeper(Option<KeepAlive>);
 
 impl LoopKeeper {
-    /// To be told how each step ends.
+    /// Called with the result of each poll.
     pub(super) fn after<R>(&mut self, polled: Poll<R>) -> Poll<R> {
-        // Whoever waits on may have been taken to another loop. The new one stays before the old one is let go.
+        // The future may have moved to another loop: keep the new one before releasing the old one.
         let keep_alive = if polled.is_pending() { KeepAlive::unless(None) } else { None };
         let former = std::mem::replace(&mut self.0, keep_alive);
         drop(former);
@@ -20,8 +20,8 @@ impl LoopKeeper {
     }
 }
 
-/// A wait of the queue's, for which the loop stays; `finish` makes of its outcome what the channel gives. It stands here,
-/// and not in an `async fn`, to be polled without a layer in between.
+/// A wait on the queue that keeps the loop alive. `finish` converts its result. A struct instead of an `async fn`, to
+/// save a layer of polling.
 pub(super) struct KeepingLoop<W, F> {
     wait: W,
     finish: F,

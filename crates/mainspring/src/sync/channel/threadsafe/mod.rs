@@ -1,8 +1,7 @@
-//! A channel that crosses threads: asyncio's "threadsafe", for values.
+//! A channel between threads: asyncio's `call_soon_threadsafe`, for values.
 //!
-//! Many send, from any thread, with or without a loop; one receives, on a loop or on a thread of its own. It is
-//! [`mpsc`](super::mpsc) with both halves `Send` (and `Sync`), if the values are. Between tasks of one loop `mpsc` costs
-//! less.
+//! Any thread can send, with or without a loop. One loop or thread receives. It is [`mpsc`](super::mpsc) with halves
+//! that are `Send` and `Sync` if the values are `Send`. Between tasks of one loop `mpsc` is faster.
 //!
 //! ```
 //! use mainspring::sync::threadsafe;
@@ -27,12 +26,13 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 //!
-//! - **What is accepted is received**, in the order of the accepting, as long as the receiver is there. What is not
-//!   accepted comes back in the error.
-//! - **Fair.** Tasks and threads that wait for room stand in one line.
-//! - **A loop waits for it.** While a task waits to receive or to send, its loop is not idle: the other half may be on any
-//!   thread. So [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) and
-//!   [`Runtime::shutdown`](crate::Runtime::shutdown) go on until the senders are dropped, or the channel is closed.
+//! - **Every accepted value is received**, in the order of acceptance, unless the receiver is dropped. A value that
+//!   is not accepted is returned in the error.
+//! - **Fair.** Tasks and threads that wait for room are in one queue.
+//! - **The loop is not idle** while a task waits to receive or to send, because the other half may be on any thread.
+//!   So [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) and
+//!   [`Runtime::shutdown`](crate::Runtime::shutdown) continue until the senders are dropped, or the channel is
+//!   closed.
 
 mod keep_loop;
 mod receiver;
@@ -53,7 +53,7 @@ use std::sync::{Arc, Weak};
 
 channel_halves!("threadsafe", Arc, Weak, QueueMutex, "It is `Send` and `Sync` if `T` is `Send`.");
 
-/// A channel that holds up to `capacity` values, one at least.
+/// A channel for up to `capacity` values; zero counts as one.
 ///
 /// ```
 /// use mainspring::sync::threadsafe;
@@ -76,7 +76,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (Sender::new(Arc::clone(&channel)), Receiver::new(channel))
 }
 
-/// A channel that holds any number of values, so that sending never waits.
+/// A channel without a limit, so that sending does not wait.
 ///
 /// ```
 /// use mainspring::sync::threadsafe;
@@ -91,7 +91,7 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, Receiver<T>) {
     (UnboundedSender::new(Sender::new(Arc::clone(&channel))), Receiver::new(channel))
 }
 
-/// Where the queue of a channel has its state.
+/// The cell of the channel's queue.
 type QueueMutex<T> = Mutex<ChannelState<T>>;
 
 type Channel<T> = shared::Channel<QueueMutex<T>, AtomicUsize, wait_list::SharedWaiters>;

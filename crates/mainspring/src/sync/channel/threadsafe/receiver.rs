@@ -1,4 +1,4 @@
-//! The receiving half.
+//! `Receiver`: the receiving half.
 
 use super::Channel;
 use super::keep_loop::{KeepingLoop, LoopKeeper};
@@ -8,8 +8,8 @@ use crate::sync::wait_list::wait_queue::WaiterKey;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The receiving half of [`channel`](super::channel) and [`unbounded_channel`](super::unbounded_channel). It is `Send`
-/// and `Sync` if `T` is `Send`, so any loop may have it, and any thread.
+/// The receiving half of [`channel`](super::channel) and [`unbounded_channel`](super::unbounded_channel), for any
+/// loop or thread. It is `Send` and `Sync` if `T` is `Send`.
 ///
 /// ```
 /// use mainspring::sync::threadsafe;
@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 /// ```
 pub struct Receiver<T> {
     pub(super) channel: Arc<Channel<T>>,
-    /// The place of [`Receiver::poll_recv`].
+    /// The waiter of [`Receiver::poll_recv`].
     key: Option<WaiterKey>,
     keeper: LoopKeeper,
 }
@@ -35,7 +35,7 @@ impl<T> Receiver<T> {
         Receiver { channel, key: None, keeper: LoopKeeper::default() }
     }
 
-    /// The next value; `None` when nobody is left to send and all that was sent is received.
+    /// The next value. `None` if all senders were dropped and all values are received.
     ///
     /// Cancel safety: no value is lost.
     ///
@@ -58,16 +58,16 @@ impl<T> Receiver<T> {
         KeepingLoop::new(Get::new(&self.channel.queue), Result::ok)
     }
 
-    /// [`recv`](Receiver::recv), for threads without a loop: blocks until there is a value. On a thread whose loop is to
-    /// send it, that would be for ever.
+    /// [`recv`](Receiver::recv) for threads without a loop: blocks until there is a value. If the sender is a task of
+    /// this thread's loop, this blocks forever.
     pub fn blocking_recv(&mut self) -> Option<T> {
         block_on(self.recv())
     }
 
-    /// Appends the next values to `buffer`, `limit` at most, and says how many: it waits for one, and takes those that are
-    /// there with it. Zero when nobody is left to send and all that was sent is received; also if `limit` is zero.
+    /// Appends up to `limit` values to `buffer`. Waits for the first one, and takes those that are available with it.
+    /// Returns how many: zero if all senders were dropped and all values are received, or if `limit` is zero.
     ///
-    /// Cancel safety: no value is lost. `buffer` is as it was if this is not finished.
+    /// Cancel safety: no value is lost. `buffer` is unchanged if this future is dropped before it is ready.
     ///
     /// ```
     /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(8);
@@ -86,7 +86,7 @@ impl<T> Receiver<T> {
         KeepingLoop::new(GetMany::new(&self.channel.queue, buffer, limit), |count| count).await
     }
 
-    /// [`recv_many`](Receiver::recv_many), for threads without a loop: blocks until there is a value.
+    /// [`recv_many`](Receiver::recv_many) for threads without a loop: blocks until there is a value.
     ///
     /// ```
     /// let (sender, mut receiver) = mainspring::sync::threadsafe::unbounded_channel();
@@ -100,8 +100,8 @@ impl<T> Receiver<T> {
         block_on(self.recv_many(buffer, limit))
     }
 
-    /// [`recv`](Receiver::recv), for who writes a future: the task of `cx` is woken when there is a value, and its loop
-    /// stays until this is ready.
+    /// The poll function of [`recv`](Receiver::recv): wakes the task of `cx` when there is a value, and keeps its
+    /// loop alive until then.
     ///
     /// ```
     /// # use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! The sending halves.
+//! `Sender` and `UnboundedSender`: the sending halves.
 
 use super::keep_loop::KeepingLoop;
 use super::{Channel, Permit, SendError};
@@ -6,8 +6,8 @@ use crate::block_on::block_on;
 use crate::sync::queue::{Put, Reserve};
 use std::sync::Arc;
 
-/// The sending half of [`channel`](super::channel). A clone sends to the same receiver. It is `Send` and `Sync` if `T` is
-/// `Send`.
+/// The sending half of [`channel`](super::channel). Clones send to the same receiver. It is `Send` and `Sync` if `T`
+/// is `Send`.
 ///
 /// ```
 /// use mainspring::sync::threadsafe;
@@ -32,8 +32,8 @@ pub struct Sender<T> {
     pub(super) channel: Arc<Channel<T>>,
 }
 
-/// The sending half of [`unbounded_channel`](super::unbounded_channel). A clone sends to the same receiver. It is `Send`
-/// and `Sync` if `T` is `Send`.
+/// The sending half of [`unbounded_channel`](super::unbounded_channel). Clones send to the same receiver. It is
+/// `Send` and `Sync` if `T` is `Send`.
 ///
 /// ```
 /// use mainspring::sync::threadsafe::{self, SendError};
@@ -56,10 +56,10 @@ impl<T> Sender<T> {
         Sender { channel }
     }
 
-    /// Sends a value, and waits for room if there is none. [`SendError`], with the value, if the receiver is gone. For
-    /// tasks of any loop.
+    /// Sends a value, waiting for room if necessary. [`SendError`] returns the value if the receiver was dropped, or
+    /// has closed the channel. For tasks of any loop.
     ///
-    /// Cancel safety: the value is sent if this is finished, else it is dropped with the future.
+    /// Cancel safety: if this future is dropped before it is ready, the value is not sent but dropped.
     ///
     /// ```
     /// use mainspring::sync::threadsafe;
@@ -82,8 +82,8 @@ impl<T> Sender<T> {
         })
     }
 
-    /// [`send`](Sender::send), for threads without a loop: blocks until there is room. On a thread whose loop is to receive
-    /// the values that would be for ever.
+    /// [`send`](Sender::send) for threads without a loop: blocks until there is room. If the receiver is a task of
+    /// this thread's loop, this blocks forever.
     ///
     /// ```
     /// use mainspring::sync::threadsafe::{self, SendError};

@@ -1,20 +1,20 @@
-//! `WaitQueue`: who waits for something, in the order they came.
+//! `WaitQueue`: waiters, first in, first out.
 //!
-//! The primitives of this module are a state and one or two lines behind one [`StateCell`]. A line calls nobody: it
-//! says whom to wake, and [`wake_notified`] wakes them when nothing is borrowed.
+//! A primitive is a state and one or two queues in one [`StateCell`]. A queue calls no wakers: it returns them, and
+//! [`wake_notified`] wakes them after the cell is closed.
 //!
 //! # Rules
 //!
-//! - A waiter belongs to who [`join`](Waiters::enqueue)ed: single its [`WaiterKey`] removes it, and there is one key. So a key
-//!   needs no generation, and a future that is dropped leaves nothing behind.
-//! - A waiter waits until it is chosen. *Chosen* is a promise: what was waited for is that place's now, and its owner
-//!   either takes it or hands it on when it [`leave`](Waiters::leave)s.
-//! - Who is chosen is woken once, in the order of the choosing, by whoever next calls [`wake_notified`]. Choosing many
-//!   is therefore one step for all who look on, however much their wakers do.
-//! - Who was promised something and found it gone may [`requeue`](Waiters::requeue) where it stood: by its
-//!   ticket, before all who came later.
-//! - Wakers are foreign code. They are cloned, called and dropped outside; what a function here takes out, it hands
-//!   to its caller.
+//! - Only its [`WaiterKey`] removes a waiter, and there is one key for each. So keys need no generation, and dropping
+//!   a future leaves nothing behind.
+//! - A waiter waits until it is notified. *Notified* means that what it waits for is assigned to it. Its owner takes
+//!   that, or passes it on when it [`remove`](Waiters::remove)s the waiter.
+//! - A notified waiter is woken once, in the order of notification, by the next call of [`wake_notified`]. So
+//!   notifying many is atomic for observers, whatever the wakers do.
+//! - A waiter that finds its assignment gone may [`requeue`](Waiters::requeue): its ticket puts it before all that
+//!   came later.
+//! - Wakers are foreign code: they are cloned, called and dropped outside. Removal functions return the removed waker
+//!   so that the caller drops it after closing the cell.
 
 use crate::sync::state_cell::StateCell;
 use slab::Slab;
@@ -25,58 +25,58 @@ use std::task::{Context, Waker};
 /// No waiter: the end of a list.
 const NONE: usize = usize::MAX;
 
-/// Above this, an empty line gives its memory back.
+/// The capacity, in waiters, above which an empty queue frees its memory.
 const MAX_IDLE_CAPACITY: usize = 64;
 
-/// A line of many, or one for one single ([`SingleWaiter`](super::SingleWaiter)): who waits, each with a data.
+/// A set of waiters with data of type `N`: a [`WaitQueue`], or a [`SingleWaiter`](super::SingleWaiter).
 pub(crate) trait Waiters<N = ()>: Default {
-    /// How many wait and are not chosen.
+    /// The number of waiters that are not notified.
     fn waiting(&self) -> usize;
 
-    /// How many are chosen and have not removed.
+    /// The number of waiters that are notified and not removed.
     fn notified(&self) -> usize;
 
-    /// Whether somebody was chosen and not woken yet.
+    /// Whether a waiter is notified and not woken.
     fn has_any_to_wake(&self) -> bool;
 
-    /// Takes the last waiter. Without a waker it is nobody's to wake: see [`register_waker`].
+    /// Adds a waiter at the end. Without a waker it cannot be woken: see [`register_waker`].
     fn enqueue(&mut self, data: N, waker: Option<Waker>) -> WaiterKey;
 
-    /// Gives the waiter up.
+    /// Removes the waiter.
     fn remove(&mut self, key: WaiterKey) -> RemovedWaiter<N>;
 
-    /// Whether the waiter was chosen.
+    /// Whether the waiter is notified.
     fn is_notified(&self, key: &WaiterKey) -> bool;
 
     /// The data of a waiter.
     fn data_mut(&mut self, key: &WaiterKey) -> &mut N;
 
-    /// Whether the waiter would wake the task of `waker`; a waiter that is chosen has no need to.
+    /// Whether the waiter wakes the task of `waker`, or is notified and need not wake it.
     fn has_waker(&self, key: &WaiterKey, waker: &Waker) -> bool;
 
-    /// Sets the waker of a waiter, and gives the one that was there.
+    /// Sets the waker of a waiter. Returns the previous one.
     fn replace_waker(&mut self, key: &WaiterKey, waker: Waker) -> Option<Waker>;
 
-    /// Has a waiter that was chosen wait on, before all who came after it.
+    /// Puts a notified waiter back, before all that came after it.
     fn requeue(&mut self, key: &WaiterKey);
 
-    /// Chooses who is first of the waiting, and gives its data.
+    /// Notifies the first waiter. Returns its data.
     fn notify_first(&mut self) -> Option<&mut N>;
 
-    /// Chooses who is first of the waiting. If nobody is to be woken before it, its waker is handed out, and to be woken at
-    /// once: else it waits for [`wake_notified`] as others do.
+    /// Notifies the first waiter. If no other is to be woken before it, returns its waker, which the caller wakes at
+    /// once. Otherwise [`wake_notified`] wakes it.
     fn notify_first_and_take_waker(&mut self) -> Option<Waker>;
 
-    /// Chooses all who wait.
+    /// Notifies all waiters.
     fn notify_all(&mut self) {
         while self.notify_first().is_some() {}
     }
 
-    /// Takes the next of the chosen off the list of those to be woken. It may have no waker.
+    /// Removes the next waiter from the list of those to be woken. It may have no waker.
     fn next_to_wake(&mut self) -> Option<Option<Waker>>;
 }
 
-/// Who waits, each with a data: how much it wants, or what it was given.
+/// Waiters with data: what each requests, or what it was assigned.
 pub(crate) struct WaitQueue<N = ()> {
     waiters: Slab<Waiter<N>>,
     waiting: ListEnds,
@@ -86,15 +86,15 @@ pub(crate) struct WaitQueue<N = ()> {
     tickets: u64,
 }
 
-/// A waiter in a queue. It is not `Clone`: who has it is who waits.
+/// Identifies a waiter. Not `Clone`: the owner of the key is the owner of the waiter.
 #[derive(Debug)]
 pub(crate) struct WaiterKey(NonZeroUsize);
 
 impl WaiterKey {
-    /// The key of who joins a line that is new.
+    /// The key of the first waiter of a new queue.
     pub(super) const FIRST: WaiterKey = WaiterKey(NonZeroUsize::MIN);
 
-    /// One more than the index, so that a key that may be there takes no more room than one that is.
+    /// The index plus one, so that `Option<WaiterKey>` is no larger than the key.
     fn of(index: usize) -> Self {
         WaiterKey(NonZeroUsize::MIN.saturating_add(index))
     }
@@ -104,7 +104,7 @@ impl WaiterKey {
     }
 }
 
-/// What was at a waiter that was removed. Its waker is to be dropped when nothing is borrowed.
+/// A removed waiter. The caller drops its waker after closing the cell.
 #[must_use]
 pub(crate) struct RemovedWaiter<N> {
     pub(crate) data: N,
@@ -115,7 +115,7 @@ pub(crate) struct RemovedWaiter<N> {
 struct Waiter<N> {
     ticket: u64,
     state: WaiterState,
-    /// None from joining until the first waker is known, and from waking on.
+    /// `None` until the first waker is registered, and after the waiter is woken.
     waker: Option<Waker>,
     data: N,
     before: usize,
@@ -126,13 +126,13 @@ struct Waiter<N> {
 enum WaiterState {
     /// In the list `waiting`.
     Waiting,
-    /// Chosen; in the list `to_wake`.
+    /// Notified; in the list `to_wake`.
     ToWake,
-    /// Chosen; in no list.
+    /// Notified; in no list.
     Woken,
 }
 
-/// The two ends of a list through the waiters.
+/// The two ends of a doubly linked list of waiters.
 struct ListEnds {
     first: usize,
     last: usize,
@@ -157,7 +157,7 @@ impl<N> Waiters<N> for WaitQueue<N> {
         self.tickets += 1;
         let waiter = Waiter { ticket, state: WaiterState::Waiting, waker, data, before: NONE, after: NONE };
         if self.waiters.capacity() == 0 {
-            // Most often nobody else comes, and the table would make room for four.
+            // Most queues have one waiter, and the slab would reserve four slots.
             self.waiters.reserve_exact(1);
         }
         let index = self.waiters.insert(waiter);
@@ -257,12 +257,12 @@ impl<N> WaitQueue<N> {
         }
     }
 
-    /// The data of who is first of the waiting.
+    /// The data of the first waiter.
     pub(crate) fn first(&self) -> Option<&N> {
         self.waiters.get(self.waiting.first).map(|waiter| &waiter.data)
     }
 
-    /// Takes who is first out of the list of the waiting: it is chosen.
+    /// Removes the first waiter from the list `waiting`. It is notified.
     #[inline]
     fn take_first_waiting(&mut self) -> Option<usize> {
         let index = self.waiting.first;
@@ -288,7 +288,7 @@ impl<N> WaitQueue<N> {
         }
     }
 
-    /// Puts a waiter that is in no list into the one of `state`, behind `before`, or first.
+    /// Inserts a waiter that is in no list into the list of `state`, after `before`, or at the front.
     #[inline]
     fn link(&mut self, state: WaiterState, before: usize, index: usize) {
         let after = match self.waiters.get_mut(before) {
@@ -306,7 +306,7 @@ impl<N> WaitQueue<N> {
         (waiter.state, waiter.before, waiter.after) = (state, before, after);
     }
 
-    /// Takes a waiter out of the list it is in, if it is in one.
+    /// Removes a waiter from its list, if it is in one.
     #[inline]
     fn unlink(&mut self, index: usize) {
         let waiter = &mut self.waiters[index];
@@ -333,8 +333,8 @@ impl<N> Default for WaitQueue<N> {
     }
 }
 
-/// Has the waiter wake the task of `cx` when it is chosen. The waker's clone may call in, so afterwards the waiter may be
-/// chosen: look again.
+/// Makes the waiter wake the task of `cx`. Cloning the waker runs foreign code, which may notify the waiter: check
+/// again afterwards.
 pub(crate) fn register_waker<C: StateCell, N>(
     state: &C,
     queue: impl Fn(&mut C::State) -> &mut WaitQueue<N>,
@@ -349,19 +349,19 @@ pub(crate) fn register_waker<C: StateCell, N>(
     drop(former);
 }
 
-/// Wakes everybody who was chosen and not woken yet.
+/// Wakes all waiters that are notified and not woken.
 pub(crate) fn wake_notified<C: StateCell, N>(state: &C, queue: impl Fn(&mut C::State) -> &mut WaitQueue<N>) {
     wake_each(|| queue(&mut state.open()).next_to_wake());
 }
 
-/// Wakes whom `next` gives until it gives nobody. A waker that panics does not keep the others from being woken; the
-/// first panic goes on when all are.
+/// Wakes all wakers that `next` returns. If one panics, the others are still woken; the first panic continues
+/// afterwards.
 pub(crate) fn wake_each(mut next: impl FnMut() -> Option<Option<Waker>>) {
     let mut panicked = None;
     while let Some(waker) = next() {
         let Some(waker) = waker else { continue };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-            // A second payload is leaked: dropping it is foreign code, in the middle of a panic.
+            // A second payload is leaked: its destructor is foreign code, and might panic during a panic.
             let former = panicked.replace(payload);
             std::mem::forget(former);
         }
