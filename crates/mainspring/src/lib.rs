@@ -1,7 +1,6 @@
 //! asyncio's event loop for Rust programs.
 //!
-//! One thread, one loop, asyncio's own vocabulary: handles and timers, futures and tasks, transports and
-//! protocols.
+//! One thread, one loop, asyncio's vocabulary: handles and timers, futures and tasks, transports and protocols.
 //!
 //! ```
 //! use mainspring::{sleep, spawn};
@@ -24,42 +23,42 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 //!
-//! - [`run`] is a program's way in, [`EventLoop`] what it runs on, [`Remote`] how other threads reach it.
-//! - [`Runtime`] is a loop on a thread of its own, for programs that are not asynchronous themselves;
-//!   [`ConcurrentFuture`] is a result that comes from it, or from any other thread.
-//! - [`spawn`] runs futures side by side. They need not be `Send`: none of them ever leaves its thread.
-//! - [`Task`] is a task with its result, [`TaskHandle`] without; [`context`] has variables that belong to a task.
-//! - [`TaskGroup`] has tasks that end together, [`JoinSet`] tasks that come and go; [`gather`], [`join`], [`select`],
-//!   [`wait`], [`as_completed`] and [`shield`] await more than one thing.
-//! - [`sleep`], [`interval`] and [`timeout`] wait; [`EventLoop::call_soon`] and [`EventLoop::call_later`] call.
-//! - [`Lane`] says what runs before what; [`after`] waits until there is nothing else to do.
+//! - [`run`] is the entry point, [`EventLoop`] the loop, [`Remote`] the reference to it for other threads.
+//! - [`Runtime`] is a loop on a thread of its own, for programs that are not asynchronous themselves.
+//!   [`ConcurrentFuture`] is a result from it, or from any other thread.
+//! - [`spawn`] runs futures concurrently. They need not be `Send`: they never leave their thread.
+//! - [`Task`] is a task with its result, [`TaskHandle`] one without; [`context`] has context variables.
+//! - [`TaskGroup`] has tasks that end together, [`JoinSet`] tasks whose results are taken one by one. [`gather`],
+//!   [`join`], [`select`], [`wait`], [`as_completed`] and [`shield`] await several futures.
+//! - [`sleep`], [`interval`] and [`timeout`] wait. [`EventLoop::call_soon`] and [`EventLoop::call_later`] schedule
+//!   calls.
+//! - [`Lane`] is the priority of a call. [`after`] waits until the loop is otherwise idle.
 //! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
-//!   [`EventLoop::create_server`]; [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
-//!   [`net::UnixStream`] are the same with `await`.
-//! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop; [`sync::threadsafe`] is a
-//!   channel between threads.
+//!   [`EventLoop::create_server`]. [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
+//!   [`net::UnixStream`] are for `await`.
+//! - [`sync`] has asyncio's locks, events and queues, and channels, for the tasks of one loop. [`sync::threadsafe`]
+//!   is a channel between threads.
 //! - [`pipe`] is for pipes and the standard streams: [`pipe::stdin`], [`EventLoop::connect_read_pipe`].
 //! - [`process`] runs and awaits child processes, with streams or with a
 //!   [`SubprocessProtocol`](process::SubprocessProtocol).
-//! - [`signal`] waits for signals; [`EventLoop::add_signal_handler`] calls.
+//! - [`signal`] waits for signals. [`EventLoop::add_signal_handler`] calls a handler.
 //! - [`net::DatagramProtocol`] and [`net::DatagramTransport`] are asyncio's for UDP and Unix datagrams, with
-//!   [`EventLoop::create_datagram_endpoint`]; [`net::UdpSocket`] and [`net::UnixDatagram`] are the same with `await`.
-//!   [`net::lookup_host`] looks names up.
-//! - [`fs`] has files, read and written in threads.
-//! - [`testing`] has virtual time and a back end that fails on demand.
+//!   [`EventLoop::create_datagram_endpoint`]. [`net::UdpSocket`] and [`net::UnixDatagram`] are for `await`.
+//!   [`net::lookup_host`] resolves names.
+//! - [`fs`] has files, which threads read and write.
+//! - [`testing`] has virtual time and a poller that fails on demand.
 //!
-//! The guide, `docs/rust-guide.md` in the repository, begins from what a reader knows, asyncio or tokio, and shows each
-//! part at work.
+//! The guide, `docs/rust-guide.md` in the repository, starts from asyncio or tokio, and has examples of every part.
 //!
 //! # Threads
 //!
-//! A loop and what lives on it, tasks, handles, futures, streams, stay on the loop's thread: they are not `Send`. What is
-//! meant for other threads ([`Remote`], [`Runtime`], [`ConcurrentFuture`], [`sync::threadsafe`]) says so. Plain values,
-//! options and numbers are `Send` and `Sync`.
+//! A loop and the objects on it (tasks, handles, futures, streams) stay on the loop's thread: they are `!Send`.
+//! Objects for other threads ([`Remote`], [`Runtime`], [`ConcurrentFuture`], [`sync::threadsafe`]) are documented as
+//! such. Plain values, options and numbers are `Send` and `Sync`.
 //!
 //! # Features
 //!
-//! None is on unless it is asked for.
+//! No feature is on by default.
 //!
 //! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind. The cryptography comes with `rustls-ring` or
 //!   `rustls-aws-lc-rs`, or with the program's own dependency on rustls.
@@ -116,12 +115,12 @@ pub use task::{
 };
 pub use time::{Elapsed, Sleep, after, interval, sleep, sleep_until, timeout, timeout_at};
 
-/// The examples of the README are compiled with the others.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// Those of the guide as well, where the features are on that some of them need.
+/// Compiles the examples of the guide, some of which need these features.
 #[cfg(all(doctest, feature = "hyper", feature = "rustls"))]
 #[doc = include_str!("../../../docs/rust-guide.md")]
 struct Guide;

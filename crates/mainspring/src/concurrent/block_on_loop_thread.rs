@@ -1,7 +1,7 @@
-//! A thread that runs a loop and waits for a result all the same. It blocks its loop: the result must not come from there.
+//! Blocking waits on a thread that runs a loop. They block that loop, so the result must not come from it.
 //!
-//! Where a result comes from is known by what it is composed of, and may change while the thread sleeps: what goes on with
-//! another future has that as its origin from then on. So it is looked at again whenever that happens.
+//! The origin of a result follows from its composition, and may change while the thread sleeps: a chained future
+//! becomes the new origin. It is checked again after each such change.
 
 use super::ConcurrentFuture;
 use super::cancel::{Link, Origin};
@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Poll, Waker};
 
-/// Blocks this thread until the result is there; `None` if that is for this thread's own loop to produce.
+/// Blocks this thread until there is a result. `None` if this thread's own loop must produce it.
 pub(super) fn block_on_loop_thread<T: 'static, E: From<JoinError> + 'static>(
     future: &mut ConcurrentFuture<T, E>,
 ) -> Option<Result<T, E>> {
@@ -22,7 +22,7 @@ pub(super) fn block_on_loop_thread<T: 'static, E: From<JoinError> + 'static>(
     }))
 }
 
-/// Whether the loop that runs on this thread is to produce the result, or something on the way to it.
+/// Whether the loop of this thread must produce the result, or an intermediate one.
 fn comes_from_here<T: 'static, E: From<JoinError> + 'static>(
     future: &ConcurrentFuture<T, E>,
     watcher: &Waker,
@@ -36,7 +36,7 @@ fn comes_from_here<T: 'static, E: From<JoinError> + 'static>(
         };
         match upstream.upgrade() {
             Some(link) => origin = link.look(watcher),
-            // What it was composed of is settled, and has handed on or is about to.
+            // The upstream future is settled, and has passed its result on or is about to.
             None => return false,
         }
     }

@@ -1,15 +1,15 @@
-//! Cancelling: how a future is given up, and how that reaches what was to settle it. By the same way a thread finds out
-//! what it waits for ([`Link::look`]).
+//! Cancellation of a `ConcurrentFuture`, and how it reaches the producer. [`Link::look`] uses the same path to find
+//! out where a result comes from.
 //!
 //! # Rules
 //!
-//! - Whoever ends the stage *Pending* first wins: a result, or a cancellation. Whoever comes later changes nothing.
-//! - Who cancels settles the future here and now. Then those upstream, of which it was composed, are cancelled as well,
-//!   one after the other and never one inside the other; what was chained to them is dropped and not called.
-//! - A future knows what it was composed of by a weak reference: the promise of that one keeps it alive, and if there is
-//!   none any more there is nothing to cancel.
-//! - What keeps the promise finds out by [`Promise::is_cancelled`], or is woken if it asked
-//!   ([`Promise::poll_cancelled`]). It lets go of what it has on its own thread.
+//! - The first to end the stage *Pending* wins, with a result or a cancellation. Later ones change nothing.
+//! - Cancelling settles the future at once. Then the futures upstream, of which it is composed, are cancelled, one
+//!   after the other and never nested. Closures that were chained to them are dropped.
+//! - A future has a weak reference to its upstream. The promise of the upstream keeps that alive; without a promise
+//!   there is nothing to cancel.
+//! - The owner of the promise learns of it by [`Promise::is_cancelled`], or is woken if it asked
+//!   ([`Promise::poll_cancelled`]). It drops its values on its own thread.
 
 use super::{ConcurrentFuture, Promise, Shared, Stage, cancelled, runs_here};
 use crate::event_loop::{ExceptionContext, report_here};
@@ -20,32 +20,32 @@ use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// What a future is composed of.
+/// The future that another is composed of.
 pub(super) type Upstream = Weak<dyn Link + Send + Sync>;
 
-/// A future of any result, as those see it that are composed of it.
+/// A future with any type of result, for those composed of it.
 pub(super) trait Link {
-    /// Cancels this one and those upstream. `false` if it is settled.
+    /// Cancels this one and those upstream. Returns `false` if it is settled.
     fn cancel(&self) -> bool;
 
-    /// Cancels this one alone, for one that was composed of it and is cancelled: gives what is upstream of this one.
+    /// Cancels this one alone, because a future composed of it is cancelled. Returns its upstream.
     fn cancel_link(&self) -> Option<Upstream>;
 
     fn is_finished(&self) -> bool;
 
     fn is_cancelled(&self) -> bool;
 
-    /// Where its result is to come from. `watcher` is called when that changes.
+    /// The origin of its result. `watcher` is woken when that changes.
     fn look(&self, watcher: &Waker) -> Origin;
 }
 
-/// Where a result is to come from.
+/// The origin of a result.
 pub(super) enum Origin {
-    /// From the loop of this thread.
+    /// The loop of this thread.
     Here,
-    /// From something else, of which it is composed.
+    /// Another future, of which it is composed.
     Upstream(Upstream),
-    /// From somebody else, or it is there.
+    /// Something else, or the result is there.
     Elsewhere,
 }
 
@@ -72,7 +72,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Link for Shared<T, E> {
 
     fn look(&self, watcher: &Waker) -> Origin {
         let is_here = self.home.as_ref().is_some_and(runs_here);
-        // Cloning and dropping a waker is foreign code: both outside of the lock.
+        // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
         let watcher = watcher.clone();
         let mut state = self.lock();
         if state.stage.is_finished() {
@@ -92,8 +92,8 @@ impl<T: 'static, E: From<JoinError> + 'static> Link for Shared<T, E> {
 }
 
 impl<T: 'static, E: From<JoinError> + 'static> Shared<T, E> {
-    /// Settles with "cancelled", if it is not settled; gives what is upstream then. With `forgets_next`, whoever is to
-    /// have the result does not want it any more.
+    /// Settles with "cancelled", unless it is settled. Returns its upstream. With `forgets_next`, the chained closure
+    /// is dropped.
     fn settle_cancelled(&self, forgets_next: bool) -> Option<Option<Upstream>> {
         let mut state = self.lock();
         if !matches!(state.stage, Stage::Pending) {
@@ -105,7 +105,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Shared<T, E> {
         let keeper = state.keeper.take();
         let unwanted = if forgets_next { state.next.take() } else { None };
         drop(state);
-        // The closures in it are the program's.
+        // Its closures are the program's.
         if let Err(text) = catch(|| drop(unwanted)) {
             report_here(&ExceptionContext::of_panic("A destructor panicked", text));
         }
@@ -118,17 +118,17 @@ impl<T: 'static, E: From<JoinError> + 'static> Shared<T, E> {
 }
 
 impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
-    /// Gives it up, from any thread: whoever waits for the result is told "cancelled" at once, and what was to produce it
-    /// is stopped. `false` if the result is there already: it stays, and is to be had as ever.
+    /// Cancels the future, from any thread: waiters get a cancelled error at once, and the producer is stopped.
+    /// Returns `false` if the result is there; it can still be taken.
     ///
-    /// - A task that runs on a loop is cancelled: its future is dropped by the loop's thread.
-    /// - A call that has not begun, on a loop or in an executor, is not made; the thread that was to make it drops the
-    ///   closure when its turn comes. One that has begun runs on, and what it gives is dropped.
-    /// - Of a composed future all that it is composed of is cancelled, and closures that have not run are dropped.
-    /// - A [`Promise`] that the program keeps itself may ask: [`Promise::is_cancelled`], [`Promise::cancelled`].
+    /// - A task on a loop is cancelled: the loop's thread drops its future.
+    /// - A call that has not begun, on a loop or in an executor, is not made: its thread drops the closure in turn. A
+    ///   call that has begun continues, and its result is dropped.
+    /// - Of a composed future, all parts are cancelled, and closures that have not run are dropped.
+    /// - A [`Promise`] that the program owns can check [`Promise::is_cancelled`], or await [`Promise::cancelled`].
     ///
-    /// asyncio's `run_coroutine_threadsafe(...).cancel()`. Who waits cannot cancel as well: a
-    /// [`cancel_handle`](ConcurrentFuture::cancel_handle) is for somebody else.
+    /// asyncio's `run_coroutine_threadsafe(...).cancel()`. To cancel while another task waits, use a
+    /// [`cancel_handle`](ConcurrentFuture::cancel_handle).
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -145,14 +145,14 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         Link::cancel(&*self.0)
     }
 
-    /// Whether it was cancelled, by [`cancel`](ConcurrentFuture::cancel) or because nobody kept the promise any more. Of
-    /// a composed future, whether this one was; what it is composed of may have been, and says so in the error.
+    /// Whether it was cancelled: by [`cancel`](ConcurrentFuture::cancel), or because the promise was dropped. For a
+    /// composed future, whether this one was; if a part was, the error shows it.
     #[doc(alias = "cancelled")]
     pub fn is_cancelled(&self) -> bool {
         Link::is_cancelled(&*self.0)
     }
 
-    /// What cancels it while somebody else waits for it.
+    /// A handle that cancels the future while another task waits for it.
     ///
     /// ```
     /// use mainspring::ConcurrentFuture;
@@ -178,16 +178,16 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         T: Send,
         E: Send,
     {
-        // In two steps, for the first is to be of the type that is there.
+        // In two steps, so that the first has the concrete type.
         let weak: Weak<Shared<T, E>> = Arc::downgrade(&self.0);
         weak
     }
 }
 
-/// A [`ConcurrentFuture`] without its result: to cancel it, and to ask how it stands. Made by
-/// [`ConcurrentFuture::cancel_handle`].
+/// A [`ConcurrentFuture`] without its result: to cancel and to query it. [`ConcurrentFuture::cancel_handle`] makes
+/// it.
 ///
-/// A clone is for the same future. It is `Send` and `Sync`, and keeps nothing alive.
+/// Clones refer to the same future. It is `Send` and `Sync`, and keeps nothing alive.
 ///
 /// ```
 /// let runtime = mainspring::Runtime::start()?;
@@ -203,18 +203,18 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
 pub struct CancelHandle(Upstream);
 
 impl CancelHandle {
-    /// [`ConcurrentFuture::cancel`]. `false` too if the future is gone, with its promise.
+    /// [`ConcurrentFuture::cancel`]. Also returns `false` if the future and its promise were dropped.
     pub fn cancel(&self) -> bool {
         self.0.upgrade().is_some_and(|future| future.cancel())
     }
 
-    /// Whether the result is there, or was.
+    /// Whether there is, or was, a result.
     #[doc(alias = "is_done")]
     pub fn is_finished(&self) -> bool {
         self.0.upgrade().is_none_or(|future| future.is_finished())
     }
 
-    /// [`ConcurrentFuture::is_cancelled`]. `false` if the future is gone, with its promise: nobody knows any more.
+    /// [`ConcurrentFuture::is_cancelled`]. `false` if the future and its promise were dropped.
     pub fn is_cancelled(&self) -> bool {
         self.0.upgrade().is_some_and(|future| future.is_cancelled())
     }
@@ -227,7 +227,7 @@ impl fmt::Debug for CancelHandle {
 }
 
 impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
-    /// Whether the future was cancelled: what it is given now, nobody gets.
+    /// Whether the future was cancelled: a result would be dropped.
     ///
     /// ```
     /// let (promise, answer) = mainspring::ConcurrentFuture::<i32>::pair();
@@ -239,7 +239,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
         self.0.as_ref().is_some_and(|shared| Link::is_cancelled(&**shared))
     }
 
-    /// Waits until the future is cancelled. That it is dropped does not count.
+    /// Waits until the future is cancelled. Dropping the future does not count.
     ///
     /// Cancel safety: nothing is lost.
     ///
@@ -258,7 +258,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
         poll_fn(|cx| self.poll_cancelled(cx)).await;
     }
 
-    /// Finds out whether the future was cancelled; if it was not, the task of `cx` is woken when it is.
+    /// Whether the future was cancelled. If not, the task of `cx` is woken when it is.
     pub(crate) fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(shared) = &self.0 else { return Poll::Pending };
         let state = shared.lock();
@@ -269,7 +269,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
             return Poll::Pending;
         }
         drop(state);
-        // Cloning and dropping a waker is foreign code: both outside of the lock.
+        // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
         let keeper = cx.waker().clone();
         let mut state = shared.lock();
         if state.is_cancelled {
@@ -282,7 +282,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
         Poll::Pending
     }
 
-    /// Has the cancellation of this future reach `source`, whose result it waits for. `false` if it came before.
+    /// Makes a cancellation of this future reach `source`, its upstream. Returns `false` if it is cancelled already.
     pub(super) fn follow(&self, source: Upstream) -> bool {
         let Some(shared) = &self.0 else { return false };
         let mut state = shared.lock();

@@ -1,14 +1,14 @@
-//! Composing results: no loop is needed for it, and no thread waits.
+//! Composition of results, without a loop and without blocking a thread.
 
 use super::{ConcurrentFuture, panicked};
 use crate::panics::catch_payload;
 use crate::task::JoinError;
 
-/// The closures below run on the thread that settles the future, or at once on the calling one if it is settled. They
-/// should be short: on a loop's thread they keep the loop. A panic in one becomes a [`JoinError`] that says so, made into
-/// the composed future's own error.
+/// The closures run on the thread that settles the future, or at once on the calling thread if it is settled. They
+/// should be short, because they may block a loop. A panic becomes a [`JoinError`], converted to the error type of
+/// the composed future.
 impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T, E> {
-    /// Makes something of the result. An error stays as it is.
+    /// Converts the result. An error is unchanged.
     ///
     /// ```
     /// use mainspring::{ConcurrentFuture, JoinError};
@@ -26,7 +26,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         self.turn(|result| result.map(make))
     }
 
-    /// Makes another error of an error.
+    /// Converts the error.
     ///
     /// ```
     /// use mainspring::ConcurrentFuture;
@@ -44,7 +44,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         self.turn(|result| result.map_err(make))
     }
 
-    /// Turns the error into one of another type.
+    /// Converts the error with `From`.
     ///
     /// ```
     /// use mainspring::{ConcurrentFuture, JoinError};
@@ -58,7 +58,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         self.map_err(F::from)
     }
 
-    /// Goes on with another future when there is a result. An error of this one becomes one of the other.
+    /// Continues with another future after a result. An error is converted.
     ///
     /// ```
     /// use std::time::Duration;
@@ -79,7 +79,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         })
     }
 
-    /// Goes on with another future when there is an error. A result stays as it is.
+    /// Continues with another future after an error. A result is unchanged.
     ///
     /// ```
     /// use mainspring::{ConcurrentFuture, JoinError};
@@ -99,7 +99,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         })
     }
 
-    /// Goes on with another future, whatever came of this one.
+    /// Continues with another future in both cases.
     ///
     /// ```
     /// use mainspring::{ConcurrentFuture, JoinError};
@@ -135,7 +135,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         future
     }
 
-    /// The future that gives what `turn` makes of what this one gives.
+    /// A future with the converted output.
     fn turn<U: Send + 'static, F: From<JoinError> + Send + 'static>(
         self,
         turn: impl FnOnce(Result<T, E>) -> Result<U, F> + Send + 'static,
@@ -153,7 +153,7 @@ where
     F: From<E> + From<JoinError> + Send + 'static,
     E: From<JoinError> + Send + 'static,
 {
-    /// One `Result` of two: for what is called elsewhere and may fail by itself.
+    /// Merges two nested `Result`s: for calls on another thread that may fail by themselves.
     ///
     /// ```
     /// use std::io;

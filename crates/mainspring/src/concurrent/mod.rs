@@ -2,12 +2,13 @@
 //!
 //! # The stages
 //!
-//! *Pending* until its [`Promise`] is kept or dropped, or it is cancelled ([`cancel`]). *Told* while the done callbacks look at the result, which is
-//! out of the state meanwhile. Then it is *settled*, or goes straight to what was chained to it. *Taken* when somebody
-//! has it. A result is in one place at any time, and each step to the next stage is made under the lock.
+//! *Pending* until its [`Promise`] is settled or dropped, or it is cancelled ([`cancel`]). *Told* while the done
+//! callbacks see the result, which is taken out of the state meanwhile. Then it is *settled*, or passed on to the
+//! chained closure. *Taken* when it was taken. A result is in one place at any time, and each change of the stage is
+//! made under the lock.
 //!
-//! Foreign code (callbacks, wakers, destructors) never runs under the lock. What is chained runs from a queue of the
-//! thread that settles ([`relay`]): a chain of any length needs the stack of one link.
+//! Foreign code (callbacks, wakers, destructors) never runs under the lock. Chained closures run from a queue of the
+//! thread that settles ([`run_chained`]), so that a chain of any length uses the stack of one closure.
 
 mod block_on_loop_thread;
 mod cancel;
@@ -29,13 +30,13 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// What runs elsewhere, in the executor or on another thread's loop, and will give a `T`, or fail with an `E`.
+/// The result of work on another thread or loop: a `T`, or an error `E`.
 ///
-/// Await it on any loop, [`wait`](ConcurrentFuture::wait) for it on a thread without one, or compose it: see
-/// [`map`](ConcurrentFuture::map) and its kin. It is `Send` and `Sync` if `T` and `E` are `Send`. Dropping it does not
-/// stop what runs: [`cancel`](ConcurrentFuture::cancel) does.
+/// Await it on any loop, [`wait`](ConcurrentFuture::wait) for it on a thread without one, or compose it with
+/// [`map`](ConcurrentFuture::map) and related methods. It is `Send` and `Sync` if `T` and `E` are `Send`. Dropping it
+/// does not stop the work: [`cancel`](ConcurrentFuture::cancel) does.
 ///
-/// Cancel safety: awaiting `&mut future` and giving up loses nothing; the result stays until it is taken.
+/// Cancel safety: `&mut future` can be awaited and dropped; the result stays until it is taken.
 ///
 /// ```
 /// use mainspring::ConcurrentFuture;
@@ -51,9 +52,9 @@ use std::time::{Duration, Instant};
 #[must_use = "the result comes when this is awaited"]
 pub struct ConcurrentFuture<T, E = JoinError>(Arc<Shared<T, E>>);
 
-/// The other end of a [`ConcurrentFuture`]: gives it its result. Made by [`ConcurrentFuture::pair`].
+/// Sets the result of a [`ConcurrentFuture`]. [`ConcurrentFuture::pair`] makes it.
 ///
-/// Dropped unkept, it gives a [`JoinError`] that says "cancelled", so nobody waits in vain.
+/// Dropping it without a result settles the future with a cancelled [`JoinError`].
 ///
 /// It is `Send` and `Sync` if `T` and `E` are `Send`.
 ///
@@ -69,13 +70,13 @@ pub struct Promise<T: 'static, E: From<JoinError> + 'static = JoinError>(Option<
 struct Shared<T, E> {
     state: Mutex<SharedState<T, E>>,
     is_settled: Condvar,
-    /// The loop that settles it, if one does: that one need not be told to wait for it.
+    /// The inbox of the loop that settles it, if there is one: that loop need not be kept alive for it.
     home: Option<TaskMetadata>,
 }
 
 type TaskMetadata = Arc<Inbox<Inbound>>;
 
-/// Whether the loop runs on this thread, and so in a callback of its own.
+/// Whether that loop runs on this thread, so in one of its own callbacks.
 fn runs_here(home: &TaskMetadata) -> bool {
     running_core().is_some_and(|core| Arc::ptr_eq(home, core.inbox()))
 }
@@ -84,18 +85,18 @@ struct SharedState<T, E> {
     stage: Stage<T, E>,
     callbacks: Vec<DoneCallback<T, E>>,
     waiting: Option<Waiting>,
-    /// Takes the result in place of everybody else.
+    /// The chained closure that takes the result.
     next: Option<Next<T, E>>,
-    /// What is cancelled with it.
+    /// The future that is cancelled with it.
     upstream: Option<cancel::Upstream>,
-    /// Who keeps the promise, and wants to know that the future is cancelled.
+    /// The owner of the promise, if it waits for a cancellation.
     keeper: Option<Waker>,
-    /// A thread that waits for what is composed of it, and wants to know that it has another upstream.
+    /// A thread that waits for a future composed of this one, and must learn of a new upstream.
     watcher: Option<Waker>,
     is_cancelled: bool,
 }
 
-/// See the module's text.
+/// See the module's documentation.
 enum Stage<T, E> {
     Pending,
     Told,
@@ -109,13 +110,13 @@ impl<T, E> Stage<T, E> {
     }
 }
 
-/// A task that waits. Its loop is not idle as long as it does.
+/// A waiting task. Its loop is not idle meanwhile.
 struct Waiting {
     waker: Waker,
     keep_alive: Option<KeepAlive>,
 }
 
-/// Nobody keeps the promise any more.
+/// The promise was dropped.
 fn cancelled() -> JoinError {
     JoinError::cancelled(None)
 }
@@ -124,7 +125,7 @@ pub(crate) fn panicked(payload: Payload) -> JoinError {
     JoinError::panicked(None, payload)
 }
 
-/// What was to keep the promise takes nothing more.
+/// The producer is shut down.
 pub(crate) fn refused() -> JoinError {
     JoinError::refused()
 }
@@ -134,11 +135,11 @@ type Next<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
 impl<T, E> Shared<T, E> {
     fn lock(&self) -> MutexGuard<'_, SharedState<T, E>> {
-        // No foreign code runs under the lock, so a poisoned one guards a state that is still whole.
+        // No foreign code runs under the lock, so the state behind a poisoned lock is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the result, if it is there.
+    /// Takes the result, if there is one.
     fn take(&self) -> Option<Result<T, E>> {
         self.lock().take()
     }
@@ -157,7 +158,7 @@ impl<T, E> SharedState<T, E> {
 }
 
 impl<T: 'static, E: 'static> Shared<T, E> {
-    /// Settles, unless it is cancelled: then nobody wants the result.
+    /// Settles, unless it is cancelled: then the result is dropped.
     fn settle(&self, result: Result<T, E>, is_cancelled: bool) {
         let mut state = self.lock();
         if !matches!(state.stage, Stage::Pending) {
@@ -172,7 +173,7 @@ impl<T: 'static, E: 'static> Shared<T, E> {
         self.tell(result);
     }
 
-    /// Shows the result to the callbacks, also to those that come meanwhile, and hands it on.
+    /// Passes the result to the callbacks, also to those that are added meanwhile, and then on.
     fn tell(&self, result: Result<T, E>) {
         loop {
             let mut state = self.lock();
@@ -203,21 +204,21 @@ impl<T: 'static, E: 'static> Shared<T, E> {
         self.is_settled.notify_all();
         if let Some(Waiting { waker, keep_alive }) = waiting {
             waker.wake();
-            // Only now: what was woken is on its way to the loop.
+            // Dropped only now: the wake has reached the loop.
             drop(keep_alive);
         }
     }
 }
 
 impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
-    /// Gives the future its result.
+    /// Sets the result.
     ///
-    /// Its callbacks and what is composed of it run here, on this thread.
+    /// Callbacks and composed closures run on this thread.
     pub fn set_result(self, result: T) {
         self.settle(Ok(result));
     }
 
-    /// Gives the future an error in place of a result.
+    /// Sets an error instead of a result.
     ///
     /// ```
     /// use mainspring::ConcurrentFuture;
@@ -231,7 +232,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
         self.settle(Err(error));
     }
 
-    /// Settles with what `run` gives, or with its panic. If the future is cancelled, `run` is dropped in place of that.
+    /// Settles with the output of `run`, or with its panic. If the future is cancelled, `run` is dropped instead.
     pub(crate) fn settle_with(self, run: impl FnOnce() -> Result<T, E>) {
         if self.is_cancelled() {
             return drop(run);
@@ -274,13 +275,13 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         Self::pair_of(None)
     }
 
-    /// A pair whose promise is kept by a task or call of the loop with this inbox.
+    /// A pair whose promise belongs to a task or call of the loop with this inbox.
     pub(crate) fn pair_of(home: Option<TaskMetadata>) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
         let future = Self::at(Stage::Pending, home);
         (Promise(Some(Arc::clone(&future.0))), future)
     }
 
-    /// A future that has its result already.
+    /// A future that is settled.
     ///
     /// ```
     /// use mainspring::{ConcurrentFuture, JoinError};
@@ -305,12 +306,12 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         ConcurrentFuture(Arc::new(Shared { state: Mutex::new(state), is_settled: Condvar::new(), home }))
     }
 
-    /// Blocks this thread until the result is there, and gives it, or the error in its place.
+    /// Blocks this thread until there is a result or an error, and returns it.
     ///
     /// # Panics
     ///
-    /// If the loop that is to produce the result, or something that this one is composed of, runs on this thread, and has not
-    /// done so: that would be for ever. Await it there.
+    /// If the result, or a part of a composed future, must come from a loop that runs on this thread: that would
+    /// block forever. Await it there.
     ///
     /// ```
     /// use mainspring::Runtime;
@@ -348,8 +349,8 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         }
     }
 
-    /// As [`wait`](ConcurrentFuture::wait), but for no longer than `limit`: then the future comes back. On the thread of the
-    /// loop that would settle it, that is all of `limit`, and in vain.
+    /// [`wait`](ConcurrentFuture::wait) for at most `limit`, then returns the future. On the thread of the loop that
+    /// settles it, this always waits for the whole limit.
     ///
     /// ```
     /// use std::time::Duration;
@@ -360,7 +361,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// assert_eq!(answer.wait_timeout(Duration::from_millis(1)).unwrap(), Ok(1));
     /// ```
     pub fn wait_timeout(self, limit: Duration) -> Result<Result<T, E>, Self> {
-        // A limit that is beyond the clock is none.
+        // A limit beyond the clock's range is no limit.
         let Some(deadline) = Instant::now().checked_add(limit) else { return Ok(self.wait()) };
         if !self.is_finished() {
             run_chained::run_waiting();
@@ -383,7 +384,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         }
     }
 
-    /// Hands the result to `next`, on the thread that settles; here, if the result is there.
+    /// Passes the result to `next`, on the thread that settles, or here if it is settled.
     fn chain(self, next: Next<T, E>) {
         let mut state = self.0.lock();
         if let Some(result) = state.take() {
@@ -399,17 +400,17 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
 }
 
 impl<T, E> ConcurrentFuture<T, E> {
-    /// Whether the result is there, or was.
+    /// Whether there is, or was, a result.
     #[doc(alias = "done")]
     #[doc(alias = "is_done")]
     pub fn is_finished(&self) -> bool {
         self.0.lock().stage.is_finished()
     }
 
-    /// Shows the result to `callback` when it is there, before anybody gets it: on the thread that settles, or here if
-    /// it is there already. A panic in it goes to the exception handler of the loop that runs on that thread, or to stderr.
+    /// Calls `callback` with the result before anything takes it: on the thread that settles, or here if it is
+    /// settled. A panic goes to the exception handler of the loop of that thread, or to stderr.
     ///
-    /// `false`, and the callback is not called, if somebody has taken the result.
+    /// Returns `false`, without calling the callback, if the result was taken.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -453,7 +454,7 @@ impl<T, E: From<JoinError>> Future for ConcurrentFuture<T, E> {
         if let Some(result) = self.0.take() {
             return Poll::Ready(result);
         }
-        // Cloning and dropping a waker is foreign code: both outside of the lock.
+        // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
         let waiting =
             Waiting { waker: cx.waker().clone(), keep_alive: KeepAlive::unless(self.0.home.as_ref()) };
         let mut state = self.0.lock();
@@ -474,7 +475,7 @@ impl<T, E: From<JoinError>> Future for ConcurrentFuture<T, E> {
 
 impl<T, E> Drop for ConcurrentFuture<T, E> {
     fn drop(&mut self) {
-        // Nobody waits here any more, and no loop has to stay for it.
+        // No task waits any more, so no loop is kept alive.
         let waiting = self.0.lock().waiting.take();
         drop(waiting);
     }

@@ -1,7 +1,7 @@
-//! The relay: what is chained to a result runs on the thread that settles it, one link after the other.
+//! Runs chained closures on the thread that settles a result, one after the other.
 //!
-//! A link that settles the next future from inside would need a deeper stack for each; so a link that comes up while
-//! another runs waits in a queue of the thread until that one has returned.
+//! A closure that settles the next future would nest one stack frame in the other. So a closure that becomes ready
+//! while another runs waits in a queue of the thread until that one has returned.
 
 use crate::event_loop::{ExceptionContext, report_here};
 use crate::panics::catch;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 type Link = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// What waits; `None` when no link runs.
+    /// The waiting closures. `None` when no closure runs.
     static QUEUE: RefCell<Option<VecDeque<Link>>> = const { RefCell::new(None) };
 }
 
@@ -27,7 +27,7 @@ pub(super) fn run(link: impl FnOnce() + 'static) {
     });
     let Some(link) = link else { return };
     run_one(link);
-    // A thread that is ending has no queue, and runs what comes up at once.
+    // A thread that is ending has no queue, and runs each at once.
     if is_first.is_err() {
         return;
     }
@@ -36,8 +36,8 @@ pub(super) fn run(link: impl FnOnce() + 'static) {
     }
 }
 
-/// Runs the links that wait on this thread. For a link that is about to block for what one of them gives: they would wait
-/// for it, and it for them.
+/// Runs the waiting closures of this thread. For a closure that is about to block on the result of one of them, which
+/// would be a deadlock.
 pub(super) fn run_waiting() {
     let take = |queue: &RefCell<Option<VecDeque<Link>>>| queue.borrow_mut().as_mut()?.pop_front();
     while let Some(link) = QUEUE.try_with(take).ok().flatten() {
@@ -45,7 +45,7 @@ pub(super) fn run_waiting() {
     }
 }
 
-/// The next that waits; there is no more queue after the last.
+/// The next closure. Removes the queue after the last.
 fn next() -> Option<Link> {
     let take = |queue: &RefCell<Option<VecDeque<Link>>>| {
         let mut queue = queue.borrow_mut();
@@ -58,7 +58,7 @@ fn next() -> Option<Link> {
     QUEUE.try_with(take).ok().flatten()
 }
 
-/// User code's panics are caught where they become errors; here it can only be a destructor's.
+/// Panics of user code are caught where they become errors, so this is a destructor's.
 fn run_one(link: impl FnOnce()) {
     if let Err(text) = catch(link) {
         report_here(&ExceptionContext::of_panic("A destructor panicked", text));

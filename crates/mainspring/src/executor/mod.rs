@@ -1,16 +1,13 @@
-//! A pool of threads for calls that block by nature: name lookups, files, whatever a program hands to
-//! `run_in_executor`.
+//! A thread pool for blocking calls: name lookups, files, and calls of `run_in_executor`.
 //!
 //! # Rules
 //!
-//! - `idle` counts the threads that hold no job: those that wait, those that were told and have not looked
-//!   yet, and those that were started and have not begun. A job that finds `queue.len() > idle` has nobody who
-//!   is going to take it, and gets a new thread if there may be one. So idle threads are used first, and two
-//!   jobs that wait for each other never share one thread while another could be started.
-//! - Jobs are foreign code: they are taken, run and dropped outside of the lock, and what they throw stops at
-//!   the thread's own loop.
-//! - A thread ends when it has been idle too long, or at the shutdown when the queue is empty: every job
-//!   that was accepted runs.
+//! - `idle` counts the threads without a job: waiting, notified, or just started. If `queue.len() > idle`, a new job
+//!   has no thread, and gets a new one if the limit allows. So idle threads are used first, and two jobs that wait
+//!   for each other never share a thread while another can be started.
+//! - Jobs are foreign code: they are taken, run and dropped outside of the lock, and their panics are caught.
+//! - A thread ends when it has been idle too long, or after shutdown when the queue is empty: every accepted job
+//!   runs.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -25,7 +22,7 @@ use std::time::Duration;
 /// A call that may block.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// How large an [`Executor`] grows, and what its threads are called.
+/// The size of an [`Executor`], and the names of its threads.
 ///
 /// ```
 /// use mainspring::{Executor, ExecutorConfig};
@@ -46,12 +43,12 @@ pub type Job = Box<dyn FnOnce() + Send>;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorConfig {
-    /// The most threads at a time. asyncio's default: the number of CPUs and four more, 32 at most.
+    /// The maximum number of threads. The default is asyncio's: the number of CPUs plus four, at most 32.
     pub max_threads: NonZeroUsize,
-    /// Threads are called `{name_prefix}_{n}`, counted from 0 in the order they are started. Usually
-    /// `mainspring-executor`; a program that knows asyncio's threads by `asyncio_0` says so here.
+    /// Threads are named `{name_prefix}_{n}`, counted from 0. The default is `mainspring-executor`; asyncio's is
+    /// `asyncio`.
     pub name_prefix: String,
-    /// A thread that had nothing to do for so long ends.
+    /// A thread that is idle for this long ends.
     pub idle_timeout: Duration,
 }
 
@@ -66,7 +63,7 @@ impl Default for ExecutorConfig {
     }
 }
 
-/// Why a job was not accepted; the job comes back. It is `Send` and not `Sync`, as the job is.
+/// Why a job was not accepted. Returns the job. It is `Send` and not `Sync`, as the job is.
 ///
 /// ```
 /// use mainspring::Executor;
@@ -84,9 +81,9 @@ impl Default for ExecutorConfig {
 /// assert_eq!(told.try_recv(), Ok("done"));
 /// ```
 pub enum SubmitError {
-    /// The executor was shut down.
+    /// The executor is shut down.
     Closed(Job),
-    /// The pool has no thread, and the system gave none.
+    /// The pool has no thread, and the system could not start one.
     NoThread(Job, io::Error),
 }
 
@@ -117,11 +114,11 @@ impl std::error::Error for SubmitError {
     }
 }
 
-/// A pool of threads for calls that block. Dropping it shuts it down without waiting.
+/// A thread pool for blocking calls. Dropping it shuts it down without waiting.
 ///
-/// A loop has one of its own; [`EventLoop::run_on`](crate::EventLoop::run_on) is for one that a program owns, and
-/// [`EventLoop::set_default_executor`](crate::EventLoop::set_default_executor) for one that the loop is to have. It is
-/// `Send` and `Sync`.
+/// Each loop has its own. [`EventLoop::run_on`](crate::EventLoop::run_on) uses one that the program owns, and
+/// [`EventLoop::set_default_executor`](crate::EventLoop::set_default_executor) replaces the loop's. It is `Send` and
+/// `Sync`.
 ///
 /// ```
 /// use mainspring::{Executor, ExecutorConfig};
@@ -150,36 +147,37 @@ struct Shared {
 #[derive(Default)]
 struct PoolState {
     queue: VecDeque<Job>,
-    /// Threads that live.
+    /// The number of threads.
     threads: usize,
-    /// Of those, the ones that hold no job.
+    /// The number of threads without a job.
     idle: usize,
-    /// Threads ever started; the next one's number.
+    /// The number of threads ever started, which is the number of the next one.
     started: usize,
     is_shut_down: bool,
-    /// Of every thread that lives, and of some that have ended.
+    /// The handles of all threads, and of some that have ended.
     handles: Vec<JoinHandle<()>>,
 }
 
 thread_local! {
-    /// The pool that this thread works for, by address; null on any other thread.
+    /// The address of the pool that this thread works for; null on other threads.
     static WORKS_FOR: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
 }
 
 impl Executor {
-    /// A pool without threads; they are started as jobs come.
+    /// A pool without threads. They are started when jobs come.
     pub fn new(mut config: ExecutorConfig) -> Self {
-        // The system's thread names end at a zero byte, and std panics at one.
+        // Thread names end at a zero byte, and std panics at one.
         config.name_prefix.retain(|c| c != '\0');
         let shared = Shared { config, state: Mutex::default(), changed: Condvar::new() };
         Executor { shared: Arc::new(shared), joining: Mutex::new(()) }
     }
 
-    /// Queues `job` for the next thread that is free, and starts one if none is and there may be more.
+    /// Queues `job` for the next free thread. Starts one if none is free and the limit allows.
     ///
     /// # Errors
     ///
-    /// [`SubmitError`], with the job, if the executor is shut down, or has no thread and the system gave none.
+    /// [`SubmitError`] returns the job if the executor is shut down, or if it has no thread and the system could not
+    /// start one.
     pub fn submit(&self, job: Job) -> Result<(), SubmitError> {
         let mut state = self.shared.lock();
         if state.is_shut_down {
@@ -190,7 +188,7 @@ impl Executor {
             state.queue.len() >= state.idle && state.threads < self.shared.config.max_threads.get();
         if wants_thread
             && let Err(error) = self.start_thread(&mut state)
-            // A pool that has threads gets to the job when one of them is done.
+            // A pool with threads runs the job later.
             && state.threads == 0
         {
             drop(state);
@@ -202,8 +200,8 @@ impl Executor {
         Ok(())
     }
 
-    /// Refuses jobs from now on; those that were accepted still run. With `wait`, returns when all threads
-    /// have ended, unless it is one of them that asks: it cannot wait for itself, and returns at once.
+    /// Refuses new jobs. Accepted jobs still run. With `wait`, returns when all threads have ended. Called on one of
+    /// its own threads, which cannot wait for itself, it returns at once.
     pub fn shutdown(&self, wait: bool) {
         self.shared.lock().is_shut_down = true;
         self.shared.changed.notify_all();
@@ -213,7 +211,7 @@ impl Executor {
         let _joining = self.joining.lock().unwrap_or_else(PoisonError::into_inner);
         let handles = std::mem::take(&mut self.shared.lock().handles);
         for handle in handles {
-            // A thread that panicked has ended as well, which is all that is asked here.
+            // A thread that panicked has ended, too.
             let _ = handle.join();
         }
     }
@@ -252,11 +250,11 @@ impl fmt::Debug for Executor {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, PoolState> {
-        // No foreign code runs under the lock, so a poisoned one guards a state that is still whole.
+        // No foreign code runs under the lock, so the state behind a poisoned lock is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a job and takes it; `None` when this thread is to end, which is then already counted.
+    /// Waits for a job and takes it. `None` if this thread must end; it is then no longer counted.
     fn next_job(&self) -> Option<Job> {
         let may_wait = |state: &mut PoolState| state.queue.is_empty() && !state.is_shut_down;
         let (mut state, _) = self
@@ -280,10 +278,10 @@ fn work(shared: &Arc<Shared>) {
     }
 }
 
-/// Runs `job` and lets nothing it throws come out. The panic hook has reported it by then.
+/// Runs `job` and catches its panic. The panic hook has reported it by then.
 fn run(job: Job) {
     if let Err(thrown) = catch_unwind(AssertUnwindSafe(job)) {
-        // What was thrown is the job's own value, and may panic once more when it is dropped.
+        // The payload is the job's own value, and its destructor may panic.
         if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| drop(thrown))) {
             std::mem::forget(thrown);
         }

@@ -1,4 +1,4 @@
-//! `RuntimeBuilder`: a runtime with something of its own.
+//! `RuntimeBuilder`: makes a runtime with options.
 
 use super::runtime_handle::Shared;
 use super::{Order, Runtime, RuntimeHandle, serve};
@@ -12,7 +12,7 @@ use std::thread;
 
 type Configure = Box<dyn FnOnce(Builder) -> Builder + Send>;
 
-/// Makes a [`Runtime`] with another name, executor or loop than the usual. It is `Send`.
+/// Makes a [`Runtime`] with options: name, executor, loop. It is `Send`.
 ///
 /// ```
 /// use mainspring::testing::VirtualClock;
@@ -37,17 +37,17 @@ pub struct RuntimeBuilder {
 }
 
 impl RuntimeBuilder {
-    /// Everything as usual.
+    /// A builder with the defaults.
     pub fn new() -> Self {
         RuntimeBuilder { name: "mainspring".to_owned(), executor: None, configure: None }
     }
 
-    /// The name of the loop and its thread; usually `mainspring`.
+    /// Sets the name of the loop and its thread. The default is `mainspring`.
     pub fn name(self, name: impl Into<String>) -> Self {
         RuntimeBuilder { name: name.into(), ..self }
     }
 
-    /// How large the pool of threads for blocking calls grows.
+    /// Configures the thread pool for blocking calls.
     ///
     /// ```
     /// use mainspring::{EventLoop, ExecutorConfig, RuntimeBuilder};
@@ -65,18 +65,18 @@ impl RuntimeBuilder {
         RuntimeBuilder { executor: Some(config), ..self }
     }
 
-    /// Has `configure` change what the loop is made with. It is called on the loop's thread, so a clock or a back end
-    /// need not be `Send`.
+    /// Configures the loop with its [`Builder`](crate::Builder). `configure` runs on the loop's thread, so a clock or
+    /// a back end need not be `Send`.
     pub fn configure(self, configure: impl FnOnce(Builder) -> Builder + Send + 'static) -> Self {
         RuntimeBuilder { configure: Some(Box::new(configure)), ..self }
     }
 
-    /// Starts the thread, and returns when its loop is there. [`Error::Io`] if the system has no thread or no descriptor
-    /// left for it.
+    /// Starts the thread, and returns when its loop exists. [`Error::Io`] if the system has no thread or file
+    /// descriptor left.
     pub fn start(self) -> Result<Runtime, Error> {
         let RuntimeBuilder { name, executor, configure } = self;
         let mut builder_name = name.clone();
-        // The system's thread names end at a zero byte, and std panics at one.
+        // Thread names end at a zero byte, and std panics at one.
         builder_name.retain(|c| c != '\0');
         let (tell, told) = mpsc::channel();
         let order = Arc::new(Order::new());
@@ -90,7 +90,7 @@ impl RuntimeBuilder {
             }
             let builder = configure.into_iter().fold(builder, |builder, configure| configure(builder));
             let event_loop = builder.build()?;
-            // Whoever starts the runtime waits for this.
+            // The code that starts the runtime waits for this.
             let _ = tell.send(event_loop.remote());
             drop(tell);
             serve(&event_loop, &obeyed)

@@ -2,19 +2,18 @@
 //!
 //! # How it ends
 //!
-//! The thread runs the loop until it is told how to end. There are three ways, each stricter than the one before, and
-//! only a stricter one replaces another ([`Ending`]):
+//! The thread runs the loop until it is told to end, in one of three ways. A stricter one replaces another
+//! ([`Ending`]):
 //!
-//! - **to its end**: when every task has ended and nothing is pending; new work is accepted until then.
-//! - **drained**: the same, but new work of other threads is refused from that moment on.
-//! - **now**: what is there is cancelled.
+//! - **when idle**: when all tasks have ended and nothing is pending. New work is accepted until then.
+//! - **drained**: the same, but new work from other threads is refused at once.
+//! - **now**: everything is cancelled.
 //!
-//! A task is waited for whatever it awaits. The loop cannot see who will call a waker, so it counts the tasks
-//! (`Core::keep_alive_for_tasks`).
+//! A task counts whatever it awaits: the loop does not know what will call its waker (`Core::keep_alive_for_tasks`).
 //!
-//! What was accepted is never lost between two threads: work is accepted into the loop's inbox, and the loop ends only
-//! when it has found that empty and closed the door under the same lock (`Inbox::seal_if_quiet`). On the loop's own
-//! thread, work is accepted as long as the loop runs: it belongs to what was accepted before.
+//! Accepted work is never lost between threads. Work is accepted into the loop's inbox, and the loop ends only after
+//! it has found the inbox empty and sealed it under the same lock (`Inbox::seal_if_quiet`). On the loop's own thread,
+//! work is accepted while the loop runs: it is part of work that was accepted before.
 
 mod builder;
 mod runtime_handle;
@@ -32,9 +31,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A loop that runs on a thread of its own, for programs that are not asynchronous themselves.
+/// A loop on a thread of its own, for programs that are not asynchronous themselves.
 ///
-/// It does everything that its [`RuntimeHandle`] does, and ends the loop. It is `Send` and `Sync`.
+/// It has all methods of its [`RuntimeHandle`], and can end the loop. It is `Send` and `Sync`.
 ///
 /// # Ways to end it
 ///
@@ -46,10 +45,10 @@ use std::time::Duration;
 /// | [`shutdown_now`](Runtime::shutdown_now), drop | cancelled at the `await` where they stand | their destructors |
 /// | [`shutdown_background`](Runtime::shutdown_background) | cancelled likewise | nothing |
 ///
-/// Dropping a runtime cancels, as dropping tokio's does, so it ends also with a server that listens or a task that never
-/// ends. Destructors run on the loop's thread, and the drop waits for them and for the callback that runs at this
-/// moment. It only asks for the end, and does not wait, on the loop's own thread and on one that panics. A program that
-/// wants its work done calls `shutdown` or waits for the results.
+/// Dropping a runtime cancels everything, as tokio's does, so it ends even with a listening server or an endless
+/// task. Destructors run on the loop's thread; the drop waits for them and for the callback that is running. On the
+/// loop's own thread, and on a panicking thread, it does not wait. To complete the work, call `shutdown`, or wait for
+/// the results.
 ///
 /// ```
 /// use mainspring::{Runtime, sleep};
@@ -70,11 +69,11 @@ pub struct Runtime {
     handle: RuntimeHandle,
     /// `None` when it was joined.
     thread: Option<JoinHandle<Result<usize, Error>>>,
-    /// Settled, with an error, when the thread is done.
+    /// Settled, with an error, when the thread has ended.
     done: Option<ConcurrentFuture<()>>,
 }
 
-/// How a loop's thread is to end; a greater one is stricter.
+/// How the thread ends. A greater value is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     NotYet,
@@ -83,7 +82,7 @@ enum Ending {
     Now,
 }
 
-/// What the thread is told, by whom ever.
+/// The orders to the thread.
 struct Order(AtomicU8);
 
 impl Order {
@@ -106,7 +105,7 @@ impl Order {
 }
 
 impl Runtime {
-    /// A runtime with everything as usual.
+    /// Starts a runtime with the defaults.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -117,7 +116,7 @@ impl Runtime {
         RuntimeBuilder::new().start()
     }
 
-    /// A runtime with something of its own: see [`RuntimeBuilder`].
+    /// Makes a runtime with options: see [`RuntimeBuilder`].
     ///
     /// ```
     /// let runtime = mainspring::Runtime::builder().name("background").start()?;
@@ -128,21 +127,20 @@ impl Runtime {
         RuntimeBuilder::new()
     }
 
-    /// What other threads use to reach this runtime. It does not keep it from ending.
+    /// A handle for other threads. It does not keep the runtime alive.
     pub fn handle(&self) -> RuntimeHandle {
         self.handle.clone()
     }
 
-    /// Accepts nothing more from other threads, waits until everything that was accepted has run to its end, and ends
-    /// the loop.
+    /// Refuses new work from other threads, waits until all accepted work is done, and ends the loop.
     ///
-    /// That is every task, whatever it awaits: a future of this crate, a channel that a thread feeds, a request of another
-    /// library. It is also what [`EventLoop::run_until_idle`] takes for pending: calls, timers, transports, blocking
-    /// calls, a [`KeepAlive`](crate::KeepAlive). A task that never ends is waited for for ever, and so is a server that
-    /// listens: close or cancel those before, or use [`shutdown_timeout`](Runtime::shutdown_timeout).
+    /// That includes all tasks, whatever they await, and everything that [`EventLoop::run_until_idle`] counts as
+    /// pending: calls, timers, transports, blocking calls, a [`KeepAlive`](crate::KeepAlive). With a task that never
+    /// ends, or a listening server, this waits forever: close or cancel those before, or use
+    /// [`shutdown_timeout`](Runtime::shutdown_timeout).
     ///
-    /// Fails if the loop itself has failed, and with [`Error::AlreadyRunning`] on the loop's own thread, which cannot wait for
-    /// itself: there the loop ends when this has returned and all is done.
+    /// Fails if the loop itself has failed. On the loop's own thread, which cannot wait for itself, fails with
+    /// [`Error::AlreadyRunning`]; the loop then ends after this call, when all is done.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -157,10 +155,9 @@ impl Runtime {
         self.end(Ending::Drained).map(drop)
     }
 
-    /// As [`shutdown`](Runtime::shutdown), but for no longer than `limit`; then as
-    /// [`shutdown_now`](Runtime::shutdown_now).
+    /// [`shutdown`](Runtime::shutdown) for at most `limit`, then [`shutdown_now`](Runtime::shutdown_now).
     ///
-    /// Gives the number of tasks that were cancelled when the time was over: 0 if everything came to its end.
+    /// Returns the number of tasks that were cancelled at the limit.
     ///
     /// ```
     /// use std::time::Duration;
@@ -182,8 +179,8 @@ impl Runtime {
         self.end(Ending::Drained)
     }
 
-    /// Ends the loop as [`shutdown_now`](Runtime::shutdown_now) does, and waits for nothing, not even for a callback that
-    /// blocks: the thread goes on until that returns. For the loop's own thread, and for threads that must not block.
+    /// [`shutdown_now`](Runtime::shutdown_now) without waiting, not even for a callback that blocks: the thread
+    /// continues until that returns. For the loop's own thread, and for threads that must not block.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -197,11 +194,11 @@ impl Runtime {
         drop(self.thread.take());
     }
 
-    /// Ends the loop without waiting for what runs: tasks are cancelled, calls that have not run are dropped, and
-    /// whoever waits for their results is told so. Waits for the callback that runs at this moment, and not for the
-    /// executor's threads. Dropping the runtime does the same.
+    /// Ends the loop without completing its work: tasks are cancelled, calls that have not run are dropped, and their
+    /// results are errors. Waits for the callback that is running, but not for the executor's threads. Dropping the
+    /// runtime does the same.
     ///
-    /// Gives the number of tasks that were cancelled; fails as [`shutdown`](Runtime::shutdown) does.
+    /// Returns the number of cancelled tasks. Fails as [`shutdown`](Runtime::shutdown).
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -216,10 +213,10 @@ impl Runtime {
         self.end(Ending::Now)
     }
 
-    /// Waits until every task has ended and nothing is pending, and ends the loop then. Handles may submit more work until
-    /// that moment.
+    /// Waits until all tasks have ended and nothing is pending, then ends the loop. Handles can submit work until
+    /// then.
     ///
-    /// Fails as [`shutdown`](Runtime::shutdown) does.
+    /// Fails as [`shutdown`](Runtime::shutdown).
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -241,21 +238,21 @@ impl Runtime {
 
     fn end(&mut self, ending: Ending) -> Result<usize, Error> {
         self.handle.shared.order(ending);
-        // Taken in any case: what is dropped afterwards gives no other order.
+        // Taken in any case, so that the destructor gives no other order.
         let thread = self.thread.take();
         if self.handle.shared.is_own_thread() {
             return Err(Error::AlreadyRunning);
         }
         match thread.map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
-            // Callbacks' panics do not come here: this one is the loop's own.
+            // Panics of callbacks do not reach this: this one is the loop's own.
             Some(Err(payload)) => std::panic::resume_unwind(payload),
             None => Ok(0),
         }
     }
 }
 
-/// What the thread of a runtime does. Gives the number of tasks that it cancels.
+/// The main function of the thread. Returns the number of tasks that it cancels.
 fn serve(event_loop: &EventLoop, order: &Order) -> Result<usize, Error> {
     let inbox = Arc::clone(event_loop.core().inbox());
     let ended = loop {
@@ -268,7 +265,7 @@ fn serve(event_loop: &EventLoop, order: &Order) -> Result<usize, Error> {
                 event_loop.core().keep_alive_for_tasks();
                 match event_loop.run_until_idle() {
                     Ok(0) if inbox.seal_if_quiet() => break Ok(0),
-                    // Work has come meanwhile.
+                    // Work has arrived meanwhile.
                     Ok(_) | Err(Error::Stopped) => {}
                     Err(error) => break Err(error),
                 }

@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// A [`Runtime`](super::Runtime) as any thread sees it. A clone is the same one; it is `Send` and `Sync`, and does not
-/// keep the runtime from ending.
+/// A reference to a [`Runtime`](super::Runtime) for any thread. Clones refer to the same one. It is `Send` and
+/// `Sync`, and does not keep the runtime alive.
 ///
-/// What a runtime that is shut down is asked for, it refuses: [`Error::ShutDown`], or a future whose error says so
-/// ([`JoinError::is_refused`](crate::JoinError::is_refused)). What it has accepted runs to its end, unless the runtime is
-/// dropped or ended by [`shutdown_now`](super::Runtime::shutdown_now) before: then it is cancelled. On the loop's own
-/// thread work is accepted until the loop has ended: it is part of what was accepted before.
+/// A runtime that is shut down refuses work: with [`Error::ShutDown`], or with a future whose error is
+/// [refused](crate::JoinError::is_refused). Accepted work is completed, unless the runtime is dropped or ended by
+/// [`shutdown_now`](super::Runtime::shutdown_now): then it is cancelled. On the loop's own thread work is accepted
+/// until the loop has ended: it is part of work that was accepted before.
 ///
 /// ```
 /// use mainspring::Runtime;
@@ -56,7 +56,7 @@ impl Shared {
         if ending >= Ending::Drained {
             self.remote.inbox().seal();
         }
-        // It looks at its orders when its run ends. A loop that is closed has obeyed.
+        // The thread reads its orders when its run ends. A closed loop has ended.
         let _ = self.remote.inbox().push(Inbound::Stop);
     }
 
@@ -66,7 +66,7 @@ impl Shared {
 }
 
 impl RuntimeHandle {
-    /// The name that the runtime was given.
+    /// The name of the runtime.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::builder().name("background").start()?;
@@ -77,7 +77,7 @@ impl RuntimeHandle {
         self.shared.thread.name().unwrap_or_default()
     }
 
-    /// Whether the runtime refuses new work of other threads.
+    /// Whether the runtime refuses new work from other threads.
     pub fn is_shut_down(&self) -> bool {
         self.shared.remote.inbox().is_sealed()
     }
@@ -94,7 +94,7 @@ impl RuntimeHandle {
         self.shared.remote.clone()
     }
 
-    /// Calls `callback` on the loop's thread. A panic in it goes to the loop's exception handler.
+    /// Calls `callback` on the loop's thread. A panic goes to the loop's exception handler.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -106,11 +106,11 @@ impl RuntimeHandle {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn call_soon_threadsafe(&self, callback: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        // A loop that is closed was shut down before.
+        // A closed loop was shut down before.
         self.shared.remote.call_soon_threadsafe(callback).map_err(|_| Error::ShutDown)
     }
 
-    /// Calls `call` on the loop's thread, and gives what it gives, or panics with.
+    /// Calls `call` on the loop's thread. Returns its result or its panic.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -126,7 +126,7 @@ impl RuntimeHandle {
         }
     }
 
-    /// Makes a future on the loop's thread, so that it need not be `Send` itself, and runs it there as a task.
+    /// Makes a future on the loop's thread, so that it need not be `Send`, and runs it there as a task.
     ///
     /// ```
     /// use std::{rc::Rc, time::Duration};
@@ -149,7 +149,7 @@ impl RuntimeHandle {
         spawned.unwrap_or_else(|_| ConcurrentFuture::ready(Err(refused())))
     }
 
-    /// A result that is there when `delay` has passed on the loop's clock.
+    /// Completes after `delay` by the loop's clock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -163,8 +163,8 @@ impl RuntimeHandle {
         self.spawn(move || sleep(delay))
     }
 
-    /// Receives up to `count` bytes from a socket, and no more than 250 KiB, but waits for one. Nothing is the end of the
-    /// stream. An `Arc<TcpStream>` lets the caller keep the socket.
+    /// Receives up to `count` bytes from a socket, at most 250 KiB. Waits for at least one. An empty result is the
+    /// end of the stream. With an `Arc<TcpStream>` the caller keeps the socket.
     ///
     /// ```
     /// use std::io::Write;
@@ -185,7 +185,7 @@ impl RuntimeHandle {
         self.operate(async move |event_loop| event_loop.sock_recv(&socket, count).await)
     }
 
-    /// Sends all of `data` to a socket. One at a time may: see [`EventLoop::sock_sendall`].
+    /// Sends all of `data` to a socket. One task at a time may send: see [`EventLoop::sock_sendall`].
     ///
     /// ```
     /// use std::io::Read;
@@ -208,7 +208,7 @@ impl RuntimeHandle {
         self.operate(async move |event_loop| event_loop.sock_sendall(&socket, &data).await)
     }
 
-    /// Connects to `address`, trying every address of a name. The socket is non-blocking.
+    /// Connects to `address`, trying all addresses of a name. The socket is non-blocking.
     ///
     /// ```
     /// use std::net::TcpListener;
@@ -230,7 +230,7 @@ impl RuntimeHandle {
         })
     }
 
-    /// Accepts a connection, which is non-blocking. The listener is made so too.
+    /// Accepts a connection, which is non-blocking. The listener is made non-blocking, too.
     ///
     /// ```
     /// use std::net::{TcpListener, TcpStream};

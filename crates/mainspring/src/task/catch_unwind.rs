@@ -1,8 +1,7 @@
-//! `CatchUnwind`: a task's future with a wall around it.
+//! `CatchUnwind`: the future of a task, with its panics caught.
 //!
-//! Whatever the future does when it is polled or dropped, panic included, ends here in a result for the task's
-//! [`Sink`]: exactly one, and only after the future is gone. `async-task` itself would end the process if a
-//! future panicked in its destructor.
+//! Whatever the future does when it is polled or dropped, its task's [`Sink`] gets exactly one result, after the
+//! future is dropped. `async-task` itself would abort the process if a future panicked in its destructor.
 
 use super::state::TaskState;
 use super::{JoinError, current_task};
@@ -15,11 +14,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Where the result of a task's future goes.
+/// Receives the result of a task's future.
 pub(super) trait Sink {
-    /// What the future gives.
+    /// The output of the future.
     type Output;
-    /// What the task gives.
+    /// The output of the task.
     type Value: 'static;
 
     fn state(&self) -> &Rc<TaskState<Self::Value>>;
@@ -28,7 +27,7 @@ pub(super) trait Sink {
     fn settle(&self, result: Result<Self::Output, JoinError>);
 }
 
-/// The task gives what its future gives.
+/// The output of the task is that of its future.
 impl<T: 'static> Sink for Rc<TaskState<T>> {
     type Output = T;
     type Value = T;
@@ -42,11 +41,12 @@ impl<T: 'static> Sink for Rc<TaskState<T>> {
     }
 }
 
-/// Laid out as it is written: what every step looks at is before what may be large, next to the task's own words.
+/// `repr(C)`: what every step reads comes before the future, which may be large, and next to the header of the task
+/// cell.
 #[repr(C)]
 pub(super) struct CatchUnwind<F: Future, S: Sink<Output = F::Output>> {
     sink: S,
-    /// Pinned with this struct: never moved out, only dropped in place. `None` when it is done.
+    /// Pinned with this struct: never moved, only dropped in place. `None` when it is done.
     future: Option<F>,
 }
 
@@ -56,15 +56,15 @@ impl<F: Future, S: Sink<Output = F::Output>> CatchUnwind<F, S> {
     }
 
     fn parts(self: Pin<&mut Self>) -> (Pin<&mut Option<F>>, &S) {
-        // SAFETY: `future` is pinned whenever this struct is: nothing here moves it, the struct is `Unpin` only
-        // if `F` is, and its `Drop` only uses it through this function. `sink` is not pinned, and only lent.
+        // SAFETY: `future` is pinned whenever this struct is: nothing here moves it, the struct is `Unpin` only if
+        // `F` is, and its `Drop` only uses it through this function. `sink` is not pinned, and only lent.
         unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.future), &this.sink)
         }
     }
 
-    /// Drops the future and tells the sink the result, which is a panic if the future's destructor does.
+    /// Drops the future and passes the result to the sink. If the destructor panics, that panic is the result.
     fn settle(self: Pin<&mut Self>, result: Result<F::Output, JoinError>) {
         let (mut future, sink) = self.parts();
         let task = sink.state();
@@ -72,16 +72,16 @@ impl<F: Future, S: Sink<Output = F::Output>> CatchUnwind<F, S> {
         let result = match dropped {
             Ok(()) => result,
             Err(payload) => {
-                // The output is the user's as well.
+                // The output is a value of the user, too.
                 let _ = catch(|| drop(result));
                 Err(JoinError::panicked(Some(task.meta.task_name()), payload))
             }
         };
-        // Wakes somebody or drops an output that nobody wants: foreign code either way.
+        // Wakes a task, or drops an output that is not wanted: foreign code in both cases.
         if let Err(text) = catch(|| sink.settle(result)) {
             task.meta.report(&text);
         }
-        // The values of variables that nobody else has are let go with the future, not with the last handle.
+        // Drops the context variables with the future, not with the last handle.
         if let Some(variables) = task.meta.context.take()
             && let Err(text) = catch(|| drop(variables))
         {
@@ -93,7 +93,7 @@ impl<F: Future, S: Sink<Output = F::Output>> CatchUnwind<F, S> {
 impl<F: Future, S: Sink<Output = F::Output>> Future for CatchUnwind<F, S> {
     type Output = ();
 
-    // Into the task's step: see `StreamWriter::go_on_writing`.
+    // Inlined into the step of the task.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let (future, sink) = self.as_mut().parts();
@@ -116,7 +116,7 @@ impl<F: Future, S: Sink<Output = F::Output>> Drop for CatchUnwind<F, S> {
     fn drop(&mut self) {
         if self.future.is_some() {
             let error = JoinError::cancelled(Some(self.sink.state().meta.task_name()));
-            // SAFETY: a value that is being dropped is not moved any more.
+            // SAFETY: a value that is being dropped is not moved again.
             let this = unsafe { Pin::new_unchecked(self) };
             this.settle(Err(error));
         }

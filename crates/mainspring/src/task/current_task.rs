@@ -1,7 +1,7 @@
-//! Which task takes a step on this thread.
+//! The task whose step runs on this thread.
 //!
-//! A pointer in a thread-local, set around every step and every drop of a task's future. It is not a reference
-//! that counts: a step would pay for it, and few ask.
+//! A pointer in a thread-local, set around every step and every drop of a task's future. It does not count as a
+//! reference: that would cost every step, and few of them ask.
 
 use super::TaskHandle;
 use super::state::{AnyTask, TaskState};
@@ -22,7 +22,8 @@ pub(super) fn within<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce()
         }
     }
     let pointer = Rc::as_ptr(task) as *const dyn AnyTask;
-    // The pointer leaves the thread-local before this function returns or unwinds, so while `task` is borrowed.
+    // The pointer is removed from the thread-local before this function returns or unwinds, so while `task` is
+    // borrowed.
     let _restore = Restore(CURRENT.replace(NonNull::new(pointer.cast_mut())));
     step()
 }
@@ -30,9 +31,8 @@ pub(super) fn within<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce()
 /// The task whose step runs.
 pub(super) fn current() -> Option<TaskHandle> {
     let pointer = CURRENT.get()?;
-    // SAFETY: the pointer is that of an `Rc` which `within`, further down on this stack, borrows as long as the
-    // pointer is in the thread-local. So the value is alive, in an `Rc`, on this thread, and counting one more
-    // owner of it is sound.
+    // SAFETY: the pointer is that of an `Rc` which `within`, further down on this stack, borrows while the pointer is
+    // in the thread-local. So the value is alive, in an `Rc`, on this thread, and its count can be incremented.
     let task = unsafe {
         Rc::increment_strong_count(pointer.as_ptr());
         Rc::from_raw(pointer.as_ptr())
@@ -40,11 +40,11 @@ pub(super) fn current() -> Option<TaskHandle> {
     Some(TaskHandle(task))
 }
 
-/// The task that takes a step on this thread; `None` in a callback, in the future of
+/// The task whose step runs on this thread. `None` in a callback, in the future of
 /// [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete) and [`run`](crate::run), and outside of
 /// loops.
 ///
-/// A destructor that runs because its task ended or was cancelled still belongs to that task.
+/// A destructor that runs because its task ended or was cancelled belongs to that task.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -60,8 +60,8 @@ pub fn current_task() -> Option<TaskHandle> {
     current()
 }
 
-/// Shows the current task to `look`, for whom a reference that counts would cost too much.
+/// Passes the current task to `look`, without a reference count.
 pub(super) fn with_current<R>(look: impl FnOnce(Option<&dyn AnyTask>) -> R) -> R {
-    // SAFETY: as in `current`; `look` is done before anything further down on this stack can end.
+    // SAFETY: as in `current`. `look` returns before anything further down on this stack can end.
     look(CURRENT.get().map(|pointer| unsafe { &*pointer.as_ptr() }))
 }

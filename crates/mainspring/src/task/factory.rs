@@ -1,4 +1,4 @@
-//! The task factory: a hook that sees each new task, and may wrap its future.
+//! The task factory: a hook that is called for each new task and can wrap its future.
 
 use super::state::{AnyTask, TaskState};
 use super::{TaskFuture, TaskHandle};
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 type Make = dyn Fn(&TaskHandle, TaskFuture) -> TaskFuture;
 
-/// Where a loop has its factory.
+/// The factory of a loop.
 #[derive(Default)]
 pub(crate) struct FactorySlot(RefCell<Option<Factory>>);
 
@@ -30,7 +30,7 @@ impl FactorySlot {
 }
 
 impl Factory {
-    /// Has the factory make what the task `state` is to run in place of `future`.
+    /// Calls the factory with `future`. Returns the future that the task runs.
     pub(super) fn make<T: 'static, O: 'static>(
         &self,
         state: &Rc<TaskState<T>>,
@@ -47,10 +47,10 @@ impl Factory {
     }
 }
 
-/// What a factory made of a future.
+/// The future that a factory returned.
 pub(super) struct Made<O> {
     future: TaskFuture,
-    /// Where the future inside leaves what it gives.
+    /// Where the inner future stores its output.
     output: Rc<Cell<Option<O>>>,
     task: TaskHandle,
 }
@@ -64,7 +64,7 @@ impl<O> Future for Made<O> {
         }
         match self.output.take() {
             Some(output) => Poll::Ready(output),
-            // The factory's future has ended without the one inside, so there is nothing to give.
+            // The factory's future has ended before the inner one, so there is no output.
             None => {
                 self.task.cancel();
                 Poll::Pending
@@ -74,12 +74,12 @@ impl<O> Future for Made<O> {
 }
 
 impl EventLoop {
-    /// Has `factory` see each new task before its first step. What it returns runs as the task: the future it was
-    /// given, or one around it. asyncio's `set_task_factory`, as far as it goes in Rust.
+    /// Calls `factory` for each new task before its first step. The task runs the future that it returns: the one it
+    /// was given, or one that wraps it. asyncio's `set_task_factory`, as far as Rust allows.
     ///
-    /// The future it is given runs the task's own and gives nothing; the task's result does not pass through the
-    /// factory. If the factory's future ends without having run that one to its end, the task is cancelled. A
-    /// panic of the factory comes out of the call that was to start the task, which then does not exist.
+    /// The future that the factory is given runs the task's own and has no output: the result does not pass through
+    /// the factory. If the factory's future ends before the inner one, the task is cancelled. If the factory panics,
+    /// the call that starts the task panics, and the task does not exist.
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -104,7 +104,7 @@ impl EventLoop {
         self.core().task_factory.set(Some(Factory(Rc::new(factory))));
     }
 
-    /// Starts tasks as a new loop does.
+    /// Removes the task factory.
     ///
     /// ```
     /// use mainspring::EventLoop;

@@ -1,7 +1,7 @@
-//! Many futures of one kind at once, inside the task that awaits them: [`gather`] and its kin, [`as_completed`].
+//! Many futures of one type, inside one task: [`gather`], [`try_gather`], [`race`], [`as_completed`].
 //!
-//! The futures are no tasks of their own, so they may borrow, and dropping the whole drops them. Each has its own waker
-//! ([`WakeQueue`]): a step polls those that were woken, however many there are.
+//! The futures are not tasks, so they may borrow, and dropping the whole drops them. Each has its own waker
+//! ([`WakeQueue`]), so a step polls only those that were woken.
 
 use super::wake_queue::WakeQueue;
 use std::convert::Infallible;
@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Futures that are not done, by number.
+/// Futures that are not done, by index.
 struct Set<F> {
     futures: Vec<Option<Pin<Box<F>>>>,
     queue: WakeQueue,
@@ -29,7 +29,7 @@ impl<F: Future> Set<F> {
         self.queue.begin_step(task);
     }
 
-    /// Polls what was woken up to the next one that is done. `None` when there is nothing more in this step.
+    /// Polls woken futures until one is ready. `None` if no more are woken in this step.
     fn next_done(&mut self) -> Option<(usize, F::Output)> {
         while let Some((number, waker)) = self.queue.next() {
             let Some(place) = self.futures.get_mut(number) else { continue };
@@ -45,13 +45,13 @@ impl<F: Future> Set<F> {
     }
 }
 
-/// Awaits all `futures`, side by side, and gives what they give, in the order of the futures.
+/// Awaits all `futures` concurrently. Returns their outputs in the order of the futures.
 ///
-/// asyncio's `gather`; with futures that give a `Result`, the one with `return_exceptions=True`. Nothing is
-/// started: the futures take their steps within the task that awaits, and may borrow from it. Those that
-/// are to be tasks of their own can be spawned first. A panic in one of them is a panic here.
+/// asyncio's `gather`; with futures that return a `Result`, the one with `return_exceptions=True`. Nothing is
+/// spawned: the futures are polled within the awaiting task, and may borrow from it. To run them as tasks, spawn them
+/// first. If one panics, this panics.
 ///
-/// Cancel safety: giving up drops the futures, with the results that were there. Tasks among them run on.
+/// Cancel safety: the futures and the outputs so far are dropped. Tasks among them continue.
 ///
 /// ```
 /// use mainspring::{gather, sleep};
@@ -75,12 +75,12 @@ pub async fn gather<I: IntoIterator<Item: IntoFuture>>(futures: I) -> Vec<<I::It
     }
 }
 
-/// Awaits all `futures`, side by side, until one fails: gives what they give, in their order, or the first
-/// error, and drops the rest.
+/// Awaits all `futures` concurrently until one fails. Returns their outputs in order, or the first error; the others
+/// are then dropped.
 ///
-/// asyncio's `gather` goes on with the rest, unwatched; Rust's way is to end them. See [`gather`].
+/// asyncio's `gather` lets the others continue. See [`gather`].
 ///
-/// Cancel safety: giving up drops the futures, with the results that were there.
+/// Cancel safety: the futures and the outputs so far are dropped.
 ///
 /// ```
 /// use mainspring::try_gather;
@@ -127,11 +127,11 @@ where
     .await
 }
 
-/// Awaits the first of `futures` to be done, gives what it gives, and drops the others. `None` if there are none.
+/// Awaits the first of `futures` that is ready, and drops the others. `None` if there are none.
 ///
-/// Of those that are done in the same step the first in order wins.
+/// If several are ready in the same step, the first in order wins.
 ///
-/// Cancel safety: giving up drops the futures.
+/// Cancel safety: the futures are dropped.
 ///
 /// ```
 /// use mainspring::{race, sleep};
@@ -152,7 +152,7 @@ pub async fn race<I: IntoIterator<Item: IntoFuture>>(futures: I) -> Option<<I::I
     as_completed(futures).next().await
 }
 
-/// The results of `futures` as they come. See [`AsCompleted`].
+/// The outputs of `futures` in the order of completion. See [`AsCompleted`].
 ///
 /// ```
 /// use mainspring::{as_completed, sleep};
@@ -178,10 +178,10 @@ pub fn as_completed<I: IntoIterator<Item: IntoFuture>>(
     AsCompleted { set: Set::new(futures) }
 }
 
-/// Futures that give their results in the order in which they are done. Made by [`as_completed`].
+/// Yields the outputs of futures in the order of completion. [`as_completed`] makes it.
 ///
-/// The futures take their steps while somebody awaits [`next`](AsCompleted::next), inside that task. Dropping
-/// this drops those that are not done. It is also a `Stream`.
+/// The futures are polled while a task awaits [`next`](AsCompleted::next). Dropping this drops those that are not
+/// done. It is also a `Stream`.
 ///
 /// It is `Send` if its futures are.
 ///
@@ -204,19 +204,19 @@ pub struct AsCompleted<F> {
 }
 
 impl<F: Future> AsCompleted<F> {
-    /// The next result. `None` when all have been given.
+    /// The next output. `None` after the last.
     ///
-    /// Cancel safety: nothing is lost by giving it up.
+    /// Cancel safety: nothing is lost.
     pub async fn next(&mut self) -> Option<F::Output> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// How many results are still to come.
+    /// The number of outputs that are still to come.
     pub fn len(&self) -> usize {
         self.set.left
     }
 
-    /// Whether all results have been given.
+    /// Whether all outputs were returned.
     pub fn is_empty(&self) -> bool {
         self.set.left == 0
     }

@@ -1,17 +1,16 @@
-//! A few futures of different kinds at once: [`join`], [`try_join`], [`select`].
+//! A few futures of different types: [`join`], [`try_join`], [`select`].
 //!
-//! They are polled with the waker of the task that awaits, all of them in each step: for a handful that is cheaper
-//! than to tell them apart.
+//! Each step polls all of them with the waker of the task: for a few futures that is cheaper than separate wakers.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-/// Awaits the futures of a tuple, side by side, and gives the tuple of what they give. Two to eight futures.
+/// Awaits a tuple of two to eight futures concurrently. Returns the tuple of their outputs.
 ///
-/// [`gather`](crate::gather) is for many of one kind.
+/// [`gather`](crate::gather) is for many futures of one type.
 ///
-/// Cancel safety: giving up drops the futures, with the results that were there.
+/// Cancel safety: the futures and the outputs so far are dropped.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -24,10 +23,10 @@ pub fn join<J: Join>(futures: J) -> impl Future<Output = J::Output> {
     futures.join()
 }
 
-/// Awaits the futures of a tuple, side by side, until one fails: gives the tuple of what they give, or the
-/// first error, and drops the rest. Two to eight futures.
+/// Awaits a tuple of two to eight futures concurrently until one fails. Returns the tuple of their outputs, or the
+/// first error; the others are then dropped.
 ///
-/// Cancel safety: giving up drops the futures, with the results that were there.
+/// Cancel safety: the futures and the outputs so far are dropped.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -42,11 +41,11 @@ pub fn try_join<E, J: TryJoin<E>>(futures: J) -> impl Future<Output = Result<J::
     futures.try_join()
 }
 
-/// Awaits the first of two futures to be done, and drops the other. If both are, the first counts.
+/// Awaits the first of two futures that is ready, and drops the other. If both are ready, the first one counts.
 ///
-/// With `&mut future` for one of them, that one is kept. [`race`](crate::race) is for many of one kind.
+/// Pass `&mut future` to keep one of them. [`race`](crate::race) is for many futures of one type.
 ///
-/// Cancel safety: giving up drops the futures.
+/// Cancel safety: the futures are dropped.
 ///
 /// ```
 /// use mainspring::{Either, select, sleep};
@@ -73,7 +72,7 @@ pub async fn select<A: IntoFuture, B: IntoFuture>(first: A, second: B) -> Either
     .await
 }
 
-/// One of two. The answer of [`select`].
+/// The result of [`select`].
 ///
 /// ```
 /// use mainspring::{Either, select};
@@ -86,9 +85,9 @@ pub async fn select<A: IntoFuture, B: IntoFuture>(first: A, second: B) -> Either
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Either<A, B> {
-    /// The first future was done.
+    /// The first future was ready.
     First(A),
-    /// The second was.
+    /// The second future was ready.
     Second(B),
 }
 
@@ -104,7 +103,7 @@ pub enum Either<A, B> {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub trait Join {
-    /// The tuple of what they give.
+    /// The tuple of their outputs.
     type Output;
 
     /// See [`join`].
@@ -123,7 +122,7 @@ pub trait Join {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub trait TryJoin<E> {
-    /// The tuple of what they give.
+    /// The tuple of their outputs.
     type Output;
 
     /// See [`try_join`].

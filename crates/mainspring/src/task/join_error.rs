@@ -1,4 +1,4 @@
-//! Why a task has no result.
+//! `JoinError`: why a task has no result.
 
 use super::{TaskId, TaskName};
 use crate::panics::Payload;
@@ -7,10 +7,9 @@ use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a task, or what ran on another thread, has no result: it was cancelled, it panicked, or it was never accepted.
+/// Why a task, or a call on another thread, has no result: it was cancelled, it panicked, or it was refused.
 ///
-/// It knows which task it was, and what the panic was given, so that the panic can be taken up again elsewhere.
-/// It is `Send` and `Sync`.
+/// It knows the task and the payload of the panic, so that the panic can be resumed. It is `Send` and `Sync`.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -28,11 +27,11 @@ use std::sync::{Mutex, PoisonError};
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-// Boxed: it is part of every task's result, and rare.
+// Boxed, because it is part of every task's result, and rare.
 pub struct JoinError(Box<Inner>);
 
 struct Inner {
-    /// `None` for what was no task.
+    /// `None` if it was not a task.
     task: Option<TaskName>,
     cause: Cause,
 }
@@ -40,7 +39,7 @@ struct Inner {
 enum Cause {
     Cancelled,
     Refused,
-    /// The lock only makes the payload `Sync`; it is never waited for.
+    /// The lock makes the payload `Sync`; it is never contended.
     Panicked(String, Mutex<Payload>),
 }
 
@@ -63,7 +62,7 @@ impl JoinError {
         matches!(self.0.cause, Cause::Cancelled)
     }
 
-    /// Whether it was never accepted: what was to run it is shut down.
+    /// Whether it was refused, because the loop or executor is shut down.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -81,7 +80,7 @@ impl JoinError {
         matches!(self.0.cause, Cause::Panicked(..))
     }
 
-    /// What the panic said, if it was one.
+    /// The text of the panic, if it panicked.
     pub fn panic_text(&self) -> Option<&str> {
         match &self.0.cause {
             Cause::Panicked(text, _) => Some(text),
@@ -89,16 +88,16 @@ impl JoinError {
         }
     }
 
-    /// Which task it was. `None` if it was none: a call in the executor, say.
+    /// The task. `None` if it was not a task but, for example, a call in the executor.
     pub fn id(&self) -> Option<TaskId> {
         self.0.task.as_ref().map(|task| task.id)
     }
 
-    /// What the panic was given, for [`std::panic::resume_unwind`].
+    /// The payload of the panic, for [`std::panic::resume_unwind`].
     ///
     /// # Panics
     ///
-    /// If it was not a panic. [`JoinError::try_into_panic`] asks.
+    /// If it was not a panic. [`JoinError::try_into_panic`] does not panic.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -115,7 +114,7 @@ impl JoinError {
         }
     }
 
-    /// What the panic was given; the error itself if it was none.
+    /// The payload of the panic, or the error itself if it was not a panic.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -155,7 +154,7 @@ impl fmt::Debug for JoinError {
     }
 }
 
-/// Of the same task, and for the same reason; of two panics the texts are compared.
+/// Equal if task and reason are equal. Panics are compared by text.
 impl PartialEq for JoinError {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()

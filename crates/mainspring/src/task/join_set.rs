@@ -1,11 +1,10 @@
-//! `JoinSet`: tasks that come and go, and whose results are taken as they come.
+//! `JoinSet`: tasks whose results are taken in the order of completion.
 //!
 //! # Rules
 //!
-//! - A task has a place in the set from when it is spawned until its result is taken. Its place is noted once, when its
-//!   future is gone; so a set that nobody asks holds results, and no more futures than run.
-//! - What notes the places ([`Finished`]) is shared with the tasks, and left to those that are detached: what they note
-//!   there later is nobody's place.
+//! - A task is in the set from spawning until its result is taken. Its index is recorded once, when its future is
+//!   dropped. So a set that is not polled keeps results, but no futures of finished tasks.
+//! - The tasks share the record ([`Finished`]), and detached ones keep it: their later entries belong to no index.
 
 use super::catch_unwind::Sink;
 use super::spawn::launch;
@@ -22,14 +21,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Tasks of one kind, more of which may be added at any time, and whose results are taken as they come: what a server keeps
-/// its connections in. tokio's `JoinSet`.
+/// Tasks of one type whose results are taken in the order of completion, such as the connections of a server. Tasks
+/// can be added at any time. tokio's `JoinSet`.
 ///
-/// Nothing is done for a task that fails: its result says so, and the others run on. See
-/// [`TaskGroup`](crate::TaskGroup) for tasks that fail together.
+/// A task that fails does not affect the others: its result is an error. In a [`TaskGroup`](crate::TaskGroup) tasks
+/// fail together.
 ///
-/// Dropping the set cancels its tasks; their futures are dropped in the next pass of the loop. It is also a `Stream`, and
-/// stays on its thread (`!Send`).
+/// Dropping the set cancels its tasks; their futures are dropped in the next iteration of the loop. It is also a
+/// `Stream`, and stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::net::{TcpListener, TcpStream};
@@ -69,7 +68,7 @@ pub struct JoinSet<T> {
     finished: Rc<Finished>,
 }
 
-/// The places of the tasks that are done and were not taken, in the order they were done, and who waits for one.
+/// The indexes of tasks that are done and not taken, in the order of completion, and the task that waits for one.
 #[derive(Default)]
 struct Finished {
     places: RefCell<VecDeque<usize>>,
@@ -82,7 +81,7 @@ impl<T: 'static> JoinSet<T> {
         JoinSet { tasks: Slab::new(), finished: Rc::default() }
     }
 
-    /// Runs `future` as a task of the set, on the loop that runs on this thread. The handle cancels it, and names it.
+    /// Runs `future` as a task of the set, on the current loop. The handle can cancel and name it.
     ///
     /// # Panics
     ///
@@ -108,7 +107,7 @@ impl<T: 'static> JoinSet<T> {
     {
         let event_loop = EventLoop::current();
         let state = TaskState::new(event_loop.core(), None, context::inherited());
-        // What follows may panic, and then the task is none of the set's.
+        // The following may panic; the task is then not in the set.
         let place = self.tasks.vacant_key();
         let member = Member { state: Rc::clone(&state), finished: Rc::clone(&self.finished), place };
         launch(event_loop.core(), member, future.into_future());
@@ -118,9 +117,9 @@ impl<T: 'static> JoinSet<T> {
         handle
     }
 
-    /// The result of the next task that is done, or was; `None` if the set is empty.
+    /// The result of the next task that is done. `None` if the set is empty.
     ///
-    /// Cancel safety: nothing is lost by giving it up.
+    /// Cancel safety: nothing is lost.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -136,7 +135,7 @@ impl<T: 'static> JoinSet<T> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// The result of a task that is done; `None` if there is none.
+    /// The result of a task that is done. `None` if no task is.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -152,7 +151,7 @@ impl<T: 'static> JoinSet<T> {
         self.take_finished().map(result_of)
     }
 
-    /// As [`join_next`](JoinSet::join_next), for futures that are written by hand. The task that asked last is woken.
+    /// The poll function of [`join_next`](JoinSet::join_next). The task that polled last is woken.
     ///
     /// ```
     /// use std::future::poll_fn;
@@ -168,7 +167,7 @@ impl<T: 'static> JoinSet<T> {
         self.poll_finished(cx).map(|task| task.map(result_of))
     }
 
-    /// Cancels every task of the set. They stay in it until their results, which say so, are taken.
+    /// Cancels all tasks of the set. They stay in it until their results are taken.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -181,7 +180,7 @@ impl<T: 'static> JoinSet<T> {
     /// ```
     #[doc(alias = "abort_all")]
     pub fn cancel_all(&self) {
-        // The oldest first, whatever places they have.
+        // Oldest first, whatever their indexes.
         let mut tasks: Vec<_> = self.tasks.iter().map(|(_, task)| task).collect();
         tasks.sort_by_key(|task| task.id());
         for task in tasks {
@@ -189,10 +188,10 @@ impl<T: 'static> JoinSet<T> {
         }
     }
 
-    /// Cancels every task of the set and waits until they have ended. Their results are dropped; a panic among them is
-    /// told to the exception handler.
+    /// Cancels all tasks of the set and waits until they are done. Their results are dropped; panics are reported to
+    /// the exception handler.
     ///
-    /// Cancel safety: given up, the rest stay in the set, cancelled.
+    /// Cancel safety: the remaining tasks stay in the set, cancelled.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -206,12 +205,12 @@ impl<T: 'static> JoinSet<T> {
     pub async fn shutdown(&mut self) {
         self.cancel_all();
         while let Some(task) = poll_fn(|cx| self.poll_finished(cx)).await {
-            // With its result: a task tells of a panic that nobody took.
+            // Dropped with its result: a task reports a panic that was not taken.
             drop(task);
         }
     }
 
-    /// Lets every task of the set run on without it.
+    /// Removes all tasks from the set and lets them continue.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -233,7 +232,7 @@ impl<T: 'static> JoinSet<T> {
 
 impl<T> JoinSet<T> {
     fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<Option<Task<T>>> {
-        // Foreign code, so it comes before the look.
+        // Foreign code, so it comes before the check.
         let waker = cx.waker().clone();
         if let Some(task) = self.take_finished() {
             return Poll::Ready(Some(task));
@@ -251,7 +250,7 @@ impl<T> JoinSet<T> {
         self.tasks.try_remove(place)
     }
 
-    /// How many tasks are in the set: those that run, and those whose results were not taken.
+    /// The number of tasks in the set: running ones, and those whose results were not taken.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -268,13 +267,13 @@ impl<T> JoinSet<T> {
         self.tasks.len()
     }
 
-    /// Whether there is no task in the set.
+    /// Whether the set has no tasks.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 }
 
-/// The result of a task that is done, and was not asked for it yet.
+/// The result of a task that is done and was not taken.
 fn result_of<T>(mut task: Task<T>) -> Result<T, JoinError> {
     match Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
@@ -282,7 +281,7 @@ fn result_of<T>(mut task: Task<T>) -> Result<T, JoinError> {
     }
 }
 
-/// Where the result of a task of the set goes: to the task; its place, to the set.
+/// Passes the result of a task to the task, and its index to the set.
 struct Member<T> {
     state: Rc<TaskState<T>>,
     finished: Rc<Finished>,
@@ -298,7 +297,7 @@ impl<T: 'static> Sink for Member<T> {
     }
 
     fn settle(&self, result: Result<T, JoinError>) {
-        // An output that nobody wants may panic when it is dropped: the set is told all the same.
+        // The destructor of an unwanted output may panic: the set is notified all the same.
         let settled = catch(|| TaskState::settle(&self.state, result));
         self.finished.places.borrow_mut().push_back(self.place);
         if let Some(waker) = self.finished.waker.take() {

@@ -1,17 +1,14 @@
 //! Tasks: futures that the loop runs.
 //!
-//! A task is one future in one allocation of `async-task`, which also makes its wakers. A step of it is a call
-//! like any other: woken on the loop's thread it goes to the end of what is ready, woken from another thread
-//! through the inbox.
+//! A task is one future in one allocation of `async-task`, which also makes its wakers. Each step is a call like any
+//! other: a wake on the loop's thread adds it to the ready queue, a wake on another thread to the inbox.
 //!
 //! # Rules
 //!
-//! - The future is polled and dropped on the loop's thread only, and nothing it panics with comes out of it
-//!   ([`guarded`]).
-//! - The core lists each task that is not done, and each of those holds what cancels it ([`state`]). The user's
-//!   [`Task`] only has the state that the result goes to. So dropping a `Task` lets the task run on, and closing
-//!   the loop ends all of them.
-//! - A task that panicked and whose result nobody took is reported to the exception handler.
+//! - The future is polled and dropped on the loop's thread only, and its panics are caught ([`catch_unwind`]).
+//! - The core lists all tasks that are not done. Each owns what cancels it ([`state`]). The user's [`Task`] has only
+//!   the state that receives the result. So dropping a `Task` detaches it, and closing the loop ends all tasks.
+//! - A panic whose result is never taken is reported to the exception handler.
 
 #[allow(unsafe_code, reason = "pin projection; a task cell whose steps stay on their thread")]
 mod catch_unwind;
@@ -52,7 +49,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What runs as a task, for a task factory: see [`EventLoop::set_task_factory`](crate::EventLoop::set_task_factory).
+/// The future of a task, for a task factory: see [`EventLoop::set_task_factory`](crate::EventLoop::set_task_factory).
 ///
 /// It stays on its thread (`!Send`), as every task does.
 ///
@@ -73,12 +70,12 @@ use std::task::{Context, Poll};
 /// ```
 pub type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A future that runs on the loop, and the way to its result. See [`spawn`].
+/// A future that runs on the loop, and access to its result. See [`spawn`].
 ///
-/// Dropping it lets the task run on, as in asyncio. Awaiting it gives the result, once; `&mut task` can be awaited
-/// too, by those who may want to give up waiting and keep the task. It stays on its thread (`!Send`).
+/// Dropping it detaches the task, as in asyncio. Awaiting it returns the result, once. `&mut task` can be awaited as
+/// well, to stop waiting and keep the task. It stays on its thread (`!Send`).
 ///
-/// Cancel safety: giving up waiting loses nothing, as long as the `Task` is kept.
+/// Cancel safety: nothing is lost while the `Task` is kept.
 ///
 /// ```
 /// use mainspring::{sleep, spawn, timeout};
@@ -103,10 +100,10 @@ pub struct Task<T> {
 }
 
 impl<T> Task<T> {
-    /// Ends the task where it stands: its future is dropped in the next pass, with everything in it, and awaiting the
-    /// task gives a [`JoinError`] that says so. `false` if it is done already, or is being cancelled.
+    /// Cancels the task: its future is dropped in the next iteration, and awaiting the task returns a cancelled
+    /// [`JoinError`]. Returns `false` if the task is done, or was cancelled before.
     ///
-    /// A task may cancel itself: it ends at its next `await`.
+    /// A task can cancel itself: it ends at its next `await`.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -124,7 +121,7 @@ impl<T> Task<T> {
         self.state.meta.cancel()
     }
 
-    /// Whether the task was cancelled, and is done.
+    /// Whether the task is done and was cancelled.
     pub fn cancelled(&self) -> bool {
         self.state.meta.phase() == Phase::Cancelled
     }
@@ -135,24 +132,24 @@ impl<T> Task<T> {
         self.state.meta.is_done()
     }
 
-    /// Which task of its loop it is.
+    /// The identifier of the task, unique on its loop.
     pub fn id(&self) -> TaskId {
         self.state.meta.id()
     }
 
-    /// The task's name: `Task-1` and so on, or what it was given.
+    /// The task's name: the one it was given, or `Task-1` and so on.
     pub fn name(&self) -> String {
         self.state.meta.task_name().to_string()
     }
 
-    /// Names the task, for messages.
+    /// Sets the task's name, for messages.
     pub fn set_name(&self, name: impl Into<String>) {
         self.state.meta.set_name(name.into());
     }
 }
 
 impl<T: 'static> Task<T> {
-    /// The task without its result: for those who are to cancel it, or to hear of its end.
+    /// The task without its result, to cancel it or to be notified of its end.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -169,8 +166,8 @@ impl<T: 'static> Task<T> {
         TaskHandle(Rc::clone(&self.state) as Rc<dyn AnyTask>)
     }
 
-    /// Has `callback` called in the pass after the one in which the task is done; in the next one if it is already.
-    /// It is told which task that was, however that ended.
+    /// Calls `callback` in the iteration after the task is done, or in the next one if it is done already. It gets
+    /// the task, however that ended.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -214,7 +211,7 @@ impl<T> Task<T> {
             Progress::Running(_) => {}
             Progress::Finished(_) | Progress::Taken => return Poll::Ready(()),
         }
-        // Cloning is foreign code, after which things may stand otherwise.
+        // Cloning runs foreign code: check again afterwards.
         let waker = cx.waker().clone();
         let former = match &mut *self.state.progress.borrow_mut() {
             Progress::Running(waiting) => waiting.replace(waker),

@@ -1,12 +1,12 @@
-//! Small ones: giving way, and work that goes on when nobody waits for it any more.
+//! [`yield_now`] and [`shield`].
 
 use super::{Task, spawn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Lets everything else that is ready run once. asyncio's `sleep(0)`.
+/// Lets all other ready calls run once. asyncio's `sleep(0)`.
 ///
-/// Cancel safety: nothing is lost by giving it up.
+/// Cancel safety: nothing is lost.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -37,14 +37,14 @@ impl Future for YieldNow {
     }
 }
 
-/// Protects `future` from whoever waits for it: it runs as a task of its own, and goes on if the wait is given up.
+/// Runs `future` as a task, so that it continues if the wait for it is cancelled.
 ///
-/// In Rust that is what [`spawn`] does, and this is `spawn` under the name by which asyncio's users look for it. A
-/// task that exists already needs no shield: `timeout(limit, &mut task)` gives up the wait and keeps the task.
+/// It is [`spawn`] under asyncio's name. A task needs no shield: `timeout(limit, &mut task)` stops waiting and keeps
+/// the task.
 ///
 /// # Panics
 ///
-/// Like [`spawn`].
+/// As [`spawn`].
 ///
 /// ```
 /// use mainspring::{shield, sleep, timeout};

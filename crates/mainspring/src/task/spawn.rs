@@ -1,4 +1,4 @@
-//! How a task begins: [`spawn`], [`TaskBuilder`], and the one place where a future becomes a task of the loop.
+//! [`spawn`], [`TaskBuilder`], and the function that makes a future a task of the loop.
 
 use super::Task;
 use super::catch_unwind::{CatchUnwind, Sink, allocate_task};
@@ -11,13 +11,13 @@ use crate::lane::Lane;
 use std::panic::Location;
 use std::rc::Rc;
 
-/// Runs `future` as a task on the loop that runs on this thread: it takes its first step in the next pass.
+/// Runs `future` as a task on the current loop. Its first step is in the next iteration.
 ///
 /// asyncio's `create_task`. The future need not be `Send`, and neither is the [`Task`].
 ///
 /// # Panics
 ///
-/// If no loop runs on this thread. [`EventLoop::spawn`](crate::EventLoop::spawn) needs none to run.
+/// If no loop runs on this thread. [`EventLoop::spawn`](crate::EventLoop::spawn) works without.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -36,11 +36,11 @@ where
     Task::start(EventLoop::current().core(), future.into_future())
 }
 
-/// [`spawn`], with a name for messages.
+/// [`spawn`] with a name, for messages.
 ///
 /// # Panics
 ///
-/// Like [`spawn`].
+/// As [`spawn`].
 ///
 /// ```
 /// # mainspring::run(async {
@@ -57,7 +57,7 @@ where
     TaskBuilder::new().name(name).spawn(future)
 }
 
-/// A task that begins with more than a future: a name, a context, a lane. It stays on its thread (`!Send`).
+/// Starts a task with a name, a context or a lane. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::TaskBuilder;
@@ -79,22 +79,22 @@ pub struct TaskBuilder {
 }
 
 impl TaskBuilder {
-    /// A task as [`spawn`] makes it.
+    /// A builder with the defaults of [`spawn`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The task's name, in place of `Task-1` and so on.
+    /// Sets the task's name. The default is `Task-1` and so on.
     pub fn name(self, name: impl Into<String>) -> Self {
         TaskBuilder { name: Some(name.into()), ..self }
     }
 
-    /// The variables that the task begins with, in place of a copy of the current ones.
+    /// Sets the task's context variables. The default is a copy of the current ones.
     pub fn context(self, context: Context) -> Self {
         TaskBuilder { context: Some(context), ..self }
     }
 
-    /// Where every step of the task waits its turn; usually [`Lane::Normal`].
+    /// Sets the lane of the task's steps. The default is [`Lane::Normal`].
     ///
     /// ```
     /// use mainspring::{Lane, TaskBuilder};
@@ -110,11 +110,11 @@ impl TaskBuilder {
         TaskBuilder { lane, ..self }
     }
 
-    /// Starts the task on the loop that runs on this thread.
+    /// Starts the task on the current loop.
     ///
     /// # Panics
     ///
-    /// Like [`spawn`].
+    /// As [`spawn`].
     ///
     /// ```
     /// use mainspring::TaskBuilder;
@@ -171,7 +171,7 @@ impl<T: 'static> Task<T> {
     }
 }
 
-/// Makes `future` a task of the loop, by way of the loop's task factory if it has one.
+/// Makes `future` a task of the loop. Calls the task factory if there is one.
 #[track_caller]
 pub(super) fn launch<F, S>(core: &Rc<Core>, sink: S, future: F)
 where
@@ -181,7 +181,7 @@ where
     launch_in(core, Lane::Normal, sink, future);
 }
 
-/// As [`launch`], with the lane where the task's steps wait.
+/// [`launch`] with a lane.
 #[track_caller]
 fn launch_in<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
 where
@@ -204,7 +204,7 @@ where
     S: Sink<Output: 'static> + 'static,
 {
     if core.check_open().is_err() {
-        // What made the future, or the factory, has closed the loop. The guard settles the task.
+        // The code that made the future, or the factory, has closed the loop. Dropping the guard settles the task.
         return drop(CatchUnwind::new(future, sink));
     }
     if core.debug_mode().is_on() {
@@ -215,7 +215,7 @@ where
     }
 }
 
-/// Makes the first step ready.
+/// Schedules the first step.
 fn schedule<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,

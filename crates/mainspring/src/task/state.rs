@@ -1,11 +1,11 @@
-//! What a task and its handles share: [`TaskState`], of which everything but the result is [`Meta`].
+//! [`TaskState`]: what a task and its handles share. All of it but the result is in [`Meta`].
 //!
 //! # Rules of the phase
 //!
-//! - `Running` from the beginning; the canceller is there from when the task is started.
-//! - `Cancelling` when somebody has cancelled: the canceller is gone, the future is not.
-//! - `Finished`, `Cancelled` or `Panicked` from when the future is gone, for good. The loop no longer lists the
-//!   task then, and its callbacks are on their way.
+//! - `Running` from the beginning. The canceller is set when the task is started.
+//! - `Cancelling` after a cancellation: the canceller is dropped, the future is not yet.
+//! - `Finished`, `Cancelled` or `Panicked` after the future is dropped. The loop no longer lists the task, and its
+//!   callbacks are scheduled.
 
 use super::context::Slot;
 use super::{JoinError, TaskHandle};
@@ -17,7 +17,7 @@ use std::fmt;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
-/// Which task of its loop a task is: the first is 1. No number is used twice.
+/// The number of a task on its loop, from 1. No number is used twice.
 ///
 /// ```
 /// # mainspring::run(async {
@@ -37,7 +37,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// How messages call a task.
+/// The name of a task in messages.
 #[derive(Clone)]
 pub(crate) struct TaskName {
     pub(super) id: TaskId,
@@ -62,36 +62,36 @@ pub(super) enum Phase {
     Panicked,
 }
 
-/// A task of any result.
+/// A task with any type of result.
 pub(crate) trait AnyTask {
     fn meta(&self) -> &Meta;
 }
 
 pub(super) type DoneCallback = Box<dyn FnOnce(&TaskHandle)>;
 
-/// What does not depend on the type of the result.
+/// The part that does not depend on the type of the result.
 pub(crate) struct Meta {
     core: Weak<Core>,
     id: TaskId,
     phase: Cell<Phase>,
-    /// Nobody is going to ask for the result.
+    /// The result will not be taken.
     pub(super) is_detached: Cell<bool>,
-    /// Where the core lists the task, or [`NOWHERE`].
+    /// The index of the task in the core's list, or [`NOWHERE`].
     place: Cell<usize>,
-    /// Dropping it cancels.
+    /// Dropping it cancels the task.
     canceller: Cell<Option<Canceller>>,
     pub(super) context: Slot,
     extras: Cell<Option<Box<Extras>>>,
 }
 
-/// What few tasks have.
+/// Data that few tasks have.
 #[derive(Default)]
 struct Extras {
     name: Option<String>,
     callbacks: Vec<DoneCallback>,
 }
 
-/// The place of a task that the core does not list.
+/// The index of a task that the core does not list.
 const NOWHERE: usize = usize::MAX;
 
 pub(super) struct TaskState<T> {
@@ -117,7 +117,7 @@ impl Meta {
         TaskName { id: self.id, given }
     }
 
-    /// Works on the extras, for which nothing foreign may run: they are not here meanwhile.
+    /// Runs `work` with the extras, which are taken out meanwhile: `work` must not run foreign code.
     fn with_extras<R>(&self, work: impl FnOnce(&mut Extras) -> R) -> R {
         let mut extras = self.extras.take().unwrap_or_default();
         let result = work(&mut extras);
@@ -158,7 +158,7 @@ impl Meta {
         self.core.upgrade()
     }
 
-    /// The task is on its way: from here on it can be cancelled, and is if that was asked for before.
+    /// The task is started and can be cancelled from now on. A cancellation that was requested before takes effect.
     pub(super) fn started(&self, place: usize, canceller: Canceller) {
         self.place.set(place);
         if self.phase.get() == Phase::Running {
@@ -168,7 +168,7 @@ impl Meta {
         }
     }
 
-    /// The future is gone. Runs no foreign code.
+    /// The future is dropped. Runs no foreign code.
     fn done(&self, phase: Phase) {
         self.phase.set(phase);
         if let Some(canceller) = self.canceller.take() {
@@ -190,7 +190,7 @@ impl Meta {
 }
 
 impl TaskHandle {
-    /// Schedules `callback`, or keeps it until the task is done.
+    /// Schedules `callback`, or stores it until the task is done.
     pub(super) fn call_when_done(&self, callback: DoneCallback) {
         let meta = self.0.meta();
         if meta.is_done() {
@@ -215,14 +215,14 @@ impl TaskHandle {
 }
 
 impl<T: 'static> TaskState<T> {
-    /// The state of a new task of a loop.
+    /// The state of a new task.
     pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: Slot) -> Rc<Self> {
         let number = core.tasks_made.get() + 1;
         core.tasks_made.set(number);
         Self::with_id(Rc::downgrade(core), TaskId(number), name, context)
     }
 
-    /// The state of a task that does not begin, for whoever is to hear of that.
+    /// The state of a task that was refused.
     pub(super) fn refused(core: Option<&Rc<Core>>) -> Rc<Self> {
         let state = match core {
             Some(core) => Self::new(core, None, Slot::default()),
@@ -249,7 +249,7 @@ impl<T: 'static> TaskState<T> {
         })
     }
 
-    /// Sets the result, once; called when the future is gone.
+    /// Sets the result, once, after the future is dropped.
     pub(super) fn settle(self: &Rc<Self>, result: Result<T, JoinError>) {
         self.meta.done(match &result {
             Ok(_) => Phase::Finished,
@@ -261,7 +261,7 @@ impl<T: 'static> TaskState<T> {
             let handle = TaskHandle(Rc::clone(self) as Rc<dyn AnyTask>);
             callbacks.into_iter().for_each(|callback| handle.schedule(callback));
         }
-        // From here on foreign code runs; everything of ours is in place.
+        // Foreign code runs from here on; our own state is complete.
         if self.meta.is_detached.get() {
             match result {
                 Err(error) if error.is_panic() => self.meta.report(error.panic_text().unwrap_or_default()),

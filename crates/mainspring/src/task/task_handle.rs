@@ -1,4 +1,4 @@
-//! `TaskHandle`: a task seen from outside, whatever its result.
+//! `TaskHandle`: a task without its result.
 
 use super::TaskId;
 use super::state::{AnyTask, Phase};
@@ -6,9 +6,9 @@ use crate::event_loop::EventLoop;
 use std::fmt;
 use std::rc::Rc;
 
-/// A task without its result: to cancel it, to ask how it stands, to hear of its end.
+/// A task without its result: to cancel it, to query it, to be notified of its end.
 ///
-/// A clone is the same task. It neither keeps the task running nor takes its result, and it stays on its thread
+/// Clones refer to the same task. It neither keeps the task running nor takes its result, and it stays on its thread
 /// (`!Send`). tokio's `AbortHandle`.
 ///
 /// ```
@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 ///
-/// What can be asked of it:
+/// Its methods:
 ///
 /// ```
 /// use std::{cell::RefCell, rc::Rc};
@@ -48,7 +48,7 @@ use std::rc::Rc;
 pub struct TaskHandle(pub(super) Rc<dyn AnyTask>);
 
 impl TaskHandle {
-    /// Ends the task where it stands. See [`Task::cancel`](crate::Task::cancel).
+    /// Cancels the task. See [`Task::cancel`](crate::Task::cancel).
     pub fn cancel(&self) -> bool {
         self.0.meta().cancel()
     }
@@ -59,7 +59,7 @@ impl TaskHandle {
         self.0.meta().is_done()
     }
 
-    /// Whether the task was cancelled, and is done.
+    /// Whether the task is done and was cancelled.
     pub fn cancelled(&self) -> bool {
         self.0.meta().phase() == Phase::Cancelled
     }
@@ -69,22 +69,22 @@ impl TaskHandle {
         self.0.meta().phase() == Phase::Panicked
     }
 
-    /// Which task it is.
+    /// The identifier of the task, unique on its loop.
     pub fn id(&self) -> TaskId {
         self.0.meta().id()
     }
 
-    /// The task's name: `Task-1` and so on, or what it was given.
+    /// The task's name: the one it was given, or `Task-1` and so on.
     pub fn name(&self) -> String {
         self.0.meta().task_name().to_string()
     }
 
-    /// Names the task, for messages.
+    /// Sets the task's name, for messages.
     pub fn set_name(&self, name: impl Into<String>) {
         self.0.meta().set_name(name.into());
     }
 
-    /// Has `callback` called when the task is done. See [`Task::add_done_callback`](crate::Task::add_done_callback).
+    /// Calls `callback` when the task is done. See [`Task::add_done_callback`](crate::Task::add_done_callback).
     pub fn add_done_callback(&self, callback: impl FnOnce(&TaskHandle) + 'static) {
         self.call_when_done(Box::new(callback));
     }
@@ -108,7 +108,7 @@ impl fmt::Debug for TaskHandle {
 }
 
 impl EventLoop {
-    /// The tasks of this loop that are not done, in the order they were made.
+    /// The tasks of this loop that are not done, in the order of creation.
     ///
     /// ```
     /// # mainspring::run(async {

@@ -1,4 +1,4 @@
-//! `wait`: some of many tasks are done, which? And `wait_for`, which is about one.
+//! `wait` and `wait_for`, as asyncio's.
 
 use super::state::Progress;
 use super::wake_queue::WakeQueue;
@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// When [`wait`] and [`try_wait`] have waited enough.
+/// When [`wait`] and [`try_wait`] return.
 ///
 /// ```
 /// use mainspring::{ReturnWhen, spawn, wait};
@@ -28,26 +28,26 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReturnWhen {
-    /// One task is done, however it ended.
+    /// When one task is done, however it ended.
     FirstCompleted,
-    /// One task has failed, or all are done. A panic is a failure, and for [`try_wait`] an `Err` is; to be cancelled is
-    /// none.
+    /// When one task has failed, or all are done. A panic is a failure; for [`try_wait`] an `Err` is, too. A
+    /// cancellation is not.
     FirstException,
-    /// All tasks are done.
+    /// When all tasks are done.
     AllCompleted,
 }
 
-/// Waits for tasks, for no longer than `limit`, and sorts them into those that are done and those that are not,
-/// both in their order. asyncio's `wait`.
+/// Waits for tasks, for at most `limit`. Returns those that are done and those that are not, both in order. asyncio's
+/// `wait`.
 ///
-/// The tasks are not cancelled, neither at the end of the time nor when the wait is given up. Awaiting one that is
-/// done gives its result at once.
+/// The tasks are not cancelled, neither at the limit nor if the wait is dropped. Awaiting a task that is done returns
+/// its result at once.
 ///
-/// Cancel safety: giving up drops the `Task`s, which run on, but whose results are lost.
+/// Cancel safety: the `Task`s are dropped, so they are detached and their results are lost.
 ///
 /// # Panics
 ///
-/// With a limit, when it is polled where no mainspring loop runs.
+/// With a limit, if it is polled outside of a mainspring loop.
 ///
 /// ```
 /// use mainspring::{ReturnWhen, sleep, spawn, wait};
@@ -80,13 +80,13 @@ pub async fn wait<T>(
     wait_until(tasks, return_when, limit, |result| result.is_err_and(JoinError::is_panic)).await
 }
 
-/// [`wait`] for tasks that give a `Result`: an `Err` counts as an exception.
+/// [`wait`] for tasks that return a `Result`: an `Err` counts as an exception.
 ///
-/// Cancel safety: as for [`wait`].
+/// Cancel safety: as [`wait`].
 ///
 /// # Panics
 ///
-/// Like [`wait`].
+/// As [`wait`].
 ///
 /// ```
 /// use mainspring::{ReturnWhen, spawn, try_wait};
@@ -109,7 +109,7 @@ pub async fn try_wait<T, E>(
     wait_until(tasks, return_when, limit, is_failure).await
 }
 
-/// Does the waiting. `is_failure` runs no foreign code.
+/// Waits. `is_failure` runs no foreign code.
 async fn wait_until<T>(
     tasks: impl IntoIterator<Item = Task<T>>,
     return_when: ReturnWhen,
@@ -123,7 +123,7 @@ async fn wait_until<T>(
     poll_fn(|cx| {
         queue.begin_step(cx.waker());
         let mut has_enough = false;
-        // To the end, also when one was enough: all that are done are to be among the done.
+        // All tasks are checked, even if one is enough, so that all that are done are returned as done.
         while let Some((number, waker)) = queue.next() {
             let Some(task) = tasks.get(number) else { continue };
             if task.poll_done(&mut Context::from_waker(waker)).is_ready() {
@@ -131,7 +131,7 @@ async fn wait_until<T>(
                 has_enough |= match (return_when, &*task.state.progress.borrow()) {
                     (ReturnWhen::FirstCompleted, _) => true,
                     (ReturnWhen::FirstException, Progress::Finished(result)) => is_failure(result.as_ref()),
-                    // A result that somebody has taken is no news.
+                    // A result that was taken does not count.
                     _ => false,
                 };
             }
@@ -145,13 +145,13 @@ async fn wait_until<T>(
     tasks.into_iter().partition(Task::is_finished)
 }
 
-/// [`timeout`], with asyncio's name and order of arguments; without a limit it waits for ever.
+/// [`timeout`] with asyncio's name and argument order. Without a limit it waits forever.
 ///
 /// # Panics
 ///
-/// With a limit, when it is polled where no mainspring loop runs.
+/// With a limit, if it is polled outside of a mainspring loop.
 ///
-/// Cancel safety: giving up drops the future.
+/// Cancel safety: the future is dropped.
 ///
 /// ```
 /// use mainspring::wait_for;

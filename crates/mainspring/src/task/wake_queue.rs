@@ -1,8 +1,8 @@
-//! `WakeQueue`: which of many futures in one task were woken, so that a step polls those and no others.
+//! `WakeQueue`: records which of many futures in one task were woken, so that a step polls only those.
 //!
-//! Each future is polled with a waker of its own, which notes the future's number and wakes the task. Wakers may be
-//! used on any thread and may outlive everything here. No foreign code runs under the lock: the task's waker is
-//! cloned before and woken or dropped after.
+//! Each future has its own waker, which records the future's index and wakes the task. Wakers may be used on any
+//! thread and may outlive the queue. No foreign code runs under the lock: the task's waker is cloned before, and
+//! woken or dropped after.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use std::task::{Wake, Waker};
 pub(super) struct WakeQueue {
     shared: Arc<Shared>,
     entries: Vec<Entry>,
-    /// What this step is to poll.
+    /// The futures to poll in this step.
     batch: VecDeque<usize>,
 }
 
@@ -25,14 +25,14 @@ struct Shared(Mutex<Woken>);
 
 struct Woken {
     numbers: Vec<usize>,
-    /// `None` from when it was used until the next step.
+    /// `None` from a wake until the next step.
     task: Option<Waker>,
 }
 
-/// One future's own waker.
+/// The waker of one future.
 struct Flag {
     number: usize,
-    /// It is noted, and not polled yet.
+    /// The index is recorded, and the future not polled yet.
     is_noted: AtomicBool,
     shared: Arc<Shared>,
 }
@@ -63,7 +63,7 @@ impl Wake for Flag {
 }
 
 impl WakeQueue {
-    /// A queue for `count` futures, all of which are to be polled once.
+    /// A queue for `count` futures, all of which are polled once.
     pub(super) fn new(count: usize) -> Self {
         let shared = Arc::new(Shared(Mutex::new(Woken { numbers: (0..count).collect(), task: None })));
         let entry = |number| {
@@ -74,8 +74,7 @@ impl WakeQueue {
         WakeQueue { entries: (0..count).map(entry).collect(), shared, batch: VecDeque::new() }
     }
 
-    /// Begins a step of the task: what is woken from here on wakes `task`. What the last step has left is polled
-    /// first.
+    /// Begins a step of the task: later wakes wake `task`. Futures that the last step left are polled first.
     pub(super) fn begin_step(&mut self, task: &Waker) {
         let task = task.clone();
         let mut woken = self.shared.lock();
@@ -86,11 +85,11 @@ impl WakeQueue {
         self.batch.extend(numbers);
     }
 
-    /// The next future to poll in this step, and the waker to poll it with.
+    /// The next future to poll in this step, and its waker.
     pub(super) fn next(&mut self) -> Option<(usize, &Waker)> {
         let number = self.batch.pop_front()?;
         let entry = self.entries.get(number)?;
-        // Before the poll: a wake during it counts.
+        // Before the poll, so that a wake during it counts.
         entry.flag.is_noted.store(false, Ordering::Release);
         Some((number, &entry.waker))
     }

@@ -1,9 +1,9 @@
-//! Variables of a task: asyncio's `contextvars`.
+//! Context variables: asyncio's `contextvars`.
 //!
-//! A context is the set of variables that have a value. Each task has its own: a copy, made when the task is started, of
-//! the context it is started in. So a task sees what was set around it, and what it sets itself nobody else sees. The
-//! future of [`run_until_complete`](crate::EventLoop::run_until_complete) has its own as well. Code that runs in
-//! neither, a callback say, uses its thread's, unless it runs in a [`Context`].
+//! A context is the set of variables that have a value. Each task has its own context: a copy, made when the task is
+//! started, of the context that starts it. So a task sees the values that were set around it, and only the task sees
+//! the values that it sets. The future of [`run_until_complete`](crate::EventLoop::run_until_complete) has its own
+//! context, too. Other code, such as a callback, uses the context of its thread, unless it runs in a [`Context`].
 //!
 //! ```
 //! use mainspring::context::ContextVar;
@@ -24,8 +24,7 @@
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 //!
-//! A copy is one reference; a context is copied for real when somebody sets a variable in one that is shared. A
-//! program without variables pays for none of it.
+//! A copy is a reference; setting a variable in a shared context copies it. A program without variables has no cost.
 
 mod variable;
 
@@ -39,11 +38,11 @@ use std::rc::Rc;
 
 type Value = Rc<dyn Any>;
 
-/// The variables that are set, few enough for a look at each.
+/// The variables that are set. They are few, so a lookup is a linear search.
 #[derive(Clone, Default)]
 pub(super) struct Variables(Vec<(u64, Value)>);
 
-/// Where a task has its variables. `None` if none was ever set.
+/// The variables of a task. `None` if none was ever set.
 #[derive(Default)]
 pub(super) struct Slot(Cell<Option<Rc<Variables>>>);
 
@@ -52,13 +51,13 @@ thread_local! {
     static AMBIENT: Slot = const { Slot(Cell::new(None)) };
 }
 
-/// A copy of the current variables, for a task that is started.
+/// A copy of the current variables, for a new task.
 #[inline]
 pub(super) fn inherited() -> Slot {
     Slot(Cell::new(with_slot(Slot::copy).flatten()))
 }
 
-/// Shows the current slot to `look`, which must run no foreign code. `None` when the thread is ending.
+/// Passes the current slot to `look`, which must not run foreign code. `None` when the thread is ending.
 #[inline]
 fn with_slot<R>(look: impl FnOnce(&Slot) -> R) -> Option<R> {
     current_task::with_current(|task| match task {
@@ -85,7 +84,7 @@ impl Slot {
         variables.0.iter().find(|(found, _)| *found == key).map(|(_, value)| Rc::clone(value))
     }
 
-    /// Sets a variable, or unsets it, and hands out what it was.
+    /// Sets or unsets a variable. Returns its previous value.
     fn replace(&self, key: u64, value: Option<Value>) -> Option<Value> {
         let mut shared = self.0.take().unwrap_or_default();
         let variables = &mut Rc::make_mut(&mut shared).0;
@@ -106,10 +105,11 @@ impl Slot {
     }
 }
 
-/// A set of variables with values, outside of any task: asyncio's `contextvars.Context`. It stays on its thread (`!Send`).
+/// A set of variables with values, outside of any task: asyncio's `contextvars.Context`. It stays on its thread
+/// (`!Send`).
 ///
-/// [`copy_context`] makes one from what is current. A callback that is to see the variables of whoever schedules it runs in
-/// one:
+/// [`copy_context`] copies the current one. Use it to run a callback with the variables of the code that schedules
+/// it:
 ///
 /// ```
 /// use mainspring::EventLoop;
@@ -159,7 +159,7 @@ impl Context {
         Self::default()
     }
 
-    /// Calls `function` in this context. What it sets stays here.
+    /// Calls `function` in this context, which keeps what it sets.
     pub fn run<R>(&self, function: impl FnOnce() -> R) -> R {
         struct Restore<'a>(&'a Slot);
         impl Drop for Restore<'_> {
@@ -167,7 +167,7 @@ impl Context {
                 with_slot(|slot| slot.0.swap(&self.0.0));
             }
         }
-        // Behind a slot of its own, so that running it within itself finds the variables too.
+        // In a slot of its own, so that a nested run in the same context finds the variables.
         let inside = Slot(Cell::new(self.0.copy()));
         with_slot(|slot| slot.0.swap(&inside.0));
         let restore = Restore(&inside);

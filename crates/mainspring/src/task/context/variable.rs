@@ -1,4 +1,4 @@
-//! `ContextVar`: one variable, and the ways to give it a value for a time.
+//! `ContextVar`: one variable, and setting its value for a while.
 
 use super::{Value, with_slot};
 use std::any::Any;
@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-/// A variable whose value belongs to the task that set it, and to the tasks started from there. See the
+/// A variable whose value belongs to the task that sets it, and to the tasks started from there. See the
 /// [module](super).
 ///
-/// It is meant for a `static`, and is `Sync` whatever `T` is: values never leave the thread they were set on.
+/// Use it in a `static`. It is `Sync` for any `T`, because values never leave the thread on which they were set.
 ///
 /// ```
 /// use mainspring::context::ContextVar;
@@ -29,7 +29,7 @@ use std::task::Poll;
 /// ```
 pub struct ContextVar<T: 'static> {
     name: &'static str,
-    /// 0 until it is first used.
+    /// Zero until it is first used.
     key: AtomicU64,
     value: PhantomData<fn(T) -> T>,
 }
@@ -58,7 +58,7 @@ impl<T: 'static> ContextVar<T> {
         }
     }
 
-    /// The value in the current context, if it has one there.
+    /// The value in the current context, if there is one.
     pub fn get(&self) -> Option<T>
     where
         T: Clone,
@@ -66,15 +66,14 @@ impl<T: 'static> ContextVar<T> {
         self.with(|value| value.cloned())
     }
 
-    /// Shows the value in the current context to `look`.
+    /// Passes the value in the current context to `look`.
     pub fn with<R>(&self, look: impl FnOnce(Option<&T>) -> R) -> R {
         let key = self.key();
         let value = with_slot(|slot| slot.find(key)).flatten();
         look(value.as_deref().and_then(<dyn Any>::downcast_ref))
     }
 
-    /// Sets the value in the current context, until somebody sets another or uses the token. Most have no use for the
-    /// token.
+    /// Sets the value in the current context. The token restores the previous value.
     pub fn set(&self, value: T) -> Token<T> {
         let key = self.key();
         let value: Value = Rc::new(value);
@@ -82,10 +81,10 @@ impl<T: 'static> ContextVar<T> {
         Token { key, former, value: PhantomData }
     }
 
-    /// Runs `future` with this value: a value that only what runs inside can see.
+    /// Runs `future` with this value, which only that future sees.
     ///
-    /// Every step of the future has the value, and its destructor too; what the future sets itself it finds again in its
-    /// next step, and is gone when it ends.
+    /// Every step of the future sees the value, and so does its destructor. A value that the future sets itself lasts
+    /// until it ends.
     ///
     /// ```
     /// use mainspring::context::ContextVar;
@@ -103,7 +102,7 @@ impl<T: 'static> ContextVar<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     ///
-    /// Cancel safety: as safe as `future` is.
+    /// Cancel safety: that of `future`.
     pub fn scope<F: IntoFuture>(&self, value: T, future: F) -> impl Future<Output = F::Output> + use<T, F> {
         let key = self.key();
         let value: Option<Value> = Some(Rc::new(value));
@@ -120,7 +119,7 @@ impl<T: 'static> ContextVar<T> {
         }
     }
 
-    /// Calls `function` with this value. [`ContextVar::scope`] for what does not `await`.
+    /// Calls `function` with this value: [`ContextVar::scope`] without `await`.
     ///
     /// ```
     /// use mainspring::context::ContextVar;
@@ -142,8 +141,8 @@ impl<T> fmt::Debug for ContextVar<T> {
     }
 }
 
-/// What a variable was before [`ContextVar::set`]. Dropping it changes nothing. It stays on its thread (`!Send`), as the
-/// values do.
+/// The value of a variable before [`ContextVar::set`]. Dropping it does nothing. It stays on its thread (`!Send`), as
+/// the values do.
 ///
 /// ```
 /// use mainspring::context::ContextVar;
@@ -162,7 +161,7 @@ pub struct Token<T: 'static> {
 }
 
 impl<T> Token<T> {
-    /// Gives the variable the value that it had before, in the current context; or none, if it had none.
+    /// Restores the previous value of the variable in the current context, or removes its value if it had none.
     pub fn reset(self) {
         let replaced = with_slot(|slot| slot.replace(self.key, self.former));
         drop(replaced);
@@ -175,8 +174,8 @@ impl<T> fmt::Debug for Token<T> {
     }
 }
 
-/// Runs `function` with `value` in place of the current value of a variable; what it is afterwards comes out in
-/// `value`.
+/// Runs `function` with `value` as the current value of a variable. Afterwards `value` is the value that the variable
+/// had at the end.
 fn with_value<R>(key: u64, value: &mut Option<Value>, function: impl FnOnce() -> R) -> R {
     struct Restore<'a>(u64, &'a mut Option<Value>, Option<Value>);
     impl Drop for Restore<'_> {

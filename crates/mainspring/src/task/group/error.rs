@@ -1,11 +1,10 @@
-//! What a task group failed with.
+//! The errors of a task group.
 
 use super::super::JoinError;
 use std::error::Error;
 use std::fmt;
 
-/// Everything that failed in a [`TaskGroup`](crate::TaskGroup), in the order in which it did. The first one ended the
-/// group.
+/// All failures in a [`TaskGroup`](crate::TaskGroup), in order. The first one ended the group.
 ///
 /// asyncio's `ExceptionGroup`. It is `Send` and `Sync` if `E` is.
 ///
@@ -36,7 +35,7 @@ pub struct GroupError<E> {
     errors: Vec<ChildError<E>>,
 }
 
-/// How one task of a group failed, or the group's body. See [`GroupError`].
+/// How a task of a group, or the group's body, failed. See [`GroupError`].
 ///
 /// ```
 /// use mainspring::{ChildError, TaskGroup};
@@ -52,11 +51,11 @@ pub struct GroupError<E> {
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum ChildError<E> {
-    /// It gave an error.
+    /// It returned an error.
     Failed {
         /// The task's name; `None` for the body.
         task: Option<String>,
-        /// What it gave.
+        /// The error.
         error: E,
     },
     /// It panicked.
@@ -68,12 +67,12 @@ impl<E> GroupError<E> {
         GroupError { errors }
     }
 
-    /// What failed. There is at least one.
+    /// The failures, at least one.
     pub fn errors(&self) -> &[ChildError<E>] {
         &self.errors
     }
 
-    /// What failed, by value.
+    /// The failures, by value.
     pub fn into_errors(self) -> Vec<ChildError<E>> {
         self.errors
     }
@@ -89,7 +88,7 @@ impl<E> IntoIterator for GroupError<E> {
 }
 
 impl<E> ChildError<E> {
-    /// The error it gave, if it did not panic.
+    /// The error that it returned, unless it panicked.
     pub fn error(&self) -> Option<&E> {
         match self {
             ChildError::Failed { error, .. } => Some(error),

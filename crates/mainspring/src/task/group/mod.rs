@@ -2,12 +2,12 @@
 //!
 //! # Rules
 //!
-//! - *Open* until something has failed, a child or the body, and the scope has seen it: in the pass after, as in asyncio,
-//!   so that what fails in one pass fails together. Then *aborting*: all children are cancelled, the body is dropped,
-//!   nobody new is taken. *Over* when the scope has ended or was dropped.
-//! - A child is in the list from before its first step until its future is gone. The scope ends when the list is empty and
-//!   the body is gone, so nothing of a group runs after its scope.
-//! - What a child failed with goes to the group, and only there: its [`Task`] says "cancelled".
+//! - *Open* until a child or the body has failed, and the scope has seen it. That is in the next iteration, as in
+//!   asyncio, so that failures of one iteration are reported together. Then *aborting*: all children are cancelled,
+//!   the body is dropped, and new tasks are refused. *Over* when the scope has ended or was dropped.
+//! - A child is in the list from before its first step until its future is dropped. The scope ends when the list is
+//!   empty and the body is dropped, so nothing of a group runs after its scope.
+//! - The error of a child goes to the group only: its [`Task`] is cancelled.
 
 mod error;
 mod scope;
@@ -29,10 +29,9 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
-/// Tasks that end together: made by [`TaskGroup::scope`], as asyncio's `TaskGroup` is by `async with`.
+/// Tasks that end together. [`TaskGroup::scope`] makes it, as `async with` does in asyncio.
 ///
-/// A clone is the same group, so children may take one along and add more of their kind. It stays on its thread
-/// (`!Send`).
+/// Clones are the same group, so that children can add more tasks. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::TaskGroup;
@@ -62,7 +61,7 @@ struct Inner<E> {
     stage: Cell<Stage>,
     children: RefCell<Slab<TaskHandle>>,
     errors: RefCell<Vec<ChildError<E>>>,
-    /// Who waits for the scope.
+    /// The task that awaits the scope.
     waker: Cell<Option<Waker>>,
 }
 
@@ -74,19 +73,18 @@ enum Stage {
 }
 
 impl<E: 'static> TaskGroup<E> {
-    /// Runs `body` with a new group, and ends when the body and all tasks of the group have ended: with what the body
-    /// gives, or with everything that failed.
+    /// Runs `body` with a new group until the body and all tasks of the group have ended. Returns the body's output,
+    /// or all failures.
     ///
-    /// When a task of the group fails (gives an `Err`, or panics), or the body does, all others are cancelled, the body
-    /// with them, and no more are taken. A task that somebody cancels is no failure.
+    /// If a task of the group or the body fails (returns an `Err`, or panics), the body and all other tasks are
+    /// cancelled, and new tasks are refused. A cancelled task is not a failure.
     ///
     /// # Panics
     ///
-    /// When it is polled where no mainspring loop runs.
+    /// If it is polled outside of a mainspring loop.
     ///
-    /// Cancel safety: if it is dropped before its end, all tasks of the group are cancelled. A drop cannot wait, so their
-    /// futures are dropped in the next pass of the loop. What had failed by then is lost, but for panics: those go to
-    /// the exception handler.
+    /// Cancel safety: all tasks of the group are cancelled. Their futures are dropped in the next iteration of the
+    /// loop. Failures so far are lost, except panics, which go to the exception handler.
     ///
     /// ```
     /// use mainspring::TaskGroup;
@@ -122,7 +120,7 @@ impl<E: 'static> TaskGroup<E> {
             errors: RefCell::default(),
             waker: Cell::new(None),
         });
-        // Ends the group when this future is dropped, and when it is done.
+        // Ends the group when this future is dropped, or done.
         let end = End::of(&inner);
         let group = TaskGroup { inner: Rc::clone(&inner) };
         let result = {
@@ -139,11 +137,10 @@ impl<E: 'static> TaskGroup<E> {
         }
     }
 
-    /// Runs `future` as a task of the group. Its error is the group's; who awaits the [`Task`] is then told that it
-    /// was cancelled.
+    /// Runs `future` as a task of the group. Its error goes to the group; the [`Task`] is then cancelled.
     ///
-    /// A group that is ending, because something has failed or because its scope is over, takes no more: the future
-    /// is dropped at once, and the task is [refused](JoinError::is_refused).
+    /// A group that is ending, after a failure or the end of its scope, refuses tasks: the future is dropped at once,
+    /// and the task is [refused](JoinError::is_refused).
     ///
     /// ```
     /// use mainspring::TaskGroup;
@@ -183,7 +180,7 @@ impl<E: 'static> TaskGroup<E> {
         Task { state }
     }
 
-    /// [`TaskGroup::spawn`] for what cannot fail.
+    /// [`TaskGroup::spawn`] for futures that cannot fail.
     ///
     /// ```
     /// use mainspring::TaskGroup;
@@ -206,7 +203,7 @@ impl<E: 'static> TaskGroup<E> {
         self.spawn(async move { Ok(future.await) })
     }
 
-    /// Cancels the tasks that are in the group now. That is no failure: the body goes on, and may add more.
+    /// Cancels the current tasks of the group. That is not a failure: the body continues, and can add more.
     ///
     /// ```
     /// use mainspring::TaskGroup;
@@ -227,7 +224,7 @@ impl<E: 'static> TaskGroup<E> {
         self.inner.cancel_children();
     }
 
-    /// How many tasks of the group are not done.
+    /// The number of tasks of the group that are not done.
     pub fn len(&self) -> usize {
         self.inner.children.borrow().len()
     }
@@ -239,8 +236,7 @@ impl<E: 'static> TaskGroup<E> {
 }
 
 impl<E: 'static> Inner<E> {
-    /// Notes a failure, for which the scope is to end the group. One that comes when nobody asks any more is reported if
-    /// it is a panic.
+    /// Records a failure, for which the scope ends the group. After the scope, a panic is reported.
     fn fail(&self, error: ChildError<E>) {
         if self.stage.get() == Stage::Over {
             return self.let_go(error);
@@ -252,7 +248,7 @@ impl<E: 'static> Inner<E> {
         !self.errors.borrow().is_empty()
     }
 
-    /// Runs a part of the body; a panic is a failure of the group.
+    /// Runs a part of the body. A panic is a failure of the group.
     fn catch<T>(&self, part: impl FnOnce() -> T) -> Option<T> {
         let fail = |payload| self.fail(ChildError::Panicked(JoinError::panicked(None, payload)));
         catch_payload(part).map_err(fail).ok()
@@ -260,7 +256,7 @@ impl<E: 'static> Inner<E> {
 
     fn cancel_children(&self) {
         let mut children: Vec<_> = self.children.borrow().iter().map(|(_, child)| child.clone()).collect();
-        // In the order they came, whatever places they have.
+        // In the order of creation, whatever their indexes.
         children.sort_by_key(TaskHandle::id);
         for child in children {
             child.cancel();
@@ -272,7 +268,7 @@ impl<E: 'static> Inner<E> {
         drop(child);
     }
 
-    /// Wakes the scope if there is something for it to do.
+    /// Wakes the scope if it has something to do.
     fn wake_if_due(&self) {
         let is_due = self.has_failed() || self.children.borrow().is_empty();
         if is_due && let Some(waker) = self.waker.take() {
@@ -280,7 +276,7 @@ impl<E: 'static> Inner<E> {
         }
     }
 
-    /// Drops a failure that nobody is going to see.
+    /// Drops a failure that nobody will see.
     fn let_go(&self, error: ChildError<E>) {
         if let ChildError::Panicked(error) = &error
             && let Some(core) = self.core.upgrade()
@@ -289,7 +285,7 @@ impl<E: 'static> Inner<E> {
             let message = "A task of a group that was dropped panicked";
             core.call_exception_handler(&ExceptionContext::of_panic(message, text));
         }
-        // The user's value; they are dropped one by one, where a panic may be on its way already.
+        // A value of the user. They are dropped one by one, because a panic may be under way.
         if let Err(text) = catch(|| drop(error))
             && let Some(core) = self.core.upgrade()
         {
@@ -298,11 +294,11 @@ impl<E: 'static> Inner<E> {
     }
 }
 
-/// Where the result of a child goes: what it gives to its task, what it fails with to the group.
+/// Passes the output of a child to its task, and its failure to the group.
 struct Child<T, E: 'static> {
     state: Rc<TaskState<T>>,
     group: Rc<Inner<E>>,
-    /// `None` when the group has forgotten it.
+    /// `None` when it has left the group.
     place: Cell<Option<usize>>,
 }
 
@@ -329,7 +325,7 @@ impl<T: 'static, E: 'static> Sink for Child<T, E> {
             Err(error) => Err(error),
         };
         self.leave();
-        // Two foreign wakers, or destructors: neither is to keep the other from running.
+        // Two foreign wakers or destructors: a panic of the first must not skip the second.
         let settled = catch(|| TaskState::settle(&self.state, result));
         self.group.wake_if_due();
         if let Err(text) = settled {
@@ -346,7 +342,7 @@ impl<T, E: 'static> Child<T, E> {
     }
 }
 
-/// A child that was never started, because the loop's task factory panicked, leaves its group too.
+/// A child that was never started, because the task factory panicked, leaves its group, too.
 impl<T, E: 'static> Drop for Child<T, E> {
     fn drop(&mut self) {
         if self.place.get().is_some() {

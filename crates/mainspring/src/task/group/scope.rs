@@ -1,10 +1,10 @@
-//! The scope of a task group: it runs the body, sees to what has failed, and ends when everything has.
+//! The scope of a task group: runs the body, handles failures, and ends when everything has.
 
 use super::{ChildError, Inner, Stage};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The end of a scope, at whatever point.
+/// Ends a scope, at whatever point.
 pub(super) struct End<'a, E: 'static>(&'a Inner<E>);
 
 impl<'a, E> End<'a, E> {
@@ -24,7 +24,7 @@ impl<E> Drop for End<'_, E> {
     }
 }
 
-/// The scope while it runs.
+/// A running scope.
 pub(super) struct Scope<'a, R, E: 'static, F> {
     group: &'a Inner<E>,
     /// `None` when it is done or was dropped.
@@ -37,9 +37,9 @@ impl<'a, R, E: 'static, F: Future<Output = Result<R, E>>> Scope<'a, R, E, F> {
         Scope { group, body, result: None }
     }
 
-    /// Ready when the body and all children are gone.
+    /// Ready when the body and all children are dropped.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<R>> {
-        // Before anything is looked at: what happens from here on wakes.
+        // Registered before the checks, so that later events wake the task.
         let former = self.group.waker.replace(Some(cx.waker().clone()));
         drop(former);
         self.abort_if_failed();
