@@ -2,13 +2,12 @@
 
 use super::{Engine, Host, READ_SIZE};
 use crate::poller::Poller;
-use std::cell::RefMut;
 
 impl<H: Host> Engine<H> {
-    /// The back end, for one system call. The guard must be dropped before anything calls out.
+    /// Makes one system call through the back end. `call` must not call out: the back end is borrowed.
     #[inline(always)]
-    pub fn poller(&self) -> RefMut<'_, Box<dyn Poller>> {
-        self.poller.borrow_mut()
+    pub fn with_poller<R>(&self, call: impl FnOnce(&mut dyn Poller) -> R) -> R {
+        call(&mut **self.poller.borrow_mut())
     }
 
     /// Lends the loop's read buffer to `use_it`, which may call out: the buffer is out of the engine meanwhile,

@@ -34,12 +34,12 @@ use std::os::fd::BorrowedFd;
 impl<H: Host> Engine<H> {
     /// Receives what is there; `None` if nothing is yet. Zero bytes into a buffer with room are the end of the stream.
     pub fn try_recv(&self, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        unless_too_early(self.poller().recv(socket, buffer))
+        unless_too_early(self.with_poller(|poller| poller.recv(socket, buffer)))
     }
 
     /// Sends what the kernel takes; `None` if that is nothing now.
     pub fn try_send(&self, socket: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
-        unless_too_early(self.poller().send(socket, &[IoSlice::new(data)]))
+        unless_too_early(self.with_poller(|poller| poller.send(socket, &[IoSlice::new(data)])))
     }
 }
 

@@ -130,7 +130,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
             }
             // Looked at anew each time: taking a connection may close the listener.
             let accepted = match self.channel.borrow().as_ref() {
-                Some(channel) => cx.engine.poller().accept(channel.as_fd()),
+                Some(channel) => cx.engine.with_poller(|poller| poller.accept(channel.as_fd())),
                 None => return Ok(()),
             };
             match accepted {

@@ -176,7 +176,7 @@ impl EventLoop {
         let (core, listener) = (self.core(), listener.as_fd());
         loop {
             core.check_open()?;
-            match core.engine.poller().accept(listener) {
+            match core.engine.with_poller(|poller| poller.accept(listener)) {
                 Ok((connection, PeerAddress::Inet(peer))) => return Ok((connection, Some(peer))),
                 Ok((connection, _)) => return Ok((connection, None)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

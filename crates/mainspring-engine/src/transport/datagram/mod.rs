@@ -341,7 +341,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             return Ok(true);
         }
         cx.engine.with_scratch_of(MAX_DATAGRAM, |scratch| {
-            match self.endpoint.with_fd(|fd| cx.engine.poller().recv_from(fd, scratch)) {
+            match self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.recv_from(fd, scratch))) {
                 Ok((length, from)) => {
                     let data = scratch.get(..length).unwrap_or_default();
                     self.delivered(cx, self.upper.datagram_received(cx, data, from))?;
@@ -402,7 +402,8 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             Destination::Address(address) => Some(address),
             Destination::Foreign(foreign) => return self.upper.send_foreign(cx, data, foreign),
         };
-        let sent = self.endpoint.with_fd(|fd| cx.engine.poller().send_to(fd, data, address));
+        let sent =
+            self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_to(fd, data, address)));
         sent.map_err(|error| match error {
             error if is_to_be_repeated(&error) => Refusal::WouldBlock,
             error => Refusal::System(cx.host().os_error(error)),

@@ -19,7 +19,8 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Receives one datagram into `buffer`, for whoever asks: `WouldBlock` if there is none.
     pub fn try_receive(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
-        let received = self.endpoint.with_fd(|fd| cx.engine.poller().recv_from(fd, buffer));
+        let received =
+            self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.recv_from(fd, buffer)));
         received.map_err(or_would_block)
     }
 
@@ -37,7 +38,8 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     /// paused and is resumed when the kernel takes more.
     pub fn try_send(&self, cx: Cx<'_, H>, data: &[u8], destination: Option<&PeerAddress>) -> io::Result<()> {
         let sent = if self.queue.borrow().is_empty() {
-            self.with_fd(|fd| cx.engine.poller().send_to(fd, data, destination)).map_err(or_would_block)
+            self.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_to(fd, data, destination)))
+                .map_err(or_would_block)
         } else {
             Err(io::ErrorKind::WouldBlock.into())
         };

@@ -117,7 +117,9 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         if !readiness.inbound || !self.end.interest().is_inbound() {
             return Ok(());
         }
-        let read = |buffer: &mut [u8]| self.end.with_fd(|fd| cx.engine.poller().read(fd, buffer));
+        let read = |buffer: &mut [u8]| {
+            self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.read(fd, buffer)))
+        };
         cx.engine.with_scratch(|scratch| match read(scratch) {
             Ok(0) => self.reached_the_end(cx),
             Ok(filled) => self.upper.data_received(cx, scratch.get(..filled).unwrap_or_default()),

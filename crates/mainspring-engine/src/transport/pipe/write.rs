@@ -249,6 +249,6 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     }
 
     fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.end.with_fd(|fd| cx.engine.poller().write(fd, pieces))
+        self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.write(fd, pieces)))
     }
 }

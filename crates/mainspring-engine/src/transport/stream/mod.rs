@@ -468,6 +468,6 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     #[inline(always)]
     fn recv(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<usize> {
-        cx.engine.poller().recv(self.end.lend()?.as_fd(), buffer)
+        cx.engine.with_poller(|poller| poller.recv(self.end.lend()?.as_fd(), buffer))
     }
 }

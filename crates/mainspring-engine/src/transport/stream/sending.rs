@@ -9,7 +9,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     #[inline(always)]
     pub(super) fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.gathering.set_kept(false);
-        cx.engine.poller().send(self.end.lend()?.as_fd(), pieces)
+        cx.engine.with_poller(|poller| poller.send(self.end.lend()?.as_fd(), pieces))
     }
 
     /// Sends a new write, of `length` bytes: into a packet with what this turn is expected to write after it, if it is.
@@ -31,7 +31,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         if !self.gathering.set_kept(true) {
             cx.engine.at_end_of_turn(cx.this.clone());
         }
-        self.end.with_fd(|fd| cx.engine.poller().send_more(fd, pieces))
+        self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_more(fd, pieces)))
     }
 
     /// The turn is over in which something was kept ([`Engine::at_end_of_turn`]). The pieces that were expected may not have
@@ -42,7 +42,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         if self.gathering.set_kept(false) {
             // A connection that can no longer be told has nothing more to tell its peer; and a socket that knows no
             // packets (a Unix one) kept nothing.
-            let _ = self.end.with_fd(|fd| cx.engine.poller().push(fd));
+            let _ = self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.push(fd)));
         }
     }
 }
