@@ -7,12 +7,12 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// A thread that sleeps until it is woken.
 #[derive(Default)]
-struct Sleeper {
+struct ParkedThread {
     is_woken: Mutex<bool>,
     woken: Condvar,
 }
 
-impl Sleeper {
+impl ParkedThread {
     fn sleep(&self) {
         let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
         while !*is_woken {
@@ -22,7 +22,7 @@ impl Sleeper {
     }
 }
 
-impl Wake for Sleeper {
+impl Wake for ParkedThread {
     fn wake(self: Arc<Self>) {
         *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.woken.notify_one();
@@ -37,13 +37,13 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
         return output;
     }
-    let sleeper = Arc::new(Sleeper::default());
-    let waker = Waker::from(Arc::clone(&sleeper));
+    let thread = Arc::new(ParkedThread::default());
+    let waker = Waker::from(Arc::clone(&thread));
     let mut cx = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
             return output;
         }
-        sleeper.sleep();
+        thread.sleep();
     }
 }

@@ -11,7 +11,7 @@
 //! - The owner of the promise learns of it by [`Promise::is_cancelled`], or is woken if it asked
 //!   ([`Promise::poll_cancelled`]). It drops its values on its own thread.
 
-use super::{ConcurrentFuture, Promise, Shared, Stage, cancelled, runs_here};
+use super::{ConcurrentFuture, Promise, ResultStage, Shared, cancelled, runs_here};
 use crate::event_loop::{ExceptionContext, report_here};
 use crate::panics::catch;
 use crate::task::JoinError;
@@ -71,7 +71,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Link for Shared<T, E> {
     }
 
     fn look(&self, watcher: &Waker) -> Origin {
-        let is_here = self.home.as_ref().is_some_and(runs_here);
+        let is_here = self.settling_loop.as_ref().is_some_and(runs_here);
         // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
         let watcher = watcher.clone();
         let mut state = self.lock();
@@ -96,10 +96,10 @@ impl<T: 'static, E: From<JoinError> + 'static> Shared<T, E> {
     /// is dropped.
     fn settle_cancelled(&self, forgets_next: bool) -> Option<Option<Upstream>> {
         let mut state = self.lock();
-        if !matches!(state.stage, Stage::Pending) {
+        if !matches!(state.stage, ResultStage::Pending) {
             return None;
         }
-        state.stage = Stage::Told;
+        state.stage = ResultStage::Told;
         state.is_cancelled = true;
         let upstream = state.upstream.take();
         let keeper = state.keeper.take();
@@ -286,7 +286,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
     pub(super) fn follow(&self, source: Upstream) -> bool {
         let Some(shared) = &self.0 else { return false };
         let mut state = shared.lock();
-        if !matches!(state.stage, Stage::Pending) {
+        if !matches!(state.stage, ResultStage::Pending) {
             return false;
         }
         state.upstream = Some(source);

@@ -140,7 +140,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         self,
         turn: impl FnOnce(Result<T, E>) -> Result<U, F> + Send + 'static,
     ) -> ConcurrentFuture<U, F> {
-        let (promise, future) = ConcurrentFuture::pair_of(self.0.home.clone());
+        let (promise, future) = ConcurrentFuture::pair_of(self.0.settling_loop.clone());
         promise.follow(self.upstream());
         self.chain(Box::new(move |result| promise.settle_with(|| turn(result))));
         future

@@ -71,18 +71,18 @@ struct Shared<T, E> {
     state: Mutex<SharedState<T, E>>,
     is_settled: Condvar,
     /// The inbox of the loop that settles it, if there is one: that loop need not be kept alive for it.
-    home: Option<TaskMetadata>,
+    settling_loop: Option<LoopInbox>,
 }
 
-type TaskMetadata = Arc<Inbox<Inbound>>;
+type LoopInbox = Arc<Inbox<Inbound>>;
 
 /// Whether that loop runs on this thread, so in one of its own callbacks.
-fn runs_here(home: &TaskMetadata) -> bool {
-    running_core().is_some_and(|core| Arc::ptr_eq(home, core.inbox()))
+fn runs_here(settling_loop: &LoopInbox) -> bool {
+    running_core().is_some_and(|core| Arc::ptr_eq(settling_loop, core.inbox()))
 }
 
 struct SharedState<T, E> {
-    stage: Stage<T, E>,
+    stage: ResultStage<T, E>,
     callbacks: Vec<DoneCallback<T, E>>,
     waiting: Option<Waiting>,
     /// The chained closure that takes the result.
@@ -97,16 +97,16 @@ struct SharedState<T, E> {
 }
 
 /// See the module's documentation.
-enum Stage<T, E> {
+enum ResultStage<T, E> {
     Pending,
     Told,
     Settled(Result<T, E>),
     Taken,
 }
 
-impl<T, E> Stage<T, E> {
+impl<T, E> ResultStage<T, E> {
     fn is_finished(&self) -> bool {
-        matches!(self, Stage::Settled(_) | Stage::Taken)
+        matches!(self, ResultStage::Settled(_) | ResultStage::Taken)
     }
 }
 
@@ -147,8 +147,8 @@ impl<T, E> Shared<T, E> {
 
 impl<T, E> SharedState<T, E> {
     fn take(&mut self) -> Option<Result<T, E>> {
-        match mem::replace(&mut self.stage, Stage::Taken) {
-            Stage::Settled(result) => Some(result),
+        match mem::replace(&mut self.stage, ResultStage::Taken) {
+            ResultStage::Settled(result) => Some(result),
             other => {
                 self.stage = other;
                 None
@@ -161,11 +161,11 @@ impl<T: 'static, E: 'static> Shared<T, E> {
     /// Settles, unless it is cancelled: then the result is dropped.
     fn settle(&self, result: Result<T, E>, is_cancelled: bool) {
         let mut state = self.lock();
-        if !matches!(state.stage, Stage::Pending) {
+        if !matches!(state.stage, ResultStage::Pending) {
             drop(state);
             return drop(result);
         }
-        state.stage = Stage::Told;
+        state.stage = ResultStage::Told;
         state.is_cancelled = is_cancelled;
         let (upstream, keeper) = (state.upstream.take(), state.keeper.take());
         drop(state);
@@ -193,13 +193,13 @@ impl<T: 'static, E: 'static> Shared<T, E> {
     fn hand_on(&self, mut state: MutexGuard<'_, SharedState<T, E>>, result: Result<T, E>) {
         let waiting = state.waiting.take();
         if let Some(next) = state.next.take() {
-            state.stage = Stage::Taken;
+            state.stage = ResultStage::Taken;
             drop(state);
             drop(waiting);
             run_chained::run(move || next(result));
             return;
         }
-        state.stage = Stage::Settled(result);
+        state.stage = ResultStage::Settled(result);
         drop(state);
         self.is_settled.notify_all();
         if let Some(Waiting { waker, keep_alive }) = waiting {
@@ -276,8 +276,8 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     }
 
     /// A pair whose promise belongs to a task or call of the loop with this inbox.
-    pub(crate) fn pair_of(home: Option<TaskMetadata>) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
-        let future = Self::at(Stage::Pending, home);
+    pub(crate) fn pair_of(settling_loop: Option<LoopInbox>) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
+        let future = Self::at(ResultStage::Pending, settling_loop);
         (Promise(Some(Arc::clone(&future.0))), future)
     }
 
@@ -289,10 +289,10 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// assert_eq!(ConcurrentFuture::ready(Ok::<_, JoinError>(1)).wait(), Ok(1));
     /// ```
     pub fn ready(result: Result<T, E>) -> Self {
-        Self::at(Stage::Settled(result), None)
+        Self::at(ResultStage::Settled(result), None)
     }
 
-    fn at(stage: Stage<T, E>, home: Option<TaskMetadata>) -> Self {
+    fn at(stage: ResultStage<T, E>, settling_loop: Option<LoopInbox>) -> Self {
         let state = SharedState {
             stage,
             callbacks: Vec::new(),
@@ -303,7 +303,11 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
             watcher: None,
             is_cancelled: false,
         };
-        ConcurrentFuture(Arc::new(Shared { state: Mutex::new(state), is_settled: Condvar::new(), home }))
+        ConcurrentFuture(Arc::new(Shared {
+            state: Mutex::new(state),
+            is_settled: Condvar::new(),
+            settling_loop,
+        }))
     }
 
     /// Blocks this thread until there is a result or an error, and returns it.
@@ -342,7 +346,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
             if let Some(result) = state.take() {
                 return result;
             }
-            if matches!(state.stage, Stage::Taken) {
+            if matches!(state.stage, ResultStage::Taken) {
                 return Err(cancelled().into());
             }
             state = self.0.is_settled.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -371,7 +375,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
             if let Some(result) = state.take() {
                 return Ok(result);
             }
-            if matches!(state.stage, Stage::Taken) {
+            if matches!(state.stage, ResultStage::Taken) {
                 return Ok(Err(cancelled().into()));
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -390,7 +394,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         if let Some(result) = state.take() {
             drop(state);
             run_chained::run(move || next(result));
-        } else if matches!(state.stage, Stage::Taken) {
+        } else if matches!(state.stage, ResultStage::Taken) {
             drop(state);
             run_chained::run(move || next(Err(cancelled().into())));
         } else {
@@ -428,12 +432,12 @@ impl<T, E> ConcurrentFuture<T, E> {
         E: 'static,
     {
         let mut state = self.0.lock();
-        match mem::replace(&mut state.stage, Stage::Told) {
-            Stage::Taken => {
-                state.stage = Stage::Taken;
+        match mem::replace(&mut state.stage, ResultStage::Told) {
+            ResultStage::Taken => {
+                state.stage = ResultStage::Taken;
                 return false;
             }
-            Stage::Settled(result) => {
+            ResultStage::Settled(result) => {
                 state.callbacks.push(Box::new(callback));
                 drop(state);
                 self.0.tell(result);
@@ -455,14 +459,16 @@ impl<T, E: From<JoinError>> Future for ConcurrentFuture<T, E> {
             return Poll::Ready(result);
         }
         // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
-        let waiting =
-            Waiting { waker: cx.waker().clone(), keep_alive: KeepAlive::unless(self.0.home.as_ref()) };
+        let waiting = Waiting {
+            waker: cx.waker().clone(),
+            keep_alive: KeepAlive::unless(self.0.settling_loop.as_ref()),
+        };
         let mut state = self.0.lock();
         if let Some(result) = state.take() {
             drop(state);
             return Poll::Ready(result);
         }
-        if matches!(state.stage, Stage::Taken) {
+        if matches!(state.stage, ResultStage::Taken) {
             drop(state);
             return Poll::Ready(Err(cancelled().into()));
         }

@@ -191,8 +191,8 @@ impl Core {
     }
 
     /// Removes a task.
-    pub(crate) fn remove_task(&self, place: usize) {
-        let task = self.tasks.borrow_mut().try_remove(place);
+    pub(crate) fn remove_task(&self, index: usize) {
+        let task = self.tasks.borrow_mut().try_remove(index);
         drop(task);
     }
 

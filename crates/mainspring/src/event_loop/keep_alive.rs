@@ -44,11 +44,11 @@ impl KeepAlive {
         KeepAlive { inbox: Arc::clone(inbox), is_job: true }
     }
 
-    /// For the loop that runs on this thread, unless its inbox is `home`.
-    pub(crate) fn unless(home: Option<&Arc<Inbox<Inbound>>>) -> Option<Self> {
+    /// For the loop that runs on this thread, unless its inbox is `other`.
+    pub(crate) fn unless(other: Option<&Arc<Inbox<Inbound>>>) -> Option<Self> {
         let core = running::running_core()?;
-        let is_home = home.is_some_and(|home| Arc::ptr_eq(home, core.inbox()));
-        (!is_home).then(|| KeepAlive::new(core.inbox()))
+        let is_other = other.is_some_and(|other| Arc::ptr_eq(other, core.inbox()));
+        (!is_other).then(|| KeepAlive::new(core.inbox()))
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct MainSlot {
 impl MainSlot {
     /// Makes `step` available to [`MainSlot::poll`] while `run` runs.
     pub(super) fn with_step<R>(&self, step: &mut dyn FnMut(), run: impl FnOnce() -> R) -> R {
-        struct Empty<'a>(&'a MainSlot);
-        impl Drop for Empty<'_> {
+        struct ClearSlot<'a>(&'a MainSlot);
+        impl Drop for ClearSlot<'_> {
             fn drop(&mut self) {
                 self.0.step.set(None);
                 self.0.run.set(self.0.run.get() + 1);
@@ -32,9 +32,9 @@ impl MainSlot {
         }
         let step: NonNull<dyn FnMut() + '_> = NonNull::from(step);
         // SAFETY: this only extends the lifetime. The pointer is removed from the slot before this function returns
-        // or unwinds (`Empty`), so within the lifetime of `step`.
+        // or unwinds (`ClearSlot`), so within the lifetime of `step`.
         let step = unsafe { std::mem::transmute::<NonNull<dyn FnMut() + '_>, NonNull<dyn FnMut()>>(step) };
-        let _empty = Empty(self);
+        let _clear = ClearSlot(self);
         self.step.set(Some(step));
         run()
     }

@@ -24,8 +24,8 @@ impl Core {
     }
 
     /// Removes a retained object and returns it.
-    pub(crate) fn release(&self, place: usize) -> Option<Rc<dyn Retained>> {
-        self.retained.0.borrow_mut().try_remove(place)
+    pub(crate) fn release(&self, index: usize) -> Option<Rc<dyn Retained>> {
+        self.retained.0.borrow_mut().try_remove(index)
     }
 
     /// Releases all retained objects one by one: a destructor may run user code, and panic.

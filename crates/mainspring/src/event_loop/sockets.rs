@@ -190,15 +190,15 @@ impl EventLoop {
 
 /// Waits until the socket is ready. Afterwards, or if this future is dropped, the loop does not watch it any more.
 pub(crate) async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Direction) -> io::Result<()> {
-    struct Leave<'a>(&'a Core, Pending<Ready>);
-    impl Drop for Leave<'_> {
+    struct UnwatchOnDrop<'a>(&'a Core, Pending<Ready>);
+    impl Drop for UnwatchOnDrop<'_> {
         fn drop(&mut self) {
             let watch = self.1.leave(&self.0.engine);
             drop(watch);
         }
     }
     let wait = Rc::new(ReadinessWait::default());
-    let waiting = Leave(core, Pending::new(Ready(direction)));
+    let waiting = UnwatchOnDrop(core, Pending::new(Ready(direction)));
     let replaced = waiting.1.wait(&core.engine, socket, Rc::<ReadinessWait>::clone(&wait))?;
     if let Some(replaced) = replaced {
         replaced.cancel();

@@ -224,7 +224,7 @@ where
     let state = Rc::clone(sink.state());
     core.live_futures.set(core.live_futures.get() + 1);
     let (step, canceller) = allocate_task(core, lane, CatchUnwind::new(future, sink));
-    let place = core.insert_task(Rc::clone(&state) as _);
-    state.meta.started(place, canceller);
+    let list_index = core.insert_task(Rc::clone(&state) as _);
+    state.meta.started(list_index, canceller);
     core.engine.call_soon_in(lane.engine_lane(), Call::Task(step));
 }

@@ -76,8 +76,8 @@ pub(crate) struct Meta {
     phase: Cell<Phase>,
     /// The result will not be taken.
     pub(super) is_detached: Cell<bool>,
-    /// The index of the task in the core's list, or [`NOWHERE`].
-    place: Cell<usize>,
+    /// The index of the task in the core's list, or [`UNLISTED`].
+    list_index: Cell<usize>,
     /// Dropping it cancels the task.
     canceller: Cell<Option<Canceller>>,
     pub(super) context: Slot,
@@ -92,7 +92,7 @@ struct Extras {
 }
 
 /// The index of a task that the core does not list.
-const NOWHERE: usize = usize::MAX;
+const UNLISTED: usize = usize::MAX;
 
 pub(super) struct TaskState<T> {
     pub(super) meta: Meta,
@@ -159,8 +159,8 @@ impl Meta {
     }
 
     /// The task is started and can be cancelled from now on. A cancellation that was requested before takes effect.
-    pub(super) fn started(&self, place: usize, canceller: Canceller) {
-        self.place.set(place);
+    pub(super) fn started(&self, list_index: usize, canceller: Canceller) {
+        self.list_index.set(list_index);
         if self.phase.get() == Phase::Running {
             self.canceller.set(Some(canceller));
         } else {
@@ -174,10 +174,10 @@ impl Meta {
         if let Some(canceller) = self.canceller.take() {
             canceller.detach();
         }
-        let place = self.place.replace(NOWHERE);
-        if let Some(core) = self.core().filter(|_| place != NOWHERE) {
+        let list_index = self.list_index.replace(UNLISTED);
+        if let Some(core) = self.core().filter(|_| list_index != UNLISTED) {
             core.future_ended();
-            core.remove_task(place);
+            core.remove_task(list_index);
         }
     }
 
@@ -240,7 +240,7 @@ impl<T: 'static> TaskState<T> {
                 id,
                 phase: Cell::new(Phase::Running),
                 is_detached: Cell::new(false),
-                place: Cell::new(NOWHERE),
+                list_index: Cell::new(UNLISTED),
                 canceller: Cell::new(None),
                 context,
                 extras: Cell::new(extras),

@@ -49,9 +49,9 @@ pub fn after(delay: Duration) -> After {
 ///
 /// # mainspring::run(async {
 /// let tidying = spawn(async {
-///     let mut turn = after(Duration::ZERO);
-///     (&mut turn).await;
-///     turn.await // It is over, and says so as often as it is asked.
+///     let mut wait = after(Duration::ZERO);
+///     (&mut wait).await;
+///     wait.await // It is over, and says so as often as it is asked.
 /// });
 /// for _ in 0..10 {
 ///     yield_now().await;
@@ -68,18 +68,18 @@ pub struct After {
 
 enum AfterState {
     New(Duration),
-    Waiting { core: Weak<Core>, timer: TimerKey, turn: Rc<Turn> },
+    Waiting { core: Weak<Core>, timer: TimerKey, idle_call: Rc<IdleCall> },
     Over,
 }
 
 /// Whether the call ran, and the task to wake.
 #[derive(Default)]
-struct Turn {
+struct IdleCall {
     has_come: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
 
-impl Watch for Turn {
+impl Watch for IdleCall {
     fn fire(&self) {
         self.has_come.set(true);
         if let Some(waker) = self.waker.take() {
@@ -95,27 +95,31 @@ impl Future for After {
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let turn = match &self.state {
+        let idle_call = match &self.state {
             AfterState::Over => return Poll::Ready(()),
             AfterState::New(delay) => {
                 let core = current_core();
-                let turn = Rc::new(Turn::default());
+                let idle_call = Rc::new(IdleCall::default());
                 let when = core.engine.now().saturating_add(*delay);
-                let timer = core.engine.call_at(when, Call::Idle(Rc::<Turn>::clone(&turn)));
-                self.state =
-                    AfterState::Waiting { core: Rc::downgrade(&core), timer, turn: Rc::clone(&turn) };
-                turn
+                let timer = core.engine.call_at(when, Call::Idle(Rc::<IdleCall>::clone(&idle_call)));
+                self.state = AfterState::Waiting {
+                    core: Rc::downgrade(&core),
+                    timer,
+                    idle_call: Rc::clone(&idle_call),
+                };
+                idle_call
             }
             // A closed loop runs no calls.
-            AfterState::Waiting { core, turn, .. }
-                if turn.has_come.get() || core.upgrade().is_none_or(|core| core.check_open().is_err()) =>
+            AfterState::Waiting { core, idle_call, .. }
+                if idle_call.has_come.get()
+                    || core.upgrade().is_none_or(|core| core.check_open().is_err()) =>
             {
                 self.end();
                 return Poll::Ready(());
             }
-            AfterState::Waiting { turn, .. } => Rc::clone(turn),
+            AfterState::Waiting { idle_call, .. } => Rc::clone(idle_call),
         };
-        let former = turn.waker.replace(Some(cx.waker().clone()));
+        let former = idle_call.waker.replace(Some(cx.waker().clone()));
         drop(former);
         Poll::Pending
     }
@@ -124,9 +128,9 @@ impl Future for After {
 impl After {
     fn end(&mut self) {
         let former = std::mem::replace(&mut self.state, AfterState::Over);
-        if let AfterState::Waiting { core, timer, turn } = former {
+        if let AfterState::Waiting { core, timer, idle_call } = former {
             let call = core.upgrade().and_then(|core| core.engine.cancel_timer(timer));
-            let waker = turn.waker.take();
+            let waker = idle_call.waker.take();
             drop((call, waker));
         }
     }

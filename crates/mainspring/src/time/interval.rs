@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// A tick that is at most this late is not missed.
-const TOLERANCE: Duration = Duration::from_millis(5);
+const MAX_LATENESS: Duration = Duration::from_millis(5);
 
 /// Ticks every `period`. The first tick is immediate.
 ///
@@ -93,7 +93,7 @@ impl MissedTickBehavior {
     /// The time of the tick after the one that was due at `due` and taken at `now`.
     fn next(self, due: Time, now: Time, period: Duration) -> Time {
         let late = now.saturating_duration_since(due);
-        let behaviour = if late <= TOLERANCE { MissedTickBehavior::Burst } else { self };
+        let behaviour = if late <= MAX_LATENESS { MissedTickBehavior::Burst } else { self };
         match behaviour {
             MissedTickBehavior::Burst => due.saturating_add(period),
             MissedTickBehavior::Delay => now.saturating_add(period),

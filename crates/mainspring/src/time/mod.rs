@@ -57,7 +57,7 @@ pub fn now() -> Time {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn sleep(delay: Duration) -> Sleep {
-    Sleep { until: Until::After(delay) }
+    Sleep { state: SleepState::After(delay) }
 }
 
 /// Waits until the loop's clock has reached `when`. See [`sleep`].
@@ -74,7 +74,7 @@ pub fn sleep(delay: Duration) -> Sleep {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn sleep_until(when: Time) -> Sleep {
-    Sleep { until: Until::At(when) }
+    Sleep { state: SleepState::At(when) }
 }
 
 /// The future of [`sleep`] and [`sleep_until`]. It stays on its thread (`!Send`), and is `Unpin`.
@@ -98,10 +98,10 @@ pub fn sleep_until(when: Time) -> Sleep {
 /// ```
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct Sleep {
-    until: Until,
+    state: SleepState,
 }
 
-enum Until {
+enum SleepState {
     After(Duration),
     At(Time),
     Waiting { core: Weak<Core>, when: Time, timer: TimerKey, waker: Waker },
@@ -113,21 +113,21 @@ impl Future for Sleep {
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let (core, when) = match &self.until {
-            Until::Over => return Poll::Ready(()),
+        let (core, when) = match &self.state {
+            SleepState::Over => return Poll::Ready(()),
             // As in asyncio, a zero delay yields once.
-            Until::After(Duration::ZERO) => {
+            SleepState::After(Duration::ZERO) => {
                 cx.waker().wake_by_ref();
-                self.until = Until::Over;
+                self.state = SleepState::Over;
                 return Poll::Pending;
             }
-            Until::After(delay) => {
+            SleepState::After(delay) => {
                 let core = current_core();
                 let when = core.now().saturating_add(*delay);
                 (core, when)
             }
-            Until::At(when) => (current_core(), *when),
-            Until::Waiting { core, when, waker, .. } => match core.upgrade() {
+            SleepState::At(when) => (current_core(), *when),
+            SleepState::Waiting { core, when, waker, .. } => match core.upgrade() {
                 Some(core) if core.check_open().is_ok() && core.now() < *when => {
                     if waker.will_wake(cx.waker()) {
                         return Poll::Pending;
@@ -143,7 +143,7 @@ impl Future for Sleep {
         self.end();
         let waker = cx.waker().clone();
         let timer = core.engine.call_at(when.0, Call::Wake(waker.clone()));
-        self.until = Until::Waiting { core: Rc::downgrade(&core), when, timer, waker };
+        self.state = SleepState::Waiting { core: Rc::downgrade(&core), when, timer, waker };
         Poll::Pending
     }
 }
@@ -156,21 +156,21 @@ fn current_core() -> Rc<Core> {
 impl Sleep {
     /// The deadline. `None` before the first poll of [`sleep`], and after the end.
     pub fn deadline(&self) -> Option<Time> {
-        match &self.until {
-            Until::At(when) | Until::Waiting { when, .. } => Some(*when),
-            Until::After(_) | Until::Over => None,
+        match &self.state {
+            SleepState::At(when) | SleepState::Waiting { when, .. } => Some(*when),
+            SleepState::After(_) | SleepState::Over => None,
         }
     }
 
     /// Whether it was awaited to its end.
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.until, Until::Over)
+        matches!(self.state, SleepState::Over)
     }
 
     /// Moves the deadline to `when`, also after the end. A task that awaits it waits on.
     pub fn reset(&mut self, when: Time) {
-        let former = std::mem::replace(&mut self.until, Until::At(when));
-        if let Until::Waiting { core, timer, waker, .. } = former
+        let former = std::mem::replace(&mut self.state, SleepState::At(when));
+        if let SleepState::Waiting { core, timer, waker, .. } = former
             && let Some(upgraded) = core.upgrade()
         {
             let call = upgraded.engine.cancel_timer(timer);
@@ -178,7 +178,7 @@ impl Sleep {
                 // Cloning and dropping a waker runs foreign code. It cannot reach this sleep, which is borrowed
                 // exclusively.
                 let timer = upgraded.engine.call_at(when.0, Call::Wake(waker.clone()));
-                self.until = Until::Waiting { core, when, timer, waker };
+                self.state = SleepState::Waiting { core, when, timer, waker };
             }
             drop(call);
         }
@@ -186,17 +186,17 @@ impl Sleep {
 
     /// Whether it was not awaited and its deadline has passed.
     fn is_due(&self) -> bool {
-        match self.until {
-            Until::After(delay) => delay.is_zero(),
-            Until::At(when) => current_core().now() >= when,
-            Until::Waiting { .. } | Until::Over => false,
+        match self.state {
+            SleepState::After(delay) => delay.is_zero(),
+            SleepState::At(when) => current_core().now() >= when,
+            SleepState::Waiting { .. } | SleepState::Over => false,
         }
     }
 
     /// Removes the timer.
     fn end(&mut self) {
-        let former = std::mem::replace(&mut self.until, Until::Over);
-        if let Until::Waiting { core, timer, .. } = &former
+        let former = std::mem::replace(&mut self.state, SleepState::Over);
+        if let SleepState::Waiting { core, timer, .. } = &former
             && let Some(core) = core.upgrade()
         {
             let call = core.engine.cancel_timer(*timer);
@@ -214,10 +214,10 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sleep = f.debug_struct("Sleep");
-        match &self.until {
-            Until::After(delay) => sleep.field("after", delay),
-            Until::At(when) | Until::Waiting { when, .. } => sleep.field("until", when),
-            Until::Over => sleep.field("over", &true),
+        match &self.state {
+            SleepState::After(delay) => sleep.field("after", delay),
+            SleepState::At(when) | SleepState::Waiting { when, .. } => sleep.field("until", when),
+            SleepState::Over => sleep.field("over", &true),
         };
         sleep.finish_non_exhaustive()
     }

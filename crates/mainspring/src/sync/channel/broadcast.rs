@@ -38,7 +38,7 @@ use std::rc::Rc;
 /// ```
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let channel = Rc::new(Channel {
-        kept: RefCell::new(Kept { values: VecDeque::new(), first: 0 }),
+        recent: RefCell::new(RecentValues { values: VecDeque::new(), first: 0 }),
         capacity: capacity.max(1),
         senders: Cell::new(1),
         receivers: Cell::new(1),
@@ -49,7 +49,7 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 }
 
 struct Channel<T> {
-    kept: RefCell<Kept<T>>,
+    recent: RefCell<RecentValues<T>>,
     capacity: usize,
     senders: Cell<usize>,
     receivers: Cell<usize>,
@@ -58,7 +58,7 @@ struct Channel<T> {
     closing: WaitList,
 }
 
-struct Kept<T> {
+struct RecentValues<T> {
     /// Each value with the number of receivers that have not received it. Values at the front that no receiver needs
     /// are removed.
     values: VecDeque<(Rc<T>, usize)>,
@@ -192,10 +192,10 @@ impl<T: Clone> Sender<T> {
             return Err(SendError(value));
         }
         let value = Rc::new(value);
-        let mut kept = channel.kept.borrow_mut();
-        let former = if kept.values.len() == channel.capacity { kept.take_first() } else { None };
-        kept.values.push_back((value, receivers));
-        drop(kept);
+        let mut recent = channel.recent.borrow_mut();
+        let former = if recent.values.len() == channel.capacity { recent.take_first() } else { None };
+        recent.values.push_back((value, receivers));
+        drop(recent);
         channel.receiving.wake_all();
         drop(former);
         Ok(receivers)
@@ -274,18 +274,18 @@ impl<T: Clone> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Ok('a'));
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        let mut kept = self.channel.kept.borrow_mut();
-        let missed = kept.first.saturating_sub(self.next);
+        let mut recent = self.channel.recent.borrow_mut();
+        let missed = recent.first.saturating_sub(self.next);
         if missed > 0 {
-            self.next = kept.first;
+            self.next = recent.first;
             return Err(TryRecvError::Lagged(missed));
         }
-        let Some(value) = kept.receive(self.next) else {
+        let Some(value) = recent.receive(self.next) else {
             let is_closed = self.channel.senders.get() == 0;
             return Err(if is_closed { TryRecvError::Closed } else { TryRecvError::Empty });
         };
         self.next += 1;
-        drop(kept);
+        drop(recent);
         // The last receiver takes the value without a copy.
         Ok(Rc::try_unwrap(value).unwrap_or_else(|shared| T::clone(&shared)))
     }
@@ -297,9 +297,9 @@ impl<T: Clone> Receiver<T> {
 
     /// The number of values that can be received, without missed ones.
     pub fn len(&self) -> usize {
-        let kept = self.channel.kept.borrow();
-        let seen = usize::try_from(self.next.saturating_sub(kept.first)).unwrap_or(usize::MAX);
-        kept.values.len().saturating_sub(seen)
+        let recent = self.channel.recent.borrow();
+        let seen = usize::try_from(self.next.saturating_sub(recent.first)).unwrap_or(usize::MAX);
+        recent.values.len().saturating_sub(seen)
     }
 
     /// Whether no value can be received.
@@ -311,12 +311,12 @@ impl<T: Clone> Receiver<T> {
 impl<T> Receiver<T> {
     fn new(channel: &Rc<Channel<T>>) -> Self {
         channel.receivers.set(channel.receivers.get() + 1);
-        let kept = channel.kept.borrow();
-        Receiver { channel: Rc::clone(channel), next: kept.first + kept.values.len() as u64 }
+        let recent = channel.recent.borrow();
+        Receiver { channel: Rc::clone(channel), next: recent.first + recent.values.len() as u64 }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> RecentValues<T> {
     /// Removes the first value. The caller drops it after releasing all borrows.
     fn take_first(&mut self) -> Option<(Rc<T>, usize)> {
         let first = self.values.pop_front()?;
@@ -359,13 +359,13 @@ impl<T> Drop for Receiver<T> {
         let left = self.channel.receivers.get() - 1;
         self.channel.receivers.set(left);
         let mut unwanted = Vec::new();
-        let mut kept = self.channel.kept.borrow_mut();
-        let mut number = self.next.max(kept.first);
-        while let Some(value) = kept.receive(number) {
+        let mut recent = self.channel.recent.borrow_mut();
+        let mut number = self.next.max(recent.first);
+        while let Some(value) = recent.receive(number) {
             unwanted.push(value);
             number += 1;
         }
-        drop(kept);
+        drop(recent);
         // Senders learn of it first: the destructors of the values are foreign code.
         if left == 0 {
             self.channel.closing.wake_all();

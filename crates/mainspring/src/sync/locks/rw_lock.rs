@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-const ALL: usize = usize::MAX;
+const MAX_READERS: usize = usize::MAX;
 
 /// A value that many tasks read or one changes, across `await`s, as tokio's `RwLock`. asyncio has no equivalent.
 ///
@@ -40,7 +40,7 @@ pub struct RwLock<T: ?Sized> {
 impl<T> RwLock<T> {
     /// A lock that is free.
     pub const fn new(value: T) -> Self {
-        RwLock { permits: Permits::new(ALL, ALL), value: UnsafeCell::new(value) }
+        RwLock { permits: Permits::new(MAX_READERS, MAX_READERS), value: UnsafeCell::new(value) }
     }
 
     /// The value.
@@ -69,7 +69,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// Cancel safety: as [`read`](RwLock::read).
     pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let _ = self.permits.acquire(ALL).await;
+        let _ = self.permits.acquire(MAX_READERS).await;
         RwLockWriteGuard { lock: self }
     }
 
@@ -81,7 +81,7 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Write access, if no task holds the lock or waits for it.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.permits.try_acquire(ALL).ok()?;
+        self.permits.try_acquire(MAX_READERS).ok()?;
         Some(RwLockWriteGuard { lock: self })
     }
 
@@ -172,7 +172,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         // One permit stays with the reader. Waking runs foreign code and may panic, so the reader is made first.
         std::mem::forget(self);
         let reader = RwLockReadGuard { lock };
-        lock.permits.give_back(ALL - 1);
+        lock.permits.give_back(MAX_READERS - 1);
         reader
     }
 }
@@ -212,7 +212,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
 
 impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
     fn drop(&mut self) {
-        self.lock.permits.give_back(ALL);
+        self.lock.permits.give_back(MAX_READERS);
     }
 }
 

@@ -58,7 +58,7 @@ pub struct TaskGroup<E> {
 
 struct Inner<E> {
     core: Weak<Core>,
-    stage: Cell<Stage>,
+    stage: Cell<GroupStage>,
     children: RefCell<Slab<TaskHandle>>,
     errors: RefCell<Vec<ChildError<E>>>,
     /// The task that awaits the scope.
@@ -66,7 +66,7 @@ struct Inner<E> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum GroupStage {
     Open,
     Aborting,
     Over,
@@ -115,7 +115,7 @@ impl<E: 'static> TaskGroup<E> {
     {
         let inner = Rc::new(Inner {
             core: Rc::downgrade(EventLoop::current().core()),
-            stage: Cell::new(Stage::Open),
+            stage: Cell::new(GroupStage::Open),
             children: RefCell::default(),
             errors: RefCell::default(),
             waker: Cell::new(None),
@@ -167,7 +167,7 @@ impl<E: 'static> TaskGroup<E> {
     {
         let future = future.into_future();
         let core = self.inner.core.upgrade();
-        let takes_more = self.inner.stage.get() == Stage::Open;
+        let takes_more = self.inner.stage.get() == GroupStage::Open;
         let Some(core) = core.as_ref().filter(|core| takes_more && core.check_open().is_ok()) else {
             drop(future);
             return Task { state: TaskState::refused(core.as_ref()) };
@@ -238,7 +238,7 @@ impl<E: 'static> TaskGroup<E> {
 impl<E: 'static> Inner<E> {
     /// Records a failure, for which the scope ends the group. After the scope, a panic is reported.
     fn fail(&self, error: ChildError<E>) {
-        if self.stage.get() == Stage::Over {
+        if self.stage.get() == GroupStage::Over {
             return self.let_go(error);
         }
         self.errors.borrow_mut().push(error);

@@ -1,6 +1,6 @@
 //! The scope of a task group: runs the body, handles failures, and ends when everything has.
 
-use super::{ChildError, Inner, Stage};
+use super::{ChildError, GroupStage, Inner};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -15,7 +15,7 @@ impl<'a, E> End<'a, E> {
 
 impl<E> Drop for End<'_, E> {
     fn drop(&mut self) {
-        self.0.stage.set(Stage::Over);
+        self.0.stage.set(GroupStage::Over);
         self.0.cancel_children();
         let waker = self.0.waker.take();
         drop(waker);
@@ -43,7 +43,7 @@ impl<'a, R, E: 'static, F: Future<Output = Result<R, E>>> Scope<'a, R, E, F> {
         let former = self.group.waker.replace(Some(cx.waker().clone()));
         drop(former);
         self.abort_if_failed();
-        if self.group.stage.get() == Stage::Open
+        if self.group.stage.get() == GroupStage::Open
             && let Some(body) = self.body.as_mut().as_pin_mut()
         {
             match self.group.catch(|| body.poll(cx)) {
@@ -66,8 +66,8 @@ impl<'a, R, E: 'static, F: Future<Output = Result<R, E>>> Scope<'a, R, E, F> {
     }
 
     fn abort_if_failed(&mut self) {
-        if self.group.stage.get() == Stage::Open && self.group.has_failed() {
-            self.group.stage.set(Stage::Aborting);
+        if self.group.stage.get() == GroupStage::Open && self.group.has_failed() {
+            self.group.stage.set(GroupStage::Aborting);
             self.group.cancel_children();
             self.drop_body();
         }
