@@ -1,12 +1,12 @@
 //! The methods that only `DatagramTransport` has, as the interpreter calls them.
 
 use super::DatagramData;
-use crate::channel::Data;
-use crate::fastcall::{self, Args};
-use crate::host::out_of_memory;
-use crate::transport::common::none;
+use crate::event_loop::host::out_of_memory;
+use crate::python::method::{self, Args};
+use crate::transport::channel::Data;
 use crate::transport::contexts::writing;
-use crate::transport::kind::method;
+use crate::transport::method;
+use crate::transport::methods::none;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -15,9 +15,9 @@ use pyo3::types::PyList;
 /// The methods beside those of every kind.
 pub fn table() -> Vec<ffi::PyMethodDef> {
     vec![
-        fastcall::method(c"sendto", sendto, c"Send data to the transport's peer, or to the given address."),
-        fastcall::method_noargs(c"_take_socket", take_socket, c"The socket object that owns the descriptor."),
-        fastcall::method_noargs(c"_queued", queued, c"The datagrams that wait, each with its address."),
+        method::method(c"sendto", sendto, c"Send data to the transport's peer, or to the given address."),
+        method::method_noargs(c"_take_socket", take_socket, c"The socket object that owns the descriptor."),
+        method::method_noargs(c"_queued", queued, c"The datagrams that wait, each with its address."),
     ]
 }
 

@@ -6,13 +6,13 @@
 mod methods;
 mod protocol;
 
-use crate::channel::{PyChannel, PyChunk, SocketHold};
-use crate::fastcall::guarded;
-use crate::host::PyHost;
-use crate::native_object::{NativeClass, NativeData};
-use crate::protocol::PyUpper;
-use crate::transport::common;
-use crate::transport::kind::{self, Kind, Open};
+use crate::event_loop::host::PyHost;
+use crate::python::method::guarded;
+use crate::python::native_class::{NativeClass, NativeData};
+use crate::transport::channel::{PyChannel, PyChunk, SocketHold};
+use crate::transport::methods as common;
+use crate::transport::protocol::PyUpper;
+use crate::transport::{self as kind, Kind, Open};
 use mainspring_engine::transport::{Datagram, Destination};
 use protocol::PyDatagramUpper;
 use pyo3::ffi;

@@ -1,11 +1,11 @@
 //! A Python protocol object, as the engine's datagram transport sees it, and the addresses it speaks of.
 
-use crate::address::{self, AddressBook};
-use crate::channel::bytes_object;
-use crate::host::PyHost;
+use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
-use crate::obj::Obj;
-use crate::protocol::PyUpper;
+use crate::python::object::Obj;
+use crate::transport::address::{self, AddressBook};
+use crate::transport::channel::bytes_object;
+use crate::transport::protocol::PyUpper;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::transport::{Cx, DatagramUpper, Destination, MAX_DATAGRAM, Received, Refusal, Upper};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};

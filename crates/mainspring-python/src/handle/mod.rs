@@ -4,24 +4,24 @@
 //! those, so `repr()`, `_run()` and every tool that looks at `_callback` or `_args` works as it does there. Ours are
 //! the constructor, `cancel()`, and for timers the key of the engine's timer.
 
-mod memory;
-mod shared;
+mod gc;
+mod thread_safe;
 
-pub use shared::new_shared_handle;
+pub use thread_safe::new_shared_handle;
 
 use crate::errors::merge_outcomes;
-use crate::fastcall::{self, enter};
-use crate::free_list::FreeList;
-use crate::loop_object::NativeLoop;
-use crate::native_type::{NativeType, Slot, Spec};
-use crate::obj::Obj;
+use crate::event_loop::NativeLoop;
+use crate::python::free_list::FreeList;
+use crate::python::heap_type::{NativeType, Slot, Spec};
+use crate::python::method::{self, enter};
+use crate::python::object::Obj;
 use mainspring_engine::timers::TimerKey;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use shared::SharedHandles;
 use std::ffi::c_void;
+use thread_safe::SharedHandles;
 
 /// The two types and the places of their slots.
 pub struct HandleTypes {
@@ -51,14 +51,13 @@ impl HandleTypes {
         let events = py.import("asyncio.events")?;
         let handle_base = events.getattr("Handle")?.cast_into::<PyType>()?;
         let timer_base = events.getattr("TimerHandle")?.cast_into::<PyType>()?;
-        let cancel = |function| {
-            vec![fastcall::method_noargs(c"cancel", function, c"Cancel the call; it will not run.")]
-        };
+        let cancel =
+            |function| vec![method::method_noargs(c"cancel", function, c"Cancel the call; it will not run.")];
         let slots = |dealloc: ffi::destructor| {
             vec![
                 (ffi::Py_tp_dealloc, dealloc as *mut c_void),
-                (ffi::Py_tp_traverse, memory::traverse as *mut c_void),
-                (ffi::Py_tp_clear, memory::clear as *mut c_void),
+                (ffi::Py_tp_traverse, gc::traverse as *mut c_void),
+                (ffi::Py_tp_clear, gc::clear as *mut c_void),
             ]
         };
         Ok(HandleTypes {
@@ -67,7 +66,7 @@ impl HandleTypes {
                 bases: std::slice::from_ref(&handle_base),
                 extra: 0,
                 methods: cancel(cancel_handle),
-                slots: slots(memory::dealloc_handle),
+                slots: slots(gc::dealloc_handle),
                 is_base: false,
             }
             .create()?,
@@ -76,11 +75,11 @@ impl HandleTypes {
                 bases: std::slice::from_ref(&timer_base),
                 extra: size_of::<u64>(),
                 methods: cancel(cancel_timer),
-                slots: slots(memory::dealloc_timer),
+                slots: slots(gc::dealloc_timer),
                 is_base: false,
             }
             .create()?,
-            shared: SharedHandles::load(&events, slots(memory::dealloc_shared))?,
+            shared: SharedHandles::load(&events, slots(gc::dealloc_shared))?,
             free_handles: FreeList::new(),
             free_timers: FreeList::new(),
             callback: Slot::find(&handle_base, "_callback")?,

@@ -6,15 +6,15 @@
 mod read;
 mod write;
 
-use crate::channel::{FileHold, PyChannel, PyChunk};
-use crate::fastcall;
-use crate::fastcall::guarded;
-use crate::host::{PyHost, os_error};
-use crate::native_object::{NativeClass, NativeData};
-use crate::protocol::PyUpper;
-use crate::transport::common::{self, none};
-use crate::transport::kind::{self, Kind, Open, method};
-use crate::transport::machine::Machine;
+use crate::event_loop::host::{PyHost, os_error};
+use crate::python::method;
+use crate::python::method::guarded;
+use crate::python::native_class::{NativeClass, NativeData};
+use crate::transport::channel::{FileHold, PyChannel, PyChunk};
+use crate::transport::engine_transport::Machine;
+use crate::transport::methods::{self as common, none};
+use crate::transport::protocol::PyUpper;
+use crate::transport::{self as kind, Kind, Open, method};
 use mainspring_engine::transport::{Cx, PipeKind, ReadPipe, Upper, WritePipe, prepare_pipe};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -68,7 +68,7 @@ impl<P: Pipe> NativeData for PipeData<P> {
 
     fn methods() -> Vec<ffi::PyMethodDef> {
         let mut methods = common::table::<Self>();
-        methods.push(fastcall::method_noargs(
+        methods.push(method::method_noargs(
             c"_detach_pipe",
             detach_pipe::<P>,
             c"Let go of the file object without closing it.",

@@ -1,11 +1,11 @@
 //! The reading end: an `asyncio.ReadTransport`.
 
 use super::{Pipe, ReadMachine, ReadPipeData};
-use crate::channel::{PyChannel, PyChunk};
-use crate::host::PyHost;
-use crate::native_object::NativeClass;
-use crate::protocol::PyUpper;
-use crate::transport::common;
+use crate::event_loop::host::PyHost;
+use crate::python::native_class::NativeClass;
+use crate::transport::channel::{PyChannel, PyChunk};
+use crate::transport::methods as common;
+use crate::transport::protocol::PyUpper;
 use mainspring_engine::transport::{Cx, PipeKind, ReadPipe};
 use pyo3::ffi;
 use pyo3::sync::PyOnceLock;

@@ -1,14 +1,14 @@
 //! The writing end: an `asyncio.WriteTransport` with asyncio's own mixin of flow control.
 
 use super::{Pipe, WriteMachine, WritePipeData};
-use crate::channel::{Data, PyChannel, PyChunk};
-use crate::fastcall::{self, Args, enter};
-use crate::host::PyHost;
-use crate::native_object::NativeClass;
-use crate::protocol::PyUpper;
-use crate::transport::common::{self, boolean, none};
+use crate::event_loop::host::PyHost;
+use crate::python::method::{self, Args, enter};
+use crate::python::native_class::NativeClass;
+use crate::transport::channel::{Data, PyChannel, PyChunk};
 use crate::transport::contexts::writing;
-use crate::transport::kind::method;
+use crate::transport::method;
+use crate::transport::methods::{self as common, boolean, none};
+use crate::transport::protocol::PyUpper;
 use mainspring_engine::transport::{Cx, PipeKind, WritePipe};
 use pyo3::ffi;
 use pyo3::sync::PyOnceLock;
@@ -29,13 +29,13 @@ impl Pipe for WriteMachine {
     fn methods() -> Vec<ffi::PyMethodDef> {
         let mut methods = common::writing_table::<WritePipeData>();
         methods.extend([
-            fastcall::method(c"write", write, c"Write some data bytes to the transport."),
-            fastcall::method_noargs(
+            method::method(c"write", write, c"Write some data bytes to the transport."),
+            method::method_noargs(
                 c"write_eof",
                 common::close::<WritePipeData>,
                 c"Close the pipe after flushing buffered data.",
             ),
-            fastcall::method_noargs(
+            method::method_noargs(
                 c"can_write_eof",
                 can_write_eof,
                 c"Return True: the transport supports write_eof().",

@@ -1,6 +1,6 @@
 //! Bytes of the user's that are lent to an operation, for as long as it takes.
 
-use crate::obj::Obj;
+use crate::python::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
 

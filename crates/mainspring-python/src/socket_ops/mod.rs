@@ -10,12 +10,12 @@ mod wait;
 
 pub use wait::{SocketWait, thrown};
 
-use crate::channel::bytes_object;
-use crate::fastcall::{self, Args, enter};
-use crate::host::os_error;
-use crate::loop_object::{NativeLoop, file_descriptor};
+use crate::event_loop::host::os_error;
+use crate::event_loop::{NativeLoop, file_descriptor};
 use crate::names::names;
-use crate::obj::Obj;
+use crate::python::method::{self, Args, enter};
+use crate::python::object::Obj;
+use crate::transport::channel::bytes_object;
 use buffer::HeldBuffer;
 use mainspring_engine::socket_ops::{Ready, SendAll, SendFile};
 use mainspring_engine::{Direction, READ_SIZE};
@@ -28,26 +28,26 @@ use wait::Waiting;
 
 /// Adds the methods of this file to the class.
 pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
-    fastcall::add_methods(
+    method::add_methods(
         class,
         vec![
-            fastcall::method(c"_try_recv", try_recv, c"Receive what is there; None if nothing is yet."),
-            fastcall::method(
+            method::method(c"_try_recv", try_recv, c"Receive what is there; None if nothing is yet."),
+            method::method(
                 c"_try_recv_into",
                 try_recv_into,
                 c"Receive what is there into a buffer; None if nothing is yet.",
             ),
-            fastcall::method(
+            method::method(
                 c"_try_sendall",
                 try_sendall,
                 c"Send what the kernel takes; None if that is all, else what to await.",
             ),
-            fastcall::method(
+            method::method(
                 c"_until_ready",
                 until_ready,
                 c"What to await until the socket can be read from, or (True) written to.",
             ),
-            fastcall::method(
+            method::method(
                 c"_send_file",
                 send_file,
                 c"What to await until a part of a file is sent: (sock, fd, offset, count or None).",

@@ -5,13 +5,13 @@
 //! any other code of the program runs.
 
 use super::buffer::HeldBuffer;
-use crate::dealloc::ClassData;
-use crate::fastcall::guarded;
-use crate::host::{PyHost, os_error};
-use crate::loop_object::{NativeLoop, visit_obj, visit_ptr, watch_error};
+use crate::event_loop::host::{PyHost, os_error};
+use crate::event_loop::{NativeLoop, visit_obj, visit_ptr, watch_error};
 use crate::names::names;
-use crate::obj::Obj;
-use crate::thread_exit;
+use crate::python::dealloc::ClassData;
+use crate::python::method::guarded;
+use crate::python::object::Obj;
+use crate::python::thread_exit;
 use mainspring_engine::socket_ops::{Operation, Pending, Ready, SendAll, SendFile};
 use mainspring_engine::{Direction, Engine};
 use pyo3::PyTraverseError;

@@ -5,21 +5,20 @@
 //! lost. `mainspring._tls` derives from both and adds what is rarely asked. Between a `StreamTransport` and the machine
 //! there is no Python call: `protocol.rs` recognises an `SSLProtocol` and comes here.
 
-mod lower;
+mod buffers;
 mod protocol_methods;
-mod rooms;
 mod session;
 mod transport_methods;
+mod underlying_transport;
 
-pub use rooms::RoomCell;
+pub use buffers::RoomCell;
 
-use crate::channel::PyChunk;
-use crate::host::PyHost;
-use crate::loop_object::NativeLoop;
-use crate::native_object::{NativeClass, NativeData, native_data};
-use crate::obj::Obj;
-use crate::protocol::PyUpper;
-use lower::PyLower;
+use crate::event_loop::NativeLoop;
+use crate::event_loop::host::PyHost;
+use crate::python::native_class::{NativeClass, NativeData, native_data};
+use crate::python::object::Obj;
+use crate::transport::channel::PyChunk;
+use crate::transport::protocol::PyUpper;
 use mainspring_engine::tls::Tls;
 use mainspring_engine::transport::{Claim, Cx};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -31,6 +30,7 @@ use session::PySession;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::CStr;
 use std::io;
+use underlying_transport::PyLower;
 
 type PyTls = Tls<PyHost, PySession, PyLower, PyUpper>;
 
@@ -45,7 +45,7 @@ struct Open {
     /// The transport of the protocol above, until the connection is lost.
     app_transport: RefCell<Option<Obj>>,
     /// What `get_buffer` gives to transports that are not ours.
-    buffer: RefCell<Option<rooms::Room>>,
+    buffer: RefCell<Option<buffers::Room>>,
 }
 
 /// Our data in a transport object: its protocol. Empty until that is bound.

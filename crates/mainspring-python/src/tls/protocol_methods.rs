@@ -1,14 +1,14 @@
 //! The methods of `SSLProtocol`, as transports that are not ours call them, and as its Python half does.
 
-use super::lower::PyLower;
-use super::rooms::Room;
+use super::buffers::Room;
 use super::session::PySession;
+use super::underlying_transport::PyLower;
 use super::{Open, TlsData, TlsTransportData, from_below, open_of};
-use crate::fastcall::{self, Args, enter};
-use crate::native_object::native_data;
-use crate::obj::Obj;
-use crate::protocol::PyUpper;
-use crate::transport::common::{boolean, none};
+use crate::python::method::{self, Args, enter};
+use crate::python::native_class::native_data;
+use crate::python::object::Obj;
+use crate::transport::methods::{boolean, none};
+use crate::transport::protocol::PyUpper;
 use mainspring_engine::tls::{Tls, TlsOptions};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -18,16 +18,16 @@ use std::time::Duration;
 
 pub fn table() -> Vec<ffi::PyMethodDef> {
     vec![
-        fastcall::method_one(c"connection_made", connection_made, c"The transport below stands."),
-        fastcall::method_one(c"connection_lost", connection_lost, c"The transport below is gone."),
-        fastcall::method_one(c"get_buffer", get_buffer, c"A buffer to receive into."),
-        fastcall::method_one(c"buffer_updated", buffer_updated, c"So many bytes were received."),
-        fastcall::method_noargs(c"eof_received", eof_received, c"The stream below ended."),
-        fastcall::method_noargs(c"pause_writing", pause_writing, c"The transport below wants no more."),
-        fastcall::method_noargs(c"resume_writing", resume_writing, c"The transport below wants more again."),
-        fastcall::method(c"_bind", bind, c"Ties the parts together; called once, by the constructor."),
-        fastcall::method_one(c"_feed", feed, c"Takes ciphertext that somebody else had received."),
-        fastcall::method_noargs(c"_parts", parts, c"Both transports, the protocol above and the SSLObject."),
+        method::method_one(c"connection_made", connection_made, c"The transport below stands."),
+        method::method_one(c"connection_lost", connection_lost, c"The transport below is gone."),
+        method::method_one(c"get_buffer", get_buffer, c"A buffer to receive into."),
+        method::method_one(c"buffer_updated", buffer_updated, c"So many bytes were received."),
+        method::method_noargs(c"eof_received", eof_received, c"The stream below ended."),
+        method::method_noargs(c"pause_writing", pause_writing, c"The transport below wants no more."),
+        method::method_noargs(c"resume_writing", resume_writing, c"The transport below wants more again."),
+        method::method(c"_bind", bind, c"Ties the parts together; called once, by the constructor."),
+        method::method_one(c"_feed", feed, c"Takes ciphertext that somebody else had received."),
+        method::method_noargs(c"_parts", parts, c"Both transports, the protocol above and the SSLObject."),
     ]
 }
 

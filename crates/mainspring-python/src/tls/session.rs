@@ -4,11 +4,11 @@
 //! they do elsewhere. What costs most there is the exception that says "nothing yet": where it is plain that there is
 //! nothing, it is not asked for.
 
-use super::rooms::{Room, part_of};
-use crate::channel::{PyChunk, bytes_object};
-use crate::host::PyHost;
+use super::buffers::{Room, part_of};
+use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
-use crate::obj::Obj;
+use crate::python::object::Obj;
+use crate::transport::channel::{PyChunk, bytes_object};
 use mainspring_engine::tls::{Note, Plain, Session, Step, Trouble};
 use mainspring_engine::transport::Cx;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};

@@ -1,14 +1,14 @@
 //! The methods of `SSLTransport`, as the interpreter calls them.
 
 use super::{PyTls, TlsTransportData, native_of, open_of};
-use crate::channel::Data;
-use crate::fastcall::{self, Args, enter};
-use crate::host::PyHost;
-use crate::native_object::native_data;
-use crate::obj::Obj;
-use crate::transport::common::{boolean, none};
-use crate::transport::marks::marks_from;
-use crate::transport::methods::collect;
+use crate::event_loop::host::PyHost;
+use crate::python::method::{self, Args, enter};
+use crate::python::native_class::native_data;
+use crate::python::object::Obj;
+use crate::stream::methods::collect;
+use crate::transport::channel::Data;
+use crate::transport::methods::{boolean, none};
+use crate::transport::write_buffer_limits::marks_from;
 use mainspring_engine::transport::{Cx, Notice, WaterMarks};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -16,74 +16,74 @@ use pyo3::prelude::*;
 
 pub fn table() -> Vec<ffi::PyMethodDef> {
     vec![
-        fastcall::method(c"write", write, c"Write some data bytes to the transport."),
-        fastcall::method(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
-        fastcall::method_noargs(
+        method::method(c"write", write, c"Write some data bytes to the transport."),
+        method::method(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
+        method::method_noargs(
             c"can_write_eof",
             can_write_eof,
             c"Return False: TLS cannot end in one direction only.",
         ),
-        fastcall::method_noargs(c"close", close, c"Close the transport after flushing buffered data."),
-        fastcall::method_noargs(c"abort", abort, c"Close the transport immediately; buffered data is lost."),
-        fastcall::method_one(
+        method::method_noargs(c"close", close, c"Close the transport after flushing buffered data."),
+        method::method_noargs(c"abort", abort, c"Close the transport immediately; buffered data is lost."),
+        method::method_one(
             c"_force_close",
             force_close,
             c"Close immediately; the argument is what connection_lost() is told.",
         ),
-        fastcall::method_noargs(c"is_closing", is_closing, c"Whether the transport is closing or closed."),
-        fastcall::method_noargs(c"is_reading", is_reading, c"Whether the transport delivers what arrives."),
-        fastcall::method_noargs(c"pause_reading", pause_reading, c"Pause the receiving end."),
-        fastcall::method_noargs(c"resume_reading", resume_reading, c"Resume the receiving end."),
-        fastcall::method_noargs(
+        method::method_noargs(c"is_closing", is_closing, c"Whether the transport is closing or closed."),
+        method::method_noargs(c"is_reading", is_reading, c"Whether the transport delivers what arrives."),
+        method::method_noargs(c"pause_reading", pause_reading, c"Pause the receiving end."),
+        method::method_noargs(c"resume_reading", resume_reading, c"Resume the receiving end."),
+        method::method_noargs(
             c"get_write_buffer_size",
             get_write_buffer_size,
             c"The number of bytes that wait to be encrypted or sent.",
         ),
-        fastcall::method_noargs(
+        method::method_noargs(
             c"get_write_buffer_limits",
             get_write_buffer_limits,
             c"The low and high water marks of write flow control.",
         ),
-        fastcall::method(
+        method::method(
             c"set_write_buffer_limits",
             set_write_buffer_limits,
             c"Set the high and low water limits for write flow control.",
         ),
-        fastcall::method_noargs(
+        method::method_noargs(
             c"get_read_buffer_size",
             get_read_buffer_size,
             c"The number of bytes that were received and not delivered.",
         ),
-        fastcall::method_noargs(
+        method::method_noargs(
             c"get_read_buffer_limits",
             get_read_buffer_limits,
             c"The low and high water marks of read flow control.",
         ),
-        fastcall::method(
+        method::method(
             c"set_read_buffer_limits",
             set_read_buffer_limits,
             c"Set the high and low water limits for read flow control.",
         ),
-        fastcall::method(c"set_protocol", set_protocol, c"Set a new protocol."),
-        fastcall::method_noargs(c"get_protocol", get_protocol, c"The current protocol."),
-        fastcall::method_noargs(c"_do_read", do_read, c"Go on delivering; scheduled by the engine."),
-        fastcall::method_noargs(
+        method::method(c"set_protocol", set_protocol, c"Set a new protocol."),
+        method::method_noargs(c"get_protocol", get_protocol, c"The current protocol."),
+        method::method_noargs(c"_do_read", do_read, c"Go on delivering; scheduled by the engine."),
+        method::method_noargs(
             c"_check_handshake_timeout",
             check_handshake_timeout,
             c"Give the handshake up; scheduled by the engine.",
         ),
-        fastcall::method_noargs(
+        method::method_noargs(
             c"_check_shutdown_timeout",
             check_shutdown_timeout,
             c"Give the goodbye up; scheduled by the engine.",
         ),
-        fastcall::method_noargs(
+        method::method_noargs(
             c"_close_lower",
             close_lower,
             c"Close the transport below; scheduled by the engine.",
         ),
-        fastcall::method_noargs(c"_state", state, c"Whether it was closed, and whether writing is paused."),
-        fastcall::method_noargs(c"_protocol_below", protocol_below, c"The protocol of the transport below."),
+        method::method_noargs(c"_state", state, c"Whether it was closed, and whether writing is paused."),
+        method::method_noargs(c"_protocol_below", protocol_below, c"The protocol of the transport below."),
     ]
 }
 

@@ -3,11 +3,11 @@
 //! Before Python 3.15, asyncio's reader and writer handles each have a copy of the context that was current when they
 //! were added, and so has a transport here. From 3.15 on a transport is given one context for all its calls.
 
-use super::kind::Open;
-use super::machine::Machine;
-use crate::context;
+use super::Open;
+use super::engine_transport::Machine;
 use crate::errors::merge_outcomes;
-use crate::obj::Obj;
+use crate::python::context;
+use crate::python::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::RefCell;

@@ -1,196 +1,253 @@
-//! The methods that only `StreamTransport` has, as the interpreter calls them.
+//! The methods that all kinds of transport objects have, as the interpreter calls them.
 
-use super::TransportData;
-use super::common::{boolean, none};
-use super::contexts::writing;
-use super::kind::{Open, method};
-use crate::channel::{Data, PyChannel, SocketHold, detach_socket, socket_object};
-use crate::fastcall::{self, Args, enter};
-use crate::host::{PyHost, out_of_memory};
-use crate::native_object::NativeClass;
-use crate::obj::Obj;
-use crate::protocol::PyUpper;
-use mainspring_engine::transport::{Stream, WriteRefused};
-use pyo3::exceptions::PyRuntimeError;
+use super::engine_transport::{Machine, Reading, Writing};
+use super::write_buffer_limits::marks_from;
+use super::{Kind, method};
+use crate::python::method::{self, Args};
+use crate::python::object::Obj;
+use mainspring_engine::transport::{Notice, WaterMarks};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 
-/// The methods beside those of every kind.
-pub fn table() -> Vec<ffi::PyMethodDef> {
+/// The methods of every kind.
+pub fn table<K: Kind>() -> Vec<ffi::PyMethodDef> {
     vec![
-        fastcall::method(c"write", write, c"Write some data bytes to the transport."),
-        fastcall::method(c"writelines", writelines, c"Write a list (or any iterable) of data bytes."),
-        fastcall::method_noargs(
-            c"write_eof",
-            write_eof,
-            c"Close the write end after flushing buffered data.",
+        method::method_noargs(c"close", close::<K>, c"Close the transport after flushing buffered data."),
+        method::method_noargs(
+            c"is_closing",
+            is_closing::<K>,
+            c"Whether the transport is closing or closed.",
         ),
-        fastcall::method_noargs(
-            c"can_write_eof",
-            can_write_eof,
-            c"Return True: the transport supports write_eof().",
+        method::method(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
+        method::method_noargs(c"get_protocol", get_protocol::<K>, c"The current protocol."),
+        method::method_noargs(c"_add_reader", add_reader::<K>, c"Begin to read; scheduled by the engine."),
+        method::method_one(
+            c"_call_connection_lost",
+            call_connection_lost::<K>,
+            c"Tell the protocol, and close the descriptor; scheduled by the engine, which knows what to tell.",
         ),
-        fastcall::method_noargs(
-            c"_reserve_writing",
-            reserve_writing,
-            c"Refuse writes, for somebody who sends past the queue; whether that is empty.",
+        method::method_one(
+            c"_force_close",
+            force_close::<K>,
+            c"Close immediately; the argument is what connection_lost() is told.",
         ),
-        fastcall::method_noargs(c"_release_writing", release_writing, c"Take writes again."),
-        fastcall::method_noargs(
-            c"_accepted_names",
-            accepted_names,
-            c"The names (own, peer) of an accepted connection, also after its end; None for another.",
+        method::method_noargs(c"_state", state::<K>, c"What repr() shows."),
+        method::method_noargs(
+            c"_release",
+            release::<K>,
+            c"Close the descriptor of a transport that is lost.",
         ),
-        fastcall::method_noargs(c"_take_socket", take_socket, c"The socket object that owns the descriptor."),
     ]
 }
 
-/// Refuses a write in asyncio's words, which name the method that was called.
-fn check_write(open: &Open<Stream<PyHost, PyUpper>>, method: impl FnOnce() -> &'static str) -> PyResult<()> {
-    open.machine.check_write().map_err(|refused| {
-        let method = method();
-        PyRuntimeError::new_err(match refused {
-            WriteRefused::AfterEof => format!("Cannot call {method}() after write_eof()"),
-            WriteRefused::Reserved => format!("unable to {method}; sendfile is in progress"),
-        })
-    })
+/// The methods of every kind that reads.
+pub fn reading_table<K: Kind<Machine: Reading>>() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method::method_noargs(c"is_reading", is_reading::<K>, c"Whether the transport is receiving."),
+        method::method_noargs(c"pause_reading", pause_reading::<K>, c"Pause the receiving end."),
+        method::method_noargs(c"resume_reading", resume_reading::<K>, c"Resume the receiving end."),
+    ]
 }
 
-extern "C" fn write(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<TransportData>(this, |py, open, cx| {
-        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
-        let data = unsafe {
-            let args = Args::new("write", args, count, kwnames);
-            Data::for_stream(py, args.only("data")?)?
-        };
-        check_write(open, || "write")?;
-        data.reserve()?;
-        writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
-        none(py)
-    })
+/// The methods of every kind that writes.
+pub fn writing_table<K: Kind<Machine: Writing>>() -> Vec<ffi::PyMethodDef> {
+    vec![
+        method::method_noargs(
+            c"abort",
+            abort::<K>,
+            c"Close the transport immediately; buffered data is lost.",
+        ),
+        method::method_noargs(
+            c"get_write_buffer_size",
+            get_write_buffer_size::<K>,
+            c"The number of bytes that wait to be sent.",
+        ),
+        method::method_noargs(
+            c"get_write_buffer_limits",
+            get_write_buffer_limits::<K>,
+            c"The low and high water marks of write flow control.",
+        ),
+        method::method(
+            c"set_write_buffer_limits",
+            set_write_buffer_limits::<K>,
+            c"Set the high and low water limits for write flow control.",
+        ),
+    ]
 }
 
-extern "C" fn writelines(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<TransportData>(this, |py, open, cx| {
-        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
-        let lines = unsafe {
-            let args = Args::new("writelines", args, count, kwnames);
-            Bound::from_borrowed_ptr(py, args.only("list_of_data")?)
-        };
-        let lines = collect(lines.try_iter()?)?;
-        // SAFETY: the objects are held by `lines`.
-        let pieces = collect(lines.iter().map(|line| unsafe { Data::for_lines(py, line.as_ptr()) }))?;
-        // Before Python 3.12 it joined the lines and called write().
-        check_write(open, || if py.version_info() >= (3, 12) { "writelines" } else { "write" })?;
-        pieces.iter().try_for_each(Data::reserve)?;
-        let slices = collect(pieces.iter().map(|piece| Ok(std::io::IoSlice::new(piece.as_slice()))))?;
-        let keep = |index: usize| pieces.get(index)?.to_chunk();
-        writing(py, open, || open.machine.write_vectored(cx, &slices, keep))?;
-        none(py)
-    })
+pub fn none(py: Python<'_>) -> PyResult<*mut ffi::PyObject> {
+    Ok(py.None().into_ptr())
 }
 
-/// Everything that an iterator gives, however much that is: `MemoryError` if it is too much.
-pub fn collect<T>(items: impl Iterator<Item = PyResult<T>>) -> PyResult<Vec<T>> {
-    let mut all = Vec::new();
-    for item in items {
-        let item = item?;
-        all.try_reserve(1).map_err(|_| out_of_memory())?;
-        all.push(item);
-    }
-    Ok(all)
+pub fn boolean(value: bool) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: the booleans live for ever.
+    Ok(unsafe { Obj::from_borrowed(if value { ffi::Py_True() } else { ffi::Py_False() }).into_ptr() })
 }
 
-extern "C" fn write_eof(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<TransportData>(this, |py, open, cx| {
-        open.machine.write_eof(cx)?;
-        none(py)
-    })
-}
-
-extern "C" fn can_write_eof(_: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|_| boolean(true))
-}
-
-extern "C" fn reserve_writing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<TransportData>(this, |_, open, _| boolean(open.machine.reserve_writing()))
-}
-
-extern "C" fn release_writing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<TransportData>(this, |py, open, _| {
-        open.machine.release_writing();
-        none(py)
-    })
-}
-
-extern "C" fn accepted_names(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|py| {
-        let class = NativeClass::of::<TransportData>(py)?;
-        // SAFETY: called by the interpreter as a method of the type.
-        match unsafe { class.data::<TransportData>(this) }.accepted.get() {
-            Some(accepted) => Ok(accepted.names(py)?.into_ptr()),
-            None => none(py),
+pub extern "C" fn close<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        if open.machine.is_finished() {
+            // Only one that was let go of in its last words (`release`) has not told its end yet.
+            open.machine.abort(cx, None)?;
+        } else {
+            open.machine.close(cx)?;
         }
+        none(py)
     })
 }
 
-extern "C" fn take_socket(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<TransportData>(this, |py, open, _| match open.machine.with_channel(socket_of) {
+extern "C" fn abort<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        open.machine.abort(cx, None)?;
+        none(py)
+    })
+}
+
+extern "C" fn force_close<K: Kind>(
+    this: *mut ffi::PyObject,
+    error: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        // SAFETY: an argument is alive for the call.
+        let error = unsafe { Bound::from_borrowed_ptr(py, error) };
+        let error = (!error.is_none()).then(|| PyErr::from_value(error));
+        open.machine.abort(cx, error)?;
+        none(py)
+    })
+}
+
+extern "C" fn is_closing<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |_, open, _| boolean(open.machine.is_closing()))
+}
+
+extern "C" fn is_reading<K: Kind<Machine: Reading>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |_, open, _| boolean(open.machine.is_reading()))
+}
+
+extern "C" fn pause_reading<K: Kind<Machine: Reading>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        if open.machine.pause_reading(cx)? {
+            cx.engine.host().note(cx.this, "pauses reading")?;
+        }
+        none(py)
+    })
+}
+
+extern "C" fn resume_reading<K: Kind<Machine: Reading>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        if open.machine.resume_reading(cx)? {
+            open.contexts.keep(py, &open.contexts.reading)?;
+            cx.engine.host().note(cx.this, "resumes reading")?;
+        }
+        none(py)
+    })
+}
+
+extern "C" fn get_write_buffer_size<K: Kind<Machine: Writing>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| Ok(open.machine.write_buffer_size().into_pyobject(py)?.into_ptr()))
+}
+
+extern "C" fn get_write_buffer_limits<K: Kind<Machine: Writing>>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| {
+        let marks = open.machine.water_marks();
+        Ok((marks.low, marks.high).into_pyobject(py)?.into_ptr())
+    })
+}
+
+extern "C" fn set_write_buffer_limits<K: Kind<Machine: Writing>>(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        // SAFETY: called by the interpreter with these arguments.
+        let args = unsafe { Args::new("set_write_buffer_limits", args, count, kwnames) };
+        let marks = marks_from(py, &args, WaterMarks::default().high)?;
+        open.machine.set_water_marks(cx, marks)?;
+        none(py)
+    })
+}
+
+extern "C" fn set_protocol<K: Kind>(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    kwnames: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| {
+        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
+        let protocol = unsafe {
+            let args = Args::new("set_protocol", args, count, kwnames);
+            Bound::from_borrowed_ptr(py, args.only("protocol")?)
+        };
+        K::protocol(&open.machine).set_protocol(&protocol)?;
+        none(py)
+    })
+}
+
+extern "C" fn get_protocol<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| match K::protocol(&open.machine).protocol() {
+        Some(protocol) => Ok(protocol.into_ptr()),
         None => none(py),
-        Some(Ok(socket)) => Ok(socket.into_ptr()),
-        Some(Err(fd)) => make_socket(py, &open.machine, fd),
     })
 }
 
-/// The socket object of a channel; the number of its descriptor where there is no such object yet.
-fn socket_of(channel: &PyChannel) -> Result<Obj, RawFd> {
-    match channel {
-        PyChannel::Socket(hold) => Ok(hold.socket().clone()),
-        PyChannel::Owned(_) | PyChannel::File(_) => Err(channel.as_fd().as_raw_fd()),
-    }
+extern "C" fn add_reader<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        open.contexts.keep(py, &open.contexts.reading)?;
+        open.machine.notified(cx, Notice::StartReading)?;
+        none(py)
+    })
 }
 
-/// Makes the socket object of an accepted connection. The transport keeps its channel while Python code runs, which may
-/// fail, use the transport, or end it; then the new object must not close the descriptor.
-fn make_socket(py: Python<'_>, stream: &Stream<PyHost, PyUpper>, fd: RawFd) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the stream has the descriptor open. If the stream ends meanwhile, what the socket object asks of it fails
-    // or is about another connection; both only set the object's own state.
-    let socket = socket_object(py, unsafe { BorrowedFd::borrow_raw(fd) })?;
-    let hold = match SocketHold::new(&socket) {
-        Ok(hold) => hold,
-        Err(error) => {
-            detach_socket(&socket);
-            return Err(error);
-        }
-    };
-    let mut hold = Some(hold);
-    stream.replace_channel(|channel| match (channel, hold.take()) {
-        (PyChannel::Owned(owned), Some(new)) => {
-            // The object closes it from here on.
-            let _ = owned.into_raw_fd();
-            PyChannel::Socket(new)
-        }
-        (channel, unused) => {
-            hold = unused;
-            channel
-        }
-    });
-    if hold.is_some() {
-        detach_socket(&socket);
-    }
-    match stream.with_channel(socket_of) {
-        Some(Ok(socket)) => Ok(socket.into_ptr()),
-        Some(Err(_)) | None => none(py),
-    }
+extern "C" fn call_connection_lost<K: Kind>(
+    this: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        let result = open.machine.notified(cx, Notice::ConnectionLost);
+        open.forget_contexts_at_the_end();
+        result?;
+        none(py)
+    })
+}
+
+extern "C" fn state<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, _| {
+        let interest = open.machine.interest();
+        let state = (
+            open.machine.is_finished(),
+            open.machine.fd(),
+            interest.is_inbound(),
+            interest.is_outbound(),
+            open.machine.is_writing_paused(),
+        );
+        Ok(state.into_pyobject(py)?.into_ptr())
+    })
+}
+
+extern "C" fn release<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    method::<K>(this, |py, open, cx| {
+        let channel = open.machine.take_channel();
+        drop(channel);
+        // The protocol stays: another of those who go with the transport may yet close it, in its own last words.
+        K::protocol(&open.machine).leave_server(py, cx.this)?;
+        none(py)
+    })
 }

@@ -6,7 +6,7 @@
 //! module does the same for our types: below [`MAX_DEPTH`] nested deallocations the rest is put off, and done by the
 //! outermost one.
 
-use crate::fastcall::{as_called, shown};
+use crate::python::method::{as_called, shown};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ops::Deref;

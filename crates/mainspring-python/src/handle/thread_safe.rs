@@ -1,9 +1,9 @@
 //! Handles that other threads share: what `call_soon_threadsafe()` gives from Python 3.14 on.
 
 use super::{CallParts, HandleTypes, fill, new_handle};
-use crate::free_list::FreeList;
-use crate::native_type::{NativeType, Slot, Spec};
-use crate::obj::Obj;
+use crate::python::free_list::FreeList;
+use crate::python::heap_type::{NativeType, Slot, Spec};
+use crate::python::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;

@@ -37,7 +37,7 @@ impl Overrides {
 
     /// Looks again at what the loop object and its class have under those names.
     pub fn look(&self, event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
-        let native = event_loop.py().get_type::<crate::loop_object::NativeLoop>();
+        let native = event_loop.py().get_type::<crate::event_loop::NativeLoop>();
         self.time.set(is_replaced(event_loop, native.as_any(), "time")?);
         self.call_at.set(is_replaced(event_loop, native.as_any(), "call_at")?);
         // Last: a class that was changed has no version until something is looked up in it.

@@ -1,8 +1,8 @@
 //! What a transport owns: its descriptor, and the bytes it still has to send.
 
-use crate::host::{os_error, out_of_memory};
+use crate::event_loop::host::{os_error, out_of_memory};
 use crate::names::{Names, names};
-use crate::obj::Obj;
+use crate::python::object::Obj;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,10 +1,10 @@
 //! How the interpreter shows handles to its garbage collector, and ends them.
 
 use super::{HandleTypes, TYPES};
-use crate::dealloc;
-use crate::free_list::FreeList;
-use crate::native_type::Slot;
-use crate::thread_exit;
+use crate::python::dealloc;
+use crate::python::free_list::FreeList;
+use crate::python::heap_type::Slot;
+use crate::python::thread_exit;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{c_int, c_void};

@@ -5,7 +5,7 @@
 //! out of the loop, and a second user (the session called out) gets one of its own. A class derived from `SSLObject` may
 //! keep the view it is given, or release it and resize the memory: that memory is not used again.
 
-use crate::obj::Obj;
+use crate::python::object::Obj;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! `contextvars.Context`, by CPython's own functions.
 
 use crate::errors::merge_outcomes;
-use crate::obj::Obj;
+use crate::python::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
 

@@ -1,10 +1,10 @@
 //! Objects that are asyncio's to `isinstance` and hold native data: how the interpreter makes them, shows them to its
 //! garbage collector, and ends them. One implementation for every kind; a kind says what its data is (`NativeData`).
 
-use crate::dealloc;
-use crate::fastcall::{as_called, catch, enter, shown};
-use crate::native_type::{NativeType, Slot, Spec, all_slots};
-use crate::obj::Obj;
+use crate::python::dealloc;
+use crate::python::heap_type::{NativeType, Slot, Spec, all_slots};
+use crate::python::method::{as_called, catch, enter, shown};
+use crate::python::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -1,8 +1,8 @@
 //! Which transport a descriptor belongs to. That it belongs to one, from its opening to its end, the engine knows; but
 //! asyncio's refusal of `add_reader()` names the transport, and asks it whether it is closing.
 
-use crate::host::PyHost;
-use crate::obj::Obj;
+use crate::event_loop::host::PyHost;
+use crate::python::object::Obj;
 use mainspring_engine::Engine;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;

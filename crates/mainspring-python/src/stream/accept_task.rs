@@ -5,10 +5,10 @@
 //! cancelled or fails, and `Server.wait_closed()` would wait for ever. The task here is scheduled behind
 //! `connection_made()`; its only step ends it, and an exception thrown into it closes the transport.
 
-use crate::dealloc::ClassData;
-use crate::fastcall::guarded;
+use crate::python::dealloc::ClassData;
+use crate::python::method::guarded;
+use crate::python::thread_exit;
 use crate::socket_ops::thrown;
-use crate::thread_exit;
 use pyo3::PyTraverseError;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::PyVisit;

@@ -1,8 +1,8 @@
 //! `ChildWatch`: the engine's watch of one child process, for Python.
 
-use crate::fastcall::guarded;
-use crate::host::os_error;
-use crate::thread_exit;
+use crate::event_loop::host::os_error;
+use crate::python::method::guarded;
+use crate::python::thread_exit;
 use mainspring_engine::child::{ChildExit, ChildWatch};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,9 +1,9 @@
 //! A call of one of the loop's own methods, as the interpreter makes it: what every entry point of `scheduling.rs` and
 //! `creating.rs` begins with, in one place. What they do is an ordinary function of a [`Request`].
 
-use crate::fastcall::{Args, enter};
-use crate::loop_object::NativeLoop;
-use crate::obj::Obj;
+use crate::event_loop::NativeLoop;
+use crate::python::method::{Args, enter};
+use crate::python::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -60,14 +60,16 @@ macro_rules! loop_method {
             kwnames: *mut pyo3::ffi::PyObject,
         ) -> *mut pyo3::ffi::PyObject {
             // SAFETY: called by the interpreter as a method of the class.
-            unsafe { $crate::request::run(stringify!($name), $name, this, args, count, kwnames) }
+            unsafe {
+                $crate::event_loop::loop_method::run(stringify!($name), $name, this, args, count, kwnames)
+            }
         }
         const NAME: &std::ffi::CStr =
             match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
                 Err(_) => panic!("a name without a zero"),
             };
-        $crate::fastcall::method(NAME, entry, $doc)
+        $crate::python::method::method(NAME, entry, $doc)
     }};
 }
 

@@ -1,10 +1,10 @@
 //! `Machine`: the engine's transports, as the methods that all kinds of transport objects have see them; `Reading` and
 //! `Writing`, what those that read and those that write have beside it.
 
-use crate::channel::PyChannel;
 use crate::datagram::DatagramMachine;
-use crate::host::PyHost;
-use crate::protocol::PyUpper;
+use crate::event_loop::host::PyHost;
+use crate::transport::channel::PyChannel;
+use crate::transport::protocol::PyUpper;
 use mainspring_engine::Readiness;
 use mainspring_engine::poller::Interest;
 use mainspring_engine::transport::{Cx, Notice, ReadPipe, Stream, WaterMarks, WritePipe};

@@ -2,8 +2,8 @@
 //! connection's own is its listener's, unless that listens everywhere; Python's tuples are made of them when asked for,
 //! also after the end.
 
-use crate::address::peer_name;
-use crate::obj::Obj;
+use crate::python::object::Obj;
+use crate::transport::address::peer_name;
 use mainspring_engine::poller::{PeerAddress, local_address};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -3,20 +3,20 @@
 //! A plain connection becomes a transport here, without a socket object of its own; until its protocol is told, a task
 //! stands for it (`accepting.rs`). One that begins with TLS goes through `Loop._accept_secure`, a coroutine.
 
-use crate::accepting::AcceptedConnection;
-use crate::address::peer_name;
-use crate::channel::{PyChannel, SocketHold, socket_object};
-use crate::context;
-use crate::dealloc::ClassData;
 use crate::errors;
-use crate::fastcall::guarded;
-use crate::host::{PyHost, os_error};
-use crate::loop_object::{NativeLoop, visit_obj};
+use crate::event_loop::host::{PyHost, os_error};
+use crate::event_loop::{NativeLoop, visit_obj};
 use crate::names::names;
-use crate::obj::Obj;
-use crate::thread_exit;
-use crate::transport;
-use crate::transport::accepted::{Accepted, name_of_connections};
+use crate::python::context;
+use crate::python::dealloc::ClassData;
+use crate::python::method::guarded;
+use crate::python::object::Obj;
+use crate::python::thread_exit;
+use crate::stream as transport;
+use crate::stream::accept_task::AcceptedConnection;
+use crate::stream::accepted_names::{Accepted, name_of_connections};
+use crate::transport::address::peer_name;
+use crate::transport::channel::{PyChannel, SocketHold, socket_object};
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::socket_file;
 use mainspring_engine::transport::{Acceptor, Cx, Listener, Notice};

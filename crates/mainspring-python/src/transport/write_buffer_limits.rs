@@ -1,6 +1,6 @@
 //! Water marks as users give them: `set_write_buffer_limits(high=None, low=None)` and its kin.
 
-use crate::fastcall::Args;
+use crate::python::method::Args;
 use mainspring_engine::transport::WaterMarks;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;

@@ -1,12 +1,12 @@
 //! `call_soon`, `call_later`, `call_at`, `call_soon_threadsafe`, `time`, `get_debug`: what every asyncio program
 //! calls all the time, without anything between the interpreter and the engine.
 
-use crate::fastcall::{self, enter};
+use crate::event_loop::host::out_of_memory;
+use crate::event_loop::loop_method::{Request, loop_method, native};
 use crate::handle::{self, CallParts};
-use crate::host::{Call, out_of_memory};
 use crate::names::names;
-use crate::obj::Obj;
-use crate::request::{Request, loop_method, native};
+use crate::python::method::{self, enter};
+use crate::python::object::Obj;
 use mainspring_engine::clock::{Clock, MonotonicClock, Time};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 /// Adds the methods of this file to the class.
 pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
-    fastcall::add_methods(
+    method::add_methods(
         class,
         vec![
             loop_method!(call_soon, c"Arrange for a callback to be called as soon as possible."),
@@ -28,9 +28,9 @@ pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
                 call_at,
                 c"Like call_later(), but with an absolute time, as the loop's time() tells it."
             ),
-            fastcall::method_noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
-            fastcall::method_noargs(c"get_debug", get_debug, c"Whether debug mode is on."),
-            fastcall::method_noargs(c"_panic", panic, c"Fail as a fault of our own would; for the tests."),
+            method::method_noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
+            method::method_noargs(c"get_debug", get_debug, c"Whether debug mode is on."),
+            method::method_noargs(c"_panic", panic, c"Fail as a fault of our own would; for the tests."),
         ],
     )
 }

@@ -4,14 +4,14 @@
 //! asyncio's words by `mainspring._reports` and given to the loop's exception handler; only what asyncio lets through
 //! (`KeyboardInterrupt`, `SystemExit`) ends the run.
 
-use crate::channel::{PyChannel, PyChunk};
 use crate::errors;
+use crate::event_loop::NativeLoop;
+use crate::event_loop::source::Source;
 use crate::handle::{self, CallParts, HandleTypes};
-use crate::loop_object::NativeLoop;
 use crate::names::names;
-use crate::obj::Obj;
-use crate::source::Source;
+use crate::python::object::Obj;
 use crate::tls::{self, RoomCell};
+use crate::transport::channel::{PyChannel, PyChunk};
 use mainspring_engine::transport::{Notice, TransportHost};
 use mainspring_engine::{Host, Readiness};
 use pyo3::exceptions::{PyAttributeError, PyException, PyMemoryError, PyOSError};

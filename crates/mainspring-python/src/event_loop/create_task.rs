@@ -3,10 +3,10 @@
 //! asyncio's own `create_task` decides what a task is: a factory may be set, a keyword be new, debug mode be on, somebody
 //! may have replaced the method to watch tasks being made. All of these go to it. What is left is a call of `Task`.
 
-use crate::fastcall::{self, Args, enter};
+use crate::event_loop::loop_method::{Request, loop_method};
 use crate::names::{Names, names};
-use crate::obj::Obj;
-use crate::request::{Request, loop_method};
+use crate::python::method::{self, Args, enter};
+use crate::python::object::Obj;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
 use pyo3::intern;
@@ -15,10 +15,10 @@ use pyo3::types::{PyTuple, PyType};
 
 /// Adds the methods of this file to the class.
 pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
-    fastcall::add_methods(
+    method::add_methods(
         class,
         vec![
-            fastcall::method_noargs(c"create_future", create_future, c"A Future that belongs to the loop."),
+            method::method_noargs(c"create_future", create_future, c"A Future that belongs to the loop."),
             loop_method!(create_task, c"Schedule the execution of a coroutine; the Task it becomes."),
         ],
     )

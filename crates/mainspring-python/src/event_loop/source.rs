@@ -1,14 +1,14 @@
 //! Which native object an event of the engine is for: each kind of transport, and listeners.
 
 use crate::datagram::DatagramData;
-use crate::listener;
 use crate::names::names;
-use crate::native_object::native_data;
-use crate::obj::Obj;
 use crate::pipe::{ReadPipeData, WritePipeData};
+use crate::python::native_class::native_data;
+use crate::python::object::Obj;
+use crate::stream::TransportData;
+use crate::stream::listener;
 use crate::tls::TlsTransportData;
-use crate::transport::TransportData;
-use crate::transport::kind;
+use crate::transport as kind;
 use mainspring_engine::Readiness;
 use mainspring_engine::transport::{Cx, Notice};
 use pyo3::ffi;

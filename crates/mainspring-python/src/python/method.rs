@@ -3,7 +3,7 @@
 //! PyO3's argument parsing costs more than the work itself there. Every entry point goes through [`enter`], which
 //! turns errors and panics into Python exceptions: nothing unwinds into the interpreter.
 
-use crate::thread_exit;
+use crate::python::thread_exit;
 use pyo3::exceptions::{PySystemError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,11 +1,11 @@
 //! What carries the ciphertext: a `StreamTransport`, called directly, or any other transport, called as Python calls it.
 
-use crate::channel::PyChunk;
-use crate::host::PyHost;
+use crate::event_loop::host::PyHost;
 use crate::names::names;
-use crate::native_object::native_data;
-use crate::obj::Obj;
-use crate::transport::{self, TransportData};
+use crate::python::native_class::native_data;
+use crate::python::object::Obj;
+use crate::stream::{self as transport, TransportData};
+use crate::transport::channel::PyChunk;
 use mainspring_engine::tls::Lower;
 use mainspring_engine::transport::Cx;
 use pyo3::prelude::*;

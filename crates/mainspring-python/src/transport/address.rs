@@ -4,7 +4,7 @@
 //! fit. Everything else (names to look up, wrong types, numbers out of range) is left to the socket module, so that what
 //! it does and raises is what Python does and raises.
 
-use crate::obj::Obj;
+use crate::python::object::Obj;
 use mainspring_engine::poller::PeerAddress;
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -3,16 +3,25 @@
 //! Scheduling is in `scheduling.rs`, called by hand-made entry points; what is here runs rarely enough for PyO3's
 //! own. `mainspring.Loop` derives from this class and from `asyncio.BaseEventLoop`, in that order.
 
-use crate::clock::LoopClock;
-use crate::dealloc::ClassData;
-use crate::fastcall::{catch, guarded};
-use crate::fd_owners::FdOwners;
+pub mod clock;
+pub mod create_task;
+pub mod fd_owners;
+pub mod host;
+mod loop_method;
+pub mod overrides;
+pub mod scheduling;
+pub mod source;
+
+use crate::event_loop::clock::LoopClock;
+use crate::event_loop::fd_owners::FdOwners;
+use crate::event_loop::host::{PyHost, Watch, os_error};
+use crate::event_loop::overrides::Overrides;
+use crate::event_loop::source::Source;
 use crate::handle::{self, CallParts, HandleTypes};
-use crate::host::{PyHost, Watch, os_error, unbound};
-use crate::obj::Obj;
-use crate::overrides::{self, Overrides};
-use crate::source::Source;
-use crate::thread_exit;
+use crate::python::dealloc::ClassData;
+use crate::python::method::{catch, guarded};
+use crate::python::object::Obj;
+use crate::python::thread_exit;
 use mainspring_engine::{Direction, Engine, Held, Readiness};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};

@@ -3,11 +3,11 @@
 //! Methods are looked up by name at each call, as asyncio does, so a method that is replaced on the protocol is seen.
 //! TLS of our own is no Python protocol: it is told directly.
 
-use crate::channel::{PyChunk, bytes_object};
-use crate::host::PyHost;
+use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
-use crate::obj::Obj;
+use crate::python::object::Obj;
 use crate::tls;
+use crate::transport::channel::{PyChunk, bytes_object};
 use mainspring_engine::transport::{Claim, Cx, Upper};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -72,7 +72,7 @@ impl PyUpper {
     /// The server, if there is one, no longer waits for the end of `transport`.
     pub fn leave_server(&self, py: Python<'_>, transport: &Obj) -> PyResult<()> {
         let server = self.server.borrow_mut().take();
-        server.map_or(Ok(()), |server| crate::transport::leave_server(py, &server, transport))
+        server.map_or(Ok(()), |server| crate::stream::leave_server(py, &server, transport))
     }
 
     /// Lets go of what the collector was shown.

@@ -2,7 +2,7 @@
 //! deadline, as in asyncio. Without one, the system's monotonic clock is asked, and no Python. The native `time()` reads
 //! that clock too, so that a replacement may call `super().time()`.
 
-use crate::overrides::Overrides;
+use crate::event_loop::overrides::Overrides;
 use mainspring_engine::clock::{Clock, MonotonicClock, Time};
 use pyo3::ffi;
 use pyo3::prelude::*;
