@@ -290,9 +290,10 @@ def functions_called_by_the_interpreter(text):
 
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are not here")
 def test_every_function_that_the_interpreter_calls_guards_its_thread():
-    # `request::run` and the functions called `method` and `notified` begin with `enter`, `dealloc` with `bounded`.
+    # `enter`, `attach`, `catch_unwind` and `catch_unraisable` (`python/guard.rs`) begin with the guard; `bounded` and
+    # `dealloc` call one of them.
     guards = re.compile(
-        r"thread_exit::guard\(\)|\b(enter|as_called|guarded|shown|dealloc|bounded|request::run|notified|method(::<[\w<>]+>)?)\("
+        r"thread_exit::guard\(\)|\b(enter|attach|catch_unwind|catch_unraisable|dealloc|bounded)\("
     )
     without = re.compile(r"traverse$|__traverse__$")
     found, unguarded = 0, []
@@ -308,8 +309,8 @@ def test_every_function_that_the_interpreter_calls_guards_its_thread():
             r"^#\[pyclass.*\]\npub struct (\w+) \{\n(.*?)^\}\n", text, re.M | re.S
         ):
             plain = re.compile(
-                r"^ *(?:pub )?\w+: (?!i32|Watch|ClassData<)", re.M
+                r"^ *(?:pub )?\w+: (?!i32|ClassData<)", re.M
             )  # what holds no Python object
             if plain.search(fields):
                 unguarded.append(f"{path.relative_to(SOURCES)}: {name}")
-    assert found > 100 and not unguarded
+    assert found > 60 and not unguarded

@@ -1,7 +1,8 @@
-//! `ChildWatch`: the engine's watch of one child process, for Python.
+//! `ChildWatch`: the engine's watch of a child process as a Python object.
 
 use crate::event_loop::host::os_error;
-use crate::python::method::guarded;
+use crate::python::dealloc::ClassData;
+use crate::python::guard::catch_unwind;
 use crate::python::thread_exit;
 use mainspring_engine::child::{ChildExit, ChildWatch};
 use pyo3::exceptions::PyValueError;
@@ -9,27 +10,19 @@ use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-/// The engine's watch, until it is closed.
-struct Watch(RefCell<Option<ChildWatch>>);
-
-// SAFETY: the interpreter lock is held by every thread that gets here and orders all uses, as for the loop's own state
-// (`loop_object.rs`).
-unsafe impl Send for Watch {}
-// SAFETY: as above.
-unsafe impl Sync for Watch {}
-
-/// Its descriptor is readable when the child has ended.
+/// The file descriptor becomes readable when the child exits.
 #[pyclass(name = "ChildWatch", module = "mainspring._mainspring", frozen)]
 pub struct PyChildWatch {
     #[pyo3(get)]
     pid: i32,
-    watch: Watch,
+    /// `None` after `close()`.
+    watch: ClassData<RefCell<Option<ChildWatch>>>,
 }
 
 impl PyChildWatch {
-    fn with<R>(&self, py: Python<'_>, ask: impl FnOnce(&ChildWatch) -> std::io::Result<R>) -> PyResult<R> {
-        match &*self.watch.0.borrow() {
-            Some(watch) => ask(watch).map_err(|error| os_error(py, error)),
+    fn with<R>(&self, py: Python<'_>, body: impl FnOnce(&ChildWatch) -> std::io::Result<R>) -> PyResult<R> {
+        match &*self.watch.borrow() {
+            Some(watch) => body(watch).map_err(|error| os_error(py, error)),
             None => Err(PyValueError::new_err("the watch is closed")),
         }
     }
@@ -40,27 +33,27 @@ impl PyChildWatch {
     /// Watches the child `pid`.
     #[new]
     fn new(py: Python<'_>, pid: i32) -> PyResult<Self> {
-        guarded(|| {
+        catch_unwind(|| {
             let watch = ChildWatch::open(pid).map_err(|error| os_error(py, error))?;
-            Ok(PyChildWatch { pid, watch: Watch(RefCell::new(Some(watch))) })
+            Ok(PyChildWatch { pid, watch: ClassData::new(RefCell::new(Some(watch))) })
         })
     }
 
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
-        guarded(|| self.with(py, |watch| Ok(watch.as_fd().as_raw_fd())))
+        catch_unwind(|| self.with(py, |watch| Ok(watch.as_fd().as_raw_fd())))
     }
 
-    /// None while the child runs; then whether it is there to be waited for, by the one who asks.
+    /// None while the child runs; afterwards whether waitpid() will return its exit status.
     fn look(&self, py: Python<'_>) -> PyResult<Option<bool>> {
-        guarded(|| {
+        catch_unwind(|| {
             let exit = self.with(py, ChildWatch::look)?;
             Ok(exit.map(|exit| exit != ChildExit::Unknown))
         })
     }
 
-    /// Closes the descriptor.
+    /// Close the file descriptor.
     fn close(&self) {
         thread_exit::guard();
-        self.watch.0.take();
+        self.watch.take();
     }
 }

@@ -1,27 +1,29 @@
-//! Exceptions on their way. Of two at once the later one is raised, and the earlier one is its `__context__`, as in Python.
+//! Two exceptions at once: as in Python, the later one is raised, and the earlier one becomes its `__context__`.
 
+use crate::python::guard::move_traceback_to_value;
+use crate::python::interpreter::attached;
+use crate::python::object::{Obj, ObjRef};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
-use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Longer chains are left as they are: they may be circles, which anybody can make.
-const LONGEST_CHAIN: usize = 1000;
+/// Longer chains of contexts are not changed: they may be circular.
+const MAX_CHAIN: usize = 1000;
 
-/// Whether asyncio lets an exception through the loop.
-pub fn ends_the_loop(py: Python<'_>, error: &PyErr) -> bool {
+/// Whether an exception ends the run of the loop, as in asyncio.
+pub fn ends_the_run(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
 }
 
-/// One exception for two, of which `second` came later. The one that ends the loop is raised, else the later one; the
-/// other is at the end of its chain of contexts.
+/// Combines two exceptions, of which `second` came later. The one that ends the run is raised, otherwise the later one.
+/// The other one is appended to its chain of contexts.
 pub fn merge(py: Python<'_>, first: PyErr, second: PyErr) -> PyErr {
-    let (raised, context) = if ends_the_loop(py, &first) && !ends_the_loop(py, &second) {
+    let (raised, context) = if ends_the_run(py, &first) && !ends_the_run(py, &second) {
         (first, second)
     } else {
         (second, first)
     };
     let last = last_before(&raised, &context, py);
-    // A chain must not lead back to its beginning: neither if both are parts of one chain already.
+    // The chain must not become circular, also if both exceptions are in one chain already.
     match (last, last_before(&context, &raised, py)) {
         (Some(last), Some(_)) => {
             let context = context.into_value(py);
@@ -35,7 +37,8 @@ pub fn merge(py: Python<'_>, first: PyErr, second: PyErr) -> PyErr {
     }
 }
 
-/// The outcome of two steps of which the second was taken whatever came of the first.
+/// The result of two steps of which the second runs also if the first fails.
+#[inline]
 pub fn merge_outcomes<R>(py: Python<'_>, first: PyResult<R>, second: PyResult<()>) -> PyResult<R> {
     match (first, second) {
         (Err(first), Err(second)) => Err(merge(py, first, second)),
@@ -44,34 +47,30 @@ pub fn merge_outcomes<R>(py: Python<'_>, first: PyResult<R>, second: PyResult<()
     }
 }
 
-/// Leaves an exception that is kept with references that [`for_each_held`] knows: that to its value, which refers to
-/// everything else.
-pub fn keep(py: Python<'_>, error: &PyErr) {
-    let value = error.value(py);
-    if py.version_info() < (3, 12)
-        && let Some(traceback) = error.traceback(py)
-    {
-        // SAFETY: live objects: an exception and a traceback.
-        unsafe { ffi::PyException_SetTraceback(value.as_ptr(), traceback.as_ptr()) };
-        error.set_traceback(py, None);
-    }
-}
-
-/// Shows what an exception that was given to [`keep`] holds to the garbage collector.
-pub fn for_each_held(error: &PyErr, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-    // SAFETY: the garbage collector runs on a thread that is attached.
-    let py = unsafe { Python::assume_attached() };
-    show(error.value(py).as_ptr());
+/// Prepares an exception that will be stored for [`traverse`]: before Python 3.12 PyO3 has a reference of its own to the
+/// traceback, which the garbage collector would not see.
+pub fn prepare_for_traverse(py: Python<'_>, error: &PyErr) {
+    // Creates the exception object, if there is none yet.
+    let _ = error.value(py);
     if py.version_info() < (3, 12) {
-        show(error.get_type(py).as_ptr());
+        move_traceback_to_value(py, error);
     }
 }
 
-/// The last exception in the chain of contexts of `error`; `None` if `other` is in it, or it has no end.
+/// Visits the references of an exception that [`prepare_for_traverse`] was called with.
+pub fn traverse(error: &PyErr, visit: &mut dyn FnMut(&Obj)) {
+    let py = attached();
+    visit(&ObjRef::from(error.value(py)));
+    if py.version_info() < (3, 12) {
+        visit(&ObjRef::from(&error.get_type(py)));
+    }
+}
+
+/// The last exception in the chain of contexts of `error`; `None` if `other` is in the chain, or the chain is too long.
 fn last_before<'py>(error: &PyErr, other: &PyErr, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
     let other = other.value(py).as_any();
     let mut last = error.value(py).clone().into_any();
-    for _ in 0..LONGEST_CHAIN {
+    for _ in 0..MAX_CHAIN {
         if last.is(other) {
             return None;
         }

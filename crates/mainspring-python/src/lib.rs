@@ -16,6 +16,8 @@
 //! | `allocator.rs` | a setting of the C library's allocator |
 //! | `python/` | CPython's C API behind safe interfaces |
 
+#![deny(unsafe_code)]
+
 mod allocator;
 mod child_watch;
 mod datagram;
@@ -35,15 +37,16 @@ use datagram::DatagramData;
 use event_loop::{NativeLoop, create_task, scheduling};
 use pipe::{ReadPipeData, WritePipeData};
 use pyo3::exceptions::PyImportError;
-use pyo3::ffi;
 use pyo3::prelude::*;
+use python::interpreter;
+use python::method::add_methods;
 use python::native_class::NativeClass;
 use socket_ops::SocketWait;
-use stream::TransportData;
+use stream::StreamData;
 use stream::listener::{self, PyListener};
-use tls::{TlsData, TlsTransportData};
+use tls::{TlsProtocolData, TlsTransportData};
 
-/// `gil_used`: the face relies on the interpreter lock (`loop_object.rs`); a free-threaded interpreter turns it on again.
+/// `gil_used`: the module relies on the interpreter lock (`python/dealloc.rs`); a free-threaded interpreter enables it.
 #[pymodule(gil_used = true)]
 fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     check_interpreter()?;
@@ -58,25 +61,22 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pipe::open_read_pipe, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_write_pipe, module)?)?;
     module.add_function(wrap_pyfunction!(listener::remove_socket_file, module)?)?;
-    scheduling::add_methods(&py.get_type::<NativeLoop>())?;
-    create_task::add_methods(&py.get_type::<NativeLoop>())?;
-    socket_ops::add_methods(&py.get_type::<NativeLoop>())?;
-    module.add("StreamTransport", NativeClass::of::<TransportData>(py)?.class())?;
+    add_methods(py, scheduling::methods())?;
+    add_methods(py, create_task::methods())?;
+    add_methods(py, socket_ops::methods())?;
+    module.add("StreamTransport", NativeClass::of::<StreamData>(py)?.class())?;
     module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;
     module.add("ReadPipeTransport", NativeClass::of::<ReadPipeData>(py)?.class())?;
     module.add("WritePipeTransport", NativeClass::of::<WritePipeData>(py)?.class())?;
-    module.add("SSLProtocol", NativeClass::of::<TlsData>(py)?.class())?;
+    module.add("SSLProtocol", NativeClass::of::<TlsProtocolData>(py)?.class())?;
     module.add("SSLTransport", NativeClass::of::<TlsTransportData>(py)?.class())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    event_loop::register(module)
+    event_loop::add_handle_types(module)
 }
 
-/// Refuses subinterpreters before anything is made: the types and names of this module are made once per process, for
-/// the interpreter that made them.
+/// Refuses subinterpreters: the types and names of this module exist once per process, in the main interpreter.
 fn check_interpreter() -> PyResult<()> {
-    // SAFETY: the interpreter is importing this module, so it runs, and this thread is attached to it.
-    let is_main = unsafe { ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() };
-    if is_main {
+    if interpreter::is_main() {
         return Ok(());
     }
     Err(PyImportError::new_err(

@@ -1,4 +1,4 @@
-//! What the face looks up once: interned attribute names, and asyncio's own objects.
+//! Objects that are looked up once: interned attribute names, and objects of asyncio.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 macro_rules! names {
     ($($name:ident),* $(,)?) => {
-        /// Interned strings, named as they read.
+        /// Interned strings, each in a field of the same name, and objects of asyncio.
         pub struct Names {
             $(pub $name: Py<PyString>,)*
             /// `("loop",)`: the keyword names of a call with `loop=`.
@@ -24,17 +24,17 @@ macro_rules! names {
             pub tasks: Py<PyModule>,
             /// `asyncio.BaseEventLoop`.
             pub base_event_loop: Py<PyAny>,
-            /// Its `create_task`, as asyncio made it.
+            /// `asyncio.BaseEventLoop.create_task` at import.
             pub base_create_task: Py<PyAny>,
             /// `socket.socket`.
             pub socket_class: Py<PyAny>,
-            /// What is in `asyncio.futures`.
+            /// `vars(asyncio.futures)`.
             pub futures: Py<PyDict>,
             /// `asyncio.BufferedProtocol`.
             pub buffered_protocol: Py<PyAny>,
             /// Whether `Server._attach` takes the transport: from Python 3.13 on.
             pub server_takes_transport: bool,
-            /// `mainspring._reports`: where failures are put into asyncio's words.
+            /// `mainspring._reports`, which reports exceptions with asyncio's messages.
             pub reports: Py<PyModule>,
         }
 
@@ -83,7 +83,8 @@ names! {
 
 static NAMES: PyOnceLock<Names> = PyOnceLock::new();
 
-/// The names; loaded on first use, which is when the first loop is made.
+/// The names, loaded on first use.
+#[inline]
 pub fn names(py: Python<'_>) -> PyResult<&'static Names> {
     NAMES.get_or_try_init(py, || Names::load(py))
 }

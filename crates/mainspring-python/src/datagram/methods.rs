@@ -1,71 +1,57 @@
-//! The methods that only `DatagramTransport` has, as the interpreter calls them.
+//! The methods of `DatagramTransport` beside those that transports share.
 
 use super::DatagramData;
 use crate::event_loop::host::out_of_memory;
-use crate::python::method::{self, Args};
-use crate::transport::channel::Data;
-use crate::transport::contexts::writing;
-use crate::transport::method;
-use crate::transport::methods::none;
+use crate::python::method::{Args, Method, Native, Receiver};
+use crate::python::object::Obj;
+use crate::transport::write_data::WriteData;
+use crate::transport::{opened, write_in_context};
 use pyo3::exceptions::PyTypeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-/// The methods beside those of every kind.
-pub fn table() -> Vec<ffi::PyMethodDef> {
+pub fn methods() -> Vec<Method<Native<DatagramData>>> {
     vec![
-        method::method(c"sendto", sendto, c"Send data to the transport's peer, or to the given address."),
-        method::method_noargs(c"_take_socket", take_socket, c"The socket object that owns the descriptor."),
-        method::method_noargs(c"_queued", queued, c"The datagrams that wait, each with its address."),
+        Method::fastcall(c"sendto", sendto, c"Send data to the transport's peer, or to the given address."),
+        Method::noargs(c"_take_socket", take_socket, c"The socket object that owns the descriptor."),
+        Method::noargs(c"_queued", queued, c"The queued datagrams: a list of (data, address)."),
     ]
 }
 
-extern "C" fn sendto(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<DatagramData>(this, |py, open, cx| {
-        // SAFETY: called by the interpreter with these arguments.
-        let args = unsafe { Args::new("sendto", args, count, kwnames) };
-        let [data, address] = args.optional(py, ["data", "addr"])?;
-        let Some(data) = data else {
-            return Err(PyTypeError::new_err("sendto() missing 1 required positional argument: 'data'"));
-        };
-        // SAFETY: held by `data`.
-        let data = unsafe { Data::new(py, data.as_ptr())? };
-        let upper = open.machine.upper();
-        if data.as_slice().is_empty() && !upper.sends_empty() {
-            return none(py);
-        }
-        let destination = upper.destination(py, address)?;
-        writing(py, open, || open.machine.send_to(cx, data.as_slice(), destination, || data.to_chunk()))?;
-        none(py)
-    })
+fn sendto(receiver: Receiver<'_, DatagramData>, args: &Args<'_>) -> PyResult<()> {
+    let py = receiver.py;
+    let (open, cx) = opened(receiver)?;
+    let [data, address] = args.optional("sendto", ["data", "addr"])?;
+    let Some(data) = data else {
+        return Err(PyTypeError::new_err("sendto() missing 1 required positional argument: 'data'"));
+    };
+    let data = WriteData::new(py, data)?;
+    let upper = open.machine.upper();
+    if data.as_slice().is_empty() && !upper.sends_empty() {
+        return Ok(());
+    }
+    let destination = upper.destination(py, address.map(|address| address.bind(py)))?;
+    write_in_context(py, open, || open.machine.send_to(cx, data.as_slice(), destination, || data.to_chunk()))
 }
 
-extern "C" fn take_socket(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<DatagramData>(this, |py, open, _| match open.machine.upper().socket() {
-        Some(socket) => Ok(socket.into_ptr()),
-        None => none(py),
-    })
+fn take_socket(receiver: Receiver<'_, DatagramData>) -> PyResult<Option<Obj>> {
+    Ok(opened(receiver)?.0.machine.upper().socket())
 }
 
-extern "C" fn queued(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<DatagramData>(this, |py, open, _| {
-        let mut waiting = Vec::new();
-        // Only references are made while the queue is looked at.
-        open.machine.for_each_queued(&mut |datagram| {
-            let chunk = datagram.chunk.share().ok_or_else(out_of_memory);
-            waiting.push(chunk.map(|chunk| (chunk, datagram.destination.clone())));
-        });
-        let list = PyList::empty(py);
-        for queued in waiting {
-            let (chunk, destination) = queued?;
-            list.append((chunk.to_bytes(py)?.bind(py), open.machine.upper().name_of(py, &destination)?))?;
-        }
-        Ok(list.into_ptr())
-    })
+fn queued(receiver: Receiver<'_, DatagramData>) -> PyResult<Obj> {
+    let py = receiver.py;
+    let (open, _) = opened(receiver)?;
+    let mut found = Vec::new();
+    // Only references are created while the queue is borrowed.
+    open.machine.for_each_queued(&mut |datagram| {
+        let chunk = datagram.chunk.share().ok_or_else(out_of_memory);
+        found.push(chunk.map(|chunk| (chunk, datagram.destination.clone())));
+    });
+    let list = PyList::empty(py);
+    for queued in found {
+        let (chunk, destination) = queued?;
+        let data = chunk.to_bytes(py)?.as_obj().bind(py);
+        list.append((data, open.machine.upper().name_of(py, &destination)?))?;
+    }
+    Ok(list.into())
 }

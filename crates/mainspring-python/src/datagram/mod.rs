@@ -1,30 +1,30 @@
 //! `DatagramTransport`: the engine's datagram transport as a Python object that is an `asyncio.DatagramTransport`.
 //!
-//! As in `transport/`, the native type holds the state and the methods that run per packet, and
-//! `mainspring._transports.DatagramTransport` adds what is rarely asked.
+//! The native type holds the state and the methods that run per packet; `mainspring._transports.DatagramTransport` adds
+//! rarely used parts.
 
 mod methods;
 mod protocol;
 
 use crate::event_loop::host::PyHost;
-use crate::python::method::guarded;
+use crate::python::guard::catch_unwind;
+use crate::python::method::{Method, Native};
 use crate::python::native_class::{NativeClass, NativeData};
-use crate::transport::channel::{PyChannel, PyChunk, SocketHold};
-use crate::transport::methods as common;
-use crate::transport::protocol::PyUpper;
-use crate::transport::{self as kind, Kind, Open};
+use crate::python::object::Obj;
+use crate::transport::channel::{PyChannel, SocketHold};
+use crate::transport::protocol::PyProtocol;
+use crate::transport::{self, Open, TransportClass};
 use mainspring_engine::transport::{Datagram, Destination};
-use protocol::PyDatagramUpper;
-use pyo3::ffi;
+use protocol::PyDatagramProtocol;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::cell::OnceCell;
 use std::ffi::CStr;
 
-pub type DatagramMachine = Datagram<PyHost, PyDatagramUpper>;
+pub type DatagramMachine = Datagram<PyHost, PyDatagramProtocol>;
 
-/// Our data in a datagram endpoint's transport object.
+/// The native data of a datagram transport.
 pub struct DatagramData {
     opened: OnceCell<Open<DatagramMachine>>,
 }
@@ -39,7 +39,7 @@ impl NativeData for DatagramData {
     }
 
     fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyType>>> {
-        // asyncio's own datagram transport is both: the mixin, and with it an asyncio.Transport.
+        // As asyncio's own datagram transport, which through the mixin is also an asyncio.Transport.
         let transports = py.import("asyncio.transports")?;
         ["_FlowControlMixin", "DatagramTransport"]
             .into_iter()
@@ -47,11 +47,11 @@ impl NativeData for DatagramData {
             .collect()
     }
 
-    fn methods() -> Vec<ffi::PyMethodDef> {
-        let mut methods = common::table::<Self>();
-        methods.extend(common::reading_table::<Self>());
-        methods.extend(common::writing_table::<Self>());
-        methods.extend(methods::table());
+    fn methods() -> Vec<Method<Native<Self>>> {
+        let mut methods = transport::methods::common();
+        methods.extend(transport::methods::reading());
+        methods.extend(transport::methods::writing());
+        methods.extend(methods::methods());
         methods
     }
 
@@ -59,46 +59,44 @@ impl NativeData for DatagramData {
         DatagramData { opened: OnceCell::new() }
     }
 
-    fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        kind::for_each_held(self, show);
+    fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        transport::traverse(self, visit);
     }
 
     fn clear(&self) {
-        kind::clear(self);
+        transport::clear(self);
     }
 
     fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        kind::finalize(self, object)
+        transport::finalize(self, object)
     }
 }
 
-impl Kind for DatagramData {
+impl TransportClass for DatagramData {
     type Machine = DatagramMachine;
 
     fn opened(&self) -> &OnceCell<Open<Self::Machine>> {
         &self.opened
     }
 
-    fn protocol(machine: &Self::Machine) -> &PyUpper {
+    fn protocol(machine: &Self::Machine) -> &PyProtocol {
         machine.upper().protocol()
     }
 
-    fn for_each_own(machine: &Self::Machine, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        machine.upper().for_each_own(show);
+    fn traverse_machine(machine: &Self::Machine, visit: &mut dyn FnMut(&Obj)) {
+        machine.upper().traverse(visit);
         machine.for_each_queued(&mut |datagram| {
-            if let PyChunk::Bytes(bytes) = &datagram.chunk {
-                show(bytes.as_ptr());
-            }
+            datagram.chunk.traverse(visit);
             if let Destination::Foreign(address) = &datagram.destination {
-                show(address.as_ptr());
+                visit(address);
             }
         });
     }
 }
 
-/// `open_datagram(transport, loop, sock, protocol, address, peername, header)`: ties a new transport object to a
-/// datagram socket. `header` is what each datagram that waits weighs beside its bytes; where it is nothing (before Python
-/// 3.13) empty datagrams are not sent.
+/// `open_datagram(transport, loop, sock, protocol, address, peername, header)`: opens a new transport for a
+/// datagram socket. `header` is the size that each queued datagram counts beside its bytes. It is 0 before Python 3.13,
+/// where empty datagrams are not sent.
 #[pyfunction]
 pub fn open_datagram(
     transport: &Bound<'_, PyAny>,
@@ -109,11 +107,11 @@ pub fn open_datagram(
     peername: &Bound<'_, PyAny>,
     header: usize,
 ) -> PyResult<()> {
-    guarded(|| {
-        let upper = PyDatagramUpper::new(sock, protocol, address, peername, header > 0)?;
+    catch_unwind(|| {
+        let upper = PyDatagramProtocol::new(sock, protocol, address, peername, header > 0)?;
         let drops_when_lost = upper.has_remote();
         let channel = PyChannel::Socket(SocketHold::new(sock)?);
         let machine = Datagram::new(channel, upper, header, drops_when_lost);
-        kind::open::<DatagramData>(transport, event_loop, machine, None, || Ok(()))
+        crate::transport::open::<DatagramData>(transport, event_loop, machine, None, || Ok(()))
     })
 }

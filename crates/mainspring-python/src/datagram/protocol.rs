@@ -1,31 +1,31 @@
-//! A Python protocol object, as the engine's datagram transport sees it, and the addresses it speaks of.
+//! `PyDatagramProtocol`: a Python protocol object as the engine's datagram transport calls it, and its addresses.
 
 use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
-use crate::python::object::Obj;
-use crate::transport::address::{self, AddressBook};
-use crate::transport::channel::bytes_object;
-use crate::transport::protocol::PyUpper;
+use crate::python::bytes::Bytes;
+use crate::python::interpreter::attached;
+use crate::python::object::{Obj, is_same};
+use crate::transport::address::{self, AddressCache};
+use crate::transport::protocol::PyProtocol;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::transport::{Cx, DatagramUpper, Destination, MAX_DATAGRAM, Received, Refusal, Upper};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::cell::RefCell;
 
-/// A protocol, and what belongs to its endpoint.
-pub struct PyDatagramUpper {
+/// See the module comment.
+pub struct PyDatagramProtocol {
     names: &'static Names,
-    protocol: PyUpper,
-    /// Asked for what only it can do; gone with the endpoint.
+    protocol: PyProtocol,
+    /// For address families that the engine does not know. `None` after the end of the transport.
     socket: RefCell<Option<Obj>>,
     family: i32,
-    addresses: RefCell<AddressBook>,
-    /// asyncio's `_address`: the only address that may be sent to.
+    addresses: RefCell<AddressCache>,
+    /// asyncio's `_address`: the only destination.
     remote: Option<Remote>,
     /// Whether every datagram goes to the peer of the socket, whatever address is given: asyncio's rule for sockets
-    /// that have a peer with a name.
+    /// whose peer has a name.
     has_named_peer: bool,
     /// Whether the socket has a peer at all, with a name or not.
     has_peer: bool,
@@ -37,12 +37,7 @@ struct Remote {
     destination: Destination<Obj>,
 }
 
-fn attached<'py>() -> Python<'py> {
-    // SAFETY: the engine runs only on threads that are attached.
-    unsafe { Python::assume_attached() }
-}
-
-impl PyDatagramUpper {
+impl PyDatagramProtocol {
     /// `address` is asyncio's `_address`, `peername` the name of the socket's peer; both may be `None`.
     pub fn new(
         socket: &Bound<'_, PyAny>,
@@ -52,22 +47,22 @@ impl PyDatagramUpper {
         sends_empty: bool,
     ) -> PyResult<Self> {
         let py = socket.py();
-        let upper = PyUpper::new(py, None)?;
+        let upper = PyProtocol::new(py, None)?;
         upper.set_protocol(protocol)?;
         let family: i32 = socket.getattr("family")?.extract()?;
         let has_named_peer = peername.is_truthy()?;
         let remote = address.is_truthy()?.then(|| Remote {
-            name: address.clone().into(),
+            name: address.into(),
             destination: match address::parse(family, address) {
                 _ if has_named_peer => Destination::Connected,
                 Some(parsed) => Destination::Address(parsed),
-                None => Destination::Foreign(address.clone().into()),
+                None => Destination::Foreign(address.into()),
             },
         });
-        Ok(PyDatagramUpper {
+        Ok(PyDatagramProtocol {
             names: names(py)?,
             protocol: upper,
-            socket: RefCell::new(Some(socket.clone().into())),
+            socket: RefCell::new(Some(socket.into())),
             family,
             addresses: RefCell::default(),
             remote,
@@ -77,7 +72,7 @@ impl PyDatagramUpper {
         })
     }
 
-    pub fn protocol(&self) -> &PyUpper {
+    pub fn protocol(&self) -> &PyProtocol {
         &self.protocol
     }
 
@@ -85,32 +80,29 @@ impl PyDatagramUpper {
         self.socket.borrow().clone()
     }
 
-    /// Whether an empty datagram is one.
+    /// Whether empty datagrams are sent.
     pub fn sends_empty(&self) -> bool {
         self.sends_empty
     }
 
-    /// Shows what is held to the garbage collector.
-    pub fn for_each_own(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        if let Ok(socket) = self.socket.try_borrow()
-            && let Some(socket) = &*socket
-        {
-            show(socket.as_ptr());
+    pub fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        if let Ok(socket) = self.socket.try_borrow() {
+            socket.iter().for_each(&mut *visit);
         }
         if let Some(Remote { name, destination }) = &self.remote {
-            show(name.as_ptr());
+            visit(name);
             if let Destination::Foreign(address) = destination {
-                show(address.as_ptr());
+                visit(address);
             }
         }
     }
 
-    /// Whether there is but one address to send to.
+    /// Whether there is only one destination.
     pub fn has_remote(&self) -> bool {
         self.remote.is_some()
     }
 
-    /// Where a datagram goes that a user gives this address; asyncio's `ValueError` for the wrong one.
+    /// The destination for the `addr` argument of `sendto()`; asyncio's `ValueError` for a wrong address.
     pub fn destination(
         &self,
         py: Python<'_>,
@@ -119,7 +111,7 @@ impl PyDatagramUpper {
         let address = address.filter(|address| !address.is_none());
         if let Some(remote) = &self.remote {
             if let Some(address) = address
-                && address.as_ptr() != remote.name.as_ptr()
+                && !is_same(&remote.name, &address)
                 && !address.eq(remote.name.bind(py))?
             {
                 let name = remote.name.bind(py);
@@ -131,7 +123,7 @@ impl PyDatagramUpper {
             return Ok(if self.has_peer {
                 Destination::Connected
             } else {
-                Destination::Foreign(py.None().into_bound(py).into())
+                Destination::Foreign(Obj::none())
             });
         };
         if let Some(known) = self.addresses.borrow().address_of(&address) {
@@ -143,7 +135,7 @@ impl PyDatagramUpper {
         })
     }
 
-    /// A queued datagram's address, as a user would give it.
+    /// The address of a queued datagram, as Python shows it.
     pub fn name_of<'py>(
         &self,
         py: Python<'py>,
@@ -159,30 +151,27 @@ impl PyDatagramUpper {
         }
     }
 
-    /// The name of a peer that sent something.
+    /// The Python object for the address of a sender.
     fn peer(&self, py: Python<'_>, from: PeerAddress) -> PyResult<Obj> {
         if let Some(known) = self.addresses.borrow_mut().find(&from) {
             return Ok(known);
         }
         let name: Obj = address::peer_name(py, &from)?.into();
-        self.addresses.borrow_mut().remember(from, name.clone());
+        self.addresses.borrow_mut().insert(from, name.clone());
         Ok(name)
     }
 
-    /// Calls a method of the socket's own.
-    fn ask_socket<const N: usize>(
+    /// Calls a method of the socket.
+    fn call_socket<const N: usize>(
         &self,
         py: Python<'_>,
         method: &Py<PyString>,
-        arguments: [Bound<'_, PyAny>; N],
+        args: [&Obj; N],
     ) -> Result<Obj, Refusal<PyErr>> {
         let Some(socket) = self.socket() else {
             return Err(Refusal::Fatal(PyRuntimeError::new_err("the transport is closed")));
         };
-        let mut all = vec![socket.as_ptr()];
-        all.extend(arguments.iter().map(Bound::as_ptr));
-        // SAFETY: live objects for the length of the call, the receiver first.
-        let result = unsafe { Obj::from_method_call(py, method, &all) };
+        let result = socket.call_method(py, method, args);
         result.map_err(|error| {
             if error.is_instance_of::<PyBlockingIOError>(py) || error.is_instance_of::<PyInterruptedError>(py)
             {
@@ -196,7 +185,7 @@ impl PyDatagramUpper {
     }
 }
 
-impl DatagramUpper<PyHost> for PyDatagramUpper {
+impl DatagramUpper<PyHost> for PyDatagramProtocol {
     type Foreign = Obj;
 
     fn connection_made(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
@@ -205,14 +194,15 @@ impl DatagramUpper<PyHost> for PyDatagramUpper {
 
     fn datagram_received(&self, _: Cx<'_, PyHost>, data: &[u8], from: PeerAddress) -> PyResult<()> {
         let py = attached();
-        let bytes = bytes_object(py, data)?;
+        let bytes = Bytes::new(py, data)?;
         let peer = self.peer(py, from)?;
-        self.protocol.call(&self.names.datagram_received, [bytes.as_ptr(), peer.as_ptr()]).map(drop)
+        self.protocol.call(&self.names.datagram_received, [bytes.as_obj(), &peer]).map(drop)
     }
 
     fn error_received(&self, _: Cx<'_, PyHost>, error: PyErr) -> PyResult<()> {
-        let error = error.into_value(attached());
-        self.protocol.call(&self.names.error_received, [error.as_ptr()]).map(drop)
+        let py = attached();
+        let error = Obj::from(error.into_value(py).into_bound(py));
+        self.protocol.call(&self.names.error_received, [&error]).map(drop)
     }
 
     fn receive_foreign(&self, _: Cx<'_, PyHost>) -> Option<Received<PyErr>> {
@@ -223,19 +213,18 @@ impl DatagramUpper<PyHost> for PyDatagramUpper {
         let deliver = |received: Obj| -> PyResult<()> {
             let (data, from): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
                 received.bind(py).cast_into::<PyTuple>()?.extract()?;
-            self.protocol.call(&self.names.datagram_received, [data.as_ptr(), from.as_ptr()]).map(drop)
+            self.protocol.call(&self.names.datagram_received, [&data.into(), &from.into()]).map(drop)
         };
-        let size = match MAX_DATAGRAM.into_pyobject(py) {
-            Ok(size) => size.into_any(),
-            Err(never) => match never {},
-        };
-        Some(self.ask_socket(py, &self.names.recvfrom, [size]).map(deliver))
+        let received = Obj::int(py, MAX_DATAGRAM)
+            .map_err(Refusal::Fatal)
+            .and_then(|size| self.call_socket(py, &self.names.recvfrom, [&size]));
+        Some(received.map(deliver))
     }
 
     fn send_foreign(&self, _: Cx<'_, PyHost>, data: &[u8], to: &Obj) -> Result<(), Refusal<PyErr>> {
         let py = attached();
-        let data = bytes_object(py, data).map_err(Refusal::Fatal)?.bind(py);
-        self.ask_socket(py, &self.names.sendto, [data, to.bind(py)]).map(drop)
+        let data = Bytes::new(py, data).map_err(Refusal::Fatal)?;
+        self.call_socket(py, &self.names.sendto, [data.as_obj(), to]).map(drop)
     }
 
     fn connection_lost(&self, cx: Cx<'_, PyHost>, error: Option<PyErr>) -> PyResult<()> {

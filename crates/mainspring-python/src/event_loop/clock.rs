@@ -1,18 +1,20 @@
-//! The loop's clock as Python may replace it: a class or an instance with a `time()` of its own tells the time of every
-//! deadline, as in asyncio. Without one, the system's monotonic clock is asked, and no Python. The native `time()` reads
-//! that clock too, so that a replacement may call `super().time()`.
+//! The loop's clock.
+//!
+//! As in asyncio, a `time()` method that replaces the loop's own (in a derived class or on the instance) is the clock of
+//! every deadline. Otherwise the clock is the system's monotonic one, and no Python code runs. The native `time()` reads
+//! that clock too, so that a replacement can call `super().time()`.
 
-use crate::event_loop::overrides::Overrides;
+use super::overrides::Overrides;
+use crate::python::interpreter::attached;
 use mainspring_engine::clock::{Clock, MonotonicClock, Time};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// See the module's text.
+/// See the module comment.
 pub struct LoopClock {
     overrides: Rc<Overrides>,
-    /// What `time()` said last: the answer while it fails.
+    /// The last result of a replaced `time()`, which stands in while it raises.
     latest: Cell<Time>,
 }
 
@@ -21,15 +23,12 @@ impl LoopClock {
         LoopClock { overrides, latest: Cell::new(Time::ZERO) }
     }
 
-    /// What `time()` says. A failure is shown, and no time has passed.
+    /// Calls the replaced `time()`. An exception is reported as unraisable.
     #[cold]
-    fn ask(&self, py: Python<'_>, event_loop: *mut ffi::PyObject) -> Time {
-        // SAFETY: the clock is part of the loop object, which is alive.
-        let event_loop = unsafe { Bound::from_borrowed_ptr(py, event_loop) };
-        let told = event_loop.call_method0("time").and_then(|time| time.extract::<f64>());
-        match told {
+    fn call_time(&self, event_loop: &Bound<'_, PyAny>) -> Time {
+        match event_loop.call_method0("time").and_then(|time| time.extract::<f64>()) {
             Ok(seconds) => self.latest.set(Time::from_nanos((seconds * 1e9) as u64)),
-            Err(error) => error.write_unraisable(py, Some(&event_loop)),
+            Err(error) => error.write_unraisable(event_loop.py(), Some(event_loop)),
         }
         self.latest.get()
     }
@@ -37,11 +36,10 @@ impl LoopClock {
 
 impl Clock for LoopClock {
     fn now(&self) -> Time {
-        // SAFETY: the engine runs only on threads that are attached.
-        let py = unsafe { Python::assume_attached() };
-        match self.overrides.clock(py) {
+        let py = attached();
+        match self.overrides.replaced_clock(py) {
             Ok(None) => MonotonicClock.now(),
-            Ok(Some(event_loop)) => self.ask(py, event_loop),
+            Ok(Some(event_loop)) => self.call_time(&event_loop),
             Err(error) => {
                 error.write_unraisable(py, None);
                 MonotonicClock.now()

@@ -1,91 +1,78 @@
-//! `create_future` and `create_task`: what every `await` and every request makes, without a frame of Python's around it.
+//! `create_future()` and `create_task()`, without a Python frame.
 //!
-//! asyncio's own `create_task` decides what a task is: a factory may be set, a keyword be new, debug mode be on, somebody
-//! may have replaced the method to watch tasks being made. All of these go to it. What is left is a call of `Task`.
+//! asyncio's `create_task()` runs if a task factory is set, debug mode is on, a keyword is unknown, or the method itself
+//! was replaced on `BaseEventLoop` (by a tool that counts tasks, for instance). In all other cases it would only call
+//! `Task`, and this module calls `Task` directly.
 
-use crate::event_loop::loop_method::{Request, loop_method};
+use super::NativeLoop;
 use crate::names::{Names, names};
-use crate::python::method::{self, Args, enter};
-use crate::python::object::Obj;
+use crate::python::method::{Args, Method, PyO3, Receiver};
+use crate::python::object::{Obj, ObjRef};
 use pyo3::exceptions::PyAttributeError;
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 
-/// Adds the methods of this file to the class.
-pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
-    method::add_methods(
-        class,
-        vec![
-            method::method_noargs(c"create_future", create_future, c"A Future that belongs to the loop."),
-            loop_method!(create_task, c"Schedule the execution of a coroutine; the Task it becomes."),
-        ],
-    )
+/// The methods of this file.
+pub fn methods() -> Vec<Method<PyO3<NativeLoop>>> {
+    vec![
+        Method::noargs(c"create_future", create_future, c"Create a Future object attached to the loop."),
+        Method::fastcall(
+            c"create_task",
+            create_task,
+            c"Schedule the execution of a coroutine and return its Task.",
+        ),
+    ]
 }
 
-extern "C" fn create_future(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|py| {
-        let names = names(py)?;
-        let arguments = [this];
-        // Whatever class has the name now: nest_asyncio puts asyncio's own pure Python one there.
-        let Some(future_class) = names.futures.bind(py).get_item(intern!(py, "Future"))? else {
-            return Err(PyAttributeError::new_err("module 'asyncio.futures' has no attribute 'Future'"));
-        };
-        // SAFETY: one keyword argument, `loop`, and its value.
-        let future = unsafe {
-            let future_class = future_class.as_ptr();
-            ffi::PyObject_Vectorcall(future_class, arguments.as_ptr(), 0, names.loop_keyword.as_ptr())
-        };
-        // SAFETY: a new reference, or null and an exception.
-        unsafe { Obj::from_call(py, future) }.map(Obj::into_ptr)
-    })
-}
-
-#[inline(always)]
-fn create_task(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
+fn create_future(receiver: Receiver<'_, NativeLoop>) -> PyResult<Obj> {
+    let Receiver { py, this, .. } = receiver;
     let names = names(py)?;
-    let Request { native, this, args } = request;
-    let asyncios_own = names.base_event_loop.bind(py).getattr(&names.create_task)?;
-    // SAFETY: a live object.
-    let factory = || unsafe { Borrowed::from_ptr(py, *this) }.getattr(&names._task_factory);
-    let would_only_call_task =
-        asyncios_own.is(&names.base_create_task) && !native.is_debug() && factory()?.is_none();
-    let keywords = if would_only_call_task { plain_keywords(names, args) } else { None };
-    let task = if let Some(keywords) = keywords {
-        native.check_closed()?;
-        let task_class = names.tasks.bind(py).getattr(intern!(py, "Task"))?;
-        // The coroutine, up to two values, the loop.
-        let mut arguments = [*this; 4];
-        arguments.iter_mut().zip(args.all()).for_each(|(place, given)| *place = given);
-        // SAFETY: one positional argument, and one for each name in `keywords`, the last of which is `loop`.
-        unsafe { ffi::PyObject_Vectorcall(task_class.as_ptr(), arguments.as_ptr(), 1, keywords.as_ptr()) }
-    } else {
-        let arguments: Vec<_> = std::iter::once(*this).chain(args.all()).collect();
-        let count = args.positional_count() + 1;
-        // SAFETY: `self` before what the interpreter passed.
-        unsafe {
-            ffi::PyObject_Vectorcall(asyncios_own.as_ptr(), arguments.as_ptr(), count, args.keyword_names())
-        }
+    // Looked up at each call: nest_asyncio replaces the class by asyncio's pure Python one.
+    let Some(future_class) = names.futures.bind(py).get_item(intern!(py, "Future"))? else {
+        return Err(PyAttributeError::new_err("module 'asyncio.futures' has no attribute 'Future'"));
     };
-    // SAFETY: a new reference, or null and an exception.
-    unsafe { Obj::from_call(py, task) }
+    Obj::from(future_class).vectorcall(py, &[this.into()], 0, Some(&names.loop_keyword))
 }
 
-/// The names of the keywords and of `loop`, if there are one positional argument and no keywords but those that `Task`
-/// has had as long as `create_task`. Others are asyncio's to take or to refuse; so are these when their names are not the
-/// interned ones: nothing is lost but time.
-fn plain_keywords<'n>(names: &'n Names, args: &Args<'_>) -> Option<&'n Py<PyTuple>> {
+fn create_task(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let Receiver { py, this, data: native } = receiver;
+    let names = names(py)?;
+    let base_create_task = names.base_event_loop.bind(py).getattr(&names.create_task)?;
+    let would_only_call_task = base_create_task.is(&names.base_create_task)
+        && !native.is_debug()
+        && this.getattr(py, &names._task_factory)?.is_none();
+    let keywords = if would_only_call_task { task_keywords(names, args) } else { None };
+    let Some((keywords, count)) = keywords else {
+        let arguments: Vec<ObjRef<'_>> = std::iter::once(this).chain(args.all()).map(ObjRef::from).collect();
+        let positional = args.positional_count() + 1;
+        return Obj::from(base_create_task).vectorcall(py, &arguments, positional, args.keyword_names());
+    };
+    native.check_closed()?;
+    let task_class = names.tasks.bind(py).getattr(intern!(py, "Task"))?;
+    // The coroutine, up to two values, the loop.
+    let mut arguments = [ObjRef::from(this); 4];
+    arguments.iter_mut().zip(args.all()).for_each(|(place, given)| *place = given.into());
+    let arguments = arguments.get(..=count).unwrap_or(&arguments);
+    Obj::from(task_class).vectorcall(py, arguments, 1, Some(keywords))
+}
+
+/// The keyword names for `Task`, `loop` included, and how many they are; `None` if asyncio's own method has to be called.
+///
+/// There must be one positional argument, and no keywords beside those that `Task` has had as long as `create_task()`.
+/// Names are compared by identity: a name that is not interned goes to asyncio's method, which costs only time.
+fn task_keywords<'n>(names: &'n Names, args: &Args<'_>) -> Option<(&'n Py<PyTuple>, usize)> {
+    let keyword = |index| args.keyword_name(index).map(|name| name.as_ptr());
     let name = Some(names.name.as_ptr());
     let context = Some(names.context.as_ptr()).filter(|_| names.task_takes_context);
-    if args.positional_count() != 1 || args.keyword_name(2).is_some() {
+    if args.positional_count() != 1 || keyword(2).is_some() {
         return None;
     }
-    match (args.keyword_name(0), args.keyword_name(1)) {
-        (None, _) => Some(&names.loop_keyword),
-        (first, None) if first == name => Some(&names.name_loop_keywords),
-        (first, None) if first == context => Some(&names.context_loop_keywords),
-        (first, second) if first == name && second == context => Some(&names.name_context_loop_keywords),
+    match (keyword(0), keyword(1)) {
+        (None, _) => Some((&names.loop_keyword, 1)),
+        (first, None) if first == name => Some((&names.name_loop_keywords, 2)),
+        (first, None) if first == context => Some((&names.context_loop_keywords, 2)),
+        (first, second) if first == name && second == context => Some((&names.name_context_loop_keywords, 3)),
         _ => None,
     }
 }

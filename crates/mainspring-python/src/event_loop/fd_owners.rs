@@ -1,42 +1,44 @@
-//! Which transport a descriptor belongs to. That it belongs to one, from its opening to its end, the engine knows; but
-//! asyncio's refusal of `add_reader()` names the transport, and asks it whether it is closing.
+//! The transports that own file descriptors.
+//!
+//! The engine knows that a descriptor belongs to a transport, but not to which object. asyncio's `add_reader()` raises an
+//! exception that names the transport, unless it is closing.
 
-use crate::event_loop::host::PyHost;
-use crate::python::object::Obj;
+use super::host::PyHost;
+use crate::python::object::BackReference;
 use mainspring_engine::Engine;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
-/// The transports of a loop. Borrowed references: the loop does not keep its transports alive.
+/// The transports of a loop by file descriptor. The loop does not keep its transports alive.
 #[derive(Default)]
-pub struct FdOwners(RefCell<HashMap<RawFd, *mut ffi::PyObject>>);
+pub struct FdOwners(RefCell<HashMap<RawFd, BackReference>>);
 
-/// A transport's entry; dropped with the transport. One that is closing has no say in it any more.
+/// The entry of a transport: part of the transport's native data, and removed when that is dropped.
 pub struct FdClaim {
     owners: Rc<FdOwners>,
-    owner: *mut ffi::PyObject,
+    owner: BackReference,
     fd: RawFd,
 }
 
 impl FdOwners {
-    /// Enters `owner`, the object that will hold the claim.
+    /// Registers `owner`, the object whose native data will contain the claim.
     pub fn claim(self: &Rc<Self>, fd: RawFd, owner: &Bound<'_, PyAny>) -> FdClaim {
-        self.0.borrow_mut().insert(fd, owner.as_ptr());
-        FdClaim { owners: self.clone(), owner: owner.as_ptr(), fd }
+        let owner = BackReference::new(owner);
+        self.0.borrow_mut().insert(fd, owner);
+        FdClaim { owners: self.clone(), owner, fd }
     }
 
-    /// asyncio's refusal, if a transport that is not closing has this descriptor. From one that is closing and asks nothing
-    /// of the kernel any more it can be had.
+    /// Raises asyncio's exception if a transport that is not closing owns the file descriptor. A transport that is
+    /// closing and not registered any more loses it.
     pub fn check_free(&self, py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd) -> PyResult<()> {
         self.check_free_named(engine, fd, fd.into_pyobject(py)?.as_any())
     }
 
-    /// The same; `name` is what the refusal calls the descriptor.
+    /// As [`FdOwners::check_free`]; the message calls the descriptor `name`.
     pub fn check_free_named(
         &self,
         engine: &Engine<PyHost>,
@@ -44,8 +46,8 @@ impl FdOwners {
         name: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let py = name.py();
-        let Some(owner) = self.owner(fd) else { return Ok(()) };
-        let owner = owner.bind(py);
+        let owner = self.0.borrow().get(&fd).copied();
+        let Some(owner) = owner.and_then(|owner| owner.bind(py)) else { return Ok(()) };
         if owner.call_method0("is_closing")?.is_truthy()? {
             engine.forget_owner(fd);
             return Ok(());
@@ -53,19 +55,12 @@ impl FdOwners {
         let (name, owner) = (name.repr()?, owner.repr()?);
         Err(PyRuntimeError::new_err(format!("File descriptor {name} is used by transport {owner}")))
     }
-
-    fn owner(&self, fd: RawFd) -> Option<Obj> {
-        let owner = self.0.borrow().get(&fd).copied()?;
-        // SAFETY: a claim is dropped, and its entry with it, before the memory of its owner goes. An owner that is
-        // being taken apart at this moment (a weak reference's callback may get here) must not be revived.
-        unsafe { (ffi::Py_REFCNT(owner) > 0).then(|| Obj::from_borrowed(owner)) }
-    }
 }
 
 impl Drop for FdClaim {
     fn drop(&mut self) {
         let mut owners = self.owners.0.borrow_mut();
-        // The number may be another transport's by now.
+        // Another transport can have the same number by now.
         if owners.get(&self.fd) == Some(&self.owner) {
             owners.remove(&self.fd);
         }

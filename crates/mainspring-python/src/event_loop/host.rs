@@ -1,43 +1,50 @@
-//! `PyHost`: the engine's view of Python.
+//! `PyHost`: the engine's interface to Python.
 //!
-//! Calls are handle objects, sources are transport and listener objects. Everything user code raises is put into
-//! asyncio's words by `mainspring._reports` and given to the loop's exception handler; only what asyncio lets through
-//! (`KeyboardInterrupt`, `SystemExit`) ends the run.
+//! Calls are handle objects; sources are transport and listener objects. Exceptions of user code go through
+//! `mainspring._reports`, which builds asyncio's messages, to the loop's exception handler. Only `KeyboardInterrupt` and
+//! `SystemExit` end the run, as in asyncio.
 
+use super::NativeLoop;
+use super::source::Source;
 use crate::errors;
-use crate::event_loop::NativeLoop;
-use crate::event_loop::source::Source;
-use crate::handle::{self, CallParts, HandleTypes};
+use crate::handle::{self, Callback, Handle, HandleTypes};
 use crate::names::names;
-use crate::python::object::Obj;
-use crate::tls::{self, RoomCell};
-use crate::transport::channel::{PyChannel, PyChunk};
+use crate::python::interpreter::{attached, detached};
+use crate::python::object::{BackReference, Obj};
+use crate::tls::{self, SharedBuffer};
+use crate::transport::channel::PyChannel;
+use crate::transport::write_data::PyChunk;
 use mainspring_engine::transport::{Notice, TransportHost};
 use mainspring_engine::{Host, Readiness};
-use pyo3::exceptions::{PyAttributeError, PyException, PyMemoryError, PyOSError};
-use pyo3::ffi;
+use pyo3::exceptions::{PyException, PyMemoryError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::io;
 use std::time::Instant;
 
-/// What watches a descriptor or a signal.
+/// A reader, a writer or a signal handler.
 #[derive(Clone)]
 pub struct Watch {
-    /// The call.
-    pub handle: Obj,
-    /// The object that the descriptor was given as, unless it was a number. The watch keeps it alive, as asyncio's
-    /// selector does, and is found by it when the object is closed and knows its number no more.
+    pub handle: Handle,
+    /// The object that was passed to `add_reader()`, unless it was a number. As in asyncio's selector, the watch keeps it
+    /// alive, and `remove_reader()` finds the watch by it when the object is closed and has no number any more.
     pub file: Option<Obj>,
 }
 
-impl From<Obj> for Watch {
-    fn from(handle: Obj) -> Self {
+impl Watch {
+    /// Calls `cancel()` of the handle.
+    pub fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.as_obj().bind(py).call_method0("cancel").map(drop)
+    }
+}
+
+impl From<Handle> for Watch {
+    fn from(handle: Handle) -> Self {
         Watch { handle, file: None }
     }
 }
 
-impl From<Watch> for Call {
+impl From<Watch> for Handle {
     fn from(watch: Watch) -> Self {
         Call::Handle(watch.handle)
     }
@@ -74,40 +81,40 @@ impl From<Obj> for Call {
     }
 }
 
-/// The face as the engine sees it. It lives inside the loop object.
+/// See the module comment. Part of the loop object.
 pub struct PyHost {
-    /// The loop object around this host: borrowed, since it cannot outlive that. Null before the loop is bound.
-    event_loop: Cell<*mut ffi::PyObject>,
+    /// The loop object. `None` before the loop is bound.
+    event_loop: Cell<Option<BackReference>>,
     debug: Cell<bool>,
     types: &'static HandleTypes,
-    cipher_room: RoomCell,
-    plain_room: RoomCell,
+    ciphertext_buffer: SharedBuffer,
+    plaintext_buffer: SharedBuffer,
 }
 
 impl PyHost {
     pub fn new(py: Python<'_>) -> PyResult<Self> {
         Ok(PyHost {
-            event_loop: Cell::new(std::ptr::null_mut()),
+            event_loop: Cell::new(None),
             debug: Cell::new(false),
             types: HandleTypes::get(py)?,
-            cipher_room: RoomCell::default(),
-            plain_room: RoomCell::default(),
+            ciphertext_buffer: SharedBuffer::default(),
+            plaintext_buffer: SharedBuffer::default(),
         })
     }
 
-    /// Where TLS receives.
-    pub fn cipher_room(&self) -> &RoomCell {
-        &self.cipher_room
+    /// The buffer that TLS receives into.
+    pub fn ciphertext_buffer(&self) -> &SharedBuffer {
+        &self.ciphertext_buffer
     }
 
-    /// Where TLS decrypts.
-    pub fn plain_room(&self) -> &RoomCell {
-        &self.plain_room
+    /// The buffer that TLS decrypts into.
+    pub fn plaintext_buffer(&self) -> &SharedBuffer {
+        &self.plaintext_buffer
     }
 
-    /// Tells the host which object it lives in.
+    /// Sets the loop object that this host is part of.
     pub fn bind(&self, event_loop: &Bound<'_, PyAny>) {
-        self.event_loop.set(event_loop.as_ptr());
+        self.event_loop.set(Some(BackReference::new(event_loop)));
     }
 
     /// Whether `bind` was called, by the loop's `__init__()`.
@@ -126,22 +133,24 @@ impl PyHost {
 
     /// The loop object.
     pub fn event_loop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: the pointer was set by the object this host lives in, and that object is alive.
-        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.event_loop.get()) }.ok_or_else(unbound)
+        self.event_loop.get().and_then(|event_loop| event_loop.bind(py)).ok_or_else(unbound)
     }
 
-    /// Says what a callback raised, in asyncio's words, to the exception handler. `Err` for what ends the loop.
-    fn callback_failed(&self, py: Python<'_>, handle: &Obj, error: PyErr) -> PyResult<()> {
-        let error = let_through(py, error)?;
+    /// Reports the exception of a callback to the loop's exception handler. `Err` for an exception that ends the run.
+    #[cold]
+    fn callback_failed(&self, py: Python<'_>, handle: &Handle, error: PyErr) -> PyResult<()> {
+        let error = pass_exit_exceptions(py, error)?;
         let names = names(py)?;
-        let arguments = (self.event_loop(py)?, handle.bind(py), error.into_value(py));
+        let arguments = (self.event_loop(py)?, handle.as_obj().bind(py), error.into_value(py));
         names.reports.bind(py).call_method1(&names.callback_failed, arguments).map(drop)
     }
 
-    fn run_in_debug_mode(&self, py: Python<'_>, handle: &Obj) -> PyResult<()> {
+    #[cold]
+    fn run_in_debug_mode(&self, py: Python<'_>, handle: &Handle) -> PyResult<()> {
         let event_loop = self.event_loop(py)?;
         let names = names(py)?;
-        event_loop.setattr(&names._current_handle, handle.bind(py))?;
+        let object = handle.as_obj().bind(py);
+        event_loop.setattr(&names._current_handle, &object)?;
         let started = Instant::now();
         let result = handle::run(py, self.types, handle);
         let seconds = started.elapsed().as_secs_f64();
@@ -151,12 +160,12 @@ impl PyHost {
         };
         errors::merge_outcomes(py, result, event_loop.setattr(&names._current_handle, py.None()))?;
         if self.is_slow(py, seconds)? {
-            names.reports.bind(py).call_method1(&names.slow_callback, (handle.bind(py), seconds))?;
+            names.reports.bind(py).call_method1(&names.slow_callback, (object, seconds))?;
         }
         Ok(())
     }
 
-    /// Whether debug mode has a word to say of what took so long.
+    /// Whether debug mode warns of a callback that took this long.
     fn is_slow(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let limit: f64 = self.event_loop(py)?.getattr(&names(py)?.slow_callback_duration)?.extract()?;
         Ok(seconds >= limit)
@@ -173,12 +182,12 @@ impl PyHost {
     fn serve(&self, py: Python<'_>, kind: &Source<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
         match kind.io_ready(py, source, readiness) {
             Ok(()) => Ok(()),
-            // As for any callback of asyncio's: one source's failure is no reason to stop serving the others.
+            // As for asyncio's callbacks, the failure of one source does not end the run.
             Err(error) => self.report(source, error, "Exception while handling I/O"),
         }
     }
 
-    /// Each direction by itself: in asyncio they are two callbacks.
+    /// Serves and times the directions separately: in asyncio they are two callbacks.
     #[cold]
     fn serve_in_debug_mode(
         &self,
@@ -187,36 +196,36 @@ impl PyHost {
         source: &Obj,
         readiness: Readiness,
     ) -> PyResult<()> {
-        let inbound = readiness.inbound.then_some((Readiness::INBOUND, kind.reading_step()));
+        let inbound = readiness.inbound.then_some((Readiness::INBOUND, kind.reading_method()));
         let outbound = readiness.outbound.then_some((Readiness::OUTBOUND, "_write_ready"));
-        for (direction, step) in inbound.into_iter().chain(outbound) {
-            if direction.inbound && kind.waits_for_its_readers_end() {
-                self.note_closed_by_peer(source)?;
+        for (direction, method) in inbound.into_iter().chain(outbound) {
+            if direction.inbound && kind.watches_for_closed_reader() {
+                self.log_closed_by_peer(source)?;
             }
             let started = Instant::now();
             self.serve(py, kind, source, direction)?;
             let seconds = started.elapsed().as_secs_f64();
             if self.is_slow(py, seconds)? {
                 let names = names(py)?;
-                let arguments = (source.bind(py), step, seconds);
+                let arguments = (source.bind(py), method, seconds);
                 names.reports.bind(py).call_method1(&names.slow_io, arguments)?;
             }
         }
         Ok(())
     }
 
-    /// In debug mode, tells the log what a transport does or has met with.
-    pub fn note(&self, source: &Obj, what: &str) -> PyResult<()> {
+    /// Logs an event of a transport in debug mode.
+    pub fn log(&self, source: &Obj, event: &str) -> PyResult<()> {
         if !self.debug.get() {
             return Ok(());
         }
         let py = attached();
         let names = names(py)?;
-        names.reports.bind(py).call_method1(&names.note, (source.bind(py), what)).map(drop)
+        names.reports.bind(py).call_method1(&names.note, (source.bind(py), event)).map(drop)
     }
 
-    /// In debug mode, tells the log of a pipe whose other end is gone.
-    fn note_closed_by_peer(&self, source: &Obj) -> PyResult<()> {
+    /// Logs in debug mode that the other end of a pipe was closed.
+    fn log_closed_by_peer(&self, source: &Obj) -> PyResult<()> {
         if !self.debug.get() {
             return Ok(());
         }
@@ -225,56 +234,52 @@ impl PyHost {
         names.reports.bind(py).call_method1(&names.closed_by_peer, (source.bind(py),)).map(drop)
     }
 
-    /// A call of a deferred step.
-    fn step(&self, source: &Obj, notice: Notice, argument: Option<Bound<'_, PyAny>>) -> PyResult<Obj> {
+    /// A handle that calls the method for a notice.
+    fn notice_handle(&self, source: &Obj, notice: Notice, argument: Option<Obj>) -> PyResult<Handle> {
         let py = attached();
-        // SAFETY: the loop object this host lives in is alive.
-        if let Some(native) = unsafe { NativeLoop::from_ptr(py, self.event_loop.get()) } {
-            // asyncio's call_soon() refuses: nobody would ever run it.
+        let event_loop = Obj::from(self.event_loop(py)?);
+        if let Some(native) = NativeLoop::of(py, &event_loop) {
+            // As asyncio's call_soon(): a closed loop would never run the handle.
             native.check_closed()?;
         }
         let kind = Source::of(py, source)?;
-        let callback = kind.step(py, source, notice)?;
-        let argument = argument.as_ref().map(Bound::as_ptr);
+        let callback = Obj::from(kind.notice_method(py, source, notice)?);
         let traceback = self.source_traceback(py)?;
-        let call = CallParts {
-            event_loop: self.event_loop(py)?.as_ptr(),
-            callback: callback.as_ptr(),
+        Callback {
+            event_loop: &event_loop,
+            callback: &callback,
             args: argument.as_slice(),
-            context: kind.context_for_steps(),
-            source_traceback: traceback.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr),
-        };
-        // SAFETY: all are live objects, held by the bindings above.
-        unsafe { handle::new_handle(py, call) }
+            context: kind.notice_context(),
+            source_traceback: traceback.as_ref(),
+        }
+        .new_handle(py)
     }
 
-    /// Where the program stands, in debug mode: what a handle remembers.
-    pub fn source_traceback<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// The traceback that a new handle stores in debug mode.
+    pub fn source_traceback(&self, py: Python<'_>) -> PyResult<Option<Obj>> {
         if !self.debug.get() {
             return Ok(None);
         }
         let names = names(py)?;
-        names.reports.bind(py).call_method0(&names.source_traceback).map(Some)
+        names.reports.bind(py).call_method0(&names.source_traceback).map(|traceback| Some(traceback.into()))
     }
 }
 
-/// The exception of a loop whose `__init__()` was not called. Its type is asyncio's.
-#[cold]
-pub fn unbound() -> PyErr {
-    PyAttributeError::new_err("the event loop's __init__() was not called")
+fn unbound() -> PyErr {
+    PyRuntimeError::new_err("the event loop's __init__() was not called")
 }
 
-/// The failures that asyncio lets through the loop come back as `Err`.
-fn let_through(py: Python<'_>, error: PyErr) -> PyResult<PyErr> {
-    if errors::ends_the_loop(py, &error) { Err(error) } else { Ok(error) }
+/// `Err` for an exception that ends the run.
+fn pass_exit_exceptions(py: Python<'_>, error: PyErr) -> PyResult<PyErr> {
+    if errors::ends_the_run(py, &error) { Err(error) } else { Ok(error) }
 }
 
-/// A failure of the system's as Python raises it: the subclass of `OSError` that belongs to its number, with the
-/// number in `errno`, which PyO3's own conversion leaves out.
+/// A system error as Python raises it: the subclass of `OSError` for its number, with the number in `errno`, which PyO3's
+/// own conversion leaves out.
 pub fn os_error(py: Python<'_>, error: io::Error) -> PyErr {
     let Some(number) = error.raw_os_error() else {
-        let is_of_memory = error.kind() == io::ErrorKind::OutOfMemory;
-        return if is_of_memory { out_of_memory() } else { error.into() };
+        let is_memory_error = error.kind() == io::ErrorKind::OutOfMemory;
+        return if is_memory_error { out_of_memory() } else { error.into() };
     };
     match py.import("os").and_then(|os| os.call_method1("strerror", (number,))) {
         Ok(text) => PyOSError::new_err((number, text.unbind())),
@@ -282,32 +287,21 @@ pub fn os_error(py: Python<'_>, error: io::Error) -> PyErr {
     }
 }
 
-/// What there is no memory for.
+/// `MemoryError`.
 pub fn out_of_memory() -> PyErr {
     PyMemoryError::new_err(())
 }
 
-/// The engine calls the host only on a thread that is attached: everything that runs the engine is called by the
-/// interpreter.
-fn attached<'py>() -> Python<'py> {
-    // SAFETY: see above.
-    unsafe { Python::assume_attached() }
-}
-
 impl Host for PyHost {
-    type Call = Call;
+    type Call = Handle;
     type Watch = Watch;
     type Source = Obj;
-    type Inbound = Obj;
+    type Inbound = Handle;
     type Error = PyErr;
 
-    fn run_call(&self, call: Call) -> PyResult<()> {
+    fn run_call(&self, handle: Handle) -> PyResult<()> {
         let py = attached();
-        let handle = match call {
-            Call::Handle(handle) => handle,
-            Call::Io(source, readiness) => return self.serve_io(py, &source, readiness),
-        };
-        handle::unschedule(self.types, &handle);
+        self.types.unschedule(&handle);
         if self.debug.get() {
             return self.run_in_debug_mode(py, &handle);
         }
@@ -330,25 +324,19 @@ impl Host for PyHost {
     }
 
     fn displaced(&self, watch: Watch) {
-        let handle = watch.handle.bind(attached());
-        if let Err(error) = handle.call_method0("cancel") {
-            // Nobody has asked for this; the interpreter shows it.
-            error.write_unraisable(attached(), Some(&handle));
+        let py = attached();
+        if let Err(error) = watch.cancel(py) {
+            // There is no caller to raise this to.
+            error.write_unraisable(py, Some(&watch.handle.as_obj().bind(py)));
         }
     }
 
-    fn receive(&self, inbound: Obj) -> Call {
-        inbound.into()
+    fn receive(&self, handle: Handle) -> Handle {
+        handle
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {
-        // SAFETY: the thread is attached, and is again when this returns; `wait` touches no Python object. It
-        // does not unwind: it is the engine's park, a system call.
-        unsafe {
-            let state = ffi::PyEval_SaveThread();
-            wait();
-            ffi::PyEval_RestoreThread(state);
-        }
+        detached(wait);
     }
 
     fn interrupted(&self) -> PyResult<()> {
@@ -368,29 +356,29 @@ impl TransportHost for PyHost {
     type Channel = PyChannel;
     type Chunk = PyChunk;
 
-    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Call> {
+    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Handle> {
         if notice == Notice::EofReceived {
-            self.note_closed_by_peer(source)?;
+            self.log_closed_by_peer(source)?;
         }
-        let argument = (notice == Notice::ConnectionMade).then(|| source.bind(attached()));
-        self.step(source, notice, argument).map(Call::Handle)
+        let argument = (notice == Notice::ConnectionMade).then(|| source.clone());
+        self.notice_handle(source, notice, argument)
     }
 
-    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Call> {
+    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Handle> {
         let py = attached();
         let error = match error {
             Some(error) => {
-                errors::keep(py, error);
-                error.value(py).clone().into_any()
+                errors::prepare_for_traverse(py, error);
+                Obj::from(error.value(py))
             }
-            None => py.None().into_bound(py),
+            None => Obj::none(),
         };
-        self.step(source, Notice::ConnectionLost, Some(error)).map(Call::Handle)
+        self.notice_handle(source, Notice::ConnectionLost, Some(error))
     }
 
     fn report(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<()> {
         let py = attached();
-        let error = let_through(py, error)?;
+        let error = pass_exit_exceptions(py, error)?;
         let names = names(py)?;
         let arguments = (self.event_loop(py)?, source.bind(py), error.into_value(py), message);
         names.reports.bind(py).call_method1(&names.transport_failed, arguments).map(drop)
@@ -398,9 +386,9 @@ impl TransportHost for PyHost {
 
     fn report_fatal(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<PyErr> {
         let py = attached();
-        let error = let_through(py, error)?;
+        let error = pass_exit_exceptions(py, error)?;
         if !error.is_instance_of::<PyException>(py) && tls::is_tls_transport(py, source)? {
-            // As in asyncio: what is no `Exception` passes TLS, and is the transport's below, which reports it.
+            // As in asyncio, TLS passes a `BaseException` to the underlying transport, which reports it.
             return Err(error);
         }
         let names = names(py)?;

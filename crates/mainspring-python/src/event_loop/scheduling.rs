@@ -1,231 +1,214 @@
-//! `call_soon`, `call_later`, `call_at`, `call_soon_threadsafe`, `time`, `get_debug`: what every asyncio program
-//! calls all the time, without anything between the interpreter and the engine.
+//! `call_soon()`, `call_soon_threadsafe()`, `call_later()`, `call_at()`, `time()`, `get_debug()`.
 
-use crate::event_loop::host::out_of_memory;
-use crate::event_loop::loop_method::{Request, loop_method, native};
-use crate::handle::{self, CallParts};
+use super::NativeLoop;
+use super::host::out_of_memory;
+use crate::handle::{Callback, Handle, HandleTypes};
 use crate::names::names;
-use crate::python::method::{self, enter};
+use crate::python::method::{Args, Method, PyO3, Receiver};
 use crate::python::object::Obj;
 use mainspring_engine::clock::{Clock, MonotonicClock, Time};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyTuple};
 
-/// Adds the methods of this file to the class.
-pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
-    method::add_methods(
-        class,
-        vec![
-            loop_method!(call_soon, c"Arrange for a callback to be called as soon as possible."),
-            loop_method!(
-                call_soon_threadsafe,
-                c"Like call_soon(), but thread-safe: wakes the loop if it sleeps."
-            ),
-            loop_method!(call_later, c"Arrange for a callback to be called after a delay, in seconds."),
-            loop_method!(
-                call_at,
-                c"Like call_later(), but with an absolute time, as the loop's time() tells it."
-            ),
-            method::method_noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
-            method::method_noargs(c"get_debug", get_debug, c"Whether debug mode is on."),
-            method::method_noargs(c"_panic", panic, c"Fail as a fault of our own would; for the tests."),
-        ],
-    )
+/// The methods of this file.
+pub fn methods() -> Vec<Method<PyO3<NativeLoop>>> {
+    vec![
+        Method::fastcall(
+            c"call_soon",
+            call_soon,
+            c"Arrange for a callback to be called as soon as possible.",
+        ),
+        Method::fastcall(
+            c"call_soon_threadsafe",
+            call_soon_threadsafe,
+            c"Like call_soon(), but thread-safe: wakes the loop if it sleeps.",
+        ),
+        Method::fastcall(
+            c"call_later",
+            call_later,
+            c"Arrange for a callback to be called after a delay, in seconds.",
+        ),
+        Method::fastcall(
+            c"call_at",
+            call_at,
+            c"Like call_later(), but with an absolute time, as the loop's time() tells it.",
+        ),
+        Method::noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
+        Method::noargs(c"get_debug", get_debug, c"Whether debug mode is on."),
+        Method::noargs(c"_panic", panic, c"Panic, as a bug in the native code would; for the tests."),
+    ]
 }
 
-impl Request<'_> {
-    /// The handle of the call that is asked for, made by `make`; in debug mode, after asyncio's checks.
+/// A call of one of the scheduling methods.
+struct Request<'a> {
+    receiver: Receiver<'a, NativeLoop>,
+    args: &'a Args<'a>,
+    /// The name of the method.
+    method: &'static str,
+    callback: &'a Obj,
+    callback_args: &'a [Obj],
+}
+
+impl<'a> Request<'a> {
+    /// Creates a handle by `create`; in debug mode, after asyncio's checks. `checks_thread` is false for methods that any
+    /// thread may call.
+    #[inline]
     fn handle(
         &self,
-        py: Python<'_>,
-        callback: *mut ffi::PyObject,
-        args: &[*mut ffi::PyObject],
-        is_from_the_loop: bool,
-        make: impl FnOnce(CallParts<'_>) -> PyResult<Obj>,
-    ) -> PyResult<Obj> {
-        let context = self.args.keyword(py, names(py)?.context.as_ptr())?;
-        self.native.check_closed()?;
-        let traceback =
-            if self.native.is_debug() { Some(self.check(py, callback, is_from_the_loop)?) } else { None };
-        let source_traceback = traceback.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr);
-        make(CallParts { event_loop: self.this, callback, args, context, source_traceback })
+        checks_thread: bool,
+        create: impl FnOnce(Callback<'_>) -> PyResult<Handle>,
+    ) -> PyResult<Handle> {
+        let Receiver { py, this, data: native } = self.receiver;
+        let context = self.args.keyword(self.method, &names(py)?.context)?;
+        native.check_closed()?;
+        let traceback = if native.is_debug() { Some(self.check_in_debug_mode(checks_thread)?) } else { None };
+        create(Callback {
+            event_loop: this,
+            callback: self.callback,
+            args: self.callback_args,
+            context,
+            source_traceback: traceback.as_ref(),
+        })
     }
 
-    /// What debug mode checks before a call is scheduled: the thread, unless any may do it, and that the callback can
-    /// be called. Gives the traceback that the handle remembers.
-    fn check(&self, py: Python<'_>, callback: *mut ffi::PyObject, is_from_the_loop: bool) -> PyResult<Obj> {
+    /// Debug mode: checks the thread and that the callback can be called. Returns the traceback for the handle.
+    #[cold]
+    fn check_in_debug_mode(&self, checks_thread: bool) -> PyResult<Obj> {
+        let py = self.receiver.py;
         let names = names(py)?;
-        // SAFETY: live objects: the `self` and an argument of the method that was called.
-        let (event_loop, callback) =
-            unsafe { (Bound::from_borrowed_ptr(py, self.this), Bound::from_borrowed_ptr(py, callback)) };
-        if is_from_the_loop {
+        let event_loop = self.receiver.this.bind(py);
+        if checks_thread {
             event_loop.call_method0(&names._check_thread)?;
         }
-        event_loop.call_method1(&names._check_callback, (callback, self.args.name()))?;
+        event_loop.call_method1(&names._check_callback, (self.callback.bind(py), self.method))?;
         Ok(names.reports.bind(py).call_method0(&names.source_traceback)?.into())
     }
 
-    /// `call_later()` where `time()` or `call_at()` is not ours.
-    fn call_later_by_python(
-        &self,
-        py: Python<'_>,
-        delay: *mut ffi::PyObject,
-        callback: *mut ffi::PyObject,
-        args: &[*mut ffi::PyObject],
-    ) -> PyResult<Obj> {
-        let context = self.args.keyword(py, names(py)?.context.as_ptr())?;
-        // SAFETY: live objects: the `self` and arguments of the method that was called.
-        let bound = |object: *mut ffi::PyObject| unsafe { Bound::from_borrowed_ptr(py, object) };
-        let event_loop = bound(self.this);
-        if bound(delay).is_none() {
+    /// `call_later()` of a loop whose `time()` or `call_at()` was replaced.
+    #[cold]
+    fn call_later_through_python(&self, delay: &Obj) -> PyResult<Obj> {
+        let py = self.receiver.py;
+        let context = self.args.keyword(self.method, &names(py)?.context)?;
+        let event_loop = self.receiver.this.bind(py);
+        if delay.is_none() {
             return Err(PyTypeError::new_err("delay must not be None"));
         }
-        let when = event_loop.call_method0("time")?.add(bound(delay))?;
-        let args = [when, bound(callback)].into_iter().chain(args.iter().map(|&argument| bound(argument)));
+        let when = event_loop.call_method0("time")?.add(delay.bind(py))?;
+        let args = self.callback_args.iter().map(|argument| argument.bind(py));
+        let args = [when, self.callback.bind(py)].into_iter().chain(args);
         let args = PyTuple::new(py, args.collect::<Vec<_>>())?;
         let keywords = PyDict::new(py);
-        if !context.is_null() {
-            keywords.set_item(&names(py)?.context, bound(context))?;
+        if let Some(context) = context {
+            keywords.set_item(&names(py)?.context, context.bind(py))?;
         }
         Ok(event_loop.call_method("call_at", args, Some(&keywords))?.into())
     }
 
-    /// Schedules a call for `when`, which has to be a number.
-    fn schedule(
-        &self,
-        py: Python<'_>,
-        when: &Obj,
-        callback: *mut ffi::PyObject,
-        args: &[*mut ffi::PyObject],
-    ) -> PyResult<Obj> {
-        // SAFETY: a live object.
-        let deadline = unsafe { ffi::PyFloat_AsDouble(when.as_ptr()) };
-        if deadline == -1.0
-            && let Some(error) = PyErr::take(py)
-        {
-            return Err(error);
-        }
-        // SAFETY: the pointers are arguments of this call, alive until it returns.
-        let timer = self
-            .handle(py, callback, args, true, |call| unsafe { handle::new_timer(py, when.as_ptr(), call) })?;
-        let scheduled = self.native.engine().try_call_at(point_in_time(deadline), timer.clone().into());
-        let key = scheduled.map_err(refused)?;
-        // SAFETY: the timer was made above.
-        unsafe { handle::set_timer_key(py, &timer, key)? };
-        Ok(timer)
+    /// Schedules the callback for `when`, which has to be a number.
+    #[inline]
+    fn schedule(&self, when: &Obj) -> PyResult<Obj> {
+        let py = self.receiver.py;
+        let deadline = when.to_f64(py)?;
+        let timer = self.handle(true, |callback| callback.new_timer(py, when))?;
+        let engine = self.receiver.data.engine();
+        let key = engine.try_call_at(deadline_to_time(deadline), timer.clone()).map_err(refused)?;
+        HandleTypes::get(py)?.set_timer_key(&timer, key);
+        Ok(timer.into())
     }
 }
 
-/// The loop has no memory for a call.
+/// The engine has no memory for a call.
 #[cold]
-fn refused(call: impl Into<Call>) -> PyErr {
-    drop(call.into());
+fn refused(handle: Handle) -> PyErr {
+    drop(handle);
     out_of_memory()
 }
 
 #[inline(always)]
-fn call_soon(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
-    let ([callback], rest) = request.args.split(["callback"])?;
-    // SAFETY: the pointers are arguments of this call, alive until it returns.
-    let handle = request.handle(py, callback, rest, true, |call| unsafe { handle::new_handle(py, call) })?;
-    request.native.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
-    Ok(handle)
+fn call_soon(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let method = "call_soon";
+    let ([callback], callback_args) = args.split(method, ["callback"])?;
+    let request = Request { receiver, args, method, callback, callback_args };
+    let handle = request.handle(true, |callback| callback.new_handle(receiver.py))?;
+    receiver.data.engine().try_call_soon(handle.clone()).map_err(refused)?;
+    Ok(handle.into())
 }
 
 #[inline(always)]
-fn call_soon_threadsafe(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
-    let ([callback], rest) = request.args.split(["callback"])?;
-    // SAFETY: the pointers are arguments of this call, alive until it returns.
-    let handle =
-        request.handle(py, callback, rest, false, |call| unsafe { handle::new_shared_handle(py, call) })?;
-    let native = request.native;
+fn call_soon_threadsafe(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let method = "call_soon_threadsafe";
+    let ([callback], callback_args) = args.split(method, ["callback"])?;
+    let request = Request { receiver, args, method, callback, callback_args };
+    let handle = request.handle(false, |callback| callback.new_thread_safe(receiver.py))?;
+    let native = receiver.data;
     if native.runs_elsewhere() {
         let inbox = native.engine().inbox();
-        // Nobody pushes between the two: the interpreter lock is held.
+        // No other thread can push between the two calls: this one holds the interpreter lock.
         if !inbox.try_reserve() {
             return Err(refused(handle));
         }
         let pushed = inbox.push(handle.clone());
         pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
     } else {
-        // The loop's own thread, or nobody runs it: its order is call_soon()'s.
-        native.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
+        // This thread runs the loop, or none does: same order as for call_soon().
+        native.engine().try_call_soon(handle.clone()).map_err(refused)?;
     }
-    Ok(handle)
+    Ok(handle.into())
 }
 
 #[inline(always)]
-fn call_later(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
-    let ([delay, callback], rest) = request.args.split(["delay", "callback"])?;
-    if request.native.overrides().concern_call_later(py)? {
-        return request.call_later_by_python(py, delay, callback, rest);
+fn call_later(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let Receiver { py, data: native, .. } = receiver;
+    let method = "call_later";
+    let ([delay, callback], callback_args) = args.split(method, ["delay", "callback"])?;
+    let request = Request { receiver, args, method, callback, callback_args };
+    if native.overrides().affect_call_later(py)? {
+        return request.call_later_through_python(delay);
     }
-    // SAFETY: `delay` is a live argument; the results are new references.
-    let when = unsafe {
-        if delay == ffi::Py_None() {
-            return Err(PyTypeError::new_err("delay must not be None"));
-        }
-        let now = seconds(request.native.engine().now());
-        let now = Obj::from_call(py, ffi::PyFloat_FromDouble(now))?;
-        // Whatever may be added to a float is a delay, as in asyncio.
-        Obj::from_call(py, ffi::PyNumber_Add(now.as_ptr(), delay))?
-    };
-    request.schedule(py, &when, callback, rest)
+    if delay.is_none() {
+        return Err(PyTypeError::new_err("delay must not be None"));
+    }
+    // As in asyncio, a delay is everything that can be added to a float.
+    let when = Obj::float(py, seconds(native.engine().now()))?.add(py, delay)?;
+    request.schedule(&when)
 }
 
 #[inline(always)]
-fn call_at(py: Python<'_>, request: &Request<'_>) -> PyResult<Obj> {
-    let ([when, callback], rest) = request.args.split(["when", "callback"])?;
-    // SAFETY: `when` is a live argument.
-    let when = unsafe {
-        if when == ffi::Py_None() {
-            return Err(PyTypeError::new_err("when cannot be None"));
-        }
-        Obj::from_borrowed(when)
-    };
-    request.schedule(py, &when, callback, rest)
+fn call_at(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let method = "call_at";
+    let ([when, callback], callback_args) = args.split(method, ["when", "callback"])?;
+    if when.is_none() {
+        return Err(PyTypeError::new_err("when cannot be None"));
+    }
+    Request { receiver, args, method, callback, callback_args }.schedule(when)
 }
 
-/// The system's clock, and not the engine's: that asks a `time()` which Python code has put over this one, and which may
-/// call this one.
-extern "C" fn time(_: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: always allowed.
-        let now = unsafe { Obj::from_call(py, ffi::PyFloat_FromDouble(seconds(MonotonicClock.now())))? };
-        Ok(now.into_ptr())
-    })
+/// Reads the system's clock and not the engine's: that one calls a replaced `time()`, which may call this method.
+fn time(receiver: Receiver<'_, NativeLoop>) -> PyResult<Obj> {
+    Obj::float(receiver.py, seconds(MonotonicClock.now()))
 }
 
-extern "C" fn get_debug(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: called by the interpreter as a method of the class; the booleans live for ever.
-        unsafe {
-            let native = native(py, this);
-            native.check_initialized()?;
-            let debug = native.is_debug();
-            Ok(Obj::from_borrowed(if debug { ffi::Py_True() } else { ffi::Py_False() }).into_ptr())
-        }
-    })
+fn get_debug(receiver: Receiver<'_, NativeLoop>) -> PyResult<bool> {
+    Ok(receiver.data.is_debug())
 }
 
-extern "C" fn panic(_: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|_| panic!("asked for"))
+fn panic(_: Receiver<'_, NativeLoop>) -> PyResult<()> {
+    panic!("asked for")
 }
 
-/// A point on the engine's clock as Python tells time.
-pub fn seconds(time: Time) -> f64 {
+/// A time of the engine in seconds.
+fn seconds(time: Time) -> f64 {
     time.as_nanos() as f64 / 1e9
 }
 
-/// A deadline as the engine counts: never earlier than the number by [`seconds`]. The past is now, infinity is never;
-/// what is not a number is due at once, as it is for asyncio.
-fn point_in_time(deadline: f64) -> Time {
+/// A deadline in seconds as a time of the engine, which is never earlier. A deadline in the past or NaN is due at once,
+/// as in asyncio; infinity is never due.
+fn deadline_to_time(deadline: f64) -> Time {
     if deadline.is_nan() || deadline <= 0.0 {
         return Time::ZERO;
     }
-    // The cast saturates: what is too far for the clock never comes.
+    // The cast saturates: a deadline beyond the range of the clock is never due.
     let time = Time::from_nanos((deadline * 1e9).ceil() as u64);
     if seconds(time) < deadline { Time::from_nanos(time.as_nanos().saturating_add(1)) } else { time }
 }

@@ -1,27 +1,25 @@
-//! Which native object an event of the engine is for: each kind of transport, and listeners.
+//! `Source`: the transport or listener that an event of the engine is for.
 
 use crate::datagram::DatagramData;
 use crate::names::names;
 use crate::pipe::{ReadPipeData, WritePipeData};
 use crate::python::native_class::native_data;
 use crate::python::object::Obj;
-use crate::stream::TransportData;
-use crate::stream::listener;
+use crate::stream::{StreamData, listener};
 use crate::tls::TlsTransportData;
-use crate::transport as kind;
+use crate::transport;
 use mainspring_engine::Readiness;
-use mainspring_engine::transport::{Cx, Notice};
-use pyo3::ffi;
+use mainspring_engine::transport::Notice;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// A source, by its kind; the most frequent one is looked for first.
+/// A source by its class. The most frequent class is tested first.
 pub enum Source<'a> {
-    Stream(&'a TransportData),
+    Stream(&'a StreamData),
     Datagram(&'a DatagramData),
     ReadPipe(&'a ReadPipeData),
     WritePipe(&'a WritePipeData),
-    /// Has no descriptor of its own: only its deferred steps come from the engine.
+    /// Has no file descriptor of its own; the engine sends it notices only.
     Tls,
     Listener,
 }
@@ -44,26 +42,27 @@ impl<'a> Source<'a> {
         Ok(if is_tls { Source::Tls } else { Source::Listener })
     }
 
-    /// Something happened on the descriptor of `source`, which is this one.
+    /// The file descriptor of `source`, which is this one, is ready.
     pub fn io_ready(&self, py: Python<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
         match self {
-            Source::Stream(stream) => kind::io_ready(py, *stream, source, readiness),
-            Source::Datagram(datagram) => kind::io_ready(py, *datagram, source, readiness),
-            Source::ReadPipe(pipe) => kind::io_ready(py, *pipe, source, readiness),
-            Source::WritePipe(pipe) => kind::io_ready(py, *pipe, source, readiness),
+            Source::Stream(stream) => transport::io_ready(py, *stream, source, readiness),
+            Source::Datagram(datagram) => transport::io_ready(py, *datagram, source, readiness),
+            Source::ReadPipe(pipe) => transport::io_ready(py, *pipe, source, readiness),
+            Source::WritePipe(pipe) => transport::io_ready(py, *pipe, source, readiness),
             Source::Tls => Ok(()),
             Source::Listener => listener::io_ready(py, source),
         }
     }
 
-    /// The turn is over whose end `source`, which is this one, has asked to be told of.
+    /// The turn has ended; `source`, which is this one, had asked the engine for this call.
     pub fn turn_ended(&self, py: Python<'_>, source: &Obj) -> PyResult<()> {
         match self {
-            Source::Stream(stream) => kind::with_open(py, *stream, |open, native| {
-                open.machine.turn_ended(Cx { engine: native.engine(), this: source });
+            Source::Stream(stream) => {
+                let (open, cx) = transport::opened_in(py, source, *stream)?;
+                open.machine.turn_ended(cx);
                 Ok(())
-            }),
-            // Nothing of theirs is ever kept for more to come.
+            }
+            // Only streams coalesce writes.
             Source::Datagram(_)
             | Source::ReadPipe(_)
             | Source::WritePipe(_)
@@ -72,13 +71,18 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What is called for a deferred step of `source`, which is this one: a method by asyncio's name of it, so that
-    /// reports read as they do there. What is a call of the protocol's there is one here.
-    pub fn step<'py>(&self, py: Python<'py>, source: &Obj, notice: Notice) -> PyResult<Bound<'py, PyAny>> {
+    /// The method to call for a notice to `source`, which is this one. Methods have asyncio's names, so that reports look
+    /// the same; where asyncio calls the protocol, this is a method of the protocol.
+    pub fn notice_method<'py>(
+        &self,
+        py: Python<'py>,
+        source: &Obj,
+        notice: Notice,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let names = names(py)?;
         let name = match notice {
-            Notice::ConnectionMade => return self.protocols_own(py, source, &names.connection_made),
-            Notice::EofReceived => return self.protocols_own(py, source, &names.eof_received),
+            Notice::ConnectionMade => return self.protocol_method(py, source, &names.connection_made),
+            Notice::EofReceived => return self.protocol_method(py, source, &names.eof_received),
             Notice::StartReading => &names._add_reader,
             Notice::ConnectionLost => &names._call_connection_lost,
             Notice::ResumeAccepting => &names._start_serving,
@@ -90,40 +94,40 @@ impl<'a> Source<'a> {
         source.bind(py).getattr(name)
     }
 
-    fn protocols_own<'py>(
+    fn protocol_method<'py>(
         &self,
         py: Python<'py>,
         source: &Obj,
         name: &Py<PyString>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Source::Stream(stream) => kind::protocols_own(py, *stream, name),
-            Source::Datagram(datagram) => kind::protocols_own(py, *datagram, name),
-            Source::ReadPipe(pipe) => kind::protocols_own(py, *pipe, name),
-            Source::WritePipe(pipe) => kind::protocols_own(py, *pipe, name),
-            // They have no such steps.
+            Source::Stream(stream) => transport::protocol_method(py, *stream, name),
+            Source::Datagram(datagram) => transport::protocol_method(py, *datagram, name),
+            Source::ReadPipe(pipe) => transport::protocol_method(py, *pipe, name),
+            Source::WritePipe(pipe) => transport::protocol_method(py, *pipe, name),
+            // The engine sends them no such notices.
             Source::Tls | Source::Listener => source.bind(py).getattr(name),
         }
     }
 
-    /// asyncio's name for what is done when something has arrived.
-    pub fn reading_step(&self) -> &'static str {
+    /// asyncio's name of the method that reads.
+    pub fn reading_method(&self) -> &'static str {
         if matches!(self, Source::Listener) { "_accept_connection" } else { "_read_ready" }
     }
 
-    /// Whether what arrives can only be the end: so for a pipe that is written.
-    pub fn waits_for_its_readers_end(&self) -> bool {
-        matches!(self, Source::WritePipe(pipe) if kind::reads(*pipe))
+    /// Whether readability means that the reader is gone: so for a pipe that is written.
+    pub fn watches_for_closed_reader(&self) -> bool {
+        matches!(self, Source::WritePipe(pipe) if transport::is_registered_for_reading(*pipe))
     }
 
-    /// The context that deferred steps are called in; null for a copy of the current one.
-    pub fn context_for_steps(&self) -> *mut ffi::PyObject {
+    /// The context that notices are called in; `None` for a copy of the current one.
+    pub fn notice_context(&self) -> Option<&Obj> {
         match self {
-            Source::Stream(stream) => kind::context_for_steps(*stream),
-            Source::Datagram(datagram) => kind::context_for_steps(*datagram),
-            Source::ReadPipe(pipe) => kind::context_for_steps(*pipe),
-            Source::WritePipe(pipe) => kind::context_for_steps(*pipe),
-            Source::Tls | Source::Listener => std::ptr::null_mut(),
+            Source::Stream(stream) => transport::notice_context(*stream),
+            Source::Datagram(datagram) => transport::notice_context(*datagram),
+            Source::ReadPipe(pipe) => transport::notice_context(*pipe),
+            Source::WritePipe(pipe) => transport::notice_context(*pipe),
+            Source::Tls | Source::Listener => None,
         }
     }
 }

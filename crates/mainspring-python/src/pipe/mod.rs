@@ -1,23 +1,23 @@
-//! `ReadPipeTransport` and `WritePipeTransport`: the engine's pipes as Python objects that are asyncio's transports.
+//! `ReadPipeTransport` and `WritePipeTransport`: the engine's pipes as asyncio transports.
 //!
-//! As in `transport/`, the native types hold the state and the methods that run per packet, and `mainspring._pipes` adds
-//! what is rarely asked. The two are one generic kind; `read.rs` and `write.rs` say in what they differ.
+//! The native types hold the state and the methods that run per packet; `mainspring._pipes` adds rarely used parts. Both
+//! are one generic class; `read.rs` and `write.rs` define the differences.
 
 mod read;
 mod write;
 
 use crate::event_loop::host::{PyHost, os_error};
-use crate::python::method;
-use crate::python::method::guarded;
+use crate::python::descriptor;
+use crate::python::guard::catch_unwind;
+use crate::python::method::{Method, Native, Receiver};
 use crate::python::native_class::{NativeClass, NativeData};
-use crate::transport::channel::{FileHold, PyChannel, PyChunk};
-use crate::transport::engine_transport::Machine;
-use crate::transport::methods::{self as common, none};
-use crate::transport::protocol::PyUpper;
-use crate::transport::{self as kind, Kind, Open, method};
+use crate::python::object::Obj;
+use crate::transport::channel::{FileHold, PyChannel};
+use crate::transport::protocol::PyProtocol;
+use crate::transport::write_data::PyChunk;
+use crate::transport::{self, EngineTransport, Open, TransportClass, opened};
 use mainspring_engine::transport::{Cx, PipeKind, ReadPipe, Upper, WritePipe, prepare_pipe};
 use pyo3::exceptions::PyValueError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -25,31 +25,30 @@ use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 
-type ReadMachine = ReadPipe<PyHost, PyUpper>;
-type WriteMachine = WritePipe<PyHost, PyUpper>;
+type ReadMachine = ReadPipe<PyHost, PyProtocol>;
+type WriteMachine = WritePipe<PyHost, PyProtocol>;
 
 pub type ReadPipeData = PipeData<ReadMachine>;
 pub type WritePipeData = PipeData<WriteMachine>;
 
-/// In what the two directions differ.
-pub trait Pipe: Machine + Sized + 'static {
+/// The differences between the two directions.
+pub trait Pipe: EngineTransport + Sized + 'static {
     /// Qualified name of the class.
     const NAME: &'static CStr;
-    /// The class in `asyncio.transports` that it is.
+    /// The base class, in `asyncio.transports`.
     const BASE: &'static str;
-    /// What asyncio says of a file that is no pipe.
-    const REFUSAL: &'static str;
+    /// asyncio's message for a file that is not a pipe.
+    const NOT_A_PIPE: &'static str;
 
     fn class_cell() -> &'static PyOnceLock<NativeClass>;
-    /// The methods beside those of every kind.
-    fn methods() -> Vec<ffi::PyMethodDef>;
-    fn new(channel: PyChannel, kind: PipeKind, upper: PyUpper) -> Self;
-    fn upper(&self) -> &PyUpper;
+    fn methods() -> Vec<Method<Native<PipeData<Self>>>>;
+    fn new(channel: PyChannel, kind: PipeKind, upper: PyProtocol) -> Self;
+    fn upper(&self) -> &PyProtocol;
     fn release(&self, cx: Cx<'_, PyHost>) -> Option<PyChannel>;
-    fn for_each_chunk(&self, show: &mut dyn FnMut(&PyChunk));
+    fn for_each_chunk(&self, visit: &mut dyn FnMut(&PyChunk));
 }
 
-/// Our data in a pipe's transport object.
+/// The native data of a pipe transport.
 pub struct PipeData<P> {
     opened: OnceCell<Open<P>>,
 }
@@ -66,12 +65,12 @@ impl<P: Pipe> NativeData for PipeData<P> {
         Ok(vec![base.cast_into::<PyType>()?])
     }
 
-    fn methods() -> Vec<ffi::PyMethodDef> {
-        let mut methods = common::table::<Self>();
-        methods.push(method::method_noargs(
+    fn methods() -> Vec<Method<Native<Self>>> {
+        let mut methods = transport::methods::common();
+        methods.push(Method::noargs(
             c"_detach_pipe",
             detach_pipe::<P>,
-            c"Let go of the file object without closing it.",
+            c"Release the file object without closing it.",
         ));
         methods.extend(P::methods());
         methods
@@ -81,51 +80,45 @@ impl<P: Pipe> NativeData for PipeData<P> {
         PipeData { opened: OnceCell::new() }
     }
 
-    fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        kind::for_each_held(self, show);
+    fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        transport::traverse(self, visit);
     }
 
     fn clear(&self) {
-        kind::clear(self);
+        transport::clear(self);
     }
 
     fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        kind::finalize(self, object)
+        transport::finalize(self, object)
     }
 }
 
-impl<P: Pipe> Kind for PipeData<P> {
+impl<P: Pipe> TransportClass for PipeData<P> {
     type Machine = P;
 
     fn opened(&self) -> &OnceCell<Open<P>> {
         &self.opened
     }
 
-    fn protocol(machine: &P) -> &PyUpper {
+    fn protocol(machine: &P) -> &PyProtocol {
         machine.upper()
     }
 
-    fn for_each_own(machine: &P, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        machine.for_each_chunk(&mut |chunk| {
-            if let PyChunk::Bytes(bytes) = chunk {
-                show(bytes.as_ptr());
-            }
-        });
+    fn traverse_machine(machine: &P, visit: &mut dyn FnMut(&Obj)) {
+        machine.for_each_chunk(&mut |chunk| chunk.traverse(visit));
     }
 }
 
-extern "C" fn detach_pipe<P: Pipe>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<PipeData<P>>(this, |py, open, cx| {
-        if let Some(PyChannel::File(file)) = open.machine.release(cx) {
-            file.detach();
-        }
-        open.machine.upper().detach(cx)?;
-        none(py)
-    })
+fn detach_pipe<P: Pipe>(receiver: Receiver<'_, PipeData<P>>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    if let Some(PyChannel::File(file)) = open.machine.release(cx) {
+        file.detach();
+    }
+    open.machine.upper().detach(cx)
 }
 
-/// Makes `transport`, a new instance, the transport of a file object, and schedules `connection_made`. A file that is
-/// refused stays the caller's.
+/// Makes `transport`, a new instance, the transport of a file object, and schedules `connection_made()`. If this fails
+/// because the file is not a pipe, the caller keeps the file.
 fn open<P: Pipe>(
     transport: &Bound<'_, PyAny>,
     event_loop: &Bound<'_, PyAny>,
@@ -134,15 +127,17 @@ fn open<P: Pipe>(
 ) -> PyResult<()> {
     let py = transport.py();
     let fd: RawFd = file.call_method0("fileno")?.extract()?;
-    let kind = FileHold::borrow(fd).and_then(prepare_pipe).map_err(|error| os_error(py, error))?;
-    let Some(kind) = kind else { return Err(PyValueError::new_err(P::REFUSAL)) };
-    let upper = PyUpper::new(py, None)?;
+    let kind =
+        descriptor::borrow_open(file, fd).and_then(prepare_pipe).map_err(|error| os_error(py, error))?;
+    let Some(kind) = kind else { return Err(PyValueError::new_err(P::NOT_A_PIPE)) };
+    let upper = PyProtocol::new(py, None)?;
     upper.set_protocol(protocol)?;
-    let machine = P::new(PyChannel::File(FileHold::new(file, fd)), kind, upper);
-    kind::open::<PipeData<P>>(transport, event_loop, machine, None, || Ok(()))
+    let machine =
+        P::new(PyChannel::File(FileHold::new(file, fd).map_err(|error| os_error(py, error))?), kind, upper);
+    crate::transport::open::<PipeData<P>>(transport, event_loop, machine, None, || Ok(()))
 }
 
-/// `open_read_pipe(transport, loop, file, protocol)`: ties a new transport object to a file object that is read.
+/// `open_read_pipe(transport, loop, file, protocol)`: opens a new transport that reads a file object.
 #[pyfunction]
 pub fn open_read_pipe(
     transport: &Bound<'_, PyAny>,
@@ -150,10 +145,10 @@ pub fn open_read_pipe(
     file: &Bound<'_, PyAny>,
     protocol: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    guarded(|| open::<ReadMachine>(transport, event_loop, file, protocol))
+    catch_unwind(|| open::<ReadMachine>(transport, event_loop, file, protocol))
 }
 
-/// `open_write_pipe(transport, loop, file, protocol)`: ties a new transport object to a file object that is written.
+/// `open_write_pipe(transport, loop, file, protocol)`: opens a new transport that writes a file object.
 #[pyfunction]
 pub fn open_write_pipe(
     transport: &Bound<'_, PyAny>,
@@ -161,5 +156,5 @@ pub fn open_write_pipe(
     file: &Bound<'_, PyAny>,
     protocol: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    guarded(|| open::<WriteMachine>(transport, event_loop, file, protocol))
+    catch_unwind(|| open::<WriteMachine>(transport, event_loop, file, protocol))
 }

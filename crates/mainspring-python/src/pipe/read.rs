@@ -2,12 +2,13 @@
 
 use super::{Pipe, ReadMachine, ReadPipeData};
 use crate::event_loop::host::PyHost;
+use crate::python::method::{Method, Native};
 use crate::python::native_class::NativeClass;
-use crate::transport::channel::{PyChannel, PyChunk};
-use crate::transport::methods as common;
-use crate::transport::protocol::PyUpper;
+use crate::transport::channel::PyChannel;
+use crate::transport::methods;
+use crate::transport::protocol::PyProtocol;
+use crate::transport::write_data::PyChunk;
 use mainspring_engine::transport::{Cx, PipeKind, ReadPipe};
-use pyo3::ffi;
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;
 
@@ -16,21 +17,21 @@ static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
 impl Pipe for ReadMachine {
     const NAME: &'static CStr = c"mainspring._mainspring.ReadPipeTransport";
     const BASE: &'static str = "ReadTransport";
-    const REFUSAL: &'static str = "Pipe transport is for pipes/sockets only.";
+    const NOT_A_PIPE: &'static str = "Pipe transport is for pipes/sockets only.";
 
     fn class_cell() -> &'static PyOnceLock<NativeClass> {
         &CLASS
     }
 
-    fn methods() -> Vec<ffi::PyMethodDef> {
-        common::reading_table::<ReadPipeData>()
+    fn methods() -> Vec<Method<Native<ReadPipeData>>> {
+        methods::reading()
     }
 
-    fn new(channel: PyChannel, _: PipeKind, upper: PyUpper) -> Self {
+    fn new(channel: PyChannel, _: PipeKind, upper: PyProtocol) -> Self {
         ReadPipe::new(channel, upper)
     }
 
-    fn upper(&self) -> &PyUpper {
+    fn upper(&self) -> &PyProtocol {
         self.upper()
     }
 

@@ -1,16 +1,16 @@
-//! The writing end: an `asyncio.WriteTransport` with asyncio's own mixin of flow control.
+//! The writing end: an `asyncio.WriteTransport` with asyncio's flow control mixin.
 
 use super::{Pipe, WriteMachine, WritePipeData};
 use crate::event_loop::host::PyHost;
-use crate::python::method::{self, Args, enter};
+use crate::python::method::{Args, Method, Native, Receiver};
 use crate::python::native_class::NativeClass;
-use crate::transport::channel::{Data, PyChannel, PyChunk};
-use crate::transport::contexts::writing;
-use crate::transport::method;
-use crate::transport::methods::{self as common, boolean, none};
-use crate::transport::protocol::PyUpper;
+use crate::transport::channel::PyChannel;
+use crate::transport::methods;
+use crate::transport::protocol::PyProtocol;
+use crate::transport::write_data::{PyChunk, WriteData};
+use crate::transport::{opened, write_in_context};
 use mainspring_engine::transport::{Cx, PipeKind, WritePipe};
-use pyo3::ffi;
+use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;
 
@@ -18,24 +18,24 @@ static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
 
 impl Pipe for WriteMachine {
     const NAME: &'static CStr = c"mainspring._mainspring.WritePipeTransport";
-    // Which is a WriteTransport, and as in asyncio happens to be a ReadTransport too.
+    // A WriteTransport, and as in asyncio also a ReadTransport.
     const BASE: &'static str = "_FlowControlMixin";
-    const REFUSAL: &'static str = "Pipe transport is only for pipes, sockets and character devices";
+    const NOT_A_PIPE: &'static str = "Pipe transport is only for pipes, sockets and character devices";
 
     fn class_cell() -> &'static PyOnceLock<NativeClass> {
         &CLASS
     }
 
-    fn methods() -> Vec<ffi::PyMethodDef> {
-        let mut methods = common::writing_table::<WritePipeData>();
+    fn methods() -> Vec<Method<Native<WritePipeData>>> {
+        let mut methods = methods::writing();
         methods.extend([
-            method::method(c"write", write, c"Write some data bytes to the transport."),
-            method::method_noargs(
+            Method::fastcall(c"write", write, c"Write some data bytes to the transport."),
+            Method::noargs(
                 c"write_eof",
-                common::close::<WritePipeData>,
+                methods::close::<WritePipeData>,
                 c"Close the pipe after flushing buffered data.",
             ),
-            method::method_noargs(
+            Method::noargs(
                 c"can_write_eof",
                 can_write_eof,
                 c"Return True: the transport supports write_eof().",
@@ -44,11 +44,11 @@ impl Pipe for WriteMachine {
         methods
     }
 
-    fn new(channel: PyChannel, kind: PipeKind, upper: PyUpper) -> Self {
+    fn new(channel: PyChannel, kind: PipeKind, upper: PyProtocol) -> Self {
         WritePipe::new(channel, kind, upper)
     }
 
-    fn upper(&self) -> &PyUpper {
+    fn upper(&self) -> &PyProtocol {
         self.upper()
     }
 
@@ -61,24 +61,13 @@ impl Pipe for WriteMachine {
     }
 }
 
-extern "C" fn write(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<WritePipeData>(this, |py, open, cx| {
-        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
-        let data = unsafe {
-            let args = Args::new("write", args, count, kwnames);
-            Data::new(py, args.only("data")?)?
-        };
-        data.reserve()?;
-        writing(py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))?;
-        none(py)
-    })
+fn write(receiver: Receiver<'_, WritePipeData>, args: &Args<'_>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    let data = WriteData::new(receiver.py, args.only("write", "data")?)?;
+    data.reserve()?;
+    write_in_context(receiver.py, open, || open.machine.write(cx, data.as_slice(), || data.to_chunk()))
 }
 
-extern "C" fn can_write_eof(_: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    enter(|_| boolean(true))
+fn can_write_eof(_: Receiver<'_, WritePipeData>) -> PyResult<bool> {
+    Ok(true)
 }

@@ -1,12 +1,11 @@
-//! The end of an object, with bounded recursion.
+//! Deallocation with bounded recursion.
 //!
-//! An object that is freed lets go of what it holds, and may so free the next object inside its own deallocation. A chain
-//! of handles (`h = loop.call_soon(h)`) has any length the user likes; freed by plain recursion it overflows the stack.
-//! CPython's containers use its "trashcan" for this, whose functions are private and differ between versions. This
-//! module does the same for our types: below [`MAX_DEPTH`] nested deallocations the rest is put off, and done by the
-//! outermost one.
+//! An object that is freed drops its references, which can free the next object inside its own deallocation. A chain of
+//! handles (`h = loop.call_soon(h)`) can have any length, and plain recursion would overflow the stack. CPython's
+//! containers use its "trashcan", whose functions are private and differ between versions. This module does the same for
+//! our types: below [`MAX_DEPTH`] nested deallocations the rest is deferred to the outermost one.
 
-use crate::python::method::{as_called, shown};
+use super::guard::{attach, catch_unraisable};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
@@ -14,65 +13,73 @@ use std::ops::Deref;
 /// CPython's limit for its own containers.
 const MAX_DEPTH: u32 = 50;
 
-/// The deallocations of ours that a thread is inside of.
+/// The deallocations that run on a thread.
 struct Nesting {
     depth: Cell<u32>,
-    /// Whether the outermost of them has something in [`PUT_OFF`] to do.
-    has_put_off: Cell<bool>,
+    /// Whether [`DEFERRED`] has entries for the outermost deallocation.
+    has_deferred: Cell<bool>,
 }
 
 thread_local! {
-    static NESTING: Nesting = const { Nesting { depth: Cell::new(0), has_put_off: Cell::new(false) } };
-    static PUT_OFF: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
+    static NESTING: Nesting = const { Nesting { depth: Cell::new(0), has_deferred: Cell::new(false) } };
+    static DEFERRED: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a deallocation, now or when the outermost one of this thread has done its own.
+/// Runs a deallocation, now or at the end of the outermost one of this thread.
 ///
-/// The object must be out of the garbage collector's sight already: it may see the object before `dealloc` runs.
+/// The garbage collector must not track the object any more: it may run before `dealloc` does.
 #[inline]
 pub fn bounded(dealloc: impl FnOnce() + 'static) {
     NESTING.with(|nesting| {
         let depth = nesting.depth.get();
         if depth >= MAX_DEPTH {
-            nesting.has_put_off.set(true);
-            return put_off(Box::new(dealloc));
+            nesting.has_deferred.set(true);
+            return defer(Box::new(dealloc));
         }
         nesting.depth.set(depth + 1);
-        shown(dealloc);
-        if depth == 0 && nesting.has_put_off.take() {
-            do_what_was_put_off();
+        catch_unraisable(dealloc);
+        if depth == 0 && nesting.has_deferred.take() {
+            run_deferred();
         }
         nesting.depth.set(depth);
     });
 }
 
 #[cold]
-fn put_off(dealloc: Box<dyn FnOnce()>) {
+fn defer(dealloc: Box<dyn FnOnce()>) {
     let mut dealloc = Some(dealloc);
-    // Past the thread's destructors there is no list any more, and nothing else to be done.
-    let _ = PUT_OFF.try_with(|list| list.borrow_mut().extend(dealloc.take()));
+    // After the thread's destructors the list is gone; recursion is all that is left.
+    let _ = DEFERRED.try_with(|list| list.borrow_mut().extend(dealloc.take()));
     if let Some(dealloc) = dealloc {
-        shown(dealloc);
+        catch_unraisable(dealloc);
     }
 }
 
-/// Each may put off more.
+/// Each deferred deallocation can defer more.
 #[cold]
-fn do_what_was_put_off() {
-    while let Ok(Some(next)) = PUT_OFF.try_with(|list| list.borrow_mut().pop()) {
-        shown(next);
+fn run_deferred() {
+    while let Ok(Some(next)) = DEFERRED.try_with(|list| list.borrow_mut().pop()) {
+        catch_unraisable(next);
     }
 }
 
-/// The data of a `pyclass` that holds Python objects: dropped by [`bounded`].
+/// The data of a PyO3 class: dropped by [`bounded`], and used under the interpreter lock only.
 ///
-/// Zeroed memory is valid, and empty. The interpreter drops an instance that it could not complete for want of memory, of
-/// a class derived from ours, before the data was put in.
+/// Zeroed memory is valid, and means that there is no data: CPython deallocates instances of derived classes that it
+/// could not complete for lack of memory, before the constructor has stored the data.
 #[repr(C)]
 pub struct ClassData<T: 'static> {
     is_set: bool,
     data: MaybeUninit<T>,
 }
+
+// SAFETY: a `ClassData` is a private field of a frozen PyO3 class, and nothing keeps a `Py` of such a class, only `Bound`
+// and `Obj`. So its data is reached through the methods of the class and through `Obj`, by threads that hold the
+// interpreter lock. The lock orders all uses. It is released only in `interpreter::detached`, while the engine borrows
+// none of its state.
+unsafe impl<T> Send for ClassData<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for ClassData<T> {}
 
 impl<T> ClassData<T> {
     pub fn new(data: T) -> Self {
@@ -80,8 +87,9 @@ impl<T> ClassData<T> {
     }
 
     /// `None` in an instance that was never completed.
+    #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: set together with the flag.
+        // SAFETY: the data is set together with the flag.
         self.is_set.then(|| unsafe { self.data.assume_init_ref() })
     }
 }
@@ -89,6 +97,7 @@ impl<T> ClassData<T> {
 impl<T> Deref for ClassData<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         self.get().expect("methods are called on complete instances")
     }
@@ -97,9 +106,9 @@ impl<T> Deref for ClassData<T> {
 impl<T> Drop for ClassData<T> {
     fn drop(&mut self) {
         if self.is_set {
-            // SAFETY: set together with the flag, and taken once, here.
+            // SAFETY: the data is set together with the flag, and taken once, here.
             let data = unsafe { self.data.assume_init_read() };
-            bounded(move || as_called(|_| drop(data)));
+            bounded(move || attach(|_| drop(data)));
         }
     }
 }

@@ -1,19 +1,18 @@
-//! Handles are made and dropped once per callback: their memory goes round instead of back to the allocator.
+//! A free list for handles, which are created and freed once per callback: their memory is reused.
 //!
-//! An object on the list is dead: untracked, its slots empty, its weak references cleared, its reference to its type
-//! given up. [`FreeList::take`] brings it back to life as a new instance.
+//! An object on the list is dead: not tracked by the garbage collector, its slots are empty, its weak references cleared,
+//! and its reference to its type is dropped. [`FreeList::take`] initializes it as a new instance.
 
 use pyo3::ffi;
 use std::cell::UnsafeCell;
 
-/// More than a busy loop has under way between two passes, and little to hold on to.
+/// More handles than a busy loop has between two iterations, and little memory.
 const CAPACITY: usize = 256;
 
 /// Dead instances of one type.
 pub struct FreeList(UnsafeCell<Vec<*mut ffi::PyObject>>);
 
-// SAFETY: used only by threads that hold the interpreter lock, and for the length of one push or pop, during which
-// nothing calls out.
+// SAFETY: only threads that hold the interpreter lock use the list, and for one push or pop, which run no other code.
 unsafe impl Send for FreeList {}
 // SAFETY: as above.
 unsafe impl Sync for FreeList {}
@@ -23,14 +22,15 @@ impl FreeList {
         FreeList(UnsafeCell::new(Vec::with_capacity(CAPACITY)))
     }
 
-    /// A new instance of `class` out of the memory of a dead one: its slots are empty, and the garbage collector does
-    /// not track it yet. Null if there is none.
+    /// A new instance of `class` in the memory of a dead one. Its slots are empty, and the garbage collector does not
+    /// track it yet. Null if the list is empty.
     ///
     /// # Safety
-    /// The thread is attached, and every object that was put here was an instance of `class` itself.
+    /// The thread is attached, and every object on the list was an instance of `class` itself.
+    #[inline]
     pub unsafe fn take(&self, class: *mut ffi::PyTypeObject) -> *mut ffi::PyObject {
-        // SAFETY: the list is touched by one thread at a time. The memory has the size and the garbage collector's
-        // header of an instance of `class`; initialising it sets type and count anew.
+        // SAFETY: the lock lets one thread at a time use the list. The memory has the size and the garbage collector's
+        // header of an instance of `class`; `PyObject_Init` sets type and reference count.
         unsafe {
             match (*self.0.get()).pop() {
                 Some(object) => ffi::PyObject_Init(object, class),
@@ -39,10 +39,11 @@ impl FreeList {
         }
     }
 
-    /// Keeps the memory of a dead object, or gives it back.
+    /// Keeps the memory of a dead object, or frees it.
     ///
     /// # Safety
-    /// The thread is attached; the object is dead in the sense of the module's text.
+    /// The thread is attached; the object is dead as the module comment defines it.
+    #[inline]
     pub unsafe fn put(&self, object: *mut ffi::PyObject) {
         // SAFETY: as above.
         unsafe {

@@ -1,21 +1,21 @@
-//! Classes of ours that really are asyncio's: heap types on top of `asyncio.Handle`, `asyncio.Transport` and so on.
+//! Heap types that derive from asyncio's classes: `asyncio.Handle`, `asyncio.Transport` and so on.
 //!
-//! Those are Python classes with `__slots__`, which PyO3 cannot extend. Here a type is made from a spec whose
-//! instances begin with the base's whole layout, slots included, and go on with room for our own data. The base's
-//! slots are found by their member descriptors, so both sides share them: what `handle._callback` shows is what
-//! our code runs.
+//! Those are Python classes with `__slots__`, which PyO3 cannot extend. The instances of a type made here begin with the
+//! layout of the base, slots included, and continue with our own data. The slots are found by the member descriptors of
+//! the base, so asyncio's code and ours share them: `handle._callback` shows what our code runs.
 
+use super::object::Obj;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-/// Where a slot lies in an instance.
+/// The offset of a slot in an instance.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Slot(ffi::Py_ssize_t);
 
-/// The head of CPython's member descriptors, the objects that stand for `__slots__` in a class.
+/// The first fields of CPython's member descriptors, which represent `__slots__` in a class.
 #[repr(C)]
 struct MemberDescriptor {
     head: ffi::PyObject,
@@ -26,7 +26,7 @@ struct MemberDescriptor {
 }
 
 impl Slot {
-    /// The place of `class`'s slot `name`.
+    /// The slot `name` of `class`.
     pub fn find(class: &Bound<'_, PyType>, name: &str) -> PyResult<Self> {
         let descriptor = class.getattr(name)?;
         // SAFETY: the type object is a static of the interpreter.
@@ -41,48 +41,53 @@ impl Slot {
         }
     }
 
-    /// The slot of an instance.
+    /// The address of the slot in an instance.
     ///
     /// # Safety
-    /// `object` is a live instance of the class this slot was found in.
-    pub unsafe fn of(self, object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
+    /// `object` is a live instance of the class that the slot was found in, or of a class derived from it.
+    #[inline]
+    unsafe fn of(self, object: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
         // SAFETY: the slot lies inside the instance.
         unsafe { object.byte_offset(self.0).cast() }
     }
 
-    /// A borrowed reference to what the slot holds; null if it is empty.
+    /// A borrowed reference to the content of the slot; null if it is empty.
     ///
     /// # Safety
-    /// As [`Slot::of`].
+    /// `object` is a live instance of the class that the slot was found in, or of a class derived from it.
+    #[inline]
     pub unsafe fn get(self, object: *mut ffi::PyObject) -> *mut ffi::PyObject {
         // SAFETY: passed on.
         unsafe { *self.of(object) }
     }
 
-    /// Fills a slot that is empty, in a new instance; takes over the reference.
+    /// Sets a slot that is empty, in a new instance.
     ///
     /// # Safety
-    /// As [`Slot::of`], and the slot is empty.
-    pub unsafe fn fill(self, object: *mut ffi::PyObject, value: *mut ffi::PyObject) {
+    /// As [`Slot::get`], and the slot is empty.
+    #[inline]
+    pub unsafe fn initialize(self, object: *mut ffi::PyObject, value: Obj) {
         // SAFETY: passed on.
-        unsafe { *self.of(object) = value }
+        unsafe { *self.of(object) = value.into_ptr() }
     }
 
-    /// Puts a value into the slot, takes over the reference, and drops what was there, last.
+    /// Sets the slot, or empties it, and drops the former content.
     ///
     /// # Safety
-    /// As [`Slot::of`].
-    pub unsafe fn set(self, object: *mut ffi::PyObject, value: *mut ffi::PyObject) {
-        // SAFETY: passed on; the old value is dropped when the slot no longer holds it, since that may run code
-        // that looks at the slot.
+    /// As [`Slot::get`].
+    #[inline]
+    pub unsafe fn set(self, object: *mut ffi::PyObject, value: Option<Obj>) {
+        let value = value.map_or(std::ptr::null_mut(), Obj::into_ptr);
+        // SAFETY: passed on. The former content is dropped after the slot has changed: the drop may run code that reads
+        // the slot.
         unsafe {
-            let old = std::mem::replace(&mut *self.of(object), value);
-            ffi::Py_XDECREF(old);
+            let former = std::mem::replace(&mut *self.of(object), value);
+            ffi::Py_XDECREF(former);
         }
     }
 }
 
-/// All the slots that a class and its bases have, for dealing with instances as a whole.
+/// All slots of a class and its bases.
 pub fn all_slots(class: &Bound<'_, PyType>) -> PyResult<Vec<Slot>> {
     let mut slots = Vec::new();
     for base in class.mro() {
@@ -96,16 +101,47 @@ pub fn all_slots(class: &Bound<'_, PyType>) -> PyResult<Vec<Slot>> {
     Ok(slots)
 }
 
-/// What a new type is made of.
+/// The definition of a method: CPython keeps a pointer to it for as long as the class exists.
+#[repr(transparent)]
+pub struct MethodDef(ffi::PyMethodDef);
+
+impl MethodDef {
+    pub(super) const fn new(
+        name: &'static CStr,
+        function: ffi::PyMethodDefPointer,
+        flags: c_int,
+        doc: &'static CStr,
+    ) -> Self {
+        MethodDef(ffi::PyMethodDef {
+            ml_name: name.as_ptr(),
+            ml_meth: function,
+            ml_flags: flags,
+            ml_doc: doc.as_ptr(),
+        })
+    }
+
+    /// Adds the method to a class that exists. `Method` makes sure that it is the right one.
+    pub(super) fn add_to(self, class: &Bound<'_, PyType>) -> PyResult<()> {
+        let definition: &'static mut MethodDef = Box::leak(Box::new(self));
+        // SAFETY: the definition lives for ever, and its name is a static string; the result is a new reference, or
+        // null with an exception.
+        unsafe {
+            let name = CStr::from_ptr(definition.0.ml_name).to_string_lossy();
+            let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), &mut definition.0);
+            class.setattr(&*name, Bound::from_owned_ptr_or_err(class.py(), descriptor)?)
+        }
+    }
+}
+
+/// The parts of a new type.
 pub struct Spec<'a, 'py> {
     /// Qualified name: `mainspring._mainspring.Handle`.
     pub name: &'static CStr,
-    /// What it derives from, as in a class statement.
     pub bases: &'a [Bound<'py, PyType>],
-    /// Bytes of our own data behind the base's layout, aligned to eight.
+    /// Bytes of our own data behind the layout of the base, aligned to eight.
     pub extra: usize,
-    pub methods: Vec<ffi::PyMethodDef>,
-    /// Further slots; the function pointers have the types CPython's documentation gives.
+    pub methods: Vec<MethodDef>,
+    /// Further slots of the type. The function pointers have the types that CPython's documentation gives.
     pub slots: Vec<(c_int, *mut c_void)>,
     /// Whether Python code may derive from it.
     pub is_base: bool,
@@ -114,33 +150,33 @@ pub struct Spec<'a, 'py> {
 /// A type made from a [`Spec`].
 pub struct NativeType {
     pub class: Py<PyType>,
-    /// Where our own data begins.
+    /// The offset of our own data in an instance.
     pub offset: usize,
 }
 
 impl Spec<'_, '_> {
-    /// Makes the type.
+    /// Creates the type.
     pub fn create(mut self) -> PyResult<NativeType> {
         let bases = self.bases;
         let Some(first) = bases.first() else {
             return Err(PyTypeError::new_err("a native type needs a base"));
         };
         let py = first.py();
-        // One of the bases has the layout that the others' are part of, or the interpreter refuses them below.
+        // The layout of one base includes those of the others; otherwise CPython refuses the bases below.
         // SAFETY: live type objects.
         let sizes = bases.iter().map(|base| unsafe { (*base.as_type_ptr()).tp_basicsize });
         let base_size = sizes.max().unwrap_or_default() as usize;
         let offset = base_size.next_multiple_of(8);
-        self.methods.push(ffi::PyMethodDef::zeroed());
+        self.methods.push(MethodDef(ffi::PyMethodDef::zeroed()));
         let mut slots: Vec<ffi::PyType_Slot> = vec![ffi::PyType_Slot {
             slot: ffi::Py_tp_methods,
-            // The type keeps pointers to the definitions for as long as the process lives.
+            // CPython keeps a pointer to the definitions for as long as the type exists.
             pfunc: Vec::leak(self.methods).as_mut_ptr().cast(),
         }];
         slots.extend(self.slots.iter().map(|&(slot, pfunc)| ffi::PyType_Slot { slot, pfunc }));
         slots.push(ffi::PyType_Slot { slot: 0, pfunc: std::ptr::null_mut() });
         let base_type = if self.is_base { ffi::Py_TPFLAGS_BASETYPE } else { 0 };
-        // Without a traverse function of its own a type inherits the base's, and the flag with it.
+        // A type without a traverse function inherits the one of its base, and this flag with it.
         let traverses = self.slots.iter().any(|&(slot, _)| slot == ffi::Py_tp_traverse);
         let collected = if traverses { ffi::Py_TPFLAGS_HAVE_GC } else { 0 };
         let mut spec = ffi::PyType_Spec {
@@ -151,8 +187,8 @@ impl Spec<'_, '_> {
             slots: slots.as_mut_ptr(),
         };
         let bases = PyTuple::new(py, bases)?;
-        // SAFETY: the spec is complete and its slots end with a zero; the interpreter copies what it keeps, but
-        // for the name and the methods, which are static.
+        // SAFETY: the spec is complete and its slots end with a zero. CPython copies what it keeps, except the name and the
+        // methods, which live for ever.
         let class = unsafe {
             Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&mut spec, bases.as_ptr()))?
         };
@@ -161,6 +197,7 @@ impl Spec<'_, '_> {
 }
 
 impl NativeType {
+    #[inline]
     pub fn as_type_ptr(&self) -> *mut ffi::PyTypeObject {
         self.class.as_ptr().cast()
     }

@@ -1,328 +1,424 @@
-//! Methods called through CPython's vectorcall convention, by hand: for the paths that run per callback.
+//! Methods with CPython's vectorcall convention, for paths that run per callback: there PyO3's argument parsing costs
+//! more than the work itself.
 //!
-//! PyO3's argument parsing costs more than the work itself there. Every entry point goes through [`enter`], which
-//! turns errors and panics into Python exceptions: nothing unwinds into the interpreter.
+//! A [`Method`] is made from a safe function and belongs to a class: it can be added only to that class, so CPython has
+//! checked the type of `self` when the function is called. [`trampoline`] holds the C functions.
 
-use crate::python::thread_exit;
-use pyo3::exceptions::{PySystemError, PyTypeError};
+use super::heap_type::MethodDef;
+use super::native_class::{NativeClass, NativeData};
+use super::object::Obj;
+use pyo3::PyClass;
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyTuple, PyType};
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::CStr;
+use std::marker::PhantomData;
 
-/// The signature of `METH_FASTCALL | METH_KEYWORDS`.
-pub type Function = unsafe extern "C" fn(
-    *mut ffi::PyObject,
-    *const *mut ffi::PyObject,
-    ffi::Py_ssize_t,
-    *mut ffi::PyObject,
-) -> *mut ffi::PyObject;
+/// The receiver of a method call.
+pub struct Receiver<'a, T> {
+    pub py: Python<'a>,
+    /// `self`.
+    pub this: &'a Obj,
+    /// The native data of `self`.
+    pub data: &'a T,
+}
 
-/// Runs the body of an entry point. It gives a new reference, or fails.
-pub fn enter(body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>) -> *mut ffi::PyObject {
-    as_called(|py| match catch(py, || body(py)) {
-        Ok(object) => object,
-        Err(error) => {
-            error.restore(py);
-            std::ptr::null_mut()
+impl<T> Clone for Receiver<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Receiver<'_, T> {}
+
+/// A class that [`Method`]s can belong to.
+pub trait Class: 'static {
+    type Data: 'static;
+
+    /// The native data of an instance.
+    ///
+    /// # Safety
+    /// `this` is an instance of the class or of a class derived from it.
+    unsafe fn data<'a>(py: Python<'_>, this: &'a Obj) -> PyResult<&'a Self::Data>;
+}
+
+/// The class of native data `T` (`native_class.rs`).
+pub struct Native<T>(PhantomData<T>);
+
+impl<T: NativeData> Class for Native<T> {
+    type Data = T;
+
+    #[inline]
+    unsafe fn data<'a>(py: Python<'_>, this: &'a Obj) -> PyResult<&'a T> {
+        // SAFETY: passed on.
+        Ok(unsafe { NativeClass::of::<T>(py)?.data(this) })
+    }
+}
+
+/// The PyO3 class `T`.
+pub struct PyO3<T>(PhantomData<T>);
+
+impl<T> Class for PyO3<T>
+where
+    T: PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync,
+{
+    type Data = T;
+
+    #[inline]
+    unsafe fn data<'a>(py: Python<'_>, this: &'a Obj) -> PyResult<&'a T> {
+        // SAFETY: the caller's promise. The class is frozen, so shared references are all there ever are; the value does
+        // not move while its object lives, which the borrow of `this` ensures.
+        unsafe {
+            let object = Borrowed::from_ptr(py, this.as_ptr());
+            Ok(&*std::ptr::from_ref(object.cast_unchecked::<T>().get()))
         }
-    })
+    }
 }
 
-/// Runs the body of a function that PyO3 exports.
+/// What a method may return.
+pub trait IntoObj {
+    fn into_obj(self, py: Python<'_>) -> PyResult<Obj>;
+}
+
+impl IntoObj for Obj {
+    #[inline]
+    fn into_obj(self, _: Python<'_>) -> PyResult<Obj> {
+        Ok(self)
+    }
+}
+
+impl IntoObj for () {
+    #[inline]
+    fn into_obj(self, _: Python<'_>) -> PyResult<Obj> {
+        Ok(Obj::none())
+    }
+}
+
+impl IntoObj for bool {
+    #[inline]
+    fn into_obj(self, _: Python<'_>) -> PyResult<Obj> {
+        Ok(Obj::bool(self))
+    }
+}
+
+impl IntoObj for usize {
+    #[inline]
+    fn into_obj(self, py: Python<'_>) -> PyResult<Obj> {
+        Obj::int(py, self)
+    }
+}
+
+impl IntoObj for Option<Obj> {
+    #[inline]
+    fn into_obj(self, _: Python<'_>) -> PyResult<Obj> {
+        Ok(self.unwrap_or_else(Obj::none))
+    }
+}
+
+/// The definition of a method of class `C`.
+pub struct Method<C>(MethodDef, PhantomData<C>);
+
+impl<C: Class> Method<C> {
+    /// A method without arguments.
+    pub const fn noargs<F, R>(name: &'static CStr, function: F, doc: &'static CStr) -> Self
+    where
+        F: Fn(Receiver<'_, C::Data>) -> PyResult<R> + Copy + 'static,
+        R: IntoObj,
+    {
+        trampoline::check_function(&function);
+        let function = ffi::PyMethodDefPointer { PyCFunction: trampoline::noargs::<C, F, R> };
+        Method(MethodDef::new(name, function, ffi::METH_NOARGS, doc), PhantomData)
+    }
+
+    /// A method with one positional argument.
+    pub const fn one<F, R>(name: &'static CStr, function: F, doc: &'static CStr) -> Self
+    where
+        F: Fn(Receiver<'_, C::Data>, &Obj) -> PyResult<R> + Copy + 'static,
+        R: IntoObj,
+    {
+        trampoline::check_function(&function);
+        let function = ffi::PyMethodDefPointer { PyCFunction: trampoline::one::<C, F, R> };
+        Method(MethodDef::new(name, function, ffi::METH_O, doc), PhantomData)
+    }
+
+    /// A method with positional and keyword arguments.
+    pub const fn fastcall<F, R>(name: &'static CStr, function: F, doc: &'static CStr) -> Self
+    where
+        F: Fn(Receiver<'_, C::Data>, &Args<'_>) -> PyResult<R> + Copy + 'static,
+        R: IntoObj,
+    {
+        trampoline::check_function(&function);
+        let function =
+            ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: trampoline::fastcall::<C, F, R> };
+        Method(MethodDef::new(name, function, ffi::METH_FASTCALL | ffi::METH_KEYWORDS, doc), PhantomData)
+    }
+
+    pub fn into_def(self) -> MethodDef {
+        self.0
+    }
+}
+
+/// Adds methods to a class that PyO3 created.
+pub fn add_methods<T>(py: Python<'_>, methods: Vec<Method<PyO3<T>>>) -> PyResult<()>
+where
+    T: PyClass<Frozen = pyo3::pyclass::boolean_struct::True> + Sync,
+{
+    let class: Bound<'_, PyType> = py.get_type::<T>();
+    methods.into_iter().try_for_each(|method| method.into_def().add_to(&class))
+}
+
+/// The C functions that CPython calls.
 ///
-/// PyO3 makes the exception of a `PyErr::new_err` when it raises it, behind its own guard against panics: want of memory
-/// at that point would abort the process. Here it is made before.
-pub fn guarded<R>(body: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-    as_called(|py| catch(py, body))
-}
+/// The Rust function is a type parameter and not a value: a function item has no size, so a value of its type can be
+/// had without storing one.
+mod trampoline {
+    use super::super::guard::enter;
+    use super::{Args, Class, IntoObj, Receiver};
+    use crate::python::object::Obj;
+    use pyo3::ffi;
+    use pyo3::prelude::*;
+    use std::ptr::NonNull;
 
-/// Runs what cannot fail, such as the end of an object. A failure of ours all the same is shown by the interpreter. PyO3 is
-/// not told that the thread is attached, which costs a third of the end of a handle: what drops a `Py` calls
-/// [`as_called`] in `body`.
-#[inline]
-pub fn shown(body: impl FnOnce()) {
-    thread_exit::guard();
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
-        as_called(|py| panicked(py, &*payload).write_unraisable(py, None));
+    /// Refuses, at compile time, functions that are not function items or closures without captures.
+    pub const fn check_function<F: Copy>(_: &F) {
+        const { assert!(size_of::<F>() == 0) }
     }
-}
 
-/// Turns a panic into an exception, and makes the exception of every failure.
-#[inline]
-pub fn catch<R>(py: Python<'_>, body: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(result)) => Ok(result),
-        Ok(Err(error)) => Err(made(py, error)),
-        Err(payload) => Err(panicked(py, &*payload)),
+    /// The value of a type without size.
+    fn function<F: Copy + 'static>() -> &'static F {
+        const { assert!(size_of::<F>() == 0) }
+        // SAFETY: a value of `F` exists, since one was passed to the constructor of the method. It has no size, so that
+        // every aligned pointer that is not null points to one, and it is `Copy`, so that there may be many.
+        unsafe { NonNull::<F>::dangling().as_ref() }
     }
-}
 
-/// The exception that a panic becomes. PyO3 panics where an object cannot be made; the exception is then set already.
-#[cold]
-fn panicked(py: Python<'_>, payload: &(dyn std::any::Any + Send)) -> PyErr {
-    PyErr::take(py).unwrap_or_else(|| made(py, panic_as_exception(payload)))
-}
+    pub unsafe extern "C" fn noargs<C, F, R>(
+        this: *mut ffi::PyObject,
+        _: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject
+    where
+        C: Class,
+        F: Fn(Receiver<'_, C::Data>) -> PyResult<R> + Copy + 'static,
+        R: IntoObj,
+    {
+        enter(|py| {
+            // SAFETY: CPython calls this as a method of `C`, has checked the type of `this`, and keeps it alive.
+            let (this, data) = unsafe {
+                let this = Obj::from_ptr_ref(&this);
+                (this, C::data(py, this)?)
+            };
+            function::<F>()(Receiver { py, this, data })?.into_obj(py)
+        })
+    }
 
-/// The error, with its exception object; `MemoryError` if that cannot be made.
-#[cold]
-fn made(py: Python<'_>, error: PyErr) -> PyErr {
-    // Not `PyErr::value()`: it gives up the interpreter lock, and cannot take it again while the interpreter ends.
-    let make = || {
-        error.restore(py);
-        PyErr::fetch(py)
-    };
-    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| {
-        // SAFETY: always allowed; the interpreter has this exception in stock.
-        unsafe { ffi::PyErr_NoMemory() };
-        PyErr::fetch(py)
-    })
-}
+    pub unsafe extern "C" fn one<C, F, R>(
+        this: *mut ffi::PyObject,
+        argument: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject
+    where
+        C: Class,
+        F: Fn(Receiver<'_, C::Data>, &Obj) -> PyResult<R> + Copy + 'static,
+        R: IntoObj,
+    {
+        enter(|py| {
+            // SAFETY: as in `noargs`; the argument is alive for the call too.
+            let (this, data, argument) = unsafe {
+                let this = Obj::from_ptr_ref(&this);
+                (this, C::data(py, this)?, Obj::from_ptr_ref(&argument))
+            };
+            function::<F>()(Receiver { py, this, data }, argument)?.into_obj(py)
+        })
+    }
 
-/// Runs what the interpreter called us for. `Python::attach` would refuse while it shuts down, when it still calls:
-/// the last things that objects do are done then.
-pub fn as_called<R>(body: impl FnOnce(Python<'_>) -> R) -> R {
-    thread_exit::guard();
-    // SAFETY: every caller is called by the interpreter, so the thread is attached to it, and it is there.
-    unsafe { Python::attach_unchecked(body) }
-}
-
-/// A panic of our own code as an exception.
-fn panic_as_exception(payload: &(dyn std::any::Any + Send)) -> PyErr {
-    let text = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    PySystemError::new_err(format!("mainspring: internal error, please report it: {text}"))
+    pub unsafe extern "C" fn fastcall<C, F, R>(
+        this: *mut ffi::PyObject,
+        args: *const *mut ffi::PyObject,
+        count: ffi::Py_ssize_t,
+        kwnames: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject
+    where
+        C: Class,
+        F: Fn(Receiver<'_, C::Data>, &Args<'_>) -> PyResult<R> + Copy + 'static,
+        R: IntoObj,
+    {
+        enter(|py| {
+            // SAFETY: as in `noargs`; the arguments are those of this call.
+            let (this, data, args) = unsafe {
+                let this = Obj::from_ptr_ref(&this);
+                (this, C::data(py, this)?, Args::new(py, args, count, &kwnames))
+            };
+            function::<F>()(Receiver { py, this, data }, &args)?.into_obj(py)
+        })
+    }
 }
 
 /// The arguments of a call.
 pub struct Args<'a> {
-    name: &'static str,
-    positional: &'a [*mut ffi::PyObject],
-    keywords: &'a [*mut ffi::PyObject],
-    kwnames: *mut ffi::PyObject,
-    /// Which of the keywords [`Args::split`] took for required arguments, a bit each.
-    taken: Cell<u64>,
+    py: Python<'a>,
+    positional: &'a [Obj],
+    /// The values of the keyword arguments.
+    keywords: &'a [Obj],
+    /// Their names.
+    kwnames: Option<&'a Py<PyTuple>>,
+    /// A bit for each keyword that [`Args::split`] used for a required argument.
+    used: Cell<u64>,
 }
 
 impl<'a> Args<'a> {
     /// # Safety
-    /// The arguments are those that the interpreter passed to a [`Function`], and live as long as that call.
-    pub unsafe fn new(
-        name: &'static str,
+    /// The arguments are those that CPython passed to a `METH_FASTCALL | METH_KEYWORDS` function, and live for `'a`.
+    #[inline]
+    unsafe fn new(
+        py: Python<'a>,
         args: *const *mut ffi::PyObject,
         count: ffi::Py_ssize_t,
-        kwnames: *mut ffi::PyObject,
+        kwnames: &'a *mut ffi::PyObject,
     ) -> Self {
-        // SAFETY: the interpreter passes `count` positional arguments, and the values of the names in the tuple
-        // `kwnames` (if not null) after them; `args` may be null where there are none at all.
+        // SAFETY: CPython passes `count` positional arguments and after them one value for each name in the tuple
+        // `kwnames`, which is null if there are none. `Py<PyTuple>` has the layout of a pointer.
         unsafe {
-            let named = if kwnames.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(kwnames) } as usize;
-            let count = count as usize;
-            let all: &[_] =
-                if args.is_null() { &[] } else { std::slice::from_raw_parts(args, count + named) };
-            let (positional, keywords) = all.split_at(count.min(all.len()));
-            Args { name, positional, keywords, kwnames, taken: Cell::new(0) }
+            let (named, kwnames) = if kwnames.is_null() {
+                (0, None)
+            } else {
+                let names = &*std::ptr::from_ref(kwnames).cast::<Py<PyTuple>>();
+                (ffi::PyTuple_GET_SIZE(*kwnames) as usize, Some(names))
+            };
+            let all = Obj::slice_from_ptrs(args, count as usize + named);
+            let (positional, keywords) = all.split_at((count as usize).min(all.len()));
+            Args { py, positional, keywords, kwnames, used: Cell::new(0) }
         }
     }
 
-    /// How many arguments were given by place.
+    /// The number of positional arguments.
+    #[inline]
     pub fn positional_count(&self) -> usize {
         self.positional.len()
     }
 
-    /// The method that was called.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// The names of those that were given by name, as the interpreter passed them: a tuple, or null.
-    pub fn keyword_names(&self) -> *mut ffi::PyObject {
+    /// The tuple of keyword names, if there are keywords.
+    pub fn keyword_names(&self) -> Option<&'a Py<PyTuple>> {
         self.kwnames
     }
 
-    /// The name of one that was given by name.
-    pub fn keyword_name(&self, index: usize) -> Option<*mut ffi::PyObject> {
-        // SAFETY: there are as many names as values.
-        (index < self.keywords.len())
-            .then(|| unsafe { ffi::PyTuple_GET_ITEM(self.kwnames, index as ffi::Py_ssize_t) })
+    /// The name of a keyword argument.
+    #[inline]
+    pub fn keyword_name(&self, index: usize) -> Option<Borrowed<'a, 'a, PyAny>> {
+        // Checked first: the item of a wrong index would create an exception.
+        let names = self.kwnames.filter(|_| index < self.keywords.len())?;
+        names.bind(self.py).get_borrowed_item(index).ok()
     }
 
-    /// All of them: those by place, then the values of those by name.
-    pub fn all(&self) -> impl Iterator<Item = *mut ffi::PyObject> + 'a {
-        self.positional.iter().chain(self.keywords).copied()
+    /// All arguments: the positional ones, then the values of the keywords.
+    #[inline]
+    pub fn all(&self) -> impl Iterator<Item = &'a Obj> + 'a {
+        self.positional.iter().chain(self.keywords)
     }
 
-    /// The positional arguments: `N` that must be there, by place or by the name in `names`, and the rest.
+    /// `N` required arguments, given by position or by the name in `names`, and the remaining positional ones.
+    #[inline]
     pub fn split<const N: usize>(
         &self,
+        method: &str,
         names: [&str; N],
-    ) -> PyResult<([*mut ffi::PyObject; N], &'a [*mut ffi::PyObject])> {
+    ) -> PyResult<([&'a Obj; N], &'a [Obj])> {
         match self.positional.split_first_chunk::<N>() {
-            Some((required, rest)) => Ok((*required, rest)),
-            None => Ok((self.by_name(names)?, &[])),
+            Some((required, rest)) => Ok((required.each_ref(), rest)),
+            None => Ok((self.by_name(method, names)?, &[])),
         }
     }
 
-    /// Required arguments of which some are not given by place: rare, and then by name.
+    /// Required arguments of which some are given by name.
     #[cold]
-    fn by_name<const N: usize>(&self, names: [&str; N]) -> PyResult<[*mut ffi::PyObject; N]> {
-        let mut found = [std::ptr::null_mut(); N];
-        for (index, (place, name)) in found.iter_mut().zip(names).enumerate() {
-            if let Some(&given) = self.positional.get(index) {
-                *place = given;
+    fn by_name<const N: usize>(&self, method: &str, names: [&str; N]) -> PyResult<[&'a Obj; N]> {
+        let mut found = Vec::with_capacity(N);
+        for (index, name) in names.into_iter().enumerate() {
+            if let Some(given) = self.positional.get(index) {
+                found.push(given);
                 continue;
             }
-            // More keywords than bits are more than any method here knows: they are refused later.
+            // More than 64 keywords are more than any method here knows: they are refused later.
             let keyword = self.keywords.iter().take(64).enumerate().find(|(index, _)| {
-                // SAFETY: there are as many names as values; names are strings.
-                unsafe {
-                    let keyword = ffi::PyTuple_GET_ITEM(self.kwnames, *index as ffi::Py_ssize_t);
-                    Borrowed::from_ptr(Python::assume_attached(), keyword).to_string() == name
-                }
+                self.keyword_name(*index).is_some_and(|keyword| keyword.to_string() == name)
             });
-            let Some((index, &given)) = keyword else {
-                return Err(PyTypeError::new_err(format!(
-                    "{}() missing a required positional argument: '{name}'",
-                    self.name
-                )));
-            };
-            self.taken.set(self.taken.get() | 1 << index);
-            *place = given;
+            let Some((index, given)) = keyword else { return Err(missing(method, name)) };
+            self.used.set(self.used.get() | 1 << index);
+            found.push(given);
         }
-        Ok(found)
+        // There are `N`: one for each name.
+        found.try_into().map_err(|_| missing(method, ""))
     }
 
-    /// The one argument that this function takes, by place or by name.
-    pub fn only(&self, name: &str) -> PyResult<*mut ffi::PyObject> {
+    /// The only argument of a method, given by position or by name.
+    #[inline]
+    pub fn only(&self, method: &str, name: &str) -> PyResult<&'a Obj> {
         match (self.positional, self.keywords) {
-            ([argument], []) => Ok(*argument),
-            _ => self.only_by_name(name),
+            ([argument], []) => Ok(argument),
+            _ => self.only_by_name(method, name),
         }
     }
 
     #[cold]
-    fn only_by_name(&self, name: &str) -> PyResult<*mut ffi::PyObject> {
+    fn only_by_name(&self, method: &str, name: &str) -> PyResult<&'a Obj> {
         let given = self.all().count();
         if given != 1 {
-            let function = self.name;
             return Err(PyTypeError::new_err(format!(
-                "{function}() takes exactly one argument ({given} given)"
+                "{method}() takes exactly one argument ({given} given)"
             )));
         }
-        self.by_name([name]).map(|[argument]| argument)
+        self.by_name(method, [name]).map(|[argument]| argument)
     }
 
-    /// Arguments that may be given by place or by name, or not at all.
-    pub fn optional<'py, const N: usize>(
-        &self,
-        py: Python<'py>,
-        names: [&str; N],
-    ) -> PyResult<[Option<Bound<'py, PyAny>>; N]> {
-        let mut found = [const { None }; N];
+    /// Optional arguments, given by position or by name.
+    pub fn optional<const N: usize>(&self, method: &str, names: [&str; N]) -> PyResult<[Option<&'a Obj>; N]> {
+        let mut found = [None; N];
         if self.positional.len() > N {
-            return Err(PyTypeError::new_err(format!("{}() takes at most {N} arguments", self.name)));
+            return Err(PyTypeError::new_err(format!("{method}() takes at most {N} arguments")));
         }
-        // SAFETY: arguments are live objects for the length of the call.
-        let bound = |object| unsafe { Bound::from_borrowed_ptr(py, object) };
-        for (place, &value) in found.iter_mut().zip(self.positional) {
-            *place = Some(bound(value));
+        for (place, value) in found.iter_mut().zip(self.positional) {
+            *place = Some(value);
         }
-        for (index, &value) in self.keywords.iter().enumerate() {
-            // SAFETY: there are as many names as values.
-            let name = bound(unsafe { ffi::PyTuple_GET_ITEM(self.kwnames, index as ffi::Py_ssize_t) });
+        for (index, value) in self.keywords.iter().enumerate() {
+            let Some(name) = self.keyword_name(index) else { break };
             let name = name.to_string();
             let place = names.iter().zip(&mut found).find(|(known, _)| **known == name);
-            let Some((_, place)) = place else {
-                let function = self.name;
-                return Err(PyTypeError::new_err(format!(
-                    "{function}() got an unexpected keyword argument '{name}'"
-                )));
-            };
-            *place = Some(bound(value));
+            let Some((_, place)) = place else { return Err(unexpected(method, &name)) };
+            *place = Some(value);
         }
         Ok(found)
     }
 
-    /// The one keyword-only argument this function knows, `keyword` (an interned string); null if it was not given.
-    pub fn keyword(&self, py: Python<'_>, keyword: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
-        let mut found = std::ptr::null_mut();
-        for (index, &value) in self.keywords.iter().enumerate() {
-            if index < 64 && self.taken.get() & 1 << index != 0 {
+    /// The value of the only keyword-only argument of a method. `keyword` is an interned string.
+    #[inline]
+    pub fn keyword(&self, method: &str, keyword: &Py<PyString>) -> PyResult<Option<&'a Obj>> {
+        if self.keywords.is_empty() { Ok(None) } else { self.find_keyword(method, keyword) }
+    }
+
+    #[inline]
+    fn find_keyword(&self, method: &str, keyword: &Py<PyString>) -> PyResult<Option<&'a Obj>> {
+        let mut found = None;
+        for (index, value) in self.keywords.iter().enumerate() {
+            if index < 64 && self.used.get() & 1 << index != 0 {
                 continue;
             }
-            // SAFETY: there are as many names as values; names are strings.
-            let name = unsafe { ffi::PyTuple_GET_ITEM(self.kwnames, index as ffi::Py_ssize_t) };
-            // SAFETY: both are live strings.
-            if name == keyword || unsafe { ffi::PyUnicode_Compare(name, keyword) } == 0 {
-                found = value;
+            let Some(name) = self.keyword_name(index) else { break };
+            if name.as_ptr() == keyword.as_ptr() || name.eq(keyword)? {
+                found = Some(value);
             } else {
-                // SAFETY: a live object.
-                let name = unsafe { Bound::from_borrowed_ptr(py, name) };
-                return Err(PyTypeError::new_err(format!(
-                    "{}() got an unexpected keyword argument '{name}'",
-                    self.name
-                )));
+                return Err(unexpected(method, &name.to_string()));
             }
         }
         Ok(found)
     }
 }
 
-/// A method definition for a [`Function`].
-pub const fn method(name: &'static CStr, function: Function, doc: &'static CStr) -> ffi::PyMethodDef {
-    ffi::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
-        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: doc.as_ptr(),
-    }
+#[cold]
+fn missing(method: &str, name: &str) -> PyErr {
+    PyTypeError::new_err(format!("{method}() missing a required positional argument: '{name}'"))
 }
 
-/// A method definition for a function without arguments.
-pub const fn method_noargs(
-    name: &'static CStr,
-    function: ffi::PyCFunction,
-    doc: &'static CStr,
-) -> ffi::PyMethodDef {
-    plain(name, function, ffi::METH_NOARGS, doc)
-}
-
-/// A method definition for a function with one positional argument.
-pub const fn method_one(
-    name: &'static CStr,
-    function: ffi::PyCFunction,
-    doc: &'static CStr,
-) -> ffi::PyMethodDef {
-    plain(name, function, ffi::METH_O, doc)
-}
-
-const fn plain(
-    name: &'static CStr,
-    function: ffi::PyCFunction,
-    flags: c_int,
-    doc: &'static CStr,
-) -> ffi::PyMethodDef {
-    let ml_meth = ffi::PyMethodDefPointer { PyCFunction: function };
-    ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth, ml_flags: flags, ml_doc: doc.as_ptr() }
-}
-
-/// Adds methods to a class that PyO3 made.
-pub fn add_methods(class: &Bound<'_, PyType>, methods: Vec<ffi::PyMethodDef>) -> PyResult<()> {
-    // A class keeps pointers to its method definitions for as long as the process lives.
-    let methods: &'static mut [ffi::PyMethodDef] = Vec::leak(methods);
-    for definition in methods {
-        // SAFETY: the definition is static, its name a static string; the descriptor is a new reference.
-        unsafe {
-            let name = CStr::from_ptr(definition.ml_name).to_string_lossy();
-            let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
-            let descriptor = Bound::from_owned_ptr_or_err(class.py(), descriptor)?;
-            class.setattr(&*name, descriptor)?;
-        }
-    }
-    Ok(())
+#[cold]
+fn unexpected(method: &str, name: &str) -> PyErr {
+    PyTypeError::new_err(format!("{method}() got an unexpected keyword argument '{name}'"))
 }

@@ -1,19 +1,33 @@
-//! CPython's C API behind safe interfaces.
-//!
-//! | module | subject |
-//! | --- | --- |
-//! | `object` | `Obj`, an owned reference |
-//! | `method` | methods that CPython calls, their arguments, and the guard around every entry point |
-//! | `heap_type`, `native_class` | types that derive from asyncio's classes, and their instances |
-//! | `free_list`, `dealloc` | memory of freed handles; deallocation with bounded recursion |
-//! | `thread_exit` | threads that are inside this module when the interpreter exits |
-//! | `context` | `contextvars.Context` |
+//! CPython's C API behind safe interfaces. With `handle/object.rs`, the only modules with `unsafe` code.
 
+#[allow(unsafe_code, reason = "calls the buffer protocol and reads exported memory")]
+pub mod buffer;
+#[allow(unsafe_code, reason = "reads and writes the memory of bytes and bytearray objects")]
+pub mod bytes;
+#[allow(unsafe_code, reason = "calls PyContext_*")]
 pub mod context;
+#[allow(
+    unsafe_code,
+    reason = "drops data that may be uninitialized, and shares it under the interpreter lock"
+)]
 pub mod dealloc;
+#[allow(unsafe_code, reason = "borrows file descriptors by number")]
+pub mod descriptor;
+#[allow(unsafe_code, reason = "reuses the memory of freed objects")]
 pub mod free_list;
+#[allow(unsafe_code, reason = "passes references to the garbage collector without counting them")]
+pub mod gc;
+#[allow(unsafe_code, reason = "attaches to the interpreter that called")]
+pub mod guard;
+#[allow(unsafe_code, reason = "creates types from raw specifications and accesses slots by offset")]
 pub mod heap_type;
+#[allow(unsafe_code, reason = "reads and releases the interpreter lock")]
+pub mod interpreter;
+#[allow(unsafe_code, reason = "functions that CPython calls, with raw arguments")]
 pub mod method;
+#[allow(unsafe_code, reason = "functions that CPython calls, and data at an offset in an object")]
 pub mod native_class;
+#[allow(unsafe_code, reason = "reference counting and calls through the C API")]
 pub mod object;
+#[allow(unsafe_code, reason = "calls the C library and the unwinder")]
 pub mod thread_exit;

@@ -1,44 +1,46 @@
-//! Objects that are asyncio's to `isinstance` and hold native data: how the interpreter makes them, shows them to its
-//! garbage collector, and ends them. One implementation for every kind; a kind says what its data is (`NativeData`).
+//! Instances of heap types with native data: creation, garbage collection, finalization and deallocation.
+//!
+//! One implementation serves every class; [`NativeData`] describes its data.
 
-use crate::python::dealloc;
-use crate::python::heap_type::{NativeType, Slot, Spec, all_slots};
-use crate::python::method::{as_called, catch, enter, shown};
-use crate::python::object::Obj;
+use super::dealloc;
+use super::guard::{attach, catch_panic, catch_traverse, catch_unraisable, enter};
+use super::heap_type::{NativeType, Slot, Spec, all_slots};
+use super::method::{Method, Native};
+use super::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::ffi::{CStr, c_int, c_void};
 
-/// What a kind of objects holds behind the layout of its base.
+/// The native data of a class, stored behind the layout of its base.
 pub trait NativeData: Sized + 'static {
     /// Qualified name: `mainspring._mainspring.StreamTransport`.
     const NAME: &'static CStr;
 
-    /// Where the class is kept once it is made.
+    /// Where the class is stored once it is created. A cell of its own for each type.
     fn class_cell() -> &'static PyOnceLock<NativeClass>;
 
-    /// The asyncio classes it derives from; the first one's slots come first.
+    /// The asyncio classes that it derives from. The slots of the first one come first.
     fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyType>>>;
 
-    /// The methods that are called by hand-made entry points.
-    fn methods() -> Vec<ffi::PyMethodDef>;
+    fn methods() -> Vec<Method<Native<Self>>>;
 
     /// The data of a new instance.
     fn empty() -> Self;
 
-    /// Shows every reference to the garbage collector; those that are being changed at this moment may be left out.
-    fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject));
+    /// Visits every reference, for the garbage collector. References that are borrowed mutably at the moment may be
+    /// left out.
+    fn traverse(&self, visit: &mut dyn FnMut(&Obj));
 
-    /// Lets go of what can be part of a cycle.
+    /// Drops the references that can be part of a cycle.
     fn clear(&self);
 
-    /// The last words of an object that nobody refers to any more: what `__del__` is in Python.
+    /// What `__del__` is for a Python class.
     fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()>;
 }
 
-/// The class of a kind.
+/// The class of a [`NativeData`] type.
 pub struct NativeClass {
     native: NativeType,
     /// Every slot of the bases.
@@ -46,7 +48,8 @@ pub struct NativeClass {
 }
 
 impl NativeClass {
-    /// The class of `T`, made on first use.
+    /// The class of `T`, created on first use.
+    #[inline]
     pub fn of<T: NativeData>(py: Python<'_>) -> PyResult<&'static NativeClass> {
         T::class_cell().get_or_try_init(py, || {
             let bases = T::bases(py)?;
@@ -62,10 +65,10 @@ impl NativeClass {
                 name: T::NAME,
                 bases: &bases,
                 extra: size_of::<T>(),
-                methods: T::methods(),
+                methods: T::methods().into_iter().map(Method::into_def).collect(),
                 slots: vec![
                     (ffi::Py_tp_new, new::<T> as *mut c_void),
-                    (ffi::Py_tp_dealloc, end::<T> as *mut c_void),
+                    (ffi::Py_tp_dealloc, dealloc::<T> as *mut c_void),
                     (ffi::Py_tp_traverse, traverse::<T> as *mut c_void),
                     (ffi::Py_tp_clear, clear::<T> as *mut c_void),
                     (ffi::Py_tp_finalize, finalize::<T> as *mut c_void),
@@ -85,22 +88,24 @@ impl NativeClass {
     /// The data of an instance.
     ///
     /// # Safety
-    /// `object` is an instance of this class, which is `T`'s, or of one derived from it, and outlives `'a`.
-    pub unsafe fn data<'a, T: NativeData>(&self, object: *mut ffi::PyObject) -> &'a T {
-        // SAFETY: our data lies at the offset in every instance, and was written by `new`.
-        unsafe { &*object.byte_add(self.native.offset).cast() }
+    /// This is the class of `T`, and `object` is an instance of it or of a class derived from it.
+    #[inline]
+    pub unsafe fn data<'a, T: NativeData>(&self, object: &'a Obj) -> &'a T {
+        // SAFETY: every instance has a `T` at the offset, which `new` has written and nobody moves.
+        unsafe { &*object.as_ptr().byte_add(self.native.offset).cast() }
     }
 }
 
-/// The data of an object if it is of kind `T`.
+/// The data of an object; `None` if the object is not an instance of the class of `T`.
+#[inline]
 pub fn native_data<'a, T: NativeData>(py: Python<'_>, object: &'a Obj) -> PyResult<Option<&'a T>> {
     let class = NativeClass::of::<T>(py)?;
-    // SAFETY: a live object; its type is checked before the data is looked at, and the borrow keeps it alive.
+    // SAFETY: a live object, whose type is checked before its data is read.
     unsafe {
         if ffi::PyObject_TypeCheck(object.as_ptr(), class.native.as_type_ptr()) == 0 {
             return Ok(None);
         }
-        Ok(Some(class.data(object.as_ptr())))
+        Ok(Some(class.data(object)))
     }
 }
 
@@ -110,38 +115,43 @@ unsafe extern "C" fn new<T: NativeData>(
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     enter(|py| {
-        let kind = NativeClass::of::<T>(py)?;
-        // SAFETY: the interpreter passes the type or one derived from it; our data lies at the offset and is
-        // zeroed memory that is written before anybody looks at it.
+        let native = NativeClass::of::<T>(py)?;
+        let data = T::empty();
+        // SAFETY: CPython passes the type or one derived from it, so the new instance has room for a `T` at the offset.
+        // Nothing reads the data before it is written here.
         unsafe {
             let object = Obj::from_call(py, ffi::PyType_GenericAlloc(class, 0))?;
-            let place: *mut T = object.as_ptr().byte_add(kind.native.offset).cast();
-            place.write(T::empty());
-            Ok(object.into_ptr())
+            let place: *mut T = object.as_ptr().byte_add(native.native.offset).cast();
+            place.write(data);
+            Ok(object)
         }
     })
 }
 
-unsafe extern "C" fn end<T: NativeData>(object: *mut ffi::PyObject) {
-    // SAFETY: called once, by the interpreter, for an object nobody refers to any more.
+unsafe extern "C" fn dealloc<T: NativeData>(object: *mut ffi::PyObject) {
+    // SAFETY: CPython calls this once, for a tracked object without references.
     unsafe { ffi::PyObject_GC_UnTrack(object.cast()) };
     dealloc::bounded(move || {
-        as_called(|py| {
-            // SAFETY: as above. Our data is dropped, then what the base's slots hold; the memory goes back, and the
-            // reference to the type that every instance of a heap type has.
-            unsafe {
-                if let Ok(kind) = NativeClass::of::<T>(py) {
-                    let place: *mut T = object.byte_add(kind.native.offset).cast();
+        catch_unraisable(|| {
+            attach(|py| {
+                let Some(class) = T::class_cell().get(py) else { return };
+                // SAFETY: nothing refers to the object any more. Its data is dropped once, then the slots of the base.
+                unsafe {
+                    let place: *mut T = object.byte_add(class.native.offset).cast();
                     place.drop_in_place();
-                    kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
+                    class.base_slots.iter().for_each(|slot| slot.set(object, None));
                 }
-                let class = ffi::Py_TYPE(object);
-                if let Some(free) = (*class).tp_free {
-                    free(object.cast());
-                }
-                ffi::Py_DECREF(class.cast());
-            }
+            });
         });
+        // Also after a panic above, which is only a leak then.
+        // SAFETY: frees the memory, and drops the reference to its type that every instance of a heap type has.
+        unsafe {
+            let class = ffi::Py_TYPE(object);
+            if let Some(free) = (*class).tp_free {
+                free(object.cast());
+            }
+            ffi::Py_DECREF(class.cast());
+        }
     });
 }
 
@@ -150,32 +160,32 @@ unsafe extern "C" fn traverse<T: NativeData>(
     visit: ffi::visitproc,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the collector passes an instance; its class is made, or there would be none. Nothing is counted up
-    // or down here.
-    unsafe {
-        let py = Python::assume_attached();
-        let Some(kind) = T::class_cell().get(py) else { return 0 };
-        let mut result = 0;
-        let mut show = |object: *mut ffi::PyObject| {
-            if result == 0 && !object.is_null() {
-                result = visit(object, argument);
-            }
-        };
-        show(ffi::Py_TYPE(object).cast());
-        kind.base_slots.iter().for_each(|slot| show(slot.get(object)));
-        kind.data::<T>(object).for_each_held(&mut show);
-        result
-    }
+    catch_traverse(|| {
+        // SAFETY: the collector passes a live instance, whose class exists therefore. No reference count changes.
+        unsafe {
+            let Some(class) = T::class_cell().get(Python::assume_attached()) else { return 0 };
+            let mut result = 0;
+            let mut visit = |object: *mut ffi::PyObject| {
+                if result == 0 && !object.is_null() {
+                    result = visit(object, argument);
+                }
+            };
+            visit(ffi::Py_TYPE(object).cast());
+            class.base_slots.iter().for_each(|slot| visit(slot.get(object)));
+            class.data::<T>(Obj::from_ptr_ref(&object)).traverse(&mut |held| visit(held.as_ptr()));
+            result
+        }
+    })
 }
 
 unsafe extern "C" fn clear<T: NativeData>(object: *mut ffi::PyObject) -> c_int {
-    shown(|| {
-        as_called(|py| {
-            let Some(kind) = T::class_cell().get(py) else { return };
-            // SAFETY: the collector passes an instance.
+    catch_unraisable(|| {
+        attach(|py| {
+            let Some(class) = T::class_cell().get(py) else { return };
+            // SAFETY: the collector passes a live instance.
             unsafe {
-                kind.data::<T>(object).clear();
-                kind.base_slots.iter().for_each(|slot| slot.set(object, std::ptr::null_mut()));
+                class.data::<T>(Obj::from_ptr_ref(&object)).clear();
+                class.base_slots.iter().for_each(|slot| slot.set(object, None));
             }
         });
     });
@@ -183,19 +193,23 @@ unsafe extern "C" fn clear<T: NativeData>(object: *mut ffi::PyObject) -> c_int {
 }
 
 unsafe extern "C" fn finalize<T: NativeData>(object: *mut ffi::PyObject) {
-    as_called(|py| {
-        // An exception that is on its way belongs to somebody else, who is further up.
-        let on_its_way = PyErr::take(py);
-        // SAFETY: the interpreter passes an instance, alive until this returns.
-        let (object, data) = unsafe {
-            let Some(kind) = T::class_cell().get(py) else { return };
-            (Bound::from_borrowed_ptr(py, object), kind.data::<T>(object))
-        };
-        if let Err(error) = catch(py, || data.finalize(&object)) {
-            error.write_unraisable(py, Some(&object));
-        }
-        if let Some(error) = on_its_way {
-            error.restore(py);
-        }
+    catch_unraisable(|| {
+        attach(|py| {
+            // CPython may call this while an exception is set; the finalizer must leave it as it is.
+            let pending = PyErr::take(py);
+            // SAFETY: CPython passes a live instance.
+            let object = unsafe { Obj::from_ptr_ref(&object) };
+            if let Some(class) = T::class_cell().get(py) {
+                // SAFETY: as above.
+                let data = unsafe { class.data::<T>(object) };
+                let object = object.bind(py);
+                if let Err(error) = catch_panic(py, || data.finalize(&object)) {
+                    error.write_unraisable(py, Some(&object));
+                }
+            }
+            if let Some(error) = pending {
+                error.restore(py);
+            }
+        });
     });
 }

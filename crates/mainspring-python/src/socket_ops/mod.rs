@@ -1,113 +1,86 @@
 //! The native half of the `sock_*` coroutines in `mainspring._sockets`: the first attempt, and the wait after it.
 //!
-//! What is tried, how a partial send goes on and what giving up means is the engine's (`mainspring_engine::socket_ops`). Here
-//! sockets and buffers become descriptors and slices. Only a plain `socket.socket` is used through its descriptor; the
-//! methods of every other kind of object are called as asyncio calls them, and so are a plain socket's for arguments
-//! that are out of the ordinary: it knows what to say.
+//! The engine (`mainspring_engine::socket_ops`) performs the attempts, continues partial sends, and cancels. This module
+//! turns sockets and buffers into file descriptors and slices. Only a plain `socket.socket` is used through its
+//! descriptor. For every other object its methods are called, as asyncio does; so are those of a plain socket for unusual
+//! arguments, since they raise the right exceptions.
 
-mod buffer;
+mod held_buffer;
 mod wait;
 
-pub use wait::{SocketWait, thrown};
+pub use wait::{SocketWait, thrown_exception};
 
+use crate::event_loop::NativeLoop;
 use crate::event_loop::host::os_error;
-use crate::event_loop::{NativeLoop, file_descriptor};
+use crate::event_loop::readers::file_descriptor;
 use crate::names::names;
-use crate::python::method::{self, Args, enter};
+use crate::python::buffer::with_writable;
+use crate::python::bytes::Bytes;
+use crate::python::descriptor;
+use crate::python::method::{Args, Method, PyO3, Receiver};
 use crate::python::object::Obj;
-use crate::transport::channel::bytes_object;
-use buffer::HeldBuffer;
+use held_buffer::HeldBuffer;
 use mainspring_engine::socket_ops::{Ready, SendAll, SendFile};
 use mainspring_engine::{Direction, READ_SIZE};
-use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError};
-use pyo3::ffi;
+use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyString;
+use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use wait::Waiting;
 
-/// Adds the methods of this file to the class.
-pub fn add_methods(class: &Bound<'_, PyType>) -> PyResult<()> {
-    method::add_methods(
-        class,
-        vec![
-            method::method(c"_try_recv", try_recv, c"Receive what is there; None if nothing is yet."),
-            method::method(
-                c"_try_recv_into",
-                try_recv_into,
-                c"Receive what is there into a buffer; None if nothing is yet.",
-            ),
-            method::method(
-                c"_try_sendall",
-                try_sendall,
-                c"Send what the kernel takes; None if that is all, else what to await.",
-            ),
-            method::method(
-                c"_until_ready",
-                until_ready,
-                c"What to await until the socket can be read from, or (True) written to.",
-            ),
-            method::method(
-                c"_send_file",
-                send_file,
-                c"What to await until a part of a file is sent: (sock, fd, offset, count or None).",
-            ),
-        ],
-    )
+/// The methods of this file.
+pub fn methods() -> Vec<Method<PyO3<NativeLoop>>> {
+    vec![
+        Method::fastcall(c"_try_recv", try_recv, c"Receive the available data; None if there is none yet."),
+        Method::fastcall(
+            c"_try_recv_into",
+            try_recv_into,
+            c"Receive the available data into a buffer; None if there is none yet.",
+        ),
+        Method::fastcall(
+            c"_try_sendall",
+            try_sendall,
+            c"Send what the kernel accepts; None if that is all, otherwise an awaitable for the rest.",
+        ),
+        Method::fastcall(
+            c"_until_ready",
+            until_ready,
+            c"An awaitable until the socket can be read from, or (True) written to.",
+        ),
+        Method::fastcall(
+            c"_send_file",
+            send_file,
+            c"An awaitable until a part of a file is sent: (sock, fd, offset, count or None).",
+        ),
+    ]
 }
 
-/// A call of one of the methods, on a socket.
-struct Request<'py, const N: usize> {
-    py: Python<'py>,
-    event_loop: Bound<'py, NativeLoop>,
-    socket: Bound<'py, PyAny>,
-    rest: [*mut ffi::PyObject; N],
+/// A call of one of the methods: the socket and `N` more arguments.
+struct Request<'a, const N: usize> {
+    py: Python<'a>,
+    event_loop: Bound<'a, NativeLoop>,
+    socket: Bound<'a, PyAny>,
+    rest: [&'a Obj; N],
 }
 
-/// Runs a method's body with its arguments: the socket and `N` more.
-///
-/// # Safety
-/// The arguments are those that the interpreter called a method of the class with.
-unsafe fn method<const N: usize>(
-    name: &'static str,
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-    body: impl FnOnce(Request<'_, N>) -> PyResult<Obj>,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: the caller's promise: `this` is a loop, and the arguments are alive until the method returns.
-        let (event_loop, args) = unsafe {
-            let event_loop = Bound::from_borrowed_ptr(py, this).cast_into_unchecked::<NativeLoop>();
-            (event_loop, Args::new(name, args, count, kwnames))
+impl<'a, const N: usize> Request<'a, N> {
+    fn new(method: &str, receiver: Receiver<'a, NativeLoop>, args: &Args<'a>) -> PyResult<Self> {
+        let py = receiver.py;
+        let ([socket], rest) = args.split(method, ["sock"])?;
+        let Some(rest) = rest.first_chunk::<N>() else {
+            return Err(PyTypeError::new_err(format!("{method}() takes {} arguments", N + 1)));
         };
-        let ([socket], rest) = args.split(["sock"])?;
-        let Some(&rest) = rest.first_chunk::<N>() else {
-            return Err(pyo3::exceptions::PyTypeError::new_err(format!(
-                "{name}() takes {} arguments",
-                N + 1
-            )));
-        };
-        // SAFETY: a live argument.
-        let socket = unsafe { Bound::from_borrowed_ptr(py, socket) };
-        body(Request { py, event_loop, socket, rest }).map(Obj::into_ptr)
-    })
-}
-
-impl<'py, const N: usize> Request<'py, N> {
-    fn argument(&self, index: usize) -> PyResult<Bound<'py, PyAny>> {
-        let argument = self.rest.get(index).copied().unwrap_or(std::ptr::null_mut());
-        // SAFETY: null or a live argument of this call.
-        unsafe { Bound::from_borrowed_ptr_or_err(self.py, argument) }
+        let event_loop = receiver.this.bind(py).cast_into::<NativeLoop>()?;
+        Ok(Request { py, event_loop, socket: socket.bind(py), rest: rest.each_ref() })
     }
 
-    /// Whether the socket is a `socket.socket` and nothing more special.
+    /// Whether the type of the socket is `socket.socket` itself.
     fn is_plain(&self) -> PyResult<bool> {
-        Ok(self.socket.get_type().as_ptr() == names(self.py)?.socket_class.as_ptr())
+        Ok(self.socket.get_type().is(&names(self.py)?.socket_class))
     }
 
-    /// asyncio's checks of the socket, and of the loop. Without debug mode there is nothing to find fault with in a plain one.
+    /// asyncio's checks of the socket and of the loop. A plain socket passes them, except in debug mode.
     fn check(&self) -> PyResult<()> {
         let native = self.event_loop.get();
         if !self.is_plain()? || native.is_debug() {
@@ -116,152 +89,111 @@ impl<'py, const N: usize> Request<'py, N> {
         native.check_closed()
     }
 
-    /// The descriptor of a plain, open socket.
+    /// The file descriptor of a plain, open socket.
     fn plain_descriptor(&self) -> PyResult<Option<BorrowedFd<'_>>> {
         if !self.is_plain()? {
             return Ok(None);
         }
         let fd: RawFd = self.socket.call_method0(&names(self.py)?.fileno)?.extract()?;
-        // SAFETY: the socket object owns the descriptor, and is alive; no Python code that could close it runs while
-        // the descriptor is used.
-        Ok((fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) }))
+        Ok(descriptor::of_socket(&self.socket, fd))
     }
 
-    /// Makes an attempt by the socket's own method.
-    fn by_method(&self, name: &Py<PyString>) -> PyResult<Obj> {
-        match self.socket.call_method1(name, (self.argument(0)?,)) {
+    /// Makes an attempt with a method of the socket, whose only argument is `argument`.
+    fn call_socket(&self, name: &Py<PyString>, argument: &Obj) -> PyResult<Obj> {
+        match self.socket.call_method1(name, (argument.bind(self.py),)) {
             Ok(value) => Ok(value.into()),
             Err(error)
                 if error.is_instance_of::<PyBlockingIOError>(self.py)
                     || error.is_instance_of::<PyInterruptedError>(self.py) =>
             {
-                Ok(none(self.py))
+                Ok(Obj::none())
             }
             Err(error) => Err(error),
         }
     }
+
+    fn io_error(&self, error: io::Error) -> PyErr {
+        os_error(self.py, error)
+    }
 }
 
-fn none(py: Python<'_>) -> Obj {
-    py.None().into_bound(py).into()
+fn try_recv(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let request = Request::<1>::new("_try_recv", receiver, args)?;
+    let (py, [size]) = (request.py, request.rest);
+    request.check()?;
+    let length = size.bind(py).extract::<usize>().unwrap_or(0);
+    let socket = request.plain_descriptor()?.filter(|_| (1..=READ_SIZE).contains(&length));
+    let Some(socket) = socket else { return request.call_socket(&names(py)?.recv, size) };
+    let engine = receiver.data.engine();
+    engine.with_scratch(|scratch| {
+        let received = engine.try_recv(socket, scratch.get_mut(..length).unwrap_or_default());
+        match received.map_err(|error| request.io_error(error))? {
+            Some(count) => Ok(Bytes::new(py, scratch.get(..count).unwrap_or_default())?.into()),
+            None => Ok(Obj::none()),
+        }
+    })
 }
 
-extern "C" fn try_recv(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    let body = |request: Request<'_, 1>| {
-        let py = request.py;
-        request.check()?;
-        let room = request.argument(0)?.extract::<usize>().unwrap_or(0);
-        let socket = request.plain_descriptor()?.filter(|_| (1..=READ_SIZE).contains(&room));
-        let Some(socket) = socket else { return request.by_method(&names(py)?.recv) };
-        let engine = request.event_loop.get().engine();
-        engine.with_scratch(|scratch| {
-            let received = engine.try_recv(socket, scratch.get_mut(..room).unwrap_or_default());
-            match received.map_err(|error| os_error(py, error))? {
-                Some(count) => bytes_object(py, scratch.get(..count).unwrap_or_default()),
-                None => Ok(none(py)),
-            }
-        })
-    };
-    // SAFETY: called by the interpreter as a method of the class.
-    unsafe { method("_try_recv", this, args, count, kwnames, body) }
-}
-
-extern "C" fn try_recv_into(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    let body = |request: Request<'_, 1>| {
-        let py = request.py;
-        request.check()?;
-        let [buffer] = request.rest;
-        // SAFETY: a live argument.
-        let buffer = unsafe { HeldBuffer::to_write(py, buffer) }.ok();
-        let buffer = buffer.filter(|buffer| !buffer.as_ref().is_empty());
-        let Some((socket, mut buffer)) = request.plain_descriptor()?.zip(buffer) else {
-            return request.by_method(&names(py)?.recv_into);
-        };
-        let received = request.event_loop.get().engine().try_recv(socket, buffer.as_mut_slice());
-        match received.map_err(|error| os_error(py, error))? {
-            Some(count) => Ok(count.into_pyobject(py)?.into()),
-            None => Ok(none(py)),
+fn try_recv_into(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let request = Request::<1>::new("_try_recv_into", receiver, args)?;
+    let (py, [buffer]) = (request.py, request.rest);
+    request.check()?;
+    let engine = receiver.data.engine();
+    let received = match request.plain_descriptor()? {
+        None => None,
+        Some(socket) => {
+            with_writable(py, buffer, |buffer| (!buffer.is_empty()).then(|| engine.try_recv(socket, buffer)))
+                .ok()
+                .flatten()
         }
     };
-    // SAFETY: called by the interpreter as a method of the class.
-    unsafe { method("_try_recv_into", this, args, count, kwnames, body) }
+    match received {
+        None => request.call_socket(&names(py)?.recv_into, buffer),
+        Some(received) => match received.map_err(|error| request.io_error(error))? {
+            Some(count) => Obj::int(py, count),
+            None => Ok(Obj::none()),
+        },
+    }
 }
 
-extern "C" fn try_sendall(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    let body = |request: Request<'_, 1>| {
-        let py = request.py;
-        request.check()?;
-        let [data] = request.rest;
-        // SAFETY: a live argument.
-        let data = unsafe { HeldBuffer::to_read(py, data)? };
-        let Some(socket) = request.plain_descriptor()? else {
-            return Err(os_error(py, std::io::Error::from_raw_os_error(libc::EBADF)));
-        };
-        let sent = request.event_loop.get().engine().try_send(socket, data.as_ref());
-        let sent = sent.map_err(|error| os_error(py, error))?.unwrap_or(0);
-        if sent == data.as_ref().len() {
-            return Ok(none(py));
-        }
-        let operation = Waiting::SendAll(SendAll::new(data, sent));
-        Ok(SocketWait::begin(&request.event_loop, &request.socket, socket, operation)?.into())
+fn try_sendall(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let request = Request::<1>::new("_try_sendall", receiver, args)?;
+    let (py, [data]) = (request.py, request.rest);
+    request.check()?;
+    let data = HeldBuffer::new(py, data)?;
+    let Some(socket) = request.plain_descriptor()? else {
+        return Err(request.io_error(io::Error::from_raw_os_error(libc::EBADF)));
     };
-    // SAFETY: called by the interpreter as a method of the class.
-    unsafe { method("_try_sendall", this, args, count, kwnames, body) }
+    let sent = receiver.data.engine().try_send(socket, data.as_ref());
+    let sent = sent.map_err(|error| request.io_error(error))?.unwrap_or(0);
+    if sent == data.as_ref().len() {
+        return Ok(Obj::none());
+    }
+    let operation = Waiting::SendAll(SendAll::new(data, sent));
+    Ok(SocketWait::begin(&request.event_loop, &request.socket, socket, operation)?.into())
 }
 
-extern "C" fn until_ready(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    let body = |request: Request<'_, 1>| {
-        let to_write = request.argument(0)?.is_truthy()?;
-        let direction = if to_write { Direction::Outbound } else { Direction::Inbound };
-        let fd = file_descriptor(&request.socket)?;
-        // SAFETY: not negative; only told to the back end, which answers EBADF for one that is not open.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        let operation = Waiting::Ready(Ready(direction));
-        Ok(SocketWait::begin(&request.event_loop, &request.socket, fd, operation)?.into())
-    };
-    // SAFETY: called by the interpreter as a method of the class.
-    unsafe { method("_until_ready", this, args, count, kwnames, body) }
+fn until_ready(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let request = Request::<1>::new("_until_ready", receiver, args)?;
+    let [to_write] = request.rest;
+    let direction =
+        if to_write.bind(request.py).is_truthy()? { Direction::Outbound } else { Direction::Inbound };
+    let socket = file_descriptor(&request.socket)?;
+    let socket = descriptor::borrow_open(&request.socket, socket).map_err(|error| request.io_error(error))?;
+    let operation = Waiting::Ready(Ready(direction));
+    Ok(SocketWait::begin(&request.event_loop, &request.socket, socket, operation)?.into())
 }
 
-extern "C" fn send_file(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    let body = |request: Request<'_, 3>| {
-        let py = request.py;
-        let file = file_descriptor(&request.argument(0)?)?;
-        let offset: u64 = request.argument(1)?.extract()?;
-        let count: Option<u64> = request.argument(2)?.extract()?;
-        let socket = file_descriptor(&request.socket)?;
-        // SAFETY: not negative, and open or refused by the kernel: the file is duplicated and nothing more, the
-        // socket belongs to the object that is held, and is used in its attempts only.
-        let (file, socket) = unsafe { (BorrowedFd::borrow_raw(file), BorrowedFd::borrow_raw(socket)) };
-        let file = file.try_clone_to_owned().map_err(|error| os_error(py, error))?;
-        let operation = SendFile::new(file, offset, count);
-        Ok(SocketWait::send_file(&request.event_loop, &request.socket, socket, operation)?.into())
-    };
-    // SAFETY: called by the interpreter as a method of the class.
-    unsafe { method("_send_file", this, args, count, kwnames, body) }
+fn send_file(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let request = Request::<3>::new("_send_file", receiver, args)?;
+    let py = request.py;
+    let [file, offset, count] = request.rest.map(|argument| argument.bind(py));
+    let file_fd = file_descriptor(&file)?;
+    let offset: u64 = offset.extract()?;
+    let count: Option<u64> = count.extract()?;
+    let socket = file_descriptor(&request.socket)?;
+    let socket = descriptor::borrow_open(&request.socket, socket).map_err(|error| request.io_error(error))?;
+    let file = descriptor::borrow_open(&file, file_fd).and_then(|file| file.try_clone_to_owned());
+    let operation = SendFile::new(file.map_err(|error| request.io_error(error))?, offset, count);
+    Ok(SocketWait::send_file(&request.event_loop, &request.socket, socket, operation)?.into())
 }

@@ -1,15 +1,17 @@
-//! `SocketWait`: what a `sock_*` coroutine awaits when its operation cannot be done at once.
+//! `SocketWait`: the awaitable of a `sock_*` coroutine whose operation cannot complete at once.
 //!
-//! It is the callback of an ordinary reader or writer of the loop, completes a future from there, and is itself the
-//! iterator of its `await`: so it hears of the cancellation in the moment the task does, and takes its watch back before
-//! any other code of the program runs.
+//! It is the callback of a reader or writer of the loop, and completes a future from there. It is also the iterator of
+//! its `await`: so it is cancelled together with the task, and removes its watch before any other code runs.
 
-use super::buffer::HeldBuffer;
+use super::held_buffer::HeldBuffer;
+use crate::event_loop::NativeLoop;
 use crate::event_loop::host::{PyHost, os_error};
-use crate::event_loop::{NativeLoop, visit_obj, visit_ptr, watch_error};
+use crate::event_loop::readers::watch_error;
 use crate::names::names;
 use crate::python::dealloc::ClassData;
-use crate::python::method::guarded;
+use crate::python::descriptor;
+use crate::python::gc;
+use crate::python::guard::catch_unwind;
 use crate::python::object::Obj;
 use crate::python::thread_exit;
 use mainspring_engine::socket_ops::{Operation, Pending, Ready, SendAll, SendFile};
@@ -23,18 +25,16 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// What is waited for.
+/// The operation that a coroutine waits for.
 pub enum Waiting {
-    /// That the socket is ready; the coroutine does the rest.
+    /// Readiness of the socket; the coroutine does the rest.
     Ready(Ready),
-    /// That a message has left.
     SendAll(SendAll<HeldBuffer>),
-    /// That a file has left.
     SendFile(SendFile),
 }
 
 impl Operation<PyHost> for Waiting {
-    /// How much of a file was sent.
+    /// The number of bytes of a file that were sent.
     type Output = Option<u64>;
 
     fn direction(&self) -> Direction {
@@ -58,7 +58,7 @@ impl Operation<PyHost> for Waiting {
     }
 }
 
-/// See the module's text.
+/// See the module comment.
 #[pyclass(module = "mainspring._mainspring", frozen)]
 pub struct SocketWait {
     state: ClassData<State>,
@@ -67,23 +67,18 @@ pub struct SocketWait {
 struct State {
     event_loop: Obj,
     socket: Obj,
-    /// The socket's descriptor when the wait began.
+    /// The file descriptor of the socket when the wait began.
     fd: RawFd,
     pending: Pending<Waiting>,
-    /// Completed by the loop; none if there was nothing to wait for.
+    /// Completed by the loop; `None` if the first attempt was enough.
     future: RefCell<Option<Obj>>,
-    /// What came of the first attempt, for an operation that did not have to wait.
+    /// The result of the first attempt, if it was enough.
     outcome: Cell<Option<io::Result<Option<u64>>>>,
     is_awaited: Cell<bool>,
 }
 
-// SAFETY: the interpreter lock orders all uses, as for the loop's own state (`loop_object.rs`).
-unsafe impl Send for State {}
-// SAFETY: as above.
-unsafe impl Sync for State {}
-
 impl SocketWait {
-    /// Leaves an operation with the loop.
+    /// Registers an operation with the loop.
     pub fn begin<'py>(
         event_loop: &Bound<'py, NativeLoop>,
         socket: &Bound<'py, PyAny>,
@@ -96,16 +91,16 @@ impl SocketWait {
         native.owners().check_free(py, native.engine(), fd.as_raw_fd())?;
         let future = event_loop.call_method0(&names(py)?.create_future)?;
         let this = Self::new(event_loop, socket, fd, operation, Some(future.into()), None)?;
-        let handle = NativeLoop::new_call(event_loop, this.as_any(), &PyTuple::empty(py))?;
+        let handle = NativeLoop::new_handle(event_loop, this.as_any(), &PyTuple::empty(py))?;
         match this.get().state.pending.wait(native.engine(), fd, handle.into()) {
-            Ok(Some(replaced)) => replaced.handle.bind(py).call_method0("cancel").map(drop)?,
+            Ok(Some(replaced)) => replaced.cancel(py)?,
             Ok(None) => {}
             Err(error) => return Err(watch_error(py, native.engine(), fd.as_raw_fd(), error)?),
         }
         Ok(this)
     }
 
-    /// Sends a file: as much as the kernel takes at once, the rest as it takes more.
+    /// Sends a file: what the kernel accepts at once, and the rest when the socket is ready.
     pub fn send_file<'py>(
         event_loop: &Bound<'py, NativeLoop>,
         socket: &Bound<'py, PyAny>,
@@ -130,8 +125,8 @@ impl SocketWait {
         outcome: Option<io::Result<Option<u64>>>,
     ) -> PyResult<Bound<'py, Self>> {
         let state = State {
-            event_loop: event_loop.clone().into(),
-            socket: socket.clone().into(),
+            event_loop: event_loop.into(),
+            socket: socket.into(),
             fd: fd.as_raw_fd(),
             pending: Pending::new(operation),
             future: RefCell::new(future),
@@ -141,9 +136,8 @@ impl SocketWait {
         Bound::new(event_loop.py(), SocketWait { state: ClassData::new(state) })
     }
 
-    fn engine<'py>(&self, py: Python<'py>) -> PyResult<&'py Engine<PyHost>> {
-        // SAFETY: the loop is held by this object, which its callers hold; and a class's data does not move.
-        match unsafe { NativeLoop::from_ptr(py, self.state.event_loop.as_ptr()) } {
+    fn engine(&self, py: Python<'_>) -> PyResult<&Engine<PyHost>> {
+        match NativeLoop::of(py, &self.state.event_loop) {
             Some(native) => Ok(native.engine()),
             None => Err(PyRuntimeError::new_err("the loop is not a mainspring.Loop")),
         }
@@ -151,21 +145,18 @@ impl SocketWait {
 
     fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let future = self.state.future.borrow().as_ref().map(|future| future.bind(py));
-        future.ok_or_else(|| PyRuntimeError::new_err("the operation is over"))
+        future.ok_or_else(|| PyRuntimeError::new_err("the operation has ended"))
     }
 
-    /// The socket's descriptor; a failure if it has been closed meanwhile, since its number may be somebody else's by now.
+    /// The file descriptor of the socket. `EBADF` if the socket was closed meanwhile: the number may be reused.
     fn descriptor(&self, py: Python<'_>) -> PyResult<BorrowedFd<'_>> {
         let now: RawFd = self.state.socket.bind(py).call_method0(&names(py)?.fileno)?.extract()?;
-        if now != self.state.fd {
-            return Err(os_error(py, io::Error::from_raw_os_error(libc::EBADF)));
-        }
-        // SAFETY: the socket object owns the descriptor and is held; it is used for one attempt, during which no Python
-        // code runs that could close it.
-        Ok(unsafe { BorrowedFd::borrow_raw(now) })
+        descriptor::of_socket(&self.state.socket, now)
+            .filter(|_| now == self.state.fd)
+            .ok_or_else(|| os_error(py, io::Error::from_raw_os_error(libc::EBADF)))
     }
 
-    /// Lets go of the buffer, so that it can be resized. This object may live on in a traceback.
+    /// Releases the buffer, so that the user can resize it. This object can live on in a traceback.
     fn release_buffer(&self) {
         let pending = &self.state.pending;
         if pending.with_operation(|operation| matches!(operation, Waiting::SendAll(_))) {
@@ -176,9 +167,9 @@ impl SocketWait {
 
 #[pymethods]
 impl SocketWait {
-    /// The loop says that the socket is ready.
+    /// Called by the loop when the socket is ready.
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             if !self.state.pending.is_waiting() {
                 return Ok(());
             }
@@ -186,7 +177,7 @@ impl SocketWait {
             let engine = self.engine(py)?;
             let future = self.future(py)?;
             if future.call_method0(&names.done)?.is_truthy()? {
-                // Cancelled, and the task has not heard of it yet.
+                // The future was cancelled, and the task did not run yet.
                 return self.leave(py);
             }
             let outcome = match self.descriptor(py) {
@@ -211,9 +202,9 @@ impl SocketWait {
         })
     }
 
-    /// Waits no longer: takes the watch back from the loop.
+    /// Removes the watch.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             let watch = self.state.pending.leave(self.engine(py)?);
             drop(watch);
             self.release_buffer();
@@ -221,9 +212,9 @@ impl SocketWait {
         })
     }
 
-    /// Ends the wait with a failure that somebody else has noticed.
+    /// Ends the wait with an exception.
     fn fail(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             let py = error.py();
             if !self.state.pending.is_waiting() {
                 return Ok(());
@@ -237,7 +228,7 @@ impl SocketWait {
         })
     }
 
-    /// How much of the file was sent.
+    /// The number of bytes of the file that were sent.
     #[getter]
     fn sent(&self) -> u64 {
         thread_exit::guard();
@@ -247,9 +238,9 @@ impl SocketWait {
         })
     }
 
-    /// Puts the file's own position behind what was sent.
+    /// Sets the position of the file to the end of what was sent.
     fn update_position(&self, py: Python<'_>) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             let updated = self.state.pending.with_operation(|operation| match operation {
                 Waiting::SendFile(sending) => sending.update_position(),
                 Waiting::Ready(_) | Waiting::SendAll(_) => Ok(()),
@@ -268,9 +259,9 @@ impl SocketWait {
         slf
     }
 
-    /// First the future, for the task to wait on; then what came of it.
+    /// The first call returns the future for the task; the second one returns its result.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        guarded(|| {
+        catch_unwind(|| {
             if let Some(outcome) = self.state.outcome.take() {
                 let value = outcome.map_err(|error| os_error(py, error))?;
                 return Err(PyStopIteration::new_err((value,)));
@@ -287,7 +278,7 @@ impl SocketWait {
         })
     }
 
-    /// The task is cancelled, or whatever is thrown into it.
+    /// The task was cancelled, or another exception was thrown into the coroutine.
     #[pyo3(signature = (kind, value=None, _traceback=None))]
     fn throw(
         &self,
@@ -295,30 +286,28 @@ impl SocketWait {
         value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             self.leave(kind.py())?;
-            Err(thrown(kind, value)?)
+            Err(thrown_exception(kind, value)?)
         })
     }
 
-    /// The coroutine ends here.
+    /// The coroutine was closed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        guarded(|| self.leave(py))
+        catch_unwind(|| self.leave(py))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit_obj(&visit, &self.state.event_loop)?;
-        visit_obj(&visit, &self.state.socket)?;
+        gc::visit(&visit, &self.state.event_loop)?;
+        gc::visit(&visit, &self.state.socket)?;
         if let Ok(future) = self.state.future.try_borrow()
             && let Some(future) = &*future
         {
-            visit_obj(&visit, future)?;
+            gc::visit(&visit, future)?;
         }
         self.state.pending.with_operation(|operation| match operation {
             Waiting::SendAll(sending) => {
-                let (object, exporter) = sending.data().held();
-                visit_obj(&visit, object)?;
-                visit_ptr(&visit, exporter)
+                sending.data().references().try_for_each(|object| gc::visit(&visit, object))
             }
             Waiting::Ready(_) | Waiting::SendFile(_) => Ok(()),
         })
@@ -331,8 +320,8 @@ impl SocketWait {
     }
 }
 
-/// The exception that a coroutine's `throw()` was called with.
-pub fn thrown(kind: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<PyErr> {
+/// The exception for the arguments of a coroutine's `throw()`.
+pub fn thrown_exception(kind: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<PyErr> {
     let error = match value.filter(|value| !value.is_none()) {
         Some(value) if !kind.is_instance_of::<PyType>() || value.is_instance(kind)? => value.clone(),
         Some(value) => kind.call1((value,))?,

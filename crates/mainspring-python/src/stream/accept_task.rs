@@ -1,37 +1,37 @@
-//! `AcceptedConnection`: the coroutine of an accepted connection that its protocol has not been told of yet.
+//! `AcceptTask`: the coroutine of an accepted connection whose `connection_made()` was not called yet.
 //!
-//! asyncio accepts each connection in a task, which ends when `connection_made()` was called. Whoever cancels all tasks
-//! meanwhile cancels that one too, and it closes the connection: else nobody would, if the protocol's own task is
-//! cancelled or fails, and `Server.wait_closed()` would wait for ever. The task here is scheduled behind
-//! `connection_made()`; its only step ends it, and an exception thrown into it closes the transport.
+//! asyncio accepts each connection in a task that ends after `connection_made()`. A program that cancels all tasks
+//! cancels this one too, and the task then closes the connection; otherwise `Server.wait_closed()` would wait for a
+//! connection that no other task closes. The coroutine here runs after `connection_made()`: its only step ends it, and an
+//! exception that is thrown into it closes the transport.
 
+use crate::names::names;
 use crate::python::dealloc::ClassData;
-use crate::python::method::guarded;
+use crate::python::guard::catch_unwind;
 use crate::python::thread_exit;
-use crate::socket_ops::thrown;
+use crate::socket_ops::thrown_exception;
 use pyo3::PyTraverseError;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
-/// See the module's text.
+/// See the module comment.
 #[pyclass(module = "mainspring._mainspring", frozen)]
-pub struct AcceptedConnection {
+pub struct AcceptTask {
     transport: ClassData<Py<PyAny>>,
 }
 
-impl AcceptedConnection {
-    /// Creates the task, after `connection_made()` was scheduled.
+impl AcceptTask {
+    /// Creates the task. `connection_made()` is scheduled already.
     pub fn start(event_loop: &Bound<'_, PyAny>, transport: &Bound<'_, PyAny>) -> PyResult<()> {
-        let this = AcceptedConnection { transport: ClassData::new(transport.clone().unbind()) };
-        let names = crate::names::names(event_loop.py())?;
-        event_loop.call_method1(&names.create_task, (this,)).map(drop)
+        let coroutine = AcceptTask { transport: ClassData::new(transport.clone().unbind()) };
+        event_loop.call_method1(&names(event_loop.py())?.create_task, (coroutine,)).map(drop)
     }
 }
 
 #[pymethods]
-impl AcceptedConnection {
-    /// The name that the task shows.
+impl AcceptTask {
+    /// The name in the task's repr().
     #[getter]
     fn __qualname__(&self) -> &'static str {
         thread_exit::guard();
@@ -55,14 +55,14 @@ impl AcceptedConnection {
     }
 
     fn __next__(&self) -> PyResult<()> {
-        guarded(|| Err(PyStopIteration::new_err(())))
+        catch_unwind(|| Err(PyStopIteration::new_err(())))
     }
 
     fn send(&self, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        guarded(|| self.__next__())
+        catch_unwind(|| self.__next__())
     }
 
-    /// The task is cancelled.
+    /// Closes the transport: the task was cancelled.
     #[pyo3(signature = (kind, value=None, _traceback=None))]
     fn throw(
         &self,
@@ -70,9 +70,9 @@ impl AcceptedConnection {
         value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             self.transport.bind(kind.py()).call_method0("close")?;
-            Err(thrown(kind, value)?)
+            Err(thrown_exception(kind, value)?)
         })
     }
 

@@ -1,40 +1,42 @@
-//! The names of an accepted connection. The kernel tells the peer's when it hands the connection over, and the
-//! connection's own is its listener's, unless that listens everywhere; Python's tuples are made of them when asked for,
-//! also after the end.
+//! The addresses of an accepted connection, for `get_extra_info()`.
+//!
+//! The kernel returns the peer's address with the connection. The connection's own address is the listener's, unless that
+//! listens on a wildcard address. Python objects are created when they are asked for, which may be after the end of the
+//! connection.
 
 use crate::python::object::Obj;
 use crate::transport::address::peer_name;
 use mainspring_engine::poller::{PeerAddress, local_address};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::os::fd::AsFd;
 
-/// Both ends of an accepted connection.
-pub struct Accepted {
+/// See the module comment.
+pub struct AcceptedNames {
     peer: PeerAddress,
     own: OwnName,
 }
 
 enum OwnName {
+    /// The address of the listener.
     Listener(Obj),
-    Told(PeerAddress),
+    /// The address that the kernel returned for the connection.
+    Connection(PeerAddress),
 }
 
-impl Accepted {
-    /// `listener` is the listener's name where that is the connection's too ([`name_of_connections`]).
+impl AcceptedNames {
+    /// `listener` is the result of [`common_name`].
     pub fn new(connection: &impl AsFd, peer: PeerAddress, listener: Option<&Obj>) -> Self {
         let own = match listener {
             Some(name) => OwnName::Listener(name.clone()),
-            None => OwnName::Told(local_address(connection.as_fd())),
+            None => OwnName::Connection(local_address(connection.as_fd())),
         };
-        Accepted { peer, own }
+        AcceptedNames { peer, own }
     }
 
-    /// Shows what is held to the garbage collector.
-    pub fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
+    pub fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
         if let OwnName::Listener(name) = &self.own {
-            show(name.as_ptr());
+            visit(name);
         }
     }
 
@@ -42,15 +44,15 @@ impl Accepted {
     pub fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let own = match &self.own {
             OwnName::Listener(name) => name.bind(py),
-            OwnName::Told(address) => peer_name(py, address)?,
+            OwnName::Connection(address) => peer_name(py, address)?,
         };
         PyTuple::new(py, [own, peer_name(py, &self.peer)?])
     }
 }
 
-/// The name that every connection a listener accepts will have; `None` if it depends on the connection: on a listener
-/// for all addresses of the machine, and for those that belong to one link.
-pub fn name_of_connections(listener: &Bound<'_, PyAny>) -> PyResult<Option<Obj>> {
+/// The own address of every connection that a listener accepts; `None` if the connections differ, because the listener
+/// has a wildcard or link-local address.
+pub fn common_name(listener: &Bound<'_, PyAny>) -> PyResult<Option<Obj>> {
     let name = listener.call_method0("getsockname")?;
     if let Ok(parts) = name.cast::<PyTuple>() {
         let Ok(host) = parts.get_item(0).and_then(|host| host.extract::<String>()) else { return Ok(None) };

@@ -1,20 +1,21 @@
 //! `Listener`: a listening socket of a Python server.
 //!
-//! A plain connection becomes a transport here, without a socket object of its own; until its protocol is told, a task
-//! stands for it (`accepting.rs`). One that begins with TLS goes through `Loop._accept_secure`, a coroutine.
+//! A plain connection becomes a transport without a socket object. Until `connection_made()` is called, a task represents
+//! it (`accept_task.rs`). A connection with TLS goes to the coroutine `Loop._accept_secure`.
 
+use super::accept_task::AcceptTask;
+use super::accepted_names::{AcceptedNames, common_name};
 use crate::errors;
+use crate::event_loop::NativeLoop;
 use crate::event_loop::host::{PyHost, os_error};
-use crate::event_loop::{NativeLoop, visit_obj};
 use crate::names::names;
 use crate::python::context;
 use crate::python::dealloc::ClassData;
-use crate::python::method::guarded;
+use crate::python::gc;
+use crate::python::guard::catch_unwind;
+use crate::python::interpreter::attached;
 use crate::python::object::Obj;
 use crate::python::thread_exit;
-use crate::stream as transport;
-use crate::stream::accept_task::AcceptedConnection;
-use crate::stream::accepted_names::{Accepted, name_of_connections};
 use crate::transport::address::peer_name;
 use crate::transport::channel::{PyChannel, SocketHold, socket_object};
 use mainspring_engine::poller::PeerAddress;
@@ -27,60 +28,52 @@ use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::rc::Rc;
 
-/// What becomes of an accepted connection.
+/// Creates the transport or the TLS coroutine of each accepted connection.
 struct PyAcceptor {
     event_loop: Obj,
     /// The listening socket, for reports.
     socket: Obj,
-    /// The listener's name, where it is that of the connections too.
+    /// The own address of every connection, if they share one.
     name: Option<Obj>,
-    /// Called for each connection's protocol.
     protocol_factory: Obj,
     server: Option<Obj>,
-    /// The class of the transports.
     transport_class: Obj,
-    /// Takes connections that begin with TLS; `None` for a plain server.
+    /// Called with each connection of a TLS server; `None` for a plain server.
     accept_secure: Option<Obj>,
-    /// Connections are taken in copies of this context.
+    /// Each connection is accepted in a copy of this context.
     context: Obj,
-    /// Whether that copy is the context of the transport too, for all its life (from Python 3.15 on).
-    gives_context: bool,
-    /// Whether small writes should leave at once (TCP), or there is nothing to say about it (Unix).
+    /// Whether the copy is also the context of the transport (from Python 3.15 on).
+    passes_context: bool,
+    /// Whether `TCP_NODELAY` is set on connections.
     is_tcp: bool,
 }
 
-// SAFETY: the interpreter lock orders all uses, as for the loop's own state (`loop_object.rs`).
-unsafe impl Send for ListenerState {}
-// SAFETY: as above.
-unsafe impl Sync for ListenerState {}
+type ListenerCell = RefCell<Option<Rc<Listener<PyHost, PyAcceptor>>>>;
 
-struct ListenerState(RefCell<Option<std::rc::Rc<Listener<PyHost, PyAcceptor>>>>);
-
-/// See the module's text.
+/// See the module comment.
 #[pyclass(name = "Listener", module = "mainspring._mainspring", frozen)]
 pub struct PyListener {
-    state: ClassData<ListenerState>,
+    /// `None` after the garbage collector has cleared the object.
+    listener: ClassData<ListenerCell>,
 }
 
 impl PyListener {
-    /// The listener, unless the garbage collector has taken it apart. A clone, so that nothing is borrowed while
-    /// it calls out.
-    fn inner(&self) -> PyResult<std::rc::Rc<Listener<PyHost, PyAcceptor>>> {
-        let inner = self.state.0.borrow().clone();
-        inner.ok_or_else(|| PyRuntimeError::new_err("the listener is gone"))
+    /// The listener, cloned so that nothing is borrowed while it calls Python.
+    fn listener(&self) -> PyResult<Rc<Listener<PyHost, PyAcceptor>>> {
+        let listener = self.listener.borrow().clone();
+        listener.ok_or_else(|| PyRuntimeError::new_err("the listener was cleared by the garbage collector"))
     }
 
     fn with<R>(
         slf: &Bound<'_, Self>,
         body: impl FnOnce(&Listener<PyHost, PyAcceptor>, Cx<'_, PyHost>) -> PyResult<R>,
     ) -> PyResult<R> {
-        let inner = slf.get().inner()?;
-        let this: Obj = slf.clone().into();
-        // SAFETY: the listener holds its loop.
-        let native = unsafe { NativeLoop::from_ptr(slf.py(), inner.acceptor().event_loop.as_ptr()) };
-        match native {
-            Some(native) => body(&inner, Cx { engine: native.engine(), this: &this }),
+        let listener = slf.get().listener()?;
+        let this = Obj::from(slf);
+        match NativeLoop::of(slf.py(), &listener.acceptor().event_loop) {
+            Some(native) => body(&listener, Cx { engine: native.engine(), this: &this }),
             None => Err(PyTypeError::new_err("the listener's loop is not a mainspring.Loop")),
         }
     }
@@ -88,7 +81,7 @@ impl PyListener {
 
 #[pymethods]
 impl PyListener {
-    /// A listener on a socket that is bound and listens. Begins to accept at once.
+    /// A listener for a socket that is bound and listens.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "what asyncio's own _start_serving takes")]
     #[pyo3(signature = (event_loop, sock, protocol_factory, transport_class, server, backlog, accept_secure=None, context=None))]
@@ -102,48 +95,46 @@ impl PyListener {
         accept_secure: Option<&Bound<'_, PyAny>>,
         context: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        guarded(|| {
+        catch_unwind(|| {
             let py = event_loop.py();
             let family: i32 = sock.getattr("family")?.extract()?;
             let acceptor = PyAcceptor {
-                event_loop: event_loop.clone().into(),
-                socket: sock.clone().into(),
-                name: name_of_connections(sock)?,
-                protocol_factory: protocol_factory.clone().into(),
-                server: server.map(|server| server.clone().into()),
-                transport_class: transport_class.clone().into(),
-                accept_secure: accept_secure.map(|function| function.clone().into()),
-                gives_context: context.is_some(),
+                event_loop: event_loop.into(),
+                socket: sock.into(),
+                name: common_name(sock)?,
+                protocol_factory: protocol_factory.into(),
+                server: server.map(Obj::from),
+                transport_class: transport_class.into(),
+                accept_secure: accept_secure.map(Obj::from),
+                passes_context: context.is_some(),
                 context: match context {
-                    Some(context) => context.clone().into(),
+                    Some(context) => context.into(),
                     None => context::copy_current(py)?,
                 },
                 is_tcp: matches!(family, libc::AF_INET | libc::AF_INET6),
             };
-            let channel = PyChannel::Socket(SocketHold::lent(sock)?);
-            let listener =
-                std::rc::Rc::new(Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0)));
-            let state = ListenerState(RefCell::new(Some(listener)));
-            Ok(PyListener { state: ClassData::new(state) })
+            let channel = PyChannel::Socket(SocketHold::borrowed(sock)?);
+            let listener = Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0));
+            Ok(PyListener { listener: ClassData::new(RefCell::new(Some(Rc::new(listener)))) })
         })
     }
 
     /// The listening socket.
     #[getter]
     fn _sock(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        guarded(|| Ok(self.inner()?.acceptor().socket.bind(py).unbind()))
+        catch_unwind(|| Ok(self.listener()?.acceptor().socket.bind(py).unbind()))
     }
 
-    /// Begins to accept.
+    /// Begin to accept connections.
     fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             Self::with(slf, |listener, cx| listener.start(cx).map_err(|error| os_error(slf.py(), error)))
         })
     }
 
-    /// Accepts no more, and lets go of the socket, which is its owner's to close.
+    /// Stop accepting, and release the socket, which its owner closes.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        guarded(|| {
+        catch_unwind(|| {
             Self::with(slf, |listener, cx| {
                 let channel = listener.close(cx);
                 drop(channel);
@@ -152,15 +143,15 @@ impl PyListener {
         })
     }
 
-    /// Accepts again, after a pause; scheduled by the engine.
+    /// Accept again after a pause; scheduled by the engine.
     fn _start_serving(slf: &Bound<'_, Self>) -> PyResult<()> {
-        guarded(|| Self::with(slf, |listener, cx| listener.notified(cx, Notice::ResumeAccepting)))
+        catch_unwind(|| Self::with(slf, |listener, cx| listener.notified(cx, Notice::ResumeAccepting)))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        let Ok(inner) = self.state.0.try_borrow() else { return Ok(()) };
-        let Some(inner) = &*inner else { return Ok(()) };
-        let acceptor = inner.acceptor();
+        let Ok(listener) = self.listener.try_borrow() else { return Ok(()) };
+        let Some(listener) = &*listener else { return Ok(()) };
+        let acceptor = listener.acceptor();
         for held in [
             &acceptor.event_loop,
             &acceptor.socket,
@@ -173,12 +164,12 @@ impl PyListener {
         .chain(&acceptor.server)
         .chain(&acceptor.accept_secure)
         {
-            visit_obj(&visit, held)?;
+            gc::visit(&visit, held)?;
         }
         let mut result = Ok(());
-        inner.show_channel(&mut |channel| {
+        listener.show_channel(&mut |channel| {
             if let PyChannel::Socket(hold) = channel {
-                result = visit_obj(&visit, hold.socket());
+                result = gc::visit(&visit, hold.socket());
             }
         });
         result
@@ -186,18 +177,18 @@ impl PyListener {
 
     fn __clear__(&self) {
         thread_exit::guard();
-        let inner = self.state.0.borrow_mut().take();
-        drop(inner);
+        let listener = self.listener.borrow_mut().take();
+        drop(listener);
     }
 }
 
-/// Removes the file of a Unix server's socket, if it is still the one with this inode number.
+/// Removes the file of a Unix server's socket if it still has this inode number.
 #[pyfunction]
 pub fn remove_socket_file(py: Python<'_>, path: PathBuf, inode: u64) -> PyResult<()> {
-    guarded(|| socket_file::remove(&path, inode).map_err(|error| os_error(py, error)))
+    catch_unwind(|| socket_file::remove(&path, inode).map_err(|error| os_error(py, error)))
 }
 
-/// Connections wait at a source that is a listener.
+/// `source` is a listener, and a connection is ready to be accepted.
 pub fn io_ready(py: Python<'_>, source: &Obj) -> PyResult<()> {
     let listener = source.bind(py).cast_into::<PyListener>()?;
     PyListener::with(&listener, |listener, cx| listener.io_ready(cx))
@@ -206,11 +197,11 @@ pub fn io_ready(py: Python<'_>, source: &Obj) -> PyResult<()> {
 impl PyAcceptor {
     fn accept(&self, py: Python<'_>, context: &Obj, connection: OwnedFd, peer: PeerAddress) -> PyResult<()> {
         if self.is_debug(py) {
-            self.note_connection(py, &connection, &peer)?;
+            self.log_connection(py, &connection, &peer)?;
         }
         if let Some(accept_secure) = &self.accept_secure {
             let peername = peer_name(py, &peer)?;
-            let socket = socket_object(py, connection.as_fd())?;
+            let socket = socket_object(py, connection.as_raw_fd())?;
             let _ = connection.into_raw_fd();
             return accept_secure.bind(py).call1((socket, peername)).map(drop);
         }
@@ -219,26 +210,25 @@ impl PyAcceptor {
         }
         let protocol = self.protocol_factory.bind(py).call0()?;
         let transport = self.transport_class.bind(py).call0()?;
-        transport::set_accepted(&transport, Accepted::new(&connection, peer, self.name.as_ref()))?;
+        super::set_accepted_names(&transport, AcceptedNames::new(&connection, peer, self.name.as_ref()))?;
         let server = self.server.as_ref().map(|server| server.bind(py));
         let event_loop = self.event_loop.bind(py);
         let channel = PyChannel::Owned(connection);
-        let context = self.gives_context.then(|| context.clone());
-        transport::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)?;
-        AcceptedConnection::start(&event_loop, &transport).or_else(|error| {
-            // No task, no connection: as in asyncio.
+        let context = self.passes_context.then(|| context.clone());
+        super::open(&transport, &event_loop, channel, &protocol, server.as_ref(), context)?;
+        AcceptTask::start(&event_loop, &transport).or_else(|error| {
+            // As in asyncio: without its task there is no connection.
             transport.call_method0(&names(py)?.abort)?;
             Err(error)
         })
     }
 
     fn is_debug(&self, py: Python<'_>) -> bool {
-        // SAFETY: the listener holds its loop.
-        unsafe { NativeLoop::from_ptr(py, self.event_loop.as_ptr()) }.is_some_and(NativeLoop::is_debug)
+        NativeLoop::of(py, &self.event_loop).is_some_and(NativeLoop::is_debug)
     }
 
-    /// Tells the log of a connection; before anything else that may fail, as asyncio does.
-    fn note_connection(&self, py: Python<'_>, connection: &OwnedFd, peer: &PeerAddress) -> PyResult<()> {
+    /// Logs a connection before any step that can fail, as asyncio does.
+    fn log_connection(&self, py: Python<'_>, connection: &OwnedFd, peer: &PeerAddress) -> PyResult<()> {
         let names = names(py)?;
         let server = self.server.as_ref().map(|server| server.bind(py));
         let arguments = (server, peer_name(py, peer)?, connection.as_raw_fd());
@@ -248,13 +238,12 @@ impl PyAcceptor {
 
 impl Acceptor<PyHost> for PyAcceptor {
     fn accepted(&self, _: Cx<'_, PyHost>, connection: OwnedFd, peer: PeerAddress) -> PyResult<()> {
-        // SAFETY: the engine runs only on threads that are attached.
-        let py = unsafe { Python::assume_attached() };
-        // A copy for each connection, as for a task: what the protocol's factory sets there is its own.
+        let py = attached();
+        // A copy for each connection, as for a task: the protocol factory can set context variables.
         let result = context::copy(py, &self.context)
             .and_then(|own| context::run_in(py, &own, || self.accept(py, &own, connection, peer)));
         let Err(error) = result else { return Ok(()) };
-        if errors::ends_the_loop(py, &error) {
+        if errors::ends_the_run(py, &error) {
             return Err(error);
         }
         let names = names(py)?;
@@ -263,8 +252,8 @@ impl Acceptor<PyHost> for PyAcceptor {
     }
 }
 
-/// Small writes leave at once, without waiting for the peer's acknowledgement (Nagle's algorithm off).
-pub fn set_nodelay(connection: &impl AsFd) {
-    // A socket that is gone already says so at its first read.
+/// Switches Nagle's algorithm off: small writes are sent without waiting for an acknowledgement.
+fn set_nodelay(connection: &impl AsFd) {
+    // If the connection is gone already, the first read fails.
     let _ = rustix::net::sockopt::set_tcp_nodelay(connection, true);
 }

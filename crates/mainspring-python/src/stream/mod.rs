@@ -1,26 +1,26 @@
 //! `StreamTransport`: the engine's stream as a Python object that is an `asyncio.Transport`.
 //!
-//! The native type holds the state and the methods that run per packet; `mainspring._transports.StreamTransport`
-//! derives from it and adds what is rarely asked (`repr`, the rest of `get_extra_info`, the warning when it is lost).
+//! The native type holds the state and the methods that run per packet. `mainspring._transports.StreamTransport` derives
+//! from it and adds rarely used parts: `repr()`, the rest of `get_extra_info()`, the warning of an unclosed transport.
 
-pub mod accept_task;
-pub mod accepted_names;
+mod accept_task;
+mod accepted_names;
 pub mod listener;
-pub mod methods;
+mod methods;
 
 use crate::event_loop::host::PyHost;
 use crate::names::names;
-use crate::python::method::guarded;
+use crate::python::guard::catch_unwind;
+use crate::python::method::{Method, Native};
 use crate::python::native_class::{NativeClass, NativeData, native_data};
 use crate::python::object::Obj;
-use crate::transport::channel::{PyChannel, PyChunk, SocketHold};
-use crate::transport::methods as common;
-use crate::transport::protocol::PyUpper;
-use crate::transport::{self as kind, Kind, Open, contexts};
-use accepted_names::Accepted;
-use mainspring_engine::transport::{Cx, Stream};
+use crate::transport::channel::{PyChannel, SocketHold};
+use crate::transport::protocol::PyProtocol;
+use crate::transport::write_data::PyChunk;
+use crate::transport::{self, Open, TransportClass, opened_in, write_in_context};
+use accepted_names::AcceptedNames;
+use mainspring_engine::transport::Stream;
 use pyo3::exceptions::PyTypeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
@@ -28,16 +28,16 @@ use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::io;
 
-/// Our data in a stream's transport object.
-pub struct TransportData {
-    opened: OnceCell<Open<Stream<PyHost, PyUpper>>>,
+/// The native data of a stream transport.
+pub struct StreamData {
+    opened: OnceCell<Open<Stream<PyHost, PyProtocol>>>,
     /// Set for a connection that a listener accepted.
-    accepted: OnceCell<Accepted>,
+    accepted: OnceCell<AcceptedNames>,
 }
 
 static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
 
-impl NativeData for TransportData {
+impl NativeData for StreamData {
     const NAME: &'static CStr = c"mainspring._mainspring.StreamTransport";
 
     fn class_cell() -> &'static PyOnceLock<NativeClass> {
@@ -45,71 +45,67 @@ impl NativeData for TransportData {
     }
 
     fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyType>>> {
-        // The mixin is an asyncio.Transport, and asyncio's own fallback for sendfile asks for it by name.
+        // The mixin is an asyncio.Transport, and asyncio's fallback for sendfile() tests for the mixin.
         let base = py.import("asyncio.transports")?.getattr("_FlowControlMixin")?;
         Ok(vec![base.cast_into::<PyType>()?])
     }
 
-    fn methods() -> Vec<ffi::PyMethodDef> {
-        let mut methods = common::table::<Self>();
-        methods.extend(common::reading_table::<Self>());
-        methods.extend(common::writing_table::<Self>());
-        methods.extend(methods::table());
+    fn methods() -> Vec<Method<Native<Self>>> {
+        let mut methods = transport::methods::common();
+        methods.extend(transport::methods::reading());
+        methods.extend(transport::methods::writing());
+        methods.extend(methods::methods());
         methods
     }
 
     fn empty() -> Self {
-        TransportData { opened: OnceCell::new(), accepted: OnceCell::new() }
+        StreamData { opened: OnceCell::new(), accepted: OnceCell::new() }
     }
 
-    fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        kind::for_each_held(self, show);
+    fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        transport::traverse(self, visit);
         if let Some(accepted) = self.accepted.get() {
-            accepted.for_each_held(show);
+            accepted.traverse(visit);
         }
     }
 
     fn clear(&self) {
-        kind::clear(self);
+        transport::clear(self);
     }
 
     fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        kind::finalize(self, object)
+        transport::finalize(self, object)
     }
 }
 
-impl Kind for TransportData {
-    type Machine = Stream<PyHost, PyUpper>;
+impl TransportClass for StreamData {
+    type Machine = Stream<PyHost, PyProtocol>;
 
     fn opened(&self) -> &OnceCell<Open<Self::Machine>> {
         &self.opened
     }
 
-    fn protocol(machine: &Self::Machine) -> &PyUpper {
+    fn protocol(machine: &Self::Machine) -> &PyProtocol {
         machine.upper()
     }
 
-    fn for_each_own(machine: &Self::Machine, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        machine.for_each_chunk(&mut |chunk| {
-            if let PyChunk::Bytes(bytes) = chunk {
-                show(bytes.as_ptr());
-            }
-        });
+    fn traverse_machine(machine: &Self::Machine, visit: &mut dyn FnMut(&Obj)) {
+        machine.for_each_chunk(&mut |chunk| chunk.traverse(visit));
     }
 }
 
-/// Remembers the names of the connection that `object`, a new instance, will be the transport of.
-pub fn set_accepted(object: &Bound<'_, PyAny>, names: Accepted) -> PyResult<()> {
-    let this: Obj = object.clone().into();
-    if let Some(data) = native_data::<TransportData>(object.py(), &this)? {
-        // A second time cannot be: the instance is new.
+/// Stores the addresses of an accepted connection in `object`, a new transport.
+fn set_accepted_names(object: &Bound<'_, PyAny>, names: AcceptedNames) -> PyResult<()> {
+    let this = Obj::from(object);
+    if let Some(data) = native_data::<StreamData>(object.py(), &this)? {
+        // Never set before: the instance is new.
         let _ = data.accepted.set(names);
     }
     Ok(())
 }
 
-/// Makes `object`, a new instance, the transport of a connection, and schedules `connection_made`.
-pub fn open(
+/// Makes `object`, a new instance, the transport of a connection, and schedules `connection_made()`.
+fn open(
     object: &Bound<'_, PyAny>,
     event_loop: &Bound<'_, PyAny>,
     channel: PyChannel,
@@ -118,36 +114,31 @@ pub fn open(
     context: Option<Obj>,
 ) -> PyResult<()> {
     let py = object.py();
-    let upper = PyUpper::new(py, server.map(|server| server.clone().into()))?;
+    let upper = PyProtocol::new(py, server.map(Obj::from))?;
     upper.set_protocol(protocol)?;
-    kind::open::<TransportData>(object, event_loop, Stream::new(channel, upper), context, || match server {
-        Some(server) => join_server(py, server, object),
+    let attach = || match server {
+        Some(server) => call_server(server, object, &names(py)?._attach),
         None => Ok(()),
-    })
+    };
+    transport::open::<StreamData>(object, event_loop, Stream::new(channel, upper), context, attach)
 }
 
-/// Sends a chunk through `transport`, which is a `StreamTransport`: what TLS does with its ciphertext.
-pub fn write_chunk(py: Python<'_>, transport: &Obj, chunk: PyChunk) -> PyResult<()> {
-    let Some(data) = native_data::<TransportData>(py, transport)? else {
+/// Writes a chunk to `transport`, a `StreamTransport`. TLS sends its ciphertext with this.
+pub fn write_chunk(py: Python<'_>, transport: &Obj, chunk: &PyChunk) -> PyResult<()> {
+    let Some(data) = native_data::<StreamData>(py, transport)? else {
         return Err(PyTypeError::new_err("not a StreamTransport"));
     };
-    kind::with_open(py, data, |open, native| {
-        let cx = Cx { engine: native.engine(), this: transport };
-        let pieces = [io::IoSlice::new(chunk.as_ref())];
-        contexts::writing(py, open, || open.machine.write_vectored(cx, &pieces, |_| chunk.share()))
-    })
+    let (open, cx) = opened_in(py, transport, data)?;
+    let pieces = [io::IoSlice::new(chunk.as_ref())];
+    write_in_context(py, open, || open.machine.write_vectored(cx, &pieces, |_| chunk.share()))
 }
 
-fn join_server(py: Python<'_>, server: &Bound<'_, PyAny>, transport: &Bound<'_, PyAny>) -> PyResult<()> {
-    tell_server(server, transport, &names(py)?._attach)
+/// Calls `Server._detach()`.
+pub fn detach_from_server(py: Python<'_>, server: &Obj, transport: &Obj) -> PyResult<()> {
+    call_server(&server.bind(py), &transport.bind(py), &names(py)?._detach)
 }
 
-/// The transport is at its end.
-pub fn leave_server(py: Python<'_>, server: &Obj, transport: &Obj) -> PyResult<()> {
-    tell_server(&server.bind(py), &transport.bind(py), &names(py)?._detach)
-}
-
-fn tell_server(
+fn call_server(
     server: &Bound<'_, PyAny>,
     transport: &Bound<'_, PyAny>,
     method: &Py<PyString>,
@@ -159,7 +150,7 @@ fn tell_server(
     }
 }
 
-/// `open_stream(transport, loop, sock, protocol, server, context)`: ties a new transport object to a connected socket.
+/// `open_stream(transport, loop, sock, protocol, server, context)`: opens a new transport for a connected socket.
 #[pyfunction]
 #[pyo3(signature = (transport, event_loop, sock, protocol, server=None, context=None))]
 pub fn open_stream(
@@ -170,8 +161,8 @@ pub fn open_stream(
     server: Option<&Bound<'_, PyAny>>,
     context: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    guarded(|| {
+    catch_unwind(|| {
         let channel = PyChannel::Socket(SocketHold::new(sock)?);
-        open(transport, event_loop, channel, protocol, server, context.map(|context| context.clone().into()))
+        open(transport, event_loop, channel, protocol, server, context.map(Obj::from))
     })
 }

@@ -1,9 +1,9 @@
-//! TLS as Python sees it: the engine's machine between a transport that carries ciphertext and a protocol.
+//! TLS: the engine's state machine between a transport that carries ciphertext and a protocol.
 //!
-//! Two objects, as in asyncio. `SSLProtocol` is the protocol of the transport below, whoever made that; it holds the
-//! machine. `SSLTransport` is the transport of the protocol above. Each refers to the other until the connection is
-//! lost. `mainspring._tls` derives from both and adds what is rarely asked. Between a `StreamTransport` and the machine
-//! there is no Python call: `protocol.rs` recognises an `SSLProtocol` and comes here.
+//! As in asyncio there are two objects. `SSLProtocol` is the protocol of the underlying transport, and holds the state
+//! machine. `SSLTransport` is the transport of the application's protocol. They refer to each other until the connection
+//! is lost. `mainspring._tls` derives from both and adds rarely used parts. Between a `StreamTransport` and the state
+//! machine there is no Python call: `transport/protocol.rs` recognises an `SSLProtocol` and calls the functions here.
 
 mod buffers;
 mod protocol_methods;
@@ -11,18 +11,18 @@ mod session;
 mod transport_methods;
 mod underlying_transport;
 
-pub use buffers::RoomCell;
+pub use buffers::SharedBuffer;
 
-use crate::event_loop::NativeLoop;
 use crate::event_loop::host::PyHost;
+use crate::python::method::{Method, Native};
 use crate::python::native_class::{NativeClass, NativeData, native_data};
 use crate::python::object::Obj;
-use crate::transport::channel::PyChunk;
-use crate::transport::protocol::PyUpper;
+use crate::transport::native_loop;
+use crate::transport::protocol::PyProtocol;
+use buffers::TlsBuffer;
 use mainspring_engine::tls::Tls;
 use mainspring_engine::transport::{Claim, Cx};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -30,25 +30,25 @@ use session::PySession;
 use std::cell::{OnceCell, RefCell};
 use std::ffi::CStr;
 use std::io;
-use underlying_transport::PyLower;
+use underlying_transport::UnderlyingTransport;
 
-type PyTls = Tls<PyHost, PySession, PyLower, PyUpper>;
+type PyTls = Tls<PyHost, PySession, UnderlyingTransport, PyProtocol>;
 
-/// Our data in a protocol object. Empty until `_bind`.
-pub struct TlsData {
+/// The native data of an `SSLProtocol`. Empty until `_bind()`.
+pub struct TlsProtocolData {
     open: OnceCell<Open>,
 }
 
 struct Open {
     tls: PyTls,
     event_loop: Obj,
-    /// The transport of the protocol above, until the connection is lost.
+    /// The `SSLTransport`, until the connection is lost.
     app_transport: RefCell<Option<Obj>>,
-    /// What `get_buffer` gives to transports that are not ours.
-    buffer: RefCell<Option<buffers::Room>>,
+    /// The result of `get_buffer()`, which only transports of other libraries call.
+    buffer: RefCell<Option<TlsBuffer>>,
 }
 
-/// Our data in a transport object: its protocol. Empty until that is bound.
+/// The native data of an `SSLTransport`. Empty until the protocol's `_bind()`.
 pub struct TlsTransportData {
     protocol: OnceCell<Obj>,
 }
@@ -60,7 +60,7 @@ fn asyncio_class<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Vec
     Ok(vec![py.import(module)?.getattr(name)?.cast_into::<PyType>()?])
 }
 
-impl NativeData for TlsData {
+impl NativeData for TlsProtocolData {
     const NAME: &'static CStr = c"mainspring._mainspring.SSLProtocol";
 
     fn class_cell() -> &'static PyOnceLock<NativeClass> {
@@ -71,30 +71,24 @@ impl NativeData for TlsData {
         asyncio_class(py, "asyncio.protocols", "BufferedProtocol")
     }
 
-    fn methods() -> Vec<ffi::PyMethodDef> {
-        protocol_methods::table()
+    fn methods() -> Vec<Method<Native<Self>>> {
+        protocol_methods::methods()
     }
 
     fn empty() -> Self {
-        TlsData { open: OnceCell::new() }
+        TlsProtocolData { open: OnceCell::new() }
     }
 
-    fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
+    fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
         let Some(open) = self.open.get() else { return };
-        show(open.event_loop.as_ptr());
-        if let Ok(transport) = open.app_transport.try_borrow()
-            && let Some(transport) = &*transport
-        {
-            show(transport.as_ptr());
+        visit(&open.event_loop);
+        if let Ok(transport) = open.app_transport.try_borrow() {
+            transport.iter().for_each(&mut *visit);
         }
-        open.tls.session().for_each_held(show);
-        open.tls.upper().for_each_held(&mut |held| show(held.as_ptr()));
-        open.tls.show_lower(|lower| show(lower.object().as_ptr()));
-        open.tls.for_each_chunk(&mut |chunk| {
-            if let PyChunk::Bytes(bytes) = chunk {
-                show(bytes.as_ptr());
-            }
-        });
+        open.tls.session().traverse(visit);
+        open.tls.upper().traverse(visit);
+        open.tls.show_lower(|lower| visit(lower.object()));
+        open.tls.for_each_chunk(&mut |chunk| chunk.traverse(visit));
     }
 
     fn clear(&self) {
@@ -122,21 +116,19 @@ impl NativeData for TlsTransportData {
         asyncio_class(py, "asyncio.transports", "_FlowControlMixin")
     }
 
-    fn methods() -> Vec<ffi::PyMethodDef> {
-        transport_methods::table()
+    fn methods() -> Vec<Method<Native<Self>>> {
+        transport_methods::methods()
     }
 
     fn empty() -> Self {
         TlsTransportData { protocol: OnceCell::new() }
     }
 
-    fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        if let Some(protocol) = self.protocol.get() {
-            show(protocol.as_ptr());
-        }
+    fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        self.protocol.get().into_iter().for_each(visit);
     }
 
-    /// The protocol's own `clear` breaks every cycle: it lets go of the transport.
+    /// Empty: `clear()` of the protocol breaks every cycle, since it drops the transport.
     fn clear(&self) {}
 
     fn finalize(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -148,30 +140,24 @@ impl NativeData for TlsTransportData {
     }
 }
 
-/// Whether an object is one of our TLS protocols.
+/// Whether an object is an `SSLProtocol` of this module.
 pub fn is_tls_protocol(py: Python<'_>, object: &Obj) -> PyResult<bool> {
-    Ok(native_data::<TlsData>(py, object)?.is_some())
+    Ok(native_data::<TlsProtocolData>(py, object)?.is_some())
 }
 
-/// Whether an object is one of our TLS transports.
+/// Whether an object is an `SSLTransport` of this module.
 pub fn is_tls_transport(py: Python<'_>, object: &Obj) -> PyResult<bool> {
     Ok(native_data::<TlsTransportData>(py, object)?.is_some())
 }
 
 fn open_of<'a>(py: Python<'_>, protocol: &'a Obj) -> PyResult<&'a Open> {
-    let data = native_data::<TlsData>(py, protocol)?;
+    let data = native_data::<TlsProtocolData>(py, protocol)?;
     let open = data.and_then(|data| data.open.get());
-    open.ok_or_else(|| PyRuntimeError::new_err("the TLS protocol was not made by a loop"))
+    open.ok_or_else(|| PyRuntimeError::new_err("the TLS protocol was not created by a loop"))
 }
 
-fn native_of<'a>(py: Python<'a>, open: &Open) -> PyResult<&'a NativeLoop> {
-    // SAFETY: the loop is held by the protocol.
-    let native = unsafe { NativeLoop::from_ptr(py, open.event_loop.as_ptr()) };
-    native.ok_or_else(|| PyTypeError::new_err("the transport's loop is not a mainspring.Loop"))
-}
-
-/// Tells the machine something from below. `None`, and nothing done, once the connection is lost.
-fn from_below<R>(
+/// Calls `body` for an event of the underlying transport. Does nothing and returns `None` if the connection is lost.
+fn with_connection<R>(
     py: Python<'_>,
     protocol: &Obj,
     body: impl FnOnce(&Open, Cx<'_, PyHost>) -> PyResult<R>,
@@ -179,43 +165,45 @@ fn from_below<R>(
     let open = open_of(py, protocol)?;
     let transport = open.app_transport.borrow().clone();
     let Some(transport) = transport else { return Ok(None) };
-    body(open, Cx { engine: native_of(py, open)?.engine(), this: &transport }).map(Some)
+    let engine = native_loop(py, &open.event_loop)?.engine();
+    body(open, Cx { engine, this: &transport }).map(Some)
 }
 
-/// A stream received, or may.
+/// Lets `claim` receive ciphertext from the underlying stream.
 pub fn receive(py: Python<'_>, protocol: &Obj, claim: Claim<'_>) -> PyResult<io::Result<usize>> {
-    let received = from_below(py, protocol, |open, cx| open.tls.session().receive(cx.engine.host(), claim))?;
-    // Nothing is received any more after the end.
+    let received =
+        with_connection(py, protocol, |open, cx| open.tls.session().receive(cx.engine.host(), claim))?;
+    // Nothing is received after the connection was lost.
     Ok(received.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into())))
 }
 
-/// What was received is with the session.
-pub fn received(py: Python<'_>, protocol: &Obj) -> PyResult<()> {
-    from_below(py, protocol, |open, cx| open.tls.fed(cx)).map(|_| ())
+/// The session has received ciphertext.
+pub fn buffer_updated(py: Python<'_>, protocol: &Obj) -> PyResult<()> {
+    with_connection(py, protocol, |open, cx| open.tls.fed(cx)).map(|_| ())
 }
 
-/// The stream below ended.
+/// The underlying transport received EOF.
 pub fn eof_received(py: Python<'_>, protocol: &Obj) -> PyResult<bool> {
-    Ok(from_below(py, protocol, |open, cx| open.tls.eof_received(cx))?.unwrap_or(false))
+    Ok(with_connection(py, protocol, |open, cx| open.tls.eof_received(cx))?.unwrap_or(false))
 }
 
-/// The transport below wants no more.
+/// The write buffer of the underlying transport is full.
 pub fn pause_writing(py: Python<'_>, protocol: &Obj) -> PyResult<()> {
-    from_below(py, protocol, |open, _| {
+    with_connection(py, protocol, |open, _| {
         open.tls.pause_writing();
         Ok(())
     })
     .map(|_| ())
 }
 
-/// The transport below wants more again.
+/// The write buffer of the underlying transport has drained.
 pub fn resume_writing(py: Python<'_>, protocol: &Obj) -> PyResult<()> {
-    from_below(py, protocol, |open, cx| open.tls.resume_writing(cx)).map(|_| ())
+    with_connection(py, protocol, |open, cx| open.tls.resume_writing(cx)).map(|_| ())
 }
 
-/// The transport below is gone.
+/// The connection of the underlying transport is lost.
 pub fn connection_lost(py: Python<'_>, protocol: &Obj, error: Option<PyErr>) -> PyResult<()> {
-    let result = from_below(py, protocol, |open, cx| open.tls.connection_lost(cx, error));
+    let result = with_connection(py, protocol, |open, cx| open.tls.connection_lost(cx, error));
     let open = open_of(py, protocol)?;
     let held = (open.app_transport.take(), open.buffer.take());
     drop(held);

@@ -1,216 +1,166 @@
-//! The methods of `SSLProtocol`, as transports that are not ours call them, and as its Python half does.
+//! The methods of `SSLProtocol`: for transports of other libraries, and for the Python half of the class.
 
-use super::buffers::Room;
+use super::buffers::TlsBuffer;
 use super::session::PySession;
-use super::underlying_transport::PyLower;
-use super::{Open, TlsData, TlsTransportData, from_below, open_of};
-use crate::python::method::{self, Args, enter};
+use super::underlying_transport::UnderlyingTransport;
+use super::{Open, TlsProtocolData, TlsTransportData, open_of, with_connection};
+use crate::python::method::{Args, Method, Native, Receiver};
 use crate::python::native_class::native_data;
 use crate::python::object::Obj;
-use crate::transport::methods::{boolean, none};
-use crate::transport::protocol::PyUpper;
+use crate::transport::methods::exception;
+use crate::transport::protocol::PyProtocol;
 use mainspring_engine::tls::{Tls, TlsOptions};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::time::Duration;
 
-pub fn table() -> Vec<ffi::PyMethodDef> {
+type This<'a> = Receiver<'a, TlsProtocolData>;
+
+pub fn methods() -> Vec<Method<Native<TlsProtocolData>>> {
     vec![
-        method::method_one(c"connection_made", connection_made, c"The transport below stands."),
-        method::method_one(c"connection_lost", connection_lost, c"The transport below is gone."),
-        method::method_one(c"get_buffer", get_buffer, c"A buffer to receive into."),
-        method::method_one(c"buffer_updated", buffer_updated, c"So many bytes were received."),
-        method::method_noargs(c"eof_received", eof_received, c"The stream below ended."),
-        method::method_noargs(c"pause_writing", pause_writing, c"The transport below wants no more."),
-        method::method_noargs(c"resume_writing", resume_writing, c"The transport below wants more again."),
-        method::method(c"_bind", bind, c"Ties the parts together; called once, by the constructor."),
-        method::method_one(c"_feed", feed, c"Takes ciphertext that somebody else had received."),
-        method::method_noargs(c"_parts", parts, c"Both transports, the protocol above and the SSLObject."),
+        Method::one(c"connection_made", connection_made, c"The underlying transport is connected."),
+        Method::one(c"connection_lost", connection_lost, c"The underlying connection is lost."),
+        Method::one(c"get_buffer", get_buffer, c"A buffer to receive into."),
+        Method::one(c"buffer_updated", buffer_updated, c"Bytes were received into the buffer."),
+        Method::noargs(c"eof_received", eof_received, c"The underlying transport received EOF."),
+        Method::noargs(c"pause_writing", pause_writing, c"The underlying write buffer is full."),
+        Method::noargs(c"resume_writing", resume_writing, c"The underlying write buffer has drained."),
+        Method::fastcall(c"_bind", bind, c"Connect the parts; called once, by the constructor."),
+        Method::one(c"_feed", feed, c"Take ciphertext that was received before TLS started."),
+        Method::noargs(c"_parts", parts, c"(underlying transport, SSLTransport, protocol, SSLObject)."),
     ]
 }
 
-/// Runs a method body with a reference to the protocol.
-fn method(
-    this: *mut ffi::PyObject,
-    body: impl FnOnce(Python<'_>, &Obj) -> PyResult<*mut ffi::PyObject>,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        // SAFETY: called by the interpreter as a method; `this` is alive for the call, and the reference made here
-        // keeps it so while others are called.
-        let this = unsafe { Obj::from_borrowed(this) };
-        body(py, &this)
+fn connection_made(this: This<'_>, transport: &Obj) -> PyResult<()> {
+    let lower = UnderlyingTransport::new(this.py, transport.clone())?;
+    with_connection(this.py, this.this, |open, cx| open.tls.connection_made(cx, lower)).map(drop)
+}
+
+fn connection_lost(this: This<'_>, error: &Obj) -> PyResult<()> {
+    super::connection_lost(this.py, this.this, exception(this.py, error))
+}
+
+/// The size of the buffer for transports of other libraries: four records.
+const BUFFER_SIZE: usize = 64 * 1024;
+
+/// Returns the whole buffer of this connection. It is not shared, since the transport can keep it while other connections
+/// receive.
+fn get_buffer(this: This<'_>, _: &Obj) -> PyResult<Obj> {
+    let py = this.py;
+    let open = open_of(py, this.this)?;
+    let view = open.buffer.borrow().as_ref().map(|buffer| buffer.view(py));
+    if let Some(view) = view {
+        return view;
+    }
+    let buffer = TlsBuffer::new(py, BUFFER_SIZE)?;
+    let view = buffer.view(py)?;
+    let former = open.buffer.replace(Some(buffer));
+    drop(former);
+    Ok(view)
+}
+
+fn buffer_updated(this: This<'_>, count: &Obj) -> PyResult<()> {
+    let py = this.py;
+    let count: usize = count.bind(py).extract()?;
+    let open = open_of(py, this.this)?;
+    let ciphertext = match &*open.buffer.borrow() {
+        Some(buffer) => buffer.to_bytes(py, count)?,
+        None => return Err(PyRuntimeError::new_err("get_buffer() was not called")),
+    };
+    with_connection(py, this.this, |open, cx| {
+        open.tls.session().write_incoming(ciphertext.as_obj())?;
+        open.tls.fed(cx)
     })
+    .map(drop)
 }
 
-/// An argument, which is alive for the call.
-fn argument<'py>(py: Python<'py>, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
-    // SAFETY: passed by the interpreter to a method that runs.
-    unsafe { Bound::from_borrowed_ptr(py, object) }
+fn eof_received(this: This<'_>) -> PyResult<bool> {
+    super::eof_received(this.py, this.this)
 }
 
-extern "C" fn connection_made(this: *mut ffi::PyObject, transport: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        let lower = PyLower::new(py, argument(py, transport).into())?;
-        from_below(py, this, |open, cx| open.tls.connection_made(cx, lower))?;
-        none(py)
-    })
+fn pause_writing(this: This<'_>) -> PyResult<()> {
+    super::pause_writing(this.py, this.this)
 }
 
-extern "C" fn connection_lost(this: *mut ffi::PyObject, error: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        let error = argument(py, error);
-        let error = (!error.is_none()).then(|| PyErr::from_value(error));
-        super::connection_lost(py, this, error)?;
-        none(py)
-    })
-}
-
-/// How much a transport that is not the loop's own may bring at once: four records.
-const ROOM_BELOW: usize = 64 * 1024;
-
-/// The whole of a buffer of this connection's own: its transport may keep it while others receive.
-extern "C" fn get_buffer(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        let open = open_of(py, this)?;
-        let known = open.buffer.borrow().as_ref().map(|room| room.view(py));
-        if let Some(view) = known {
-            return Ok(view?.into_ptr());
-        }
-        let room = Room::new(py, ROOM_BELOW)?;
-        let view = room.view(py)?;
-        let former = open.buffer.replace(Some(room));
-        drop(former);
-        Ok(view.into_ptr())
-    })
-}
-
-extern "C" fn buffer_updated(this: *mut ffi::PyObject, count: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        let count: usize = argument(py, count).extract()?;
-        let open = open_of(py, this)?;
-        let ciphertext = match &*open.buffer.borrow() {
-            Some(room) => room.bytes(py, count)?,
-            None => return Err(PyRuntimeError::new_err("get_buffer() was not called")),
-        };
-        from_below(py, this, |open, cx| {
-            open.tls.session().write_incoming(&ciphertext)?;
-            open.tls.fed(cx)
-        })?;
-        none(py)
-    })
-}
-
-extern "C" fn eof_received(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| boolean(super::eof_received(py, this)?))
-}
-
-extern "C" fn pause_writing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        super::pause_writing(py, this)?;
-        none(py)
-    })
-}
-
-extern "C" fn resume_writing(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        super::resume_writing(py, this)?;
-        none(py)
-    })
+fn resume_writing(this: This<'_>) -> PyResult<()> {
+    super::resume_writing(this.py, this.this)
 }
 
 /// `_bind(loop, transport, protocol, ssl_object, incoming, outgoing, handshake_timeout, shutdown_timeout, is_upgrade,
 /// is_writing_paused)`.
-extern "C" fn bind(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        // SAFETY: called by the interpreter with these arguments.
-        let args = unsafe { Args::new("_bind", args, count, kwnames) };
-        let names = [
-            "loop",
-            "transport",
-            "protocol",
-            "ssl_object",
-            "incoming",
-            "outgoing",
-            "handshake_timeout",
-            "shutdown_timeout",
-            "is_upgrade",
-            "is_writing_paused",
-        ];
-        let (given, _) = args.split(names)?;
-        let given = given.map(|object| argument(py, object));
-        let [
-            event_loop,
-            transport,
-            protocol,
-            ssl_object,
-            incoming,
-            outgoing,
-            handshake,
-            shutdown,
-            upgrade,
-            paused,
-        ] = given;
-        let session = PySession::new(py, ssl_object.into(), incoming.into(), outgoing.into())?;
-        let upper = PyUpper::new(py, None)?;
-        upper.set_protocol(&protocol)?;
-        let options = TlsOptions {
-            handshake_timeout: duration(&handshake)?,
-            shutdown_timeout: duration(&shutdown)?,
-            is_upgrade: upgrade.is_truthy()?,
-            is_writing_paused: paused.is_truthy()?,
-        };
-        let transport: Obj = transport.into();
-        let Some(face) = native_data::<TlsTransportData>(py, &transport)? else {
-            return Err(PyTypeError::new_err("not an SSLTransport"));
-        };
-        let Some(data) = native_data::<TlsData>(py, this)? else {
-            return Err(PyTypeError::new_err("not an SSLProtocol"));
-        };
-        let open = Open {
-            tls: Tls::new(session, upper, options),
-            event_loop: event_loop.into(),
-            app_transport: RefCell::new(Some(transport.clone())),
-            buffer: RefCell::new(None),
-        };
-        if data.open.set(open).is_err() || face.protocol.set(this.clone()).is_err() {
-            return Err(PyRuntimeError::new_err("bound already"));
-        }
-        none(py)
-    })
+fn bind(this: This<'_>, args: &Args<'_>) -> PyResult<()> {
+    let py = this.py;
+    let names = [
+        "loop",
+        "transport",
+        "protocol",
+        "ssl_object",
+        "incoming",
+        "outgoing",
+        "handshake_timeout",
+        "shutdown_timeout",
+        "is_upgrade",
+        "is_writing_paused",
+    ];
+    let (given, _) = args.split("_bind", names)?;
+    let [
+        event_loop,
+        transport,
+        protocol,
+        ssl_object,
+        incoming,
+        outgoing,
+        handshake,
+        shutdown,
+        upgrade,
+        paused,
+    ] = given;
+    let session = PySession::new(py, ssl_object.clone(), incoming.clone(), outgoing.clone())?;
+    let upper = PyProtocol::new(py, None)?;
+    upper.set_protocol(&protocol.bind(py))?;
+    let options = TlsOptions {
+        handshake_timeout: duration(&handshake.bind(py))?,
+        shutdown_timeout: duration(&shutdown.bind(py))?,
+        is_upgrade: upgrade.bind(py).is_truthy()?,
+        is_writing_paused: paused.bind(py).is_truthy()?,
+    };
+    let Some(transport_data) = native_data::<TlsTransportData>(py, transport)? else {
+        return Err(PyTypeError::new_err("not an SSLTransport"));
+    };
+    let open = Open {
+        tls: Tls::new(session, upper, options),
+        event_loop: event_loop.clone(),
+        app_transport: RefCell::new(Some(transport.clone())),
+        buffer: RefCell::new(None),
+    };
+    if this.data.open.set(open).is_err() || transport_data.protocol.set(this.this.clone()).is_err() {
+        return Err(PyRuntimeError::new_err("the TLS protocol is bound already"));
+    }
+    Ok(())
 }
 
-/// A time limit; what is too long for the clock never comes.
+/// A timeout in seconds. A value beyond the range of the clock never expires.
 fn duration(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
     let seconds: f64 = seconds.extract()?;
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-extern "C" fn feed(this: *mut ffi::PyObject, ciphertext: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        open_of(py, this)?.tls.session().write_incoming(&argument(py, ciphertext).into())?;
-        none(py)
-    })
+fn feed(this: This<'_>, ciphertext: &Obj) -> PyResult<()> {
+    open_of(this.py, this.this)?.tls.session().write_incoming(ciphertext)
 }
 
-extern "C" fn parts(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method(this, |py, this| {
-        let open = open_of(py, this)?;
-        let bound = |object: Option<Obj>| object.map(|object| object.bind(py));
-        let app_transport = open.app_transport.borrow().clone();
-        let lower = open.tls.lower().map(|lower| lower.object().clone());
-        let parts = (
-            bound(lower),
-            bound(app_transport),
-            bound(open.tls.upper().protocol()),
-            open.tls.session().ssl_object().bind(py),
-        );
-        Ok(parts.into_pyobject(py)?.into_ptr())
-    })
+fn parts(this: This<'_>) -> PyResult<Obj> {
+    let py = this.py;
+    let open = open_of(py, this.this)?;
+    let bound = |object: Option<Obj>| object.map(|object| object.bind(py));
+    let app_transport = open.app_transport.borrow().clone();
+    let lower = open.tls.lower().map(|lower| lower.object().clone());
+    let parts = (
+        bound(lower),
+        bound(app_transport),
+        bound(open.tls.upper().protocol()),
+        open.tls.session().ssl_object().bind(py),
+    );
+    Ok(parts.into_pyobject(py)?.into())
 }

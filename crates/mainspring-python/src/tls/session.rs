@@ -1,52 +1,52 @@
-//! `PySession`: the user's `ssl.SSLContext` at work, through the public interface of its `SSLObject` and two `MemoryBIO`s.
+//! `PySession`: a user's `ssl.SSLContext`, through the public interface of its `SSLObject` and two `MemoryBIO`s.
 //!
-//! Only calls that everybody may make are made, so contexts, their callbacks, and classes derived from them all do what
-//! they do elsewhere. What costs most there is the exception that says "nothing yet": where it is plain that there is
-//! nothing, it is not asked for.
+//! Only public methods are called, so contexts, their callbacks and derived classes work as elsewhere. The most expensive
+//! part is the exception `SSLWantReadError`: a call that can only raise it is skipped.
 
-use super::buffers::{Room, part_of};
+use super::buffers::TlsBuffer;
 use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
+use crate::python::bytes::Bytes;
+use crate::python::interpreter::attached;
 use crate::python::object::Obj;
-use crate::transport::channel::{PyChunk, bytes_object};
+use crate::transport::write_data::PyChunk;
 use mainspring_engine::tls::{Note, Plain, Session, Step, Trouble};
 use mainspring_engine::transport::Cx;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 use std::io;
 
-/// What one `recv` may bring: asyncio's size. Every piece costs a call of the protocol, and for streams a task's turn.
-const CIPHER_SIZE: usize = 256 * 1024;
+/// The size of one `recv()`, as in asyncio. Each received piece costs a call of the protocol.
+const CIPHERTEXT_SIZE: usize = 256 * 1024;
 
-/// What one read takes: what one `recv` brought, and a record that began with the one before.
-const PLAIN_SIZE: usize = CIPHER_SIZE + 16 * 1024;
+/// The size of one `read()`: one `recv()`, and a record that began in the previous one.
+const PLAINTEXT_SIZE: usize = CIPHERTEXT_SIZE + 16 * 1024;
 
-/// What a session is made of.
+/// See the module comment.
 pub struct PySession {
     names: &'static Names,
-    words: &'static Words,
+    exceptions: &'static SslExceptions,
     ssl_object: Obj,
     incoming: Obj,
     outgoing: Obj,
 }
 
 /// The exceptions of the ssl module.
-struct Words {
+struct SslExceptions {
     want_read: Obj,
     syscall: Obj,
     certificate: Obj,
 }
 
-static WORDS: PyOnceLock<Words> = PyOnceLock::new();
+static EXCEPTIONS: PyOnceLock<SslExceptions> = PyOnceLock::new();
 
-impl Words {
+impl SslExceptions {
     fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        WORDS.get_or_try_init(py, || {
+        EXCEPTIONS.get_or_try_init(py, || {
             let ssl = py.import("ssl")?;
-            Ok(Words {
+            Ok(SslExceptions {
                 want_read: ssl.getattr("SSLWantReadError")?.into(),
                 syscall: ssl.getattr("SSLSyscallError")?.into(),
                 certificate: ssl.getattr("CertificateError")?.into(),
@@ -55,18 +55,19 @@ impl Words {
     }
 }
 
-fn attached<'py>() -> Python<'py> {
-    // SAFETY: the engine runs only on threads that are attached.
-    unsafe { Python::assume_attached() }
-}
-
-fn is_a(py: Python<'_>, error: &PyErr, class: &Obj) -> bool {
+fn is_instance(py: Python<'_>, error: &PyErr, class: &Obj) -> bool {
     error.matches(py, class.bind(py)).unwrap_or(false)
 }
 
 impl PySession {
     pub fn new(py: Python<'_>, ssl_object: Obj, incoming: Obj, outgoing: Obj) -> PyResult<Self> {
-        Ok(PySession { names: names(py)?, words: Words::get(py)?, ssl_object, incoming, outgoing })
+        Ok(PySession {
+            names: names(py)?,
+            exceptions: SslExceptions::get(py)?,
+            ssl_object,
+            incoming,
+            outgoing,
+        })
     }
 
     /// The `SSLObject`.
@@ -74,126 +75,100 @@ impl PySession {
         &self.ssl_object
     }
 
-    /// Shows what is held to the garbage collector.
-    pub fn for_each_held(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        [&self.ssl_object, &self.incoming, &self.outgoing].into_iter().for_each(|held| show(held.as_ptr()));
+    pub fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        [&self.ssl_object, &self.incoming, &self.outgoing].into_iter().for_each(visit);
     }
 
-    /// Lets `claim` receive ciphertext, and takes it.
+    /// Lets `claim` receive ciphertext, and passes it to the session.
     pub fn receive(
         &self,
         host: &PyHost,
         claim: &mut dyn FnMut(&mut [u8]) -> io::Result<usize>,
     ) -> PyResult<io::Result<usize>> {
         let py = attached();
-        host.cipher_room().with(py, CIPHER_SIZE, |room| {
-            let received = room.fill(claim)?;
+        host.ciphertext_buffer().with(py, CIPHERTEXT_SIZE, |buffer| {
+            let received = buffer.fill(claim)?;
             if let Ok(count @ 1..) = received {
-                self.write_incoming(&room.front(py, count)?)?;
+                self.write_incoming(&buffer.front(py, count)?)?;
             }
             Ok(received)
         })
     }
 
-    /// Takes ciphertext in a Python object.
+    /// Passes ciphertext to the session.
     pub fn write_incoming(&self, ciphertext: &Obj) -> PyResult<()> {
-        self.call(&self.incoming, &self.names.write, &[ciphertext.as_ptr()]).map(drop)
+        self.incoming.call_method(attached(), &self.names.write, [ciphertext]).map(drop)
     }
 
-    fn call(&self, object: &Obj, name: &Py<PyString>, arguments: &[*mut ffi::PyObject]) -> PyResult<Obj> {
-        let mut all = [object.as_ptr(); 3];
-        for (place, &argument) in all.iter_mut().skip(1).zip(arguments) {
-            *place = argument;
-        }
-        let all = all.get(..=arguments.len()).unwrap_or(&all);
-        // SAFETY: the receiver and at most two arguments, all live objects for the length of the call.
-        unsafe { Obj::from_method_call(attached(), name, all) }
+    /// Whether an exception means that the session needs more ciphertext.
+    fn needs_more(&self, py: Python<'_>, error: &PyErr) -> bool {
+        is_instance(py, error, &self.exceptions.want_read) || is_instance(py, error, &self.exceptions.syscall)
     }
 
-    fn is_again(&self, py: Python<'_>, error: &PyErr) -> bool {
-        is_a(py, error, &self.words.want_read) || is_a(py, error, &self.words.syscall)
-    }
-
-    /// `None` if the session says that it cannot go on yet.
-    fn try_call(&self, name: &Py<PyString>, arguments: &[*mut ffi::PyObject]) -> PyResult<Option<Obj>> {
-        match self.call(&self.ssl_object, name, arguments) {
+    /// Calls a method of the `SSLObject`. `None` if it needs more ciphertext.
+    fn try_call<const N: usize>(&self, name: &Py<PyString>, args: [&Obj; N]) -> PyResult<Option<Obj>> {
+        match self.ssl_object.call_method(attached(), name, args) {
             Ok(result) => Ok(Some(result)),
-            Err(error) if self.is_again(attached(), &error) => Ok(None),
+            Err(error) if self.needs_more(attached(), &error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     fn step(&self, name: &Py<PyString>) -> PyResult<Step> {
-        Ok(if self.try_call(name, &[])?.is_some() { Step::Done } else { Step::Again })
+        Ok(if self.try_call(name, [])?.is_some() { Step::Done } else { Step::Again })
     }
 
     /// `bio.pending`.
     fn pending_in(&self, bio: &Obj) -> PyResult<usize> {
         let py = attached();
-        // SAFETY: a live object and a string.
-        let pending =
-            unsafe { Obj::from_call(py, ffi::PyObject_GetAttr(bio.as_ptr(), self.names.pending.as_ptr()))? };
-        number(py, &pending)
+        bio.getattr(py, &self.names.pending)?.to_usize(py)
     }
 
-    /// Reads once, behind what was read before. `None`: not yet.
-    fn read_once(&self, py: Python<'_>, room: &Room, filled: usize) -> PyResult<Option<usize>> {
-        let room_left = room.len().saturating_sub(filled);
+    /// Reads once, to the place `filled` of the buffer. `None` if the session needs more ciphertext.
+    fn read_once(&self, py: Python<'_>, buffer: &TlsBuffer, filled: usize) -> PyResult<Option<usize>> {
+        let available = buffer.len().saturating_sub(filled);
         let count = if filled == 0 {
-            self.try_call(&self.names.read, &[room.size().as_ptr(), room.view(py)?.as_ptr()])?
+            self.try_call(&self.names.read, [buffer.size(), &buffer.view(py)?])?
         } else {
-            // SAFETY: always allowed.
-            let size = unsafe { Obj::from_call(py, ffi::PyLong_FromSize_t(room_left))? };
-            self.try_call(&self.names.read, &[size.as_ptr(), room.rest(py, filled)?.as_ptr()])?
+            self.try_call(&self.names.read, [&Obj::int(py, available)?, &buffer.rest(py, filled)?])?
         };
-        room.check()?;
+        buffer.check()?;
         let Some(count) = count else { return Ok(None) };
-        let count = number(py, &count)?;
-        if count > room_left {
-            return Err(PyRuntimeError::new_err("SSLObject.read() gave more than it was asked for"));
+        let count = count.to_usize(py)?;
+        if count > available {
+            return Err(PyRuntimeError::new_err("SSLObject.read() returned more bytes than were requested"));
         }
         Ok(Some(count))
     }
 
-    fn read_into(&self, py: Python<'_>, room: &Room) -> PyResult<Plain<PyChunk>> {
+    fn read_into(&self, py: Python<'_>, buffer: &TlsBuffer) -> PyResult<Plain<PyChunk>> {
         let mut filled = 0;
         let is_all = loop {
-            let room_left = room.len().saturating_sub(filled);
-            match self.read_once(py, room, filled)? {
+            let available = buffer.len().saturating_sub(filled);
+            match self.read_once(py, buffer, filled)? {
                 None if filled == 0 => return Ok(Plain::Again),
                 None => break true,
                 Some(0) if filled == 0 => return Ok(Plain::End),
-                // The end is told when it is asked for again.
+                // The next read returns 0 again.
                 Some(0) => break false,
                 Some(count) => {
                     filled += count;
-                    if count == room_left {
+                    if count == available {
                         break false;
                     }
                 }
             }
-            // A read that left room took the whole record; another one needs more ciphertext.
+            // A read that left room took the whole record; the next one needs more ciphertext.
             if self.pending_in(&self.incoming)? == 0 {
                 break true;
             }
         };
-        Ok(Plain::Data { chunk: PyChunk::Bytes(room.bytes(py, filled)?), is_all })
+        Ok(Plain::Data { chunk: PyChunk::Bytes(buffer.to_bytes(py, filled)?), is_all })
     }
 
     fn protocol<'py>(&self, py: Python<'py>, cx: Cx<'_, PyHost>) -> PyResult<Bound<'py, PyAny>> {
         cx.this.bind(py).getattr(&self.names._ssl_protocol)
     }
-}
-
-fn number(py: Python<'_>, object: &Obj) -> PyResult<usize> {
-    // SAFETY: a live object; what is no number, or out of range, raises.
-    let value = unsafe { ffi::PyLong_AsSize_t(object.as_ptr()) };
-    if value == usize::MAX
-        && let Some(error) = PyErr::take(py)
-    {
-        return Err(error);
-    }
-    Ok(value)
 }
 
 impl Session<PyHost> for PySession {
@@ -207,7 +182,7 @@ impl Session<PyHost> for PySession {
     }
 
     fn feed(&self, _: Cx<'_, PyHost>, ciphertext: &[u8]) -> PyResult<()> {
-        self.write_incoming(&bytes_object(attached(), ciphertext)?)
+        self.write_incoming(Bytes::new(attached(), ciphertext)?.as_obj())
     }
 
     fn fed(&self, _: Cx<'_, PyHost>) -> PyResult<usize> {
@@ -216,21 +191,15 @@ impl Session<PyHost> for PySession {
 
     fn read(&self, cx: Cx<'_, PyHost>) -> PyResult<Plain<PyChunk>> {
         let py = attached();
-        cx.engine.host().plain_room().with(py, PLAIN_SIZE, |room| self.read_into(py, room))
+        cx.engine.host().plaintext_buffer().with(py, PLAINTEXT_SIZE, |buffer| self.read_into(py, buffer))
     }
 
     fn write(&self, _: Cx<'_, PyHost>, chunk: &PyChunk, done: usize) -> PyResult<Option<usize>> {
         let py = attached();
-        let whole = chunk.to_bytes(py)?;
-        let data = if done == 0 {
-            whole
-        } else {
-            // SAFETY: a live bytes object.
-            let view = unsafe { Obj::from_call(py, ffi::PyMemoryView_FromObject(whole.as_ptr()))? };
-            part_of(py, &view, done, None)?
-        };
-        let taken = self.try_call(&self.names.write, &[data.as_ptr()])?;
-        taken.map(|count| number(py, &count)).transpose()
+        let whole = Obj::from(chunk.to_bytes(py)?);
+        let data = if done == 0 { whole } else { whole.memory_view(py)?.slice(py, done, None)? };
+        let written = self.try_call(&self.names.write, [&data])?;
+        written.map(|count| count.to_usize(py)).transpose()
     }
 
     fn shutdown(&self, _: Cx<'_, PyHost>) -> PyResult<Step> {
@@ -238,14 +207,11 @@ impl Session<PyHost> for PySession {
     }
 
     fn take(&self, _: Cx<'_, PyHost>) -> PyResult<Option<PyChunk>> {
-        let ciphertext = self.call(&self.outgoing, &self.names.read, &[])?;
-        // SAFETY: a live object, whose type is checked before its size is asked for.
-        unsafe {
-            if ffi::PyBytes_Check(ciphertext.as_ptr()) == 0 {
-                return Err(PyTypeError::new_err("MemoryBIO.read() did not give bytes"));
-            }
-            Ok((ffi::PyBytes_Size(ciphertext.as_ptr()) > 0).then_some(PyChunk::Bytes(ciphertext)))
-        }
+        let ciphertext = self.outgoing.call_method(attached(), &self.names.read, [])?;
+        let Some(ciphertext) = Bytes::cast(ciphertext) else {
+            return Err(PyTypeError::new_err("MemoryBIO.read() did not return bytes"));
+        };
+        Ok((!ciphertext.as_ref().is_empty()).then_some(PyChunk::Bytes(ciphertext)))
     }
 
     fn pending(&self, _: Cx<'_, PyHost>) -> PyResult<usize> {
@@ -259,7 +225,7 @@ impl Session<PyHost> for PySession {
     }
 
     fn handshake_failure(&self, error: &PyErr) -> &'static str {
-        if is_a(attached(), error, &self.words.certificate) {
+        if is_instance(attached(), error, &self.exceptions.certificate) {
             "SSL handshake failed on verifying the certificate"
         } else {
             "SSL handshake failed"
@@ -273,8 +239,8 @@ impl Session<PyHost> for PySession {
             Trouble::HandshakeTimeout => 1,
             Trouble::ShutdownTimeout => 2,
         };
-        let words = self.protocol(py, cx).and_then(|it| it.call_method1(&self.names._trouble, (number,)));
-        words.map_or_else(|failure| failure, PyErr::from_value)
+        let error = self.protocol(py, cx).and_then(|it| it.call_method1(&self.names._trouble, (number,)));
+        error.map_or_else(|failure| failure, PyErr::from_value)
     }
 
     fn note(&self, cx: Cx<'_, PyHost>, note: Note) -> PyResult<()> {

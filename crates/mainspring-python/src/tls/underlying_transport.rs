@@ -1,38 +1,38 @@
-//! What carries the ciphertext: a `StreamTransport`, called directly, or any other transport, called as Python calls it.
+//! `UnderlyingTransport`: the transport that carries the ciphertext. A `StreamTransport` is called directly, any other
+//! transport through Python.
 
 use crate::event_loop::host::PyHost;
 use crate::names::names;
+use crate::python::interpreter::attached;
 use crate::python::native_class::native_data;
 use crate::python::object::Obj;
-use crate::stream::{self as transport, TransportData};
-use crate::transport::channel::PyChunk;
+use crate::stream::{self, StreamData};
+use crate::transport::write_data::PyChunk;
 use mainspring_engine::tls::Lower;
 use mainspring_engine::transport::Cx;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// The transport below.
+/// See the module comment.
 #[derive(Clone)]
-pub enum PyLower {
-    /// A `StreamTransport`.
+pub enum UnderlyingTransport {
     Stream(Obj),
-    /// Somebody else's, or TLS again.
+    /// A transport of another library, or TLS again.
     Other(Obj),
 }
 
-fn attached<'py>() -> Python<'py> {
-    // SAFETY: the engine runs only on threads that are attached.
-    unsafe { Python::assume_attached() }
-}
-
-impl PyLower {
+impl UnderlyingTransport {
     pub fn new(py: Python<'_>, transport: Obj) -> PyResult<Self> {
-        let is_ours = native_data::<TransportData>(py, &transport)?.is_some();
-        Ok(if is_ours { PyLower::Stream(transport) } else { PyLower::Other(transport) })
+        let is_stream = native_data::<StreamData>(py, &transport)?.is_some();
+        Ok(if is_stream {
+            UnderlyingTransport::Stream(transport)
+        } else {
+            UnderlyingTransport::Other(transport)
+        })
     }
 
     pub fn object(&self) -> &Obj {
-        let (PyLower::Stream(object) | PyLower::Other(object)) = self;
+        let (UnderlyingTransport::Stream(object) | UnderlyingTransport::Other(object)) = self;
         object
     }
 
@@ -41,14 +41,14 @@ impl PyLower {
     }
 }
 
-impl Lower<PyHost> for PyLower {
+impl Lower<PyHost> for UnderlyingTransport {
     fn write(&self, _: Cx<'_, PyHost>, chunk: PyChunk) -> PyResult<()> {
         let py = attached();
         match self {
-            PyLower::Stream(stream) => transport::write_chunk(py, stream, chunk),
-            PyLower::Other(other) => {
+            UnderlyingTransport::Stream(stream) => stream::write_chunk(py, stream, &chunk),
+            UnderlyingTransport::Other(other) => {
                 let bytes = chunk.to_bytes(py)?;
-                other.bind(py).call_method1(&names(py)?.write, (bytes.bind(py),)).map(drop)
+                other.call_method(py, &names(py)?.write, [bytes.as_obj()]).map(drop)
             }
         }
     }

@@ -1,22 +1,22 @@
-//! Socket addresses between the engine's words and Python's.
+//! Socket addresses: the engine's type and Python's tuples and strings.
 //!
-//! Only what is an address without a doubt is translated towards the engine: numeric hosts, ports in range, paths that
-//! fit. Everything else (names to look up, wrong types, numbers out of range) is left to the socket module, so that what
-//! it does and raises is what Python does and raises.
+//! Only plain addresses are converted for the engine: numeric hosts, ports in range, paths that fit. Everything else
+//! (host names, wrong types, numbers out of range) is left to the socket module, which then resolves it or raises its own
+//! exception.
 
-use crate::python::object::Obj;
+use crate::python::bytes::{decode_file_name, encode_file_name};
+use crate::python::object::{Obj, is_same};
 use mainspring_engine::poller::PeerAddress;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// The longest path: `sun_path` without the zero at its end.
-const LONGEST_PATH: usize = 107;
-/// The longest flow information that the socket module takes.
-const LARGEST_FLOWINFO: u32 = 0xfffff;
+/// The length of `sun_path` without the terminating zero.
+const MAX_PATH: usize = 107;
+/// The largest flow information that the socket module accepts.
+const MAX_FLOWINFO: u32 = 0xfffff;
 
-/// An address as Python's `socket.accept()` and `recvfrom()` tell it.
+/// An address as Python's `socket.accept()` and `recvfrom()` return it.
 pub fn peer_name<'py>(py: Python<'py>, peer: &PeerAddress) -> PyResult<Bound<'py, PyAny>> {
     match peer {
         PeerAddress::Inet(SocketAddr::V4(address)) => {
@@ -27,21 +27,15 @@ pub fn peer_name<'py>(py: Python<'py>, peer: &PeerAddress) -> PyResult<Bound<'py
             let name = (host, address.port(), address.flowinfo(), address.scope_id());
             Ok(name.into_pyobject(py)?.into_any())
         }
-        // Paths are strings to Python, abstract names are bytes.
+        // In Python, paths are strings and abstract names are bytes.
         PeerAddress::Unix(name) if name.first() == Some(&0) => Ok(PyBytes::new(py, name).into_any()),
-        PeerAddress::Unix(path) => {
-            let (start, length) = (path.as_ptr().cast(), path.len() as ffi::Py_ssize_t);
-            // SAFETY: reads `length` bytes from the start of the path, and makes a new object.
-            let text = unsafe { ffi::PyUnicode_DecodeFSDefaultAndSize(start, length) };
-            // SAFETY: a new reference, or null and an exception.
-            unsafe { Bound::from_owned_ptr_or_err(py, text) }
-        }
+        PeerAddress::Unix(path) => decode_file_name(py, path),
         PeerAddress::Other => Ok(py.None().into_bound(py)),
     }
 }
 
-/// The text of an IPv6 address as the C library writes it: Rust has dropped the dotted form of the addresses that
-/// are an IPv4 address behind zeros.
+/// The text of an IPv6 address as the C library writes it. Rust does not use the dotted form for IPv4-compatible
+/// addresses.
 fn ipv6_text(address: &Ipv6Addr) -> String {
     match address.octets() {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] if (a, b) != (0, 0) => {
@@ -51,7 +45,7 @@ fn ipv6_text(address: &Ipv6Addr) -> String {
     }
 }
 
-/// What a user gave as an address for a socket of this family; `None` if it takes the socket module to tell.
+/// The address for a socket of this family; `None` if only the socket module can convert it.
 pub fn parse(family: i32, address: &Bound<'_, PyAny>) -> Option<PeerAddress> {
     match family {
         libc::AF_INET => {
@@ -70,48 +64,44 @@ pub fn parse(family: i32, address: &Bound<'_, PyAny>) -> Option<PeerAddress> {
                 return None;
             }
             let (host, port) = (items.get_borrowed_item(0).ok()?, items.get_borrowed_item(1).ok()?);
-            let flowinfo = optional(2).filter(|flowinfo| *flowinfo <= LARGEST_FLOWINFO)?;
+            let flowinfo = optional(2).filter(|flowinfo| *flowinfo <= MAX_FLOWINFO)?;
             let address =
                 SocketAddrV6::new(text(&host)?.parse().ok()?, number(&port)?, flowinfo, optional(3)?);
             Some(PeerAddress::Inet(address.into()))
         }
         libc::AF_UNIX => {
             let name = if let Ok(path) = address.cast_exact::<PyString>() {
-                // SAFETY: a live string; a new reference, or null and an exception, which is taken back.
-                let bytes = unsafe {
-                    Bound::from_owned_ptr_or_err(address.py(), ffi::PyUnicode_EncodeFSDefault(path.as_ptr()))
-                };
-                bytes.ok()?.cast_into::<PyBytes>().ok()?
+                encode_file_name(path).ok()?
             } else {
                 address.cast_exact::<PyBytes>().ok()?.clone()
             };
             let name = name.as_bytes();
             let is_path = !name.is_empty() && !name.contains(&0);
             let is_abstract = name.first() == Some(&0) && name.len() > 1;
-            let fits = name.len() <= LONGEST_PATH;
+            let fits = name.len() <= MAX_PATH;
             ((is_path || is_abstract) && fits).then(|| PeerAddress::Unix(name.to_vec()))
         }
         _ => None,
     }
 }
 
-/// The text of an exact string. (One with lone surrogates is no host.)
+/// The text of an exact string. A string with lone surrogates is not a host.
 fn text<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
     value.cast_exact::<PyString>().ok()?.to_str().ok()
 }
 
-/// An exact number in range. What runs a user's `__index__` is for the socket module.
+/// An exact `int` in range. The socket module handles objects with `__index__()`.
 fn number<'py, T: TryFrom<u64>>(value: &Bound<'py, PyAny>) -> Option<T> {
     value.cast_exact::<PyInt>().ok()?.extract::<u64>().ok()?.try_into().ok()
 }
 
-/// Addresses of peers as Python objects, so that the next datagram of a peer costs none, and an answer to it is not
-/// translated back. The objects are tuples of strings and numbers, or strings: they can be part of no cycle, and
-/// dropping one runs no code of anybody's.
+/// A cache of peer addresses as Python objects: the next datagram of a peer needs no new object, and the address of a
+/// reply is not converted back. The objects are tuples of strings and numbers, or strings. They cannot be part of a cycle,
+/// and dropping one runs no Python code.
 #[derive(Default)]
-pub struct AddressBook {
+pub struct AddressCache {
     last: Option<Entry>,
-    /// Made when there is a second peer.
+    /// Allocated for the second peer.
     others: Vec<Option<Entry>>,
 }
 
@@ -121,11 +111,11 @@ struct Entry {
     name: Obj,
 }
 
-/// How many peers are remembered.
-const BOOK_SIZE: usize = 64;
+/// The number of cached peers.
+const CACHE_SIZE: usize = 64;
 
-impl AddressBook {
-    /// The name of a peer, if it is known.
+impl AddressCache {
+    /// The Python object for an address, if it is cached.
     pub fn find(&mut self, address: &PeerAddress) -> Option<Obj> {
         if let Some(last) = &self.last
             && last.address == *address
@@ -141,14 +131,14 @@ impl AddressBook {
         Some(name)
     }
 
-    /// Remembers a peer.
-    pub fn remember(&mut self, address: PeerAddress, name: Obj) {
+    /// Adds a peer.
+    pub fn insert(&mut self, address: PeerAddress, name: Obj) {
         let entry = Entry { address, name };
         if self.last.is_some()
             && let Some(place) = place(&entry.address)
         {
             if self.others.is_empty() {
-                self.others.resize(BOOK_SIZE, None);
+                self.others.resize(CACHE_SIZE, None);
             }
             if let Some(place) = self.others.get_mut(place) {
                 *place = Some(entry.clone());
@@ -157,14 +147,14 @@ impl AddressBook {
         self.last = Some(entry);
     }
 
-    /// The address behind the name of the last peer, if this is that object.
+    /// The address of the last peer, if `name` is its object.
     pub fn address_of(&self, name: &Bound<'_, PyAny>) -> Option<&PeerAddress> {
         let last = self.last.as_ref()?;
-        (last.name.as_ptr() == name.as_ptr()).then_some(&last.address)
+        is_same(&last.name, name).then_some(&last.address)
     }
 }
 
-/// Where a peer stands among the others.
+/// The index of a peer in the cache.
 fn place(address: &PeerAddress) -> Option<usize> {
     let (host, port) = match address {
         PeerAddress::Inet(SocketAddr::V4(address)) => (u64::from(address.ip().to_bits()), address.port()),
@@ -173,5 +163,5 @@ fn place(address: &PeerAddress) -> Option<usize> {
     };
     // Fibonacci hashing: the upper bits of the product depend on all of the address.
     let mixed = (host << 16 ^ host >> 48 ^ u64::from(port)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    Some((mixed >> 32) as usize % BOOK_SIZE)
+    Some((mixed >> 32) as usize % CACHE_SIZE)
 }

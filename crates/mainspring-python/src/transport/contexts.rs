@@ -1,95 +1,98 @@
 //! The contexts in which a protocol is called.
 //!
-//! Before Python 3.15, asyncio's reader and writer handles each have a copy of the context that was current when they
-//! were added, and so has a transport here. From 3.15 on a transport is given one context for all its calls.
+//! Before Python 3.15 each reader and writer handle of asyncio has a copy of the context that was current when it was
+//! added, and a transport here does the same. From 3.15 on a transport is given one context for all its calls.
 
 use super::Open;
-use super::engine_transport::Machine;
+use super::engine_transport::EngineTransport;
 use crate::errors::merge_outcomes;
 use crate::python::context;
 use crate::python::object::Obj;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 
 /// The contexts of a transport.
 #[derive(Default)]
 pub struct Contexts {
-    /// Given for the transport's whole life.
+    /// The context for the whole life of the transport.
     given: Option<Obj>,
-    /// For data that arrives: a copy of the context in which reading began.
-    pub reading: KeptContext,
-    /// For sending what waits, and resuming the protocol: a copy of that of the first write that had to wait.
-    pub writing: KeptContext,
+    /// For received data: a copy of the context in which reading began.
+    pub(super) reading: CapturedContext,
+    /// For flushing the write buffer and `resume_writing()`: a copy of the context of the first write that was buffered.
+    pub(super) writing: CapturedContext,
 }
 
 impl Contexts {
-    pub fn new(given: Option<Obj>) -> Self {
+    pub(super) fn new(given: Option<Obj>) -> Self {
         Contexts { given, ..Contexts::default() }
     }
 
-    /// The context for the next calls of one direction: the one that was given, or a copy of the current one.
-    pub fn keep(&self, py: Python<'_>, kept: &KeptContext) -> PyResult<()> {
+    /// Received data is delivered in the current context from now on.
+    pub(super) fn capture_for_reading(&self, py: Python<'_>) -> PyResult<()> {
+        self.capture(py, &self.reading)
+    }
+
+    /// Stores the given context, or a copy of the current one.
+    fn capture(&self, py: Python<'_>, captured: &CapturedContext) -> PyResult<()> {
         let context = match &self.given {
             Some(given) => given.clone(),
             None => context::copy_current(py)?,
         };
-        let former = kept.0.replace(Some(context));
+        let former = captured.0.replace(Some(context));
         drop(former);
         Ok(())
     }
 
-    /// The context that deferred steps are called in; null for a copy of the current one.
-    pub fn for_steps(&self) -> *mut ffi::PyObject {
-        self.given.as_ref().map_or(std::ptr::null_mut(), Obj::as_ptr)
+    /// The context that notices are called in; `None` for a copy of the current one.
+    pub(super) fn for_notices(&self) -> Option<&Obj> {
+        self.given.as_ref()
     }
 
-    /// Lets go of the copies.
-    pub fn forget(&self) {
-        for kept in [&self.reading, &self.writing] {
-            let former = kept.0.take();
+    /// Drops the copies.
+    pub(super) fn clear(&self) {
+        for captured in [&self.reading, &self.writing] {
+            let former = captured.0.take();
             drop(former);
         }
     }
 
-    /// Shows the contexts to the garbage collector.
-    pub fn show(&self, show: &mut dyn FnMut(*mut ffi::PyObject)) {
-        if let Some(given) = &self.given {
-            show(given.as_ptr());
-        }
-        for kept in [&self.reading, &self.writing] {
-            if let Ok(context) = kept.0.try_borrow()
-                && let Some(context) = &*context
-            {
-                show(context.as_ptr());
+    pub(super) fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        self.given.iter().for_each(&mut *visit);
+        for captured in [&self.reading, &self.writing] {
+            if let Ok(context) = captured.0.try_borrow() {
+                context.iter().for_each(&mut *visit);
             }
         }
     }
 }
 
-/// A `contextvars.Context`, once there is one.
+/// A `contextvars.Context`, or none yet.
 #[derive(Default)]
-pub struct KeptContext(RefCell<Option<Obj>>);
+pub struct CapturedContext(RefCell<Option<Obj>>);
 
-impl KeptContext {
-    /// Runs `body` in the context, or in the current one if none was kept.
-    pub fn run(&self, py: Python<'_>, body: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
-        let kept = self.0.borrow().clone();
-        let Some(kept) = kept else { return body() };
-        context::run_in(py, &kept, body)
+impl CapturedContext {
+    /// Runs `body` in the context, or in the current one if there is none.
+    #[inline]
+    pub(super) fn run(&self, py: Python<'_>, body: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
+        let context = self.0.borrow().clone();
+        match context {
+            Some(context) => context::run_in(py, &context, body),
+            None => body(),
+        }
     }
 }
 
-/// Runs a write; if it is the first that has to wait, its context is the one that what waits is sent in.
-pub fn writing<M: Machine>(
+/// Runs `write`. If it is the first write that is buffered, the buffer is flushed in the current context.
+#[inline]
+pub fn write_in_context<M: EngineTransport>(
     py: Python<'_>,
     open: &Open<M>,
     write: impl FnOnce() -> PyResult<()>,
 ) -> PyResult<()> {
-    let waited = open.machine.interest().is_outbound();
+    let was_waiting = open.machine.interest().is_outbound();
     let result = write();
-    if waited || !open.machine.interest().is_outbound() {
+    if was_waiting || !open.machine.interest().is_outbound() {
         return result;
     }
-    merge_outcomes(py, result, open.contexts.keep(py, &open.contexts.writing))
+    merge_outcomes(py, result, open.contexts.capture(py, &open.contexts.writing))
 }

@@ -1,30 +1,30 @@
-//! `Machine`: the engine's transports, as the methods that all kinds of transport objects have see them; `Reading` and
-//! `Writing`, what those that read and those that write have beside it.
+//! The engine's transports as the shared methods see them: [`EngineTransport`] for all, [`ReadableTransport`] and
+//! [`WritableTransport`] for those that read and those that write.
 
+use super::channel::PyChannel;
+use super::protocol::PyProtocol;
 use crate::datagram::DatagramMachine;
 use crate::event_loop::host::PyHost;
-use crate::transport::channel::PyChannel;
-use crate::transport::protocol::PyUpper;
 use mainspring_engine::Readiness;
 use mainspring_engine::poller::Interest;
 use mainspring_engine::transport::{Cx, Notice, ReadPipe, Stream, WaterMarks, WritePipe};
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
 
-/// Declares a trait, and implements it for types that have methods of these names by themselves.
-macro_rules! machines {
+/// Declares a trait, and implements it for types that have inherent methods of the same names.
+macro_rules! transport_trait {
     ($trait:ident $types:tt $methods:tt) => {
-        machines!(@declare $trait $methods);
-        machines!(@each $trait $types $methods);
+        transport_trait!(@declare $trait $methods);
+        transport_trait!(@each $trait $types $methods);
     };
     (@declare $trait:ident { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)* }) => {
-        /// See the module's text.
+        /// See the module comment.
         pub trait $trait {
             $(fn $name(&self, $($argument: $type),*) $(-> $result)?;)*
         }
     };
     (@each $trait:ident [$($machine:ty),*] $methods:tt) => {
-        $(machines!(@implement $trait $machine, $methods);)*
+        $(transport_trait!(@implement $trait $machine, $methods);)*
     };
     (@implement $trait:ident $machine:ty, { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)* }) => {
         impl $trait for $machine {
@@ -35,12 +35,12 @@ macro_rules! machines {
     };
 }
 
-type ReadingPipe = ReadPipe<PyHost, PyUpper>;
-type WritingPipe = WritePipe<PyHost, PyUpper>;
+type ReadPipeMachine = ReadPipe<PyHost, PyProtocol>;
+type WritePipeMachine = WritePipe<PyHost, PyProtocol>;
 
-machines! {
-    Machine
-    [Stream<PyHost, PyUpper>, DatagramMachine, ReadingPipe, WritingPipe]
+transport_trait! {
+    EngineTransport
+    [Stream<PyHost, PyProtocol>, DatagramMachine, ReadPipeMachine, WritePipeMachine]
     {
         fn open(cx: Cx<'_, PyHost>) -> PyResult<()>;
         fn io_ready(cx: Cx<'_, PyHost>, readiness: Readiness) -> PyResult<()>;
@@ -58,9 +58,9 @@ machines! {
     }
 }
 
-machines! {
-    Reading
-    [Stream<PyHost, PyUpper>, DatagramMachine, ReadingPipe]
+transport_trait! {
+    ReadableTransport
+    [Stream<PyHost, PyProtocol>, DatagramMachine, ReadPipeMachine]
     {
         fn pause_reading(cx: Cx<'_, PyHost>) -> PyResult<bool>;
         fn resume_reading(cx: Cx<'_, PyHost>) -> PyResult<bool>;
@@ -68,9 +68,9 @@ machines! {
     }
 }
 
-machines! {
-    Writing
-    [Stream<PyHost, PyUpper>, DatagramMachine, WritingPipe]
+transport_trait! {
+    WritableTransport
+    [Stream<PyHost, PyProtocol>, DatagramMachine, WritePipeMachine]
     {
         fn set_water_marks(cx: Cx<'_, PyHost>, marks: WaterMarks) -> PyResult<()>;
         fn water_marks() -> WaterMarks;

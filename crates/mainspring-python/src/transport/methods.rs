@@ -1,73 +1,65 @@
-//! The methods that all kinds of transport objects have, as the interpreter calls them.
+//! The methods that several transport classes share.
 
-use super::engine_transport::{Machine, Reading, Writing};
-use super::write_buffer_limits::marks_from;
-use super::{Kind, method};
-use crate::python::method::{self, Args};
+use super::engine_transport::{EngineTransport, ReadableTransport, WritableTransport};
+use super::write_buffer_limits::write_buffer_limits;
+use super::{TransportClass, opened};
+use crate::event_loop::host::out_of_memory;
+use crate::python::method::{Args, Method, Native, Receiver};
 use crate::python::object::Obj;
 use mainspring_engine::transport::{Notice, WaterMarks};
-use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// The methods of every kind.
-pub fn table<K: Kind>() -> Vec<ffi::PyMethodDef> {
+/// The methods of every transport.
+pub fn common<K: TransportClass>() -> Vec<Method<Native<K>>> {
     vec![
-        method::method_noargs(c"close", close::<K>, c"Close the transport after flushing buffered data."),
-        method::method_noargs(
-            c"is_closing",
-            is_closing::<K>,
-            c"Whether the transport is closing or closed.",
-        ),
-        method::method(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
-        method::method_noargs(c"get_protocol", get_protocol::<K>, c"The current protocol."),
-        method::method_noargs(c"_add_reader", add_reader::<K>, c"Begin to read; scheduled by the engine."),
-        method::method_one(
+        Method::noargs(c"close", close::<K>, c"Close the transport after flushing buffered data."),
+        Method::noargs(c"is_closing", is_closing::<K>, c"Whether the transport is closing or closed."),
+        Method::fastcall(c"set_protocol", set_protocol::<K>, c"Set a new protocol."),
+        Method::noargs(c"get_protocol", get_protocol::<K>, c"The current protocol."),
+        Method::noargs(c"_add_reader", add_reader::<K>, c"Begin to read; scheduled by the engine."),
+        Method::one(
             c"_call_connection_lost",
             call_connection_lost::<K>,
-            c"Tell the protocol, and close the descriptor; scheduled by the engine, which knows what to tell.",
+            c"Call connection_lost() of the protocol and close the descriptor; scheduled by the engine.",
         ),
-        method::method_one(
+        Method::one(
             c"_force_close",
             force_close::<K>,
-            c"Close immediately; the argument is what connection_lost() is told.",
+            c"Close immediately; the argument is passed to connection_lost().",
         ),
-        method::method_noargs(c"_state", state::<K>, c"What repr() shows."),
-        method::method_noargs(
-            c"_release",
-            release::<K>,
-            c"Close the descriptor of a transport that is lost.",
+        Method::noargs(
+            c"_state",
+            state::<K>,
+            c"(is_finished, fd, is_reading, is_writing, is_writing_paused), for repr().",
         ),
+        Method::noargs(c"_release", release::<K>, c"Close the descriptor of a transport that is finalized."),
     ]
 }
 
-/// The methods of every kind that reads.
-pub fn reading_table<K: Kind<Machine: Reading>>() -> Vec<ffi::PyMethodDef> {
+/// The methods of every transport that reads.
+pub fn reading<K: TransportClass<Machine: ReadableTransport>>() -> Vec<Method<Native<K>>> {
     vec![
-        method::method_noargs(c"is_reading", is_reading::<K>, c"Whether the transport is receiving."),
-        method::method_noargs(c"pause_reading", pause_reading::<K>, c"Pause the receiving end."),
-        method::method_noargs(c"resume_reading", resume_reading::<K>, c"Resume the receiving end."),
+        Method::noargs(c"is_reading", is_reading::<K>, c"Whether the transport is receiving."),
+        Method::noargs(c"pause_reading", pause_reading::<K>, c"Pause the receiving end."),
+        Method::noargs(c"resume_reading", resume_reading::<K>, c"Resume the receiving end."),
     ]
 }
 
-/// The methods of every kind that writes.
-pub fn writing_table<K: Kind<Machine: Writing>>() -> Vec<ffi::PyMethodDef> {
+/// The methods of every transport that writes.
+pub fn writing<K: TransportClass<Machine: WritableTransport>>() -> Vec<Method<Native<K>>> {
     vec![
-        method::method_noargs(
-            c"abort",
-            abort::<K>,
-            c"Close the transport immediately; buffered data is lost.",
-        ),
-        method::method_noargs(
+        Method::noargs(c"abort", abort::<K>, c"Close the transport immediately; buffered data is lost."),
+        Method::noargs(
             c"get_write_buffer_size",
             get_write_buffer_size::<K>,
-            c"The number of bytes that wait to be sent.",
+            c"The number of bytes in the write buffer.",
         ),
-        method::method_noargs(
+        Method::noargs(
             c"get_write_buffer_limits",
             get_write_buffer_limits::<K>,
             c"The low and high water marks of write flow control.",
         ),
-        method::method(
+        Method::fastcall(
             c"set_write_buffer_limits",
             set_write_buffer_limits::<K>,
             c"Set the high and low water limits for write flow control.",
@@ -75,179 +67,135 @@ pub fn writing_table<K: Kind<Machine: Writing>>() -> Vec<ffi::PyMethodDef> {
     ]
 }
 
-pub fn none(py: Python<'_>) -> PyResult<*mut ffi::PyObject> {
-    Ok(py.None().into_ptr())
+pub fn close<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    if open.machine.is_finished() {
+        // Has an effect only after `_release()`, when connection_lost() was not called yet.
+        open.machine.abort(cx, None)
+    } else {
+        open.machine.close(cx)
+    }
 }
 
-pub fn boolean(value: bool) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the booleans live for ever.
-    Ok(unsafe { Obj::from_borrowed(if value { ffi::Py_True() } else { ffi::Py_False() }).into_ptr() })
+fn abort<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    open.machine.abort(cx, None)
 }
 
-pub extern "C" fn close<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        if open.machine.is_finished() {
-            // Only one that was let go of in its last words (`release`) has not told its end yet.
-            open.machine.abort(cx, None)?;
-        } else {
-            open.machine.close(cx)?;
-        }
-        none(py)
-    })
+fn force_close<K: TransportClass>(receiver: Receiver<'_, K>, error: &Obj) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    open.machine.abort(cx, exception(receiver.py, error))
 }
 
-extern "C" fn abort<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        open.machine.abort(cx, None)?;
-        none(py)
-    })
+/// An argument that is an exception or `None`.
+pub fn exception(py: Python<'_>, error: &Obj) -> Option<PyErr> {
+    (!error.is_none()).then(|| PyErr::from_value(error.bind(py)))
 }
 
-extern "C" fn force_close<K: Kind>(
-    this: *mut ffi::PyObject,
-    error: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        // SAFETY: an argument is alive for the call.
-        let error = unsafe { Bound::from_borrowed_ptr(py, error) };
-        let error = (!error.is_none()).then(|| PyErr::from_value(error));
-        open.machine.abort(cx, error)?;
-        none(py)
-    })
+fn is_closing<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<bool> {
+    Ok(opened(receiver)?.0.machine.is_closing())
 }
 
-extern "C" fn is_closing<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<K>(this, |_, open, _| boolean(open.machine.is_closing()))
+fn is_reading<K: TransportClass<Machine: ReadableTransport>>(receiver: Receiver<'_, K>) -> PyResult<bool> {
+    Ok(opened(receiver)?.0.machine.is_reading())
 }
 
-extern "C" fn is_reading<K: Kind<Machine: Reading>>(
-    this: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |_, open, _| boolean(open.machine.is_reading()))
+fn pause_reading<K: TransportClass<Machine: ReadableTransport>>(receiver: Receiver<'_, K>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    if open.machine.pause_reading(cx)? {
+        cx.engine.host().log(cx.this, "pauses reading")?;
+    }
+    Ok(())
 }
 
-extern "C" fn pause_reading<K: Kind<Machine: Reading>>(
-    this: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        if open.machine.pause_reading(cx)? {
-            cx.engine.host().note(cx.this, "pauses reading")?;
-        }
-        none(py)
-    })
+fn resume_reading<K: TransportClass<Machine: ReadableTransport>>(receiver: Receiver<'_, K>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    if open.machine.resume_reading(cx)? {
+        open.contexts.capture_for_reading(receiver.py)?;
+        cx.engine.host().log(cx.this, "resumes reading")?;
+    }
+    Ok(())
 }
 
-extern "C" fn resume_reading<K: Kind<Machine: Reading>>(
-    this: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        if open.machine.resume_reading(cx)? {
-            open.contexts.keep(py, &open.contexts.reading)?;
-            cx.engine.host().note(cx.this, "resumes reading")?;
-        }
-        none(py)
-    })
+fn get_write_buffer_size<K: TransportClass<Machine: WritableTransport>>(
+    receiver: Receiver<'_, K>,
+) -> PyResult<usize> {
+    Ok(opened(receiver)?.0.machine.write_buffer_size())
 }
 
-extern "C" fn get_write_buffer_size<K: Kind<Machine: Writing>>(
-    this: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, _| Ok(open.machine.write_buffer_size().into_pyobject(py)?.into_ptr()))
+fn get_write_buffer_limits<K: TransportClass<Machine: WritableTransport>>(
+    receiver: Receiver<'_, K>,
+) -> PyResult<Obj> {
+    limits(receiver.py, opened(receiver)?.0.machine.water_marks())
 }
 
-extern "C" fn get_write_buffer_limits<K: Kind<Machine: Writing>>(
-    this: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, _| {
-        let marks = open.machine.water_marks();
-        Ok((marks.low, marks.high).into_pyobject(py)?.into_ptr())
-    })
+/// `(low, high)`.
+pub fn limits(py: Python<'_>, marks: WaterMarks) -> PyResult<Obj> {
+    Ok((marks.low, marks.high).into_pyobject(py)?.into())
 }
 
-extern "C" fn set_write_buffer_limits<K: Kind<Machine: Writing>>(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        // SAFETY: called by the interpreter with these arguments.
-        let args = unsafe { Args::new("set_write_buffer_limits", args, count, kwnames) };
-        let marks = marks_from(py, &args, WaterMarks::default().high)?;
-        open.machine.set_water_marks(cx, marks)?;
-        none(py)
-    })
+fn set_write_buffer_limits<K: TransportClass<Machine: WritableTransport>>(
+    receiver: Receiver<'_, K>,
+    args: &Args<'_>,
+) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    let [high, low] = args.optional("set_write_buffer_limits", ["high", "low"])?;
+    let marks = write_buffer_limits(receiver.py, high, low, WaterMarks::default().high)?;
+    open.machine.set_water_marks(cx, marks)
 }
 
-extern "C" fn set_protocol<K: Kind>(
-    this: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    kwnames: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, _| {
-        // SAFETY: called by the interpreter with these arguments, which are alive for the call.
-        let protocol = unsafe {
-            let args = Args::new("set_protocol", args, count, kwnames);
-            Bound::from_borrowed_ptr(py, args.only("protocol")?)
-        };
-        K::protocol(&open.machine).set_protocol(&protocol)?;
-        none(py)
-    })
+fn set_protocol<K: TransportClass>(receiver: Receiver<'_, K>, args: &Args<'_>) -> PyResult<()> {
+    let (open, _) = opened(receiver)?;
+    let protocol = args.only("set_protocol", "protocol")?;
+    K::protocol(&open.machine).set_protocol(&protocol.bind(receiver.py))
 }
 
-extern "C" fn get_protocol<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, _| match K::protocol(&open.machine).protocol() {
-        Some(protocol) => Ok(protocol.into_ptr()),
-        None => none(py),
-    })
+fn get_protocol<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<Option<Obj>> {
+    Ok(K::protocol(&opened(receiver)?.0.machine).protocol())
 }
 
-extern "C" fn add_reader<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        open.contexts.keep(py, &open.contexts.reading)?;
-        open.machine.notified(cx, Notice::StartReading)?;
-        none(py)
-    })
+fn add_reader<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    open.contexts.capture_for_reading(receiver.py)?;
+    open.machine.notified(cx, Notice::StartReading)
 }
 
-extern "C" fn call_connection_lost<K: Kind>(
-    this: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        let result = open.machine.notified(cx, Notice::ConnectionLost);
-        open.forget_contexts_at_the_end();
-        result?;
-        none(py)
-    })
+/// The engine has stored the exception, so the argument is not used.
+fn call_connection_lost<K: TransportClass>(receiver: Receiver<'_, K>, _: &Obj) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    let result = open.machine.notified(cx, Notice::ConnectionLost);
+    open.drop_contexts_if_finished();
+    result
 }
 
-extern "C" fn state<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, _| {
-        let interest = open.machine.interest();
-        let state = (
-            open.machine.is_finished(),
-            open.machine.fd(),
-            interest.is_inbound(),
-            interest.is_outbound(),
-            open.machine.is_writing_paused(),
-        );
-        Ok(state.into_pyobject(py)?.into_ptr())
-    })
+fn state<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<Obj> {
+    let machine = &opened(receiver)?.0.machine;
+    let interest = machine.interest();
+    let state = (
+        machine.is_finished(),
+        machine.fd(),
+        interest.is_inbound(),
+        interest.is_outbound(),
+        machine.is_writing_paused(),
+    );
+    Ok(state.into_pyobject(receiver.py)?.into())
 }
 
-extern "C" fn release<K: Kind>(this: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    method::<K>(this, |py, open, cx| {
-        let channel = open.machine.take_channel();
-        drop(channel);
-        // The protocol stays: another of those who go with the transport may yet close it, in its own last words.
-        K::protocol(&open.machine).leave_server(py, cx.this)?;
-        none(py)
-    })
+fn release<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<()> {
+    let (open, cx) = opened(receiver)?;
+    let channel = open.machine.take_channel();
+    drop(channel);
+    // The protocol stays: another object of the same garbage can still call close() in its finalizer.
+    K::protocol(&open.machine).leave_server(receiver.py, cx.this)
+}
+
+/// Collects an iterator of any length; `MemoryError` if there is no memory for it.
+pub fn try_collect<T>(items: impl Iterator<Item = PyResult<T>>) -> PyResult<Vec<T>> {
+    let mut all = Vec::new();
+    for item in items {
+        let item = item?;
+        all.try_reserve(1).map_err(|_| out_of_memory())?;
+        all.push(item);
+    }
+    Ok(all)
 }

@@ -1,95 +1,97 @@
-//! What all kinds of transport objects have in common: a transport of the engine's, its loop, its contexts; and what the
-//! engine asks of them.
+//! The common part of all transport classes: an engine transport, its loop, its contexts, and the engine's calls.
 
 pub mod address;
 pub mod channel;
-pub mod contexts;
-pub mod engine_transport;
+mod contexts;
+mod engine_transport;
 pub mod methods;
 pub mod protocol;
-pub mod write_buffer_limits;
+mod write_buffer_limits;
+pub mod write_data;
+
+pub use contexts::write_in_context;
+pub use engine_transport::EngineTransport;
+pub use write_buffer_limits::write_buffer_limits;
 
 use crate::errors;
 use crate::event_loop::NativeLoop;
 use crate::event_loop::fd_owners::FdClaim;
 use crate::event_loop::host::PyHost;
 use crate::names::names;
-use crate::python::method::enter;
-use crate::python::native_class::{NativeClass, NativeData, native_data};
+use crate::python::method::Receiver;
+use crate::python::native_class::{NativeData, native_data};
 use crate::python::object::Obj;
-use crate::transport::protocol::PyUpper;
 use contexts::Contexts;
-use engine_transport::Machine;
 use mainspring_engine::Readiness;
 use mainspring_engine::transport::Cx;
+use protocol::PyProtocol;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::OnceCell;
 
-/// What an object has once a loop has opened it.
+/// The state of a transport that a loop has opened.
 pub struct Open<M> {
-    /// First, so that it is dropped first: before anything runs that could ask whose the descriptor is.
+    /// First, so that it is dropped first: the other drops can run code that asks for the owner of the descriptor.
     _claim: FdClaim,
     pub machine: M,
     pub event_loop: Obj,
     pub contexts: Contexts,
 }
 
-impl<M: Machine> Open<M> {
-    /// The end of a transport may be told by a deferred step or out of its last flush.
-    pub fn forget_contexts_at_the_end(&self) {
+impl<M: EngineTransport> Open<M> {
+    /// Drops the contexts of a transport whose `connection_lost()` was called. Both a notice and the last flush can be
+    /// the end of a transport.
+    fn drop_contexts_if_finished(&self) {
         if self.machine.is_finished() {
-            self.contexts.forget();
+            self.contexts.clear();
         }
     }
 }
 
-/// A kind of transport objects.
-pub trait Kind: NativeData {
-    type Machine: Machine;
+/// A transport class.
+pub trait TransportClass: NativeData {
+    type Machine: EngineTransport;
 
     /// Empty until a loop opens the transport.
     fn opened(&self) -> &OnceCell<Open<Self::Machine>>;
 
-    /// The protocol above.
-    fn protocol(machine: &Self::Machine) -> &PyUpper;
+    fn protocol(machine: &Self::Machine) -> &PyProtocol;
 
-    /// Shows what waits to be sent, and what else is the kind's own, to the garbage collector.
-    fn for_each_own(machine: &Self::Machine, show: &mut dyn FnMut(*mut ffi::PyObject));
+    /// Visits the references of the write queue, and others of this class only, for the garbage collector.
+    fn traverse_machine(machine: &Self::Machine, visit: &mut dyn FnMut(&Obj));
 }
 
-/// [`NativeData::for_each_held`] of every kind.
-pub fn for_each_held<K: Kind>(data: &K, show: &mut dyn FnMut(*mut ffi::PyObject)) {
+/// [`NativeData::traverse`] of every transport class.
+pub fn traverse<K: TransportClass>(data: &K, visit: &mut dyn FnMut(&Obj)) {
     let Some(open) = data.opened().get() else { return };
-    show(open.event_loop.as_ptr());
-    K::protocol(&open.machine).for_each_held(&mut |held| show(held.as_ptr()));
-    open.contexts.show(show);
-    open.machine.show_channel(&mut |channel| channel.for_each_held(show));
-    open.machine.show_failure(&mut |failure| errors::for_each_held(failure, show));
-    K::for_each_own(&open.machine, show);
+    visit(&open.event_loop);
+    K::protocol(&open.machine).traverse(visit);
+    open.contexts.traverse(visit);
+    open.machine.show_channel(&mut |channel| channel.traverse(visit));
+    open.machine.show_failure(&mut |failure| errors::traverse(failure, visit));
+    K::traverse_machine(&open.machine, visit);
 }
 
-/// [`NativeData::clear`] of every kind.
-pub fn clear<K: Kind>(data: &K) {
+/// [`NativeData::clear`] of every transport class.
+pub fn clear<K: TransportClass>(data: &K) {
     if let Some(open) = data.opened().get() {
         K::protocol(&open.machine).clear();
-        open.contexts.forget();
+        open.contexts.clear();
     }
 }
 
-/// [`NativeData::finalize`] of every kind: a transport that is lost without having been closed is worth a warning.
-pub fn finalize<K: Kind>(data: &K, object: &Bound<'_, PyAny>) -> PyResult<()> {
+/// [`NativeData::finalize`] of every transport class: warns of a transport that was not closed.
+pub fn finalize<K: TransportClass>(data: &K, object: &Bound<'_, PyAny>) -> PyResult<()> {
     match data.opened().get() {
         Some(open) if !open.machine.is_finished() => object.call_method0("_warn_unclosed").map(drop),
         _ => Ok(()),
     }
 }
 
-/// Puts `machine` into `object`, a new instance. `begin` does what the kind has to do before the first step is scheduled;
-/// if it fails, the descriptor closes with the failure.
-pub fn open<K: Kind>(
+/// Opens `object`, a new instance, with `machine`. `begin` runs before the first notice is scheduled; if it fails, the
+/// file descriptor is closed.
+pub fn open<K: TransportClass>(
     object: &Bound<'_, PyAny>,
     event_loop: &Bound<'_, PyAny>,
     machine: K::Machine,
@@ -97,18 +99,16 @@ pub fn open<K: Kind>(
     begin: impl FnOnce() -> PyResult<()>,
 ) -> PyResult<()> {
     let py = object.py();
-    let this: Obj = object.clone().into();
+    let this = Obj::from(object);
+    let event_loop_object = Obj::from(event_loop);
     let Some(data) = native_data::<K>(py, &this)? else {
         return Err(PyTypeError::new_err(format!("not a {}", K::NAME.to_string_lossy())));
     };
-    // SAFETY: a live object.
-    let Some(native) = (unsafe { NativeLoop::from_ptr(py, event_loop.as_ptr()) }) else {
-        return Err(PyTypeError::new_err("the transport's loop is not a mainspring.Loop"));
-    };
+    let native = native_loop(py, &event_loop_object)?;
     let opened = Open {
         _claim: native.owners().claim(machine.fd(), object),
         machine,
-        event_loop: event_loop.clone().into(),
+        event_loop: event_loop_object.clone(),
         contexts: Contexts::new(context),
     };
     if data.opened().set(opened).is_err() {
@@ -116,79 +116,85 @@ pub fn open<K: Kind>(
     }
     object.setattr(&names(py)?._loop, event_loop)?;
     if let Err(error) = begin() {
-        // It never began, and nobody else will end it.
+        // No notice was scheduled, so nothing else would close the descriptor.
         if let Some(open) = data.opened().get() {
             K::protocol(&open.machine).clear();
             drop(open.machine.take_channel());
         }
         return Err(error);
     }
-    with_open(py, data, |open, native| open.machine.open(Cx { engine: native.engine(), this: &this }))
+    let (open, cx) = opened_in(py, &this, data)?;
+    open.machine.open(cx)
 }
 
-/// Runs `body` with what the object has since it was opened, and its loop.
-pub fn with_open<K: Kind, R>(
+/// The native part of a transport's loop.
+#[inline]
+pub fn native_loop<'a>(py: Python<'_>, event_loop: &'a Obj) -> PyResult<&'a NativeLoop> {
+    NativeLoop::of(py, event_loop)
+        .ok_or_else(|| PyTypeError::new_err("the transport's loop is not a mainspring.Loop"))
+}
+
+/// The state of a transport that a loop has opened, and the context for calls of the engine.
+#[inline]
+pub fn opened_in<'a, K: TransportClass>(
     py: Python<'_>,
-    data: &K,
-    body: impl FnOnce(&Open<K::Machine>, &NativeLoop) -> PyResult<R>,
-) -> PyResult<R> {
+    this: &'a Obj,
+    data: &'a K,
+) -> PyResult<(&'a Open<K::Machine>, Cx<'a, PyHost>)> {
     let Some(open) = data.opened().get() else {
         return Err(PyRuntimeError::new_err("the transport was not opened by a loop"));
     };
-    // SAFETY: the loop is held by the transport.
-    match unsafe { NativeLoop::from_ptr(py, open.event_loop.as_ptr()) } {
-        Some(native) => body(open, native),
-        None => Err(PyTypeError::new_err("the transport's loop is not a mainspring.Loop")),
+    let engine = native_loop(py, &open.event_loop)?.engine();
+    Ok((open, Cx { engine, this }))
+}
+
+/// As [`opened_in`], for the receiver of a method.
+#[inline]
+pub fn opened<'a, K: TransportClass>(
+    receiver: Receiver<'a, K>,
+) -> PyResult<(&'a Open<K::Machine>, Cx<'a, PyHost>)> {
+    opened_in(receiver.py, receiver.this, receiver.data)
+}
+
+/// The file descriptor of a transport is ready. The protocol is called in the transport's contexts.
+pub fn io_ready<K: TransportClass>(
+    py: Python<'_>,
+    data: &K,
+    source: &Obj,
+    readiness: Readiness,
+) -> PyResult<()> {
+    let (open, cx) = opened_in(py, source, data)?;
+    if readiness.inbound {
+        open.contexts.reading.run(py, || open.machine.io_ready(cx, Readiness::INBOUND))?;
     }
+    if readiness.outbound {
+        open.contexts.writing.run(py, || open.machine.io_ready(cx, Readiness::OUTBOUND))?;
+        open.drop_contexts_if_finished();
+    }
+    Ok(())
 }
 
-/// Runs the body of a method with the transport and what it needs to call out.
-pub fn method<K: Kind>(
-    this: *mut ffi::PyObject,
-    body: impl FnOnce(Python<'_>, &Open<K::Machine>, Cx<'_, PyHost>) -> PyResult<*mut ffi::PyObject>,
-) -> *mut ffi::PyObject {
-    enter(|py| {
-        let class = NativeClass::of::<K>(py)?;
-        // SAFETY: called by the interpreter as a method of the type; `this` is alive for the call, and the
-        // reference made here keeps it so while the protocol is called.
-        let (this, data) = unsafe { (Obj::from_borrowed(this), class.data::<K>(this)) };
-        with_open(py, data, |open, native| body(py, open, Cx { engine: native.engine(), this: &this }))
-    })
-}
-
-/// Something happened on a transport's descriptor: the protocol hears of it in the transport's contexts.
-pub fn io_ready<K: Kind>(py: Python<'_>, data: &K, source: &Obj, readiness: Readiness) -> PyResult<()> {
-    with_open(py, data, |open, native| {
-        let cx = Cx { engine: native.engine(), this: source };
-        if readiness.inbound {
-            open.contexts.reading.run(py, || open.machine.io_ready(cx, Readiness::INBOUND))?;
-        }
-        if readiness.outbound {
-            open.contexts.writing.run(py, || open.machine.io_ready(cx, Readiness::OUTBOUND))?;
-            open.forget_contexts_at_the_end();
-        }
-        Ok(())
-    })
-}
-
-/// Whether the kernel is asked for what arrives.
-pub fn reads<K: Kind>(data: &K) -> bool {
+/// Whether the file descriptor is registered for reading.
+pub fn is_registered_for_reading<K: TransportClass>(data: &K) -> bool {
     data.opened().get().is_some_and(|open| open.machine.interest().is_inbound())
 }
 
-/// The context that a transport's deferred steps are called in; null for a copy of the current one.
-pub fn context_for_steps<K: Kind>(data: &K) -> *mut ffi::PyObject {
-    data.opened().get().map_or(std::ptr::null_mut(), |open| open.contexts.for_steps())
+/// The context that notices are called in; `None` for a copy of the current one.
+pub fn notice_context<K: TransportClass>(data: &K) -> Option<&Obj> {
+    data.opened().get().and_then(|open| open.contexts.for_notices())
 }
 
-/// A method of the protocol's, bound.
-pub fn protocols_own<'py, K: Kind>(
+/// A bound method of the protocol.
+pub fn protocol_method<'py, K: TransportClass>(
     py: Python<'py>,
     data: &K,
     name: &Py<PyString>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_open(py, data, |open, _| match K::protocol(&open.machine).protocol() {
+    let Some(open) = data.opened().get() else {
+        return Err(PyRuntimeError::new_err("the transport was not opened by a loop"));
+    };
+    match K::protocol(&open.machine).protocol() {
         Some(protocol) => protocol.bind(py).getattr(name),
         None => Err(PyRuntimeError::new_err("the transport has no protocol")),
-    })
+    }
 }

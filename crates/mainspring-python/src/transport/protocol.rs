@@ -1,41 +1,39 @@
-//! A Python protocol object, as the engine's stream transport sees it.
+//! `PyProtocol`: a Python protocol object, as the engine's transports call it.
 //!
-//! Methods are looked up by name at each call, as asyncio does, so a method that is replaced on the protocol is seen.
-//! TLS of our own is no Python protocol: it is told directly.
+//! As in asyncio, methods are looked up by name at each call, so a method that is replaced on the protocol takes effect.
+//! If the protocol is our own TLS, it is called directly, without Python.
 
+use super::write_data::PyChunk;
 use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
+use crate::python::buffer::with_writable;
+use crate::python::bytes::Bytes;
+use crate::python::interpreter::attached;
 use crate::python::object::Obj;
+use crate::stream;
 use crate::tls;
-use crate::transport::channel::{PyChunk, bytes_object};
 use mainspring_engine::transport::{Claim, Cx, Upper};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi;
+use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::io;
 
-/// A protocol and what belongs to its connection.
-pub struct PyUpper {
+/// See the module comment.
+pub struct PyProtocol {
     names: &'static Names,
     protocol: RefCell<Option<Obj>>,
     is_buffered: Cell<bool>,
     /// Whether the protocol is our own TLS.
     is_tls: Cell<bool>,
-    /// The `asyncio.Server` that accepted the connection, until the connection is gone.
+    /// The `asyncio.Server` that accepted the connection, until the connection is lost.
     server: RefCell<Option<Obj>>,
 }
 
-fn attached<'py>() -> Python<'py> {
-    // SAFETY: the engine runs only on threads that are attached.
-    unsafe { Python::assume_attached() }
-}
-
-impl PyUpper {
+impl PyProtocol {
     pub fn new(py: Python<'_>, server: Option<Obj>) -> PyResult<Self> {
-        Ok(PyUpper {
+        Ok(PyProtocol {
             names: names(py)?,
             protocol: RefCell::new(None),
             is_buffered: Cell::new(false),
@@ -58,60 +56,45 @@ impl PyUpper {
         self.protocol.borrow().clone()
     }
 
-    /// Shows what is held to the garbage collector.
-    pub fn for_each_held(&self, show: &mut dyn FnMut(&Obj)) {
-        for held in [&self.protocol, &self.server] {
-            if let Ok(held) = held.try_borrow()
-                && let Some(object) = &*held
-            {
-                show(object);
+    pub fn traverse(&self, visit: &mut dyn FnMut(&Obj)) {
+        for cell in [&self.protocol, &self.server] {
+            if let Ok(object) = cell.try_borrow() {
+                object.iter().for_each(&mut *visit);
             }
         }
     }
 
-    /// The server, if there is one, no longer waits for the end of `transport`.
+    /// Detaches `transport` from its server, which then does not wait for its end any more.
     pub fn leave_server(&self, py: Python<'_>, transport: &Obj) -> PyResult<()> {
         let server = self.server.borrow_mut().take();
-        server.map_or(Ok(()), |server| crate::stream::leave_server(py, &server, transport))
+        server.map_or(Ok(()), |server| stream::detach_from_server(py, &server, transport))
     }
 
-    /// Lets go of what the collector was shown.
+    /// Drops the references that can be part of a cycle.
     pub fn clear(&self) {
         let protocol = self.protocol.borrow_mut().take();
         let server = self.server.borrow_mut().take();
         drop((protocol, server));
     }
 
-    /// The protocol if it is our own TLS.
+    /// The protocol, if it is our own TLS.
     fn tls(&self) -> Option<Obj> {
         if self.is_tls.get() { self.protocol() } else { None }
     }
 
-    /// Calls a method of the protocol's, looked up now.
-    pub fn call<const N: usize>(
-        &self,
-        name: &Py<PyString>,
-        arguments: [*mut ffi::PyObject; N],
-    ) -> PyResult<Obj> {
-        let py = attached();
-        let Some(protocol) = self.protocol() else {
-            return Err(PyRuntimeError::new_err("the transport has no protocol"));
-        };
-        let mut all = [protocol.as_ptr(); 3];
-        for (place, argument) in all.iter_mut().skip(1).zip(arguments) {
-            *place = argument;
-        }
-        // SAFETY: the receiver and at most two arguments, all live objects for the length of the call.
-        unsafe {
-            let arguments = all.get(..=N).unwrap_or(&all);
-            Obj::from_method_call(py, name, arguments)
+    /// Calls a method of the protocol.
+    #[inline]
+    pub fn call<const N: usize>(&self, name: &Py<PyString>, args: [&Obj; N]) -> PyResult<Obj> {
+        match self.protocol() {
+            Some(protocol) => protocol.call_method(attached(), name, args),
+            None => Err(PyRuntimeError::new_err("the transport has no protocol")),
         }
     }
 }
 
-impl Upper<PyHost> for PyUpper {
+impl Upper<PyHost> for PyProtocol {
     fn connection_made(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
-        self.call(&self.names.connection_made, [cx.this.as_ptr()]).map(drop)
+        self.call(&self.names.connection_made, [cx.this]).map(drop)
     }
 
     fn is_buffered(&self) -> bool {
@@ -119,15 +102,14 @@ impl Upper<PyHost> for PyUpper {
     }
 
     fn data_received(&self, _: Cx<'_, PyHost>, data: &[u8]) -> PyResult<()> {
-        let py = attached();
-        let bytes = bytes_object(py, data)?;
-        self.call(&self.names.data_received, [bytes.as_ptr()]).map(drop)
+        let bytes = Bytes::new(attached(), data)?;
+        self.call(&self.names.data_received, [bytes.as_obj()]).map(drop)
     }
 
     fn chunk_received(&self, cx: Cx<'_, PyHost>, chunk: PyChunk, skip: usize) -> PyResult<()> {
         match &chunk {
             PyChunk::Bytes(bytes) if skip == 0 => {
-                self.call(&self.names.data_received, [bytes.as_ptr()]).map(drop)
+                self.call(&self.names.data_received, [bytes.as_obj()]).map(drop)
             }
             _ => self.data_received(cx, chunk.as_ref().get(skip..).unwrap_or_default()),
         }
@@ -138,46 +120,26 @@ impl Upper<PyHost> for PyUpper {
         if let Some(tls) = self.tls() {
             return tls::receive(py, &tls, claim);
         }
-        // SAFETY: always allowed.
-        let hint = unsafe { Obj::from_call(py, ffi::PyLong_FromLong(-1))? };
-        let target = self.call(&self.names.get_buffer, [hint.as_ptr()])?;
-        // asyncio asks for len() first: an object without a length, or of length zero, is get_buffer()'s failure.
-        // SAFETY: a live object.
-        match unsafe { ffi::PyObject_Size(target.as_ptr()) } {
-            ..0 => return Err(PyErr::fetch(py)),
-            0 => return Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer")),
-            1.. => {}
-        }
-        let mut view = ffi::Py_buffer::new();
-        // SAFETY: the view is filled by the interpreter, or an exception is set; it is released below, and keeps
-        // the memory in place until then. A length of zero may come with a null pointer, hence the check before
-        // the slice is made. `claim` is the engine's recv: it runs no Python.
-        unsafe {
-            if ffi::PyObject_GetBuffer(target.as_ptr(), &mut view, ffi::PyBUF_WRITABLE) != 0 {
-                return Ok(Err(io::Error::other(no_buffer(py, &target))));
-            }
-            if view.len <= 0 {
-                ffi::PyBuffer_Release(&mut view);
-                return Ok(Ok(0)); // as recv_into() does
-            }
-            let received = claim(std::slice::from_raw_parts_mut(view.buf.cast::<u8>(), view.len as usize));
-            ffi::PyBuffer_Release(&mut view);
-            Ok(received)
+        let hint = Obj::from((-1_i32).into_pyobject(py)?);
+        let target = self.call(&self.names.get_buffer, [&hint])?;
+        let received = with_writable(py, &target, |buffer| (!buffer.is_empty()).then(|| claim(buffer)));
+        match received {
+            Ok(Some(received)) => Ok(received),
+            Ok(None) => Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer")),
+            Err(error) => Err(buffer_error(py, &target, error)),
         }
     }
 
     fn buffer_updated(&self, _: Cx<'_, PyHost>, filled: usize) -> PyResult<()> {
         let py = attached();
         if let Some(tls) = self.tls() {
-            return tls::received(py, &tls);
+            return tls::buffer_updated(py, &tls);
         }
-        // SAFETY: always allowed.
-        let filled = unsafe { Obj::from_call(py, ffi::PyLong_FromSize_t(filled))? };
-        self.call(&self.names.buffer_updated, [filled.as_ptr()]).map(drop)
+        self.call(&self.names.buffer_updated, [&Obj::int(py, filled)?]).map(drop)
     }
 
     fn eof_received(&self, cx: Cx<'_, PyHost>) -> PyResult<bool> {
-        cx.engine.host().note(cx.this, "received EOF")?;
+        cx.engine.host().log(cx.this, "received EOF")?;
         if let Some(tls) = self.tls() {
             return tls::eof_received(attached(), &tls);
         }
@@ -189,9 +151,8 @@ impl Upper<PyHost> for PyUpper {
         if let Some(tls) = self.tls() {
             return tls::connection_lost(py, &tls, error);
         }
-        let error = error
-            .map_or_else(|| py.None().into_bound(py), |error| error.into_value(py).into_bound(py).into_any());
-        self.call(&self.names.connection_lost, [error.as_ptr()]).map(drop)
+        let error = error.map_or_else(Obj::none, |error| error.into_value(py).into_bound(py).into());
+        self.call(&self.names.connection_lost, [&error]).map(drop)
     }
 
     fn pause_writing(&self, _: Cx<'_, PyHost>) -> PyResult<()> {
@@ -220,13 +181,16 @@ impl Upper<PyHost> for PyUpper {
     }
 }
 
-/// What `socket.recv_into()` says of an object that is no writable buffer, whatever the interpreter has raised.
+/// asyncio's exception for the result of `get_buffer()` that cannot be written to.
 #[cold]
-fn no_buffer(py: Python<'_>, target: &Obj) -> PyErr {
-    drop(PyErr::take(py));
-    // SAFETY: a live object, whose class lives as long and has a name that ends with a zero.
-    let name = unsafe { CStr::from_ptr((*ffi::Py_TYPE(target.as_ptr())).tp_name) }.to_string_lossy();
-    PyTypeError::new_err(format!(
-        "recv_into() argument 1 must be read-write bytes-like object, not {name:.50}"
-    ))
+fn buffer_error(py: Python<'_>, target: &Obj, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyBufferError>(py) {
+        return error;
+    }
+    match target.bind(py).get_type().name() {
+        Ok(name) => PyTypeError::new_err(format!(
+            "recv_into() argument 1 must be read-write bytes-like object, not {name}"
+        )),
+        Err(failure) => failure,
+    }
 }

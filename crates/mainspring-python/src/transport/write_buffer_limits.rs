@@ -1,16 +1,22 @@
-//! Water marks as users give them: `set_write_buffer_limits(high=None, low=None)` and its kin.
+//! The arguments of `set_write_buffer_limits(high=None, low=None)` and `set_read_buffer_limits()`.
 
-use crate::python::method::Args;
+use crate::python::object::Obj;
 use mainspring_engine::transport::WaterMarks;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
-/// The marks that the arguments stand for; `default` is the high one where neither is given.
+/// The water marks for the arguments; `default` is the high mark if both are missing.
 ///
-/// The arithmetic is Python's: any numbers will do, as in asyncio.
-pub fn marks_from(py: Python<'_>, args: &Args<'_>, default: usize) -> PyResult<WaterMarks> {
-    let [high, low] = args.optional(py, ["high", "low"])?.map(|mark| mark.filter(|mark| !mark.is_none()));
+/// asyncio accepts any numbers, and its exception shows them as they were given. So the missing mark is computed and
+/// checked with Python's arithmetic; the engine's rule is the same for byte counts.
+pub fn write_buffer_limits(
+    py: Python<'_>,
+    high: Option<&Obj>,
+    low: Option<&Obj>,
+    default: usize,
+) -> PyResult<WaterMarks> {
+    let [high, low] = [high, low].map(|mark| mark.filter(|mark| !mark.is_none()).map(|mark| mark.bind(py)));
     let high = match (high, &low) {
         (Some(high), _) => high,
         (None, Some(low)) => 4_i32.into_pyobject(py)?.mul(low)?,
@@ -21,16 +27,16 @@ pub fn marks_from(py: Python<'_>, args: &Args<'_>, default: usize) -> PyResult<W
         let (high, low) = (high.repr()?, low.repr()?);
         return Err(PyValueError::new_err(format!("high ({high}) must be >= low ({low}) must be >= 0")));
     }
-    Ok(WaterMarks { high: whole(&high)?, low: whole(&low)? })
+    Ok(WaterMarks { high: whole_bytes(&high)?, low: whole_bytes(&low)? })
 }
 
-/// A number that is not negative, in whole bytes: a buffer is above both or above neither.
-fn whole(mark: &Bound<'_, PyAny>) -> PyResult<usize> {
+/// A number that is not negative, rounded down to whole bytes.
+fn whole_bytes(mark: &Bound<'_, PyAny>) -> PyResult<usize> {
     if let Ok(mark) = mark.cast::<PyFloat>() {
-        return Ok(mark.value() as usize); // at most the largest, as for infinity
+        return Ok(mark.value() as usize); // saturates, so infinity is the largest number
     }
     match mark.extract::<usize>() {
         Err(error) if error.is_instance_of::<PyOverflowError>(mark.py()) => Ok(usize::MAX),
-        given => given,
+        result => result,
     }
 }
