@@ -308,9 +308,7 @@ def test_every_function_that_the_interpreter_calls_guards_its_thread():
         for name, fields in re.findall(
             r"^#\[pyclass.*\]\npub struct (\w+) \{\n(.*?)^\}\n", text, re.M | re.S
         ):
-            plain = re.compile(
-                r"^ *(?:pub )?\w+: (?!i32|ClassData<)", re.M
-            )  # what holds no Python object
+            plain = re.compile(r"^ *(?:pub )?\w+: (?!i32|ClassData<)", re.M)  # what holds no Python object
             if plain.search(fields):
                 unguarded.append(f"{path.relative_to(SOURCES)}: {name}")
     assert found > 60 and not unguarded

@@ -4,7 +4,7 @@ Three ways to use it, from the least change to the most:
 
 - ``python -m mainspring app.py`` runs a program that uses asyncio on this loop, unchanged;
 - ``mainspring.run(main())`` instead of ``asyncio.run(main())``;
-- ``asyncio.Runner(loop_factory=mainspring.new_event_loop)``, and wherever else a loop factory is taken.
+- ``asyncio.Runner(loop_factory=mainspring.new_event_loop)``, and everything else that accepts a loop factory.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING and _sys.version_info < (3, 16):
 __all__ = ["Loop", "__version__", "install", "new_event_loop", "run"]
 
 if _HAS_POLICIES:
-    # Later versions of asyncio have no event loop policies; loop factories have taken their place.
+    # Python 3.16 removes event loop policies; loop factories replace them.
     __all__ += ["EventLoopPolicy"]
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on demand: where policies are deprecated, only those who ask for one hear of it.
+    # Loaded on demand: where policies are deprecated, only programs that use one get the warning.
     if name == "EventLoopPolicy" and name in __all__:
         from ._policy import EventLoopPolicy
 

@@ -1,8 +1,8 @@
 """``python -m mainspring app.py [args]`` and ``python -m mainspring -m package [args]``.
 
-Runs an asyncio program on this loop without a change to it.  Programs find their loop in several ways; all of them
-lead here: the event loop policy, asyncio's names for its default loop classes, and uvloop where it is installed, which
-some servers prefer to asyncio by themselves.  They are exchanged in this one process, at the user's word.
+Runs an unchanged asyncio program on this loop.  Programs get their loop in several ways, and this command replaces all
+of them in its own process: the event loop policy, asyncio's names of its default loop classes, and uvloop if it is
+installed, which some servers prefer to asyncio.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ Runs an asyncio program on the mainspring event loop.
 """
 
 
-def take_over() -> None:
-    """Every new loop of this process is ours, whichever way the program asks asyncio for it."""
+def replace_default_loop() -> None:
+    """Makes every new loop of this process a mainspring loop."""
     if HAS_POLICIES:
         install()
     for name in ("SelectorEventLoop", "EventLoop"):
         if hasattr(asyncio, name):
             setattr(asyncio, name, Loop)
     if importlib.util.find_spec("uvloop") is not None:
-        sys.modules["uvloop"] = stand_in("uvloop")
+        sys.modules["uvloop"] = replacement_module("uvloop")
 
 
-def stand_in(name: str) -> types.ModuleType:
-    """A module by another loop's name that gives out this one."""
-    module = types.ModuleType(name, f"{name}'s names for the mainspring event loop, by python -m mainspring.")
+def replacement_module(name: str) -> types.ModuleType:
+    """A module with the name of another loop that provides this one."""
+    module = types.ModuleType(
+        name, f"The mainspring event loop under {name}'s names; created by python -m mainspring."
+    )
     for attribute in ("Loop", "__version__", "install", "new_event_loop", "run"):
         setattr(module, attribute, getattr(mainspring, attribute))
     if hasattr(mainspring, "EventLoopPolicy"):
@@ -65,7 +67,7 @@ def main(argv: list[str]) -> None:
     if argv[0] == "-m":
         if len(argv) < 2:
             sys.exit("mainspring: -m needs the name of a module; see python -m mainspring --help")
-        take_over()
+        replace_default_loop()
         sys.argv = argv[1:]
         runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
         return
@@ -74,20 +76,20 @@ def main(argv: list[str]) -> None:
         sys.exit(f"mainspring: unknown option {script}; see python -m mainspring --help")
     if not os.path.exists(script):
         sys.exit(f"mainspring: there is no file {script}")
-    take_over()
+    replace_default_loop()
     sys.argv = argv
     if not os.path.isfile(script) or zipfile.is_zipfile(script):
         runpy.run_path(script, run_name="__main__")
         return
-    # As the interpreter itself does for a script: its own folder comes first. `-m` put the current one there.
+    # As the interpreter does for a script: its folder comes first in sys.path. `-m` put the current folder there.
     if sys.path:
         sys.path[0] = os.path.dirname(os.path.abspath(script))
     run_script(os.path.join(os.getcwd(), script))
 
 
 def run_script(path: str) -> None:
-    """Runs a file as the ``__main__`` module, which it stays: ``runpy`` would take it away at the end of the file,
-    under the threads and exit handlers that go on."""
+    """Runs a file as the ``__main__`` module.  Unlike ``runpy``, leaves the module in place at the end of the file, for
+    threads and exit handlers that still run."""
     with io.open_code(path) as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
     module = types.ModuleType("__main__")

@@ -1,8 +1,8 @@
-"""What becomes of loops in a child process that ``os.fork()`` made, or ``multiprocessing`` by way of it.
+"""Loops in a child process after ``os.fork()``, which ``multiprocessing`` uses too.
 
-The child has copies of all the loops.  Their descriptors would still be the parent's epoll sets, wake-ups and signal
-pipes, so each copy is given its own before anything else runs in the child: it may be used there, closed, or collected
-as garbage, and the parent hears nothing of it.
+The child has copies of all loops, whose file descriptors refer to the parent's epoll instances, eventfds and signal
+pipes.  Each copy gets new ones before other code runs in the child.  So the child can use, close or collect its loops
+without an effect on the parent.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._loop import Loop
 
-__all__ = ("part_after_fork",)
+__all__ = ("register_for_fork",)
 
 _loops: weakref.WeakSet[Loop] = weakref.WeakSet()
 
-part_after_fork = _loops.add
+register_for_fork = _loops.add
 
 
 def _after_in_child() -> None:
     loops = [loop for loop in _loops if not loop.is_closed()]
-    _take_signals_from(loops)
+    _detach_signals(loops)
     for loop in loops:
         try:
             loop._after_fork()
         except OSError:
-            # No descriptors are left for a loop that most likely nobody wants here.
+            # There are no file descriptors left for this loop, which the child will hardly use.
             loop._close_native()
 
 
-def _take_signals_from(loops: list[Loop]) -> None:
-    """The child's signals are not the parent's.  From Python 3.12 on asyncio sees to it."""
+def _detach_signals(loops: list[Loop]) -> None:
+    """Keeps signals of the child from waking the parent's loop.  From Python 3.12 on asyncio does this."""
     with contextlib.suppress(ValueError, OSError):  # not the main thread of the main interpreter
-        wakes = signal.set_wakeup_fd(-1)
-        if wakes != -1 and wakes not in [loop._signal_fd() for loop in loops]:
-            signal.set_wakeup_fd(wakes)
+        wakeup_fd = signal.set_wakeup_fd(-1)
+        if wakeup_fd != -1 and wakeup_fd not in [loop._signal_fd() for loop in loops]:
+            signal.set_wakeup_fd(wakeup_fd)
 
 
 os.register_at_fork(after_in_child=_after_in_child)

@@ -1,8 +1,8 @@
-"""The private names of asyncio that this package knows: all of them, in Python and in the native code.
+"""All private names of asyncio that this package uses, in Python and in the native code.
 
-asyncio's documentation offers ``BaseEventLoop`` as the base of other loops and says that what it calls on its heirs is
-internal.  This is where that is written down, so that a new Python version is checked against one page.
-``tests/test_internals.py`` compares these lists with the sources.
+asyncio's documentation offers ``BaseEventLoop`` as the base of other loops, but the methods that it calls on derived
+classes are internal.  These lists are what a new Python version is checked against.  ``tests/test_internals.py`` compares
+them with the sources.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asyncio import (
 )
 from typing import TYPE_CHECKING, Any
 
-# What this package asks of asyncio, by whose it is.
+# Names that this package uses, by module or class.
 USES: dict[str, tuple[str, ...]] = {
     "asyncio": ("_get_running_loop", "_set_running_loop"),
     "asyncio.base_events": ("_SendfileFallbackProtocol", "_check_ssl_socket", "_format_handle"),
@@ -82,7 +82,7 @@ USES: dict[str, tuple[str, ...]] = {
     "BaseDefaultEventLoopPolicy": ("_loop_factory", "_watcher"),
 }
 
-# What asyncio's own code asks of our loop and transports.
+# Names that asyncio's code uses on our loop and transports.
 SERVES: dict[str, tuple[str, ...]] = {
     "the loop": (
         "_add_reader",
@@ -121,8 +121,7 @@ SERVES: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# asyncio's names for things that are ours, so that reports read as asyncio's and libraries find them
-# (docs/private-names.md).
+# Names that we share with asyncio so that messages look the same and libraries find them (docs/private-names.md).
 NAMED_AS_IN_ASYNCIO: tuple[str, ...] = (
     "_accept_connection",
     "_address",
@@ -166,7 +165,7 @@ if TYPE_CHECKING:
     Ts = TypeVarTuple("Ts")
 
     class LoopParts(NativeLoop, asyncio.BaseEventLoop):
-        """What every part of the loop may use of the others."""
+        """The methods that the parts of the loop use of each other."""
 
         _debug: bool
         _signal_handlers: dict[int, asyncio.Handle]
@@ -204,12 +203,12 @@ format_callback_source: Callable[..., str] = _helpers._format_callback_source
 extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
 set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 SendfileMode = constants._SendfileMode
-# Stands in for a transport's protocol while a file is sent in blocks.
+# Replaces a transport's protocol while a file is sent in blocks.
 SendfileFallbackProtocol: Any = _base._SendfileFallbackProtocol
 create_transport_context: Callable[[bool, str | None], ssl.SSLContext] = sslproto._create_transport_context
 # New in Python 3.11.
 SSL_SHUTDOWN_TIMEOUT: float = getattr(constants, "SSL_SHUTDOWN_TIMEOUT", 30.0)
-# asyncio's own loop, by whatever name it has been imported since: two of its coroutines serve here too.
+# asyncio's own loop, whatever name it is imported by: two of its coroutines are used here.
 UnixLoop: Any = unix_events._UnixSelectorEventLoop
 
 BaseSubprocessTransport = base_subprocess.BaseSubprocessTransport
@@ -224,13 +223,13 @@ HAS_CHILD_WATCHERS = hasattr(events, "set_child_watcher")
 
 
 def explicit_child_watcher() -> Any:
-    """The child watcher that the program has set with ``asyncio.set_child_watcher()``, where Python has them.
+    """The child watcher that the program has set with ``asyncio.set_child_watcher()``; None from Python 3.14 on.
 
-    Those that only watch, and reap nobody else's children, are as good as none: the loop watches by itself.
+    Watchers that wait only for the children that they watch count as none: the loop does the same by itself.
     """
     if not HAS_CHILD_WATCHERS:
         return None
-    # Not asyncio.get_child_watcher(): that would make one where none was set.
+    # Not asyncio.get_child_watcher(): it creates a watcher if none was set.
     policy = getattr(events, "_event_loop_policy", None)
     watcher = getattr(policy, "_watcher", None)
     if watcher is None or type(watcher).__name__ in ("PidfdChildWatcher", "ThreadedChildWatcher"):
@@ -238,22 +237,22 @@ def explicit_child_watcher() -> Any:
     return watcher
 
 
-# Until Python 3.11 it is what the watcher's __enter__() gives that is asked.
-ASKS_ENTERED_WATCHER = sys.version_info < (3, 12)
+# Before Python 3.12 asyncio uses the result of the watcher's __enter__().
+USES_ENTERED_WATCHER = sys.version_info < (3, 12)
 
-# Until Python 3.11 asyncio's default child watcher waits in a thread, and tells the log what it has waited for.
-WATCHER_TELLS_RETURN_CODE = sys.version_info < (3, 12)
+# Before Python 3.12 asyncio's default child watcher waits in a thread, and logs the return code.
+WATCHER_LOGS_RETURN_CODE = sys.version_info < (3, 12)
 
-# From Python 3.13 on a callback's source is formatted with or without its arguments' values.
+# From Python 3.13 on the values of a callback's arguments are formatted only in debug mode.
 FORMAT_TAKES_DEBUG = "debug" in _helpers._format_callback_source.__code__.co_varnames
-# From Python 3.13 on a datagram that waits to be sent counts as more than its bytes, and may be empty.
+# From Python 3.13 on a queued datagram counts a header beside its bytes, and can be empty.
 DATAGRAM_HEADER = 8 if sys.version_info >= (3, 13) else 0
-# From Python 3.12 on a socket that has a transport is refused another one.
+# From Python 3.12 on a socket can have only one transport.
 ONE_TRANSPORT_PER_SOCKET = sys.version_info >= (3, 12)
-# From Python 3.13 on a server knows its transports.
+# From Python 3.13 on a server stores its transports.
 SERVER_TAKES_TRANSPORT: bool = _base.Server._attach.__code__.co_argcount > 1
 
 
 def stream_reader(protocol: asyncio.StreamReaderProtocol) -> Any:
-    """The reader that a stream's protocol feeds, with its ``_buffer``; None if nobody holds it any more."""
+    """The reader of a stream's protocol, which has a ``_buffer``; None if it was garbage collected."""
     return getattr(protocol, "_stream_reader", None)

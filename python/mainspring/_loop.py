@@ -1,9 +1,8 @@
 """The event loop.
 
-The engine is native (``_mainspring.NativeLoop``: scheduling, timers, I/O, transports).  What is asyncio's own around
-it, the coroutines that resolve names and try addresses, tasks and futures, executors, exception handlers, comes from
-``asyncio.BaseEventLoop``, in the version of the Python that runs it: the base class that asyncio's documentation
-offers to other loops.
+The engine is native (``_mainspring.NativeLoop``: scheduling, timers, I/O, transports).  Everything else comes from
+``asyncio.BaseEventLoop`` of the running Python version, the base class that asyncio's documentation offers to other
+loops: the coroutines that resolve names and try addresses, tasks and futures, executors, exception handlers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ._fork import part_after_fork
+from ._fork import register_for_fork
 from ._mainspring import NativeLoop
 from ._network import Network
 from ._processes import Processes
@@ -34,10 +33,9 @@ if TYPE_CHECKING:
     from ._mainspring import _FileDescriptor as FileDescriptor
 
     class NativeFirst:
-        """To the type checker the parts of the loop derive from the native class, so it cannot come before them."""
+        """For the type checker the parts of the loop derive from the native class, so it cannot precede them."""
 else:
-    # Every call of a native method looks for its class in the order of the bases. None of the parts has a method of the
-    # same name.
+    # First, so that the lookup of a native method ends early.  None of the parts has a method of the same name.
     NativeFirst = NativeLoop
 
 __all__ = ("Loop",)
@@ -56,10 +54,10 @@ class Loop(
     Views,
     asyncio.BaseEventLoop,
 ):
-    """An asyncio event loop whose inside is Rust."""
+    """An asyncio event loop with an engine in Rust."""
 
-    # nest_asyncio and nest-asyncio2 put a _run_once() of their own into the class, which drives the selector of asyncio's
-    # loop.  They leave a class alone that has this attribute; a nested run then fails as it does without them.
+    # nest_asyncio and nest-asyncio2 replace _run_once() of the class by one that uses the selector of asyncio's loop.
+    # They skip a class that has this attribute; a nested run then fails as it does without them.
     _nest_patched = True
 
     def __init__(self) -> None:
@@ -69,7 +67,7 @@ class Loop(
         self._init_unix()
         self._init_processes()
         super().__init__()
-        part_after_fork(self)
+        register_for_fork(self)
 
     def run_forever(self) -> None:
         """Run until stop() is called."""
@@ -93,7 +91,7 @@ class Loop(
                     firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook
                 )
                 asyncio._set_running_loop(self)
-            except BaseException:  # a signal handler's, or want of memory
+            except BaseException:  # from a signal handler, or MemoryError
                 self._run_forever_cleanup()
                 raise
 
@@ -127,7 +125,7 @@ class Loop(
         self._add_reader(fd, callback, *args)
 
     def remove_reader(self, fd: FileDescriptor) -> bool:
-        """Stop watching the descriptor for reading; whether it was watched."""
+        """Stop watching the descriptor for reading.  Returns whether it was watched."""
         self._ensure_fd_no_transport(fd)
         return self._remove_reader(fd)
 
@@ -138,6 +136,6 @@ class Loop(
         self._add_writer(fd, callback, *args)
 
     def remove_writer(self, fd: FileDescriptor) -> bool:
-        """Stop watching the descriptor for writing; whether it was watched."""
+        """Stop watching the descriptor for writing.  Returns whether it was watched."""
         self._ensure_fd_no_transport(fd)
         return self._remove_writer(fd)

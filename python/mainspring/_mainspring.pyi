@@ -1,4 +1,4 @@
-"""The native part: what the Rust extension module gives. For `mainspring`'s own use."""
+"""The Rust extension module, for the use of `mainspring` only."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Connecting and serving: between asyncio's coroutines, which resolve and try addresses, and the native transports."""
+"""Connecting and serving: the methods by which asyncio's coroutines create native transports and listeners."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ("Network",)
 
 
 class Network(_internals.LoopParts):
-    """The part of the loop that is about sockets and servers."""
+    """The part of the loop for sockets and servers."""
 
     def _init_network(self) -> None:
         self._listeners: dict[int, _mainspring.Listener] = {}
@@ -40,7 +40,7 @@ class Network(_internals.LoopParts):
         _mainspring.open_stream(transport, self, sock, protocol, server, context)
         transport._load_extra()
         if waiter is not None:
-            # After connection_made(), which the line above has scheduled.
+            # After connection_made(), which open_stream() or open_datagram() has scheduled.
             self.call_soon(_internals.set_result_unless_cancelled, waiter, None, context=context)
         return transport
 
@@ -59,7 +59,7 @@ class Network(_internals.LoopParts):
         header = _internals.DATAGRAM_HEADER
         _mainspring.open_datagram(transport, self, sock, protocol, address, peername, header)
         if waiter is not None:
-            # After connection_made(), which the line above has scheduled.
+            # After connection_made(), which open_stream() or open_datagram() has scheduled.
             self.call_soon(_internals.set_result_unless_cancelled, waiter, None)
         return transport
 
@@ -91,13 +91,13 @@ class Network(_internals.LoopParts):
 
 
 def _set_nodelay(sock: socket.socket) -> None:
-    """Small writes leave at once.
+    """Switches Nagle's algorithm off, so that small writes are sent without delay.
 
-    asyncio asks for the protocol the socket object was made with, and leaves sockets made with the default, zero, to
-    Nagle's algorithm and its 40 ms; the kernel knows it is TCP all the same.
+    asyncio does this only for sockets that were created with ``IPPROTO_TCP``, and not for those with the default
+    protocol 0, which are TCP too.
     """
     if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError:
-            pass  # not TCP after all, or gone already: the first read tells
+            pass  # not TCP, or the connection is gone: then the first read fails

@@ -1,4 +1,4 @@
-"""Pipes: the transports of ``connect_read_pipe()`` and ``connect_write_pipe()``, as Python sees them."""
+"""Pipes: the transports of ``connect_read_pipe()`` and ``connect_write_pipe()``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ("Pipes", "ReadPipeTransport", "WritePipeTransport")
 
 
 class _PipeTransport:
-    """What is rarely asked of a pipe, of either direction."""
+    """The Python half of both pipe transports."""
 
     _extra: dict[str, Any]
     _loop: asyncio.AbstractEventLoop
@@ -34,12 +34,12 @@ class _PipeTransport:
 
     @property
     def _pipe(self) -> Any:
-        """The file object, or None once it is closed: libraries look here."""
+        """The file object, or None after it was closed.  Libraries read this."""
         return None if self._state()[0] else self._extra["pipe"]
 
     @_pipe.setter
     def _pipe(self, pipe: None) -> None:
-        """None takes the file object away from the transport, unclosed."""
+        """None releases the file object without closing it."""
         if pipe is not None:
             raise AttributeError("a transport's pipe cannot be replaced")
         self._detach_pipe()
@@ -73,7 +73,7 @@ class _PipeTransport:
         return f"<{' '.join(info)}>"
 
     def _warn_unclosed(self) -> None:
-        """Nobody refers to the transport any more, and it was not closed."""
+        """Called by the finalizer of a transport that was not closed."""
         warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
         self._release()
 
@@ -84,8 +84,8 @@ class ReadPipeTransport(_PipeTransport, _mainspring.ReadPipeTransport):
     def _describe(self) -> str:
         return "polling" if self._state()[2] else "idle"
 
-    def _is_everyday(self, error: OSError) -> bool:
-        """Whether a failure is of no interest outside of debug mode: a terminal whose other end is gone says EIO."""
+    def _is_expected_error(self, error: OSError) -> bool:
+        """Whether an error is logged only in debug mode: a terminal whose other end was closed fails with EIO."""
         return error.errno == errno.EIO
 
 
@@ -94,7 +94,7 @@ class WritePipeTransport(_PipeTransport, _mainspring.WritePipeTransport):
 
     @property
     def _protocol_paused(self) -> bool:
-        """Whether the protocol was told to pause writing: asyncio's own helpers look here."""
+        """Whether pause_writing() was called.  asyncio's helpers read this."""
         return self._state()[4]
 
     def _describe(self) -> str:
@@ -102,7 +102,7 @@ class WritePipeTransport(_PipeTransport, _mainspring.WritePipeTransport):
 
 
 class Pipes(_internals.LoopParts):
-    """The part of the loop that is about pipes."""
+    """The part of the loop for pipes."""
 
     def _make_read_pipe_transport(
         self,
@@ -130,5 +130,5 @@ class Pipes(_internals.LoopParts):
 
     def _wake_when_connected(self, waiter: asyncio.Future[None] | None) -> None:
         if waiter is not None:
-            # After connection_made(), which is scheduled.
+            # After connection_made(), which is scheduled already.
             self.call_soon(_internals.set_result_unless_cancelled, waiter, None)

@@ -1,4 +1,4 @@
-"""The event loop policy, for the Python versions that still have policies."""
+"""The event loop policy, for Python versions before 3.16."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._loop import Loop
 __all__ = ("EventLoopPolicy",)
 
 with warnings.catch_warnings():
-    # Deprecated since Python 3.14; whoever sets a policy is told so by asyncio then.
+    # Deprecated since Python 3.14.  asyncio warns when a program sets a policy.
     warnings.simplefilter("ignore", DeprecationWarning)
     _DefaultPolicy = asyncio.DefaultEventLoopPolicy
 

@@ -1,8 +1,7 @@
-"""Child processes: the transport of ``subprocess_exec()`` and ``subprocess_shell()``, and how a child's end is seen.
+"""Child processes: the transport of ``subprocess_exec()`` and ``subprocess_shell()``, and the watch of a child's exit.
 
-The child is started by ``subprocess.Popen``, so every option of that works, and what runs between fork and exec is what
-``subprocess`` runs.  Its end is seen by a descriptor of its own (a pidfd), so no signal handler is needed, no thread is
-special, and nobody else's children are waited for.
+``subprocess.Popen`` starts the child, so all its options work.  A pidfd reports the exit of the child, so no signal
+handler and no particular thread are needed, and other children of the process are left alone.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Processes", "SubprocessTransport")
 
-# How long a child that was killed may take to be gone, where nobody is left to hear of it.
-_REAPING_TIME = 1.0
+# How long to wait for a killed child whose exit cannot be reported any more.
+_REAP_TIMEOUT_SECONDS = 1.0
 
 
 class SubprocessTransport(_internals.BaseSubprocessTransport):
@@ -38,7 +37,7 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
     def _start(
         self, args: Any, shell: bool, stdin: Any, stdout: Any, stderr: Any, bufsize: int, **options: Any
     ) -> None:
-        # Looked up here, each time: programs replace it.
+        # Looked up at each call, since programs replace it.
         self._proc = child = subprocess.Popen(
             args,
             shell=shell,
@@ -54,7 +53,7 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
             if self._loop._connects_pipes_itself():
                 self._open_pipes()
         except BaseException:
-            # It runs, and nobody will ever hear of it.
+            # The child runs, but its transport could not be created.
             for fd, pipe in enumerate((child.stdin, child.stdout, child.stderr)):
                 if pipe is not None and self._pipes.get(fd) is None:
                     pipe.close()
@@ -64,7 +63,7 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
             raise
 
     def _open_pipes(self) -> None:
-        """Makes the transports of the pipes; their protocols know them from here on, connected or not."""
+        """Creates the transports of the pipes.  Their protocols have them from now on, connected or not."""
         child, loop = self._proc, self._loop
         for fd, pipe in enumerate((child.stdin, child.stdout, child.stderr)):
             if pipe is None:
@@ -79,18 +78,18 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
         self._are_pipes_open = True
 
     async def _connect_pipes(self, waiter: asyncio.Future[None] | None) -> None:
-        # A task of the base's, which may be cancelled before it begins: then nobody would close the pipes. So they are
-        # open already, unless the program wants to see to that itself.
+        # The base class runs this in a task.  If the task were cancelled before it begins, the pipes would stay open.  So
+        # _start() has opened them already, unless the program has replaced the methods that do so.
         if not self._are_pipes_open:
             await super()._connect_pipes(waiter)
 
-    def _tell_when_connected(self, waiter: asyncio.Future[None]) -> None:
+    def _schedule_connected(self, waiter: asyncio.Future[None]) -> None:
         if self._are_pipes_open:
-            # After the pipes' own connection_made(), which are scheduled.
+            # After connection_made() of the pipes, which are scheduled already.
             self._loop.call_soon(self._connected, waiter)
 
     def _connected(self, waiter: asyncio.Future[None]) -> None:
-        """Tells the protocol; what happened meanwhile follows."""
+        """Calls connection_made() of the protocol, then the calls that were pending."""
         loop = self._loop
         if loop.get_debug():
             for fd, protocol in self._pipes.items():
@@ -104,30 +103,30 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
             waiter.set_result(None)
 
     def send_signal(self, signal: int) -> None:
-        """Send a signal to the child; nothing once its end was told."""
+        """Send a signal to the child; does nothing after process_exited()."""
         self._check_proc()
-        # The number of a child that was waited for may be another process's.
+        # The pid of a child that was waited for can be reused.
         if self._returncode is None:
             super().send_signal(signal)
 
     def terminate(self) -> None:
-        """Ask the child to end, with SIGTERM."""
+        """Terminate the child with SIGTERM."""
         self._check_proc()
         if self._returncode is None:
             super().terminate()
 
     def kill(self) -> None:
-        """End the child, with SIGKILL."""
+        """Kill the child with SIGKILL."""
         self._check_proc()
         if self._returncode is None:
             super().kill()
 
     def close(self) -> None:
-        """Close the pipes, and kill the child if it runs."""
+        """Close the pipes, and kill the child if it still runs."""
         if self._closed or self._loop is None or not self._loop.is_closed():
             super().close()
             return
-        # The loop is gone: nobody will be told anything, and no child may be left behind.
+        # The loop is closed, so the exit of the child cannot be reported.  It must not become a zombie.
         self._closed = True
         for protocol in self._pipes.values():
             if protocol is not None:
@@ -136,12 +135,12 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
             try:
                 self._proc.kill()
             except (ProcessLookupError, PermissionError):
-                return  # it has ended, or runs as somebody else
+                return  # it has exited, or runs as another user
             _reap(self._proc)
 
 
 class Processes(Pipes):
-    """The part of the loop that is about child processes."""
+    """The part of the loop for child processes."""
 
     def _init_processes(self) -> None:
         self._children: dict[int, tuple[_mainspring.ChildWatch, SubprocessTransport]] = {}
@@ -174,7 +173,7 @@ class Processes(Pipes):
                 extra=extra,
                 **options,
             )
-            transport._tell_when_connected(waiter)
+            transport._schedule_connected(waiter)
             return transport
 
         watcher = _internals.explicit_child_watcher()
@@ -185,13 +184,13 @@ class Processes(Pipes):
             raise
         except BaseException:
             transport.close()
-            # Whoever gives up gives up once more at most: the child's end is not theirs to interrupt.
+            # Another cancellation must not interrupt the wait for the child.
             await asyncio.shield(transport._wait())
             raise
         return transport
 
     def _connects_pipes_itself(self) -> bool:
-        """Whether nobody has replaced what asyncio would call to connect the pipes of a child."""
+        """Whether the methods that asyncio calls to connect the pipes of a child were not replaced."""
         connects = (self.connect_read_pipe, self.connect_write_pipe)
         base = (asyncio.BaseEventLoop.connect_read_pipe, asyncio.BaseEventLoop.connect_write_pipe)
         return all(getattr(own, "__func__", None) is its for own, its in zip(connects, base, strict=True))
@@ -210,27 +209,27 @@ class Processes(Pipes):
     def _child_ended(self, watch: _mainspring.ChildWatch, transport: SubprocessTransport) -> None:
         is_there = watch.look()
         if is_there is None:
-            return  # announced too early
+            return  # the child still runs
         pid = watch.pid
         self._forget_child(pid)
         returncode = None
         if is_there:
-            # It has ended, so this does not block; nobody has waited for it, so the number is its own.
+            # The child has exited, so this does not block.  It was not waited for, so the pid is not reused.
             with contextlib.suppress(ChildProcessError):
                 returncode = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if returncode is None:
-            # Popen itself may have waited for it: send_signal() and close() do, in some versions.
+            # Popen can have waited for it: send_signal() and close() do in some versions.
             returncode = transport._proc.returncode
         if returncode is None:
             logger.warning("Unknown child process pid %d, will report returncode 255", pid)
             returncode = 255
-        elif _internals.WATCHER_TELLS_RETURN_CODE and self._debug:
+        elif _internals.WATCHER_LOGS_RETURN_CODE and self._debug:
             logger.debug("process %s exited with returncode %s", pid, returncode)
-        # At once: between the reaping and this, its number would be nobody's.
+        # At once: after waitpid() the pid can be reused.
         transport._process_exited(returncode)
 
     def _close_processes(self) -> None:
-        """Leaves no zombies: who has ended is waited for, and who was killed is given the time to end."""
+        """Leaves no zombies: waits for children that have exited, and for a limited time for killed ones."""
         for _, transport in list(self._children.values()):
             if transport._proc.poll() is None and transport.is_closing():
                 _reap(transport._proc)
@@ -240,9 +239,9 @@ class Processes(Pipes):
     def _start_watched_by(
         self, watcher: Any, start: Callable[[], SubprocessTransport]
     ) -> SubprocessTransport:
-        """Starts a child under a watcher that the program has set; before Python 3.14."""
+        """Starts a child with a watcher that the program has set; before Python 3.14."""
         with watcher as entered:
-            if not _internals.ASKS_ENTERED_WATCHER:
+            if not _internals.USES_ENTERED_WATCHER:
                 entered = watcher
             if not entered.is_active():
                 raise RuntimeError(
@@ -250,18 +249,18 @@ class Processes(Pipes):
                 )
             transport = start()
             pid = transport._proc.pid
-            # It is the program's wish that nobody but the watcher waits for children.
+            # The program has chosen the watcher to wait for children.
             self._forget_child(pid)
             entered.add_child_handler(pid, self._child_watcher_callback, transport)
         return transport
 
     def _child_watcher_callback(self, pid: int, returncode: int, transport: SubprocessTransport) -> None:
-        """Called by a watcher, on any thread."""
+        """Called by a watcher, in any thread."""
         self.call_soon_threadsafe(transport._process_exited, returncode)
 
 
 def _reap(child: subprocess.Popen[bytes]) -> None:
     try:
-        child.wait(timeout=_REAPING_TIME)
+        child.wait(timeout=_REAP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
-        pass  # stuck in the kernel: whoever starts the next child waits for this one too, in subprocess
+        pass  # stuck in the kernel; subprocess waits for it when the next child is started

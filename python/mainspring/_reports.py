@@ -1,4 +1,4 @@
-"""What went wrong, in asyncio's own words: called by the native code, which only knows that it did."""
+"""Reports of the native code to the exception handler and the log, with asyncio's messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def source_traceback() -> traceback.StackSummary:
-    """Where the caller of the native method stands; the native method itself has no frame."""
+    """The stack of the caller of a native method, which has no frame itself."""
     return _internals.extract_stack(sys._getframe(1))
 
 
@@ -40,30 +40,30 @@ def slow_callback(handle: asyncio.Handle, seconds: float) -> None:
     logger.warning("Executing %s took %.3f seconds", _internals.format_handle(handle), seconds)
 
 
-def slow_io(source: Any, step: str, seconds: float) -> None:
-    """As asyncio speaks of its readers and writers, of which there are none here."""
-    logger.warning("Executing <Handle %s.%s()> took %.3f seconds", type(source).__qualname__, step, seconds)
+def slow_io(source: Any, method: str, seconds: float) -> None:
+    """asyncio's message for its reader and writer handles.  Native transports have none."""
+    logger.warning("Executing <Handle %s.%s()> took %.3f seconds", type(source).__qualname__, method, seconds)
 
 
-def note(source: Any, what: str) -> None:
-    """What a transport does or has met with, in debug mode."""
+def note(source: Any, event: str) -> None:
+    """Logs an event of a transport; called in debug mode."""
     if not isinstance(source, SSLTransport):
-        # TLS has words of its own for the end.
-        logger.debug("%r %s", source, what)
+        # TLS logs its own messages.
+        logger.debug("%r %s", source, event)
 
 
 def closed_by_peer(pipe: Any) -> None:
-    """The other end of a pipe is gone; in debug mode."""
+    """Logs that the other end of a pipe was closed; called in debug mode."""
     logger.info("%r was closed by peer", pipe)
 
 
 def accepted(server: Any, peer: Any, fd: int) -> None:
-    # asyncio shows the socket. There is none yet; this one is made for its looks, and closes nothing.
-    looks = socket.socket(fileno=fd)
+    # asyncio logs the socket object. There is none yet, so a temporary one is created that does not close fd.
+    temporary = socket.socket(fileno=fd)
     try:
-        connection = repr(looks)
+        connection = repr(temporary)
     finally:
-        looks.detach()
+        temporary.detach()
     logger.debug("%r got a new connection from %r: %s", server, peer, connection)
 
 
@@ -84,16 +84,18 @@ def fatal_transport_error(loop: Loop, source: Any, exception: BaseException, mes
     if isinstance(source, SSLTransport):
         tls_failed(loop, source._protocol_below(), exception, message)
         return
-    is_everyday = getattr(source, "_is_everyday", None)
-    if not isinstance(exception, OSError) or (is_everyday is not None and not is_everyday(exception)):
+    is_expected_error = getattr(source, "_is_expected_error", None)
+    if not isinstance(exception, OSError) or (
+        is_expected_error is not None and not is_expected_error(exception)
+    ):
         transport_failed(loop, source, exception, message)
     elif loop.get_debug():
-        # A peer that goes away is everyday life, of interest to those who debug.
+        # The peer closed the connection: logged only in debug mode.
         logger.debug("%r: %s", source, message, exc_info=exception)
 
 
 def tls_failed(loop: Loop, protocol: Any, exception: BaseException, message: str) -> None:
-    """As asyncio has it: TLS is a protocol that failed on the transport below."""
+    """As in asyncio: the failed protocol is the SSLProtocol, and the transport is the underlying one."""
     if isinstance(exception, OSError):
         if loop.get_debug():
             logger.debug("%r: %s", protocol, message, exc_info=exception)
@@ -109,8 +111,8 @@ def tls_failed(loop: Loop, protocol: Any, exception: BaseException, message: str
 
 
 def accept_failed(loop: Loop, exception: BaseException) -> None:
-    # asyncio is silent about this outside of debug mode, and the connection just closes; an exception of the
-    # protocol factory belongs before somebody's eyes.
+    # asyncio reports this only in debug mode, and otherwise just closes the connection. An exception of the protocol
+    # factory should not be hidden.
     loop.call_exception_handler(
         {"message": "Error on transport creation for incoming connection", "exception": exception}
     )

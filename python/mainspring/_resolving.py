@@ -1,4 +1,4 @@
-"""Name lookup: asyncio's, in a thread, but for questions that the C library answers without asking anybody."""
+"""Name lookup: asyncio's, in a thread, except for numeric addresses, which the C library parses without blocking."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Resolving(_internals.LoopParts):
         proto: int = 0,
         flags: int = 0,
     ) -> Any:
-        """The addresses of a host and port, as socket.getaddrinfo() gives them."""
+        """The addresses of a host and port, as socket.getaddrinfo() returns them."""
         if not self._debug and _is_numeric_port(port) and _is_numeric_host(host):
             self._check_closed()
             return socket.getaddrinfo(host, port, family, type, proto, flags)
         return await super().getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> Any:
-        """The host and port of an address, as socket.getnameinfo() gives them."""
+        """The host and port of an address, as socket.getnameinfo() returns them."""
         if isinstance(flags, int) and flags & _NUMERIC_NAME == _NUMERIC_NAME:
             self._check_closed()
             return socket.getnameinfo(sockaddr, flags)
@@ -40,12 +40,12 @@ class Resolving(_internals.LoopParts):
 
 
 def _is_numeric_port(port: object) -> bool:
-    """Whether the port is no name of a service, which would be looked for in files or further away."""
+    """Whether the port is not the name of a service, whose lookup can block."""
     return port is None or isinstance(port, int) or (isinstance(port, (str, bytes)) and port.isdigit())
 
 
 def _is_numeric_host(host: object) -> bool:
-    """Whether the host is an address in its full form: the C library knows more forms, but these are the ones in use."""
+    """Whether the host is a numeric address.  Abbreviated forms, which the C library accepts too, are not recognised."""
     if isinstance(host, bytes):
         try:
             host = host.decode("ascii")
@@ -54,7 +54,7 @@ def _is_numeric_host(host: object) -> bool:
     if not isinstance(host, str):
         return False
     if ":" in host:
-        # The name of an interface may follow; whether there is one of that name is for the C library to say.
+        # The name of an interface can follow, which the C library checks.
         return _is_address(socket.AF_INET6, host.partition("%")[0])
     return _is_address(socket.AF_INET, host)
 

@@ -1,4 +1,4 @@
-"""Ways to put a program on the loop."""
+"""Functions that run a program on the loop."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 
 
 def new_event_loop() -> Loop:
-    """A new loop; what a ``loop_factory`` argument takes."""
+    """A new loop.  Can be passed as ``loop_factory``."""
     return Loop()
 
 
 def install() -> None:
     """Makes this the loop of every later ``asyncio.run()`` and ``asyncio.new_event_loop()`` in the process.
 
-    Works through asyncio's event loop policies, which Python 3.16 no longer has; ``mainspring.run()`` and loop
-    factories work everywhere.
+    Sets an event loop policy, which is not possible from Python 3.16 on; ``mainspring.run()`` and loop factories work
+    everywhere.
     """
     if not HAS_POLICIES:
         raise RuntimeError(
@@ -37,7 +37,7 @@ def install() -> None:
     from ._policy import EventLoopPolicy
 
     with warnings.catch_warnings():
-        # The caller asks for this effect; that asyncio plans another way to it is no news to act on.
+        # The caller has asked for this effect and cannot act on asyncio's deprecation of policies.
         warnings.simplefilter("ignore", DeprecationWarning)
         asyncio.set_event_loop_policy(EventLoopPolicy())
 
@@ -53,7 +53,7 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
 
 
 def _run_on_310(main: Coroutine[Any, Any, T], debug: bool | None) -> T:
-    """What ``asyncio.run()`` does on Python 3.10, which takes no loop factory."""
+    """``asyncio.run()`` of Python 3.10, which has no loop factory."""
     if not asyncio.iscoroutine(main):
         raise ValueError(f"a coroutine was expected, got {main!r}")
     loop = Loop()

@@ -1,6 +1,6 @@
 """Sending files with sendfile(2), over plain sockets and over transports.
 
-asyncio's own code checks the arguments and knows what to do where this is not possible.
+asyncio's code checks the arguments, and calls a fallback if this is not possible.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ("FileSender", "FileSending")
 
-# What is read at once where the kernel cannot send a file by itself: asyncio's size for sock_sendfile().
+# The size of one read of the fallback: asyncio's size for sock_sendfile().
 BLOCK_SIZE: int = constants.SENDFILE_FALLBACK_READBUFFER_SIZE
 
 
 class FileSending(_internals.LoopParts):
-    """The part of the loop that sends files."""
+    """The part of the loop for sendfile()."""
 
     async def _sock_sendfile_native(
         self,
@@ -42,10 +42,10 @@ class FileSending(_internals.LoopParts):
         if descriptor is None:
             return 0
         if sock.gettimeout() is None:
-            # sendfile(2) would hold up the whole loop; the fallback does not.
+            # sendfile(2) would block the loop; the fallback does not.
             raise asyncio.SendfileNotAvailableError("the socket is blocking")
         if sock.fileno() < 0:
-            # The fallback fails as any use of a closed socket does.
+            # The fallback raises the exception of a closed socket.
             raise asyncio.SendfileNotAvailableError("the socket is closed")
         sending = self._send_file(sock, descriptor, offset, count)
         if started is not None:
@@ -55,7 +55,7 @@ class FileSending(_internals.LoopParts):
             return sent
         except OSError as error:
             if sending.sent == 0:
-                # Not a file that the kernel can read by itself, most likely; the fallback tells.
+                # Probably a file that sendfile(2) does not support; the fallback finds out.
                 raise asyncio.SendfileNotAvailableError("os.sendfile call failed") from error
             if error.errno == errno.ENOTCONN and type(error) is not ConnectionError:
                 raise ConnectionError("socket is not connected", errno.ENOTCONN) from error
@@ -75,7 +75,7 @@ class FileSending(_internals.LoopParts):
             sock = transp._sock
             if sock is None:
                 raise ConnectionError("Connection is closed by peer")
-            # Under a number of its own: the transport may want to read from its own meanwhile.
+            # With a descriptor of its own: the transport can register its descriptor for reading meanwhile.
             with sock.dup() as own:
                 self._check_sendfile_params(own, file, offset, count)
                 return await self._sock_sendfile_native(own, file, offset, count, transp._set_sending)
@@ -85,9 +85,9 @@ class FileSending(_internals.LoopParts):
                 transp.resume_reading()
 
     async def _sendfile_fallback(self, transp: Any, file: Any, offset: int, count: int | None) -> int:
-        """asyncio's, with larger blocks.
+        """asyncio's fallback with larger blocks.
 
-        Every block is read by another thread. asyncio's of 16 KiB cost more in waking threads than in encrypting.
+        A thread reads each block.  With asyncio's 16 KiB, waking the thread costs more than the encryption.
         """
         if offset:
             file.seek(offset)
@@ -96,7 +96,7 @@ class FileSending(_internals.LoopParts):
         try:
             while count is None or sent < count:
                 size = BLOCK_SIZE if count is None else min(count - sent, BLOCK_SIZE)
-                # Bytes that nobody changes: the transport keeps them without a copy.
+                # An immutable object, which the transport stores without a copy.
                 block = await self.run_in_executor(None, file.read, size)
                 if not block:
                     break
@@ -111,7 +111,7 @@ class FileSending(_internals.LoopParts):
 
 
 def _regular_file(file: Any, count: int | None) -> int | None:
-    """The descriptor of a file to be sent; None if there is nothing in it."""
+    """The file descriptor of a file to send; None if the file is empty."""
     try:
         descriptor: int = file.fileno()
         size = os.fstat(descriptor).st_size
@@ -121,13 +121,13 @@ def _regular_file(file: Any, count: int | None) -> int | None:
 
 
 class FileSender:
-    """What a stream transport knows of a file that is sent over it past its queue."""
+    """The part of a stream transport for a file that is sent past its write buffer."""
 
     _empty_waiter: asyncio.Future[None] | None = None
     _sending: _mainspring.SocketWait | None = None
 
     def _make_empty_waiter(self: Any) -> asyncio.Future[None]:
-        """Refuses writes from here on; done when nothing is queued any more."""
+        """Refuses writes from now on.  The future is done when the write buffer is empty."""
         if self._empty_waiter is not None:
             raise RuntimeError("Empty waiter is already set")
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -144,13 +144,13 @@ class FileSender:
         self._sending = sending
 
     def _drained(self: Any) -> None:
-        """Nothing is queued any more, or the connection is gone."""
-        is_gone = self._state()[0]
+        """Called when the write buffer is empty, or the connection is lost."""
+        is_lost = self._state()[0]
         waiter = self._empty_waiter
         if waiter is not None and not waiter.done():
-            if is_gone:
+            if is_lost:
                 waiter.set_exception(ConnectionError("Connection is closed by peer"))
             else:
                 waiter.set_result(None)
-        if is_gone and self._sending is not None:
+        if is_lost and self._sending is not None:
             self._sending.fail(ConnectionError("Connection is closed by peer"))

@@ -1,9 +1,8 @@
-"""Signals on the loop: ``add_signal_handler`` and Ctrl-C.
+"""Signals: ``add_signal_handler()`` and Ctrl-C.
 
-Python's own C-level handler writes the number of each signal to a descriptor, ``signal.set_wakeup_fd()``; the engine
-reads it there and calls what is registered.  The loop holds that descriptor while it runs in the main thread even if
-nobody registered anything: a signal that arrives in the moment before the loop goes to sleep would otherwise wait
-until something else woke it.
+Python's C signal handler writes the number of each signal to the descriptor of ``signal.set_wakeup_fd()``.  The engine
+reads it there and runs the registered handle.  While the loop runs in the main thread it sets this descriptor even if no
+handler is registered: otherwise a signal that arrives just before the loop blocks would wait for the next event.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ if TYPE_CHECKING:
 __all__ = ("SignalHandlers",)
 
 
-def _ignore_on_arrival(signum: int, frame: Any) -> None:
-    """Python's handler for signals that the loop handles: only the number in the descriptor counts."""
+def _ignore_signal(signum: int, frame: Any) -> None:
+    """The Python handler of signals that the loop handles: the loop reads the number from the descriptor."""
 
 
 def _set_wakeup_fd(fd: int) -> int:
-    # A full pipe means that the loop has enough to read; the default would print a warning from the handler.
+    # If the pipe is full, the loop is awake already; by default Python would print a warning.
     return signal.set_wakeup_fd(fd, warn_on_full_buffer=False)
 
 
 class SignalHandlers(LoopParts):
-    """The part of the loop that is about signals."""
+    """The part of the loop for signals."""
 
     def _init_signals(self) -> None:
-        # What libraries look for and put back: prompt_toolkit does.
+        # Libraries read this and restore entries; prompt_toolkit does.
         self._signal_handlers: dict[int, asyncio.Handle] = {}
 
     def add_signal_handler(
@@ -56,14 +55,14 @@ class SignalHandlers(LoopParts):
         _check_signal(sig)
         self._check_closed()
         try:
-            # Fails outside of the main thread: only there Python handles signals.
+            # Fails outside the main thread, where Python does not handle signals.
             _set_wakeup_fd(self._signal_fd())
         except (ValueError, OSError) as error:
             raise RuntimeError(str(error)) from None
         self._signal_handlers[sig] = self._set_signal(sig, callback, *args)
         try:
-            signal.signal(sig, _ignore_on_arrival)
-            # System calls go on after the signal instead of failing with EINTR.
+            signal.signal(sig, _ignore_signal)
+            # System calls are restarted after the signal instead of failing with EINTR.
             signal.siginterrupt(sig, False)
         except OSError as error:
             self._forget_signal(sig)
@@ -72,7 +71,7 @@ class SignalHandlers(LoopParts):
             raise
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """Forget the callback for a signal; whether there was one."""
+        """Remove the callback of a signal.  Returns whether there was one."""
         _check_signal(sig)
         if sig not in self._signal_handlers:
             return False
@@ -111,7 +110,7 @@ class SignalHandlers(LoopParts):
 
     @contextlib.contextmanager
     def _signals_wake(self) -> Iterator[None]:
-        """While the loop runs in the main thread, every signal wakes it."""
+        """Lets every signal wake the loop while it runs in the main thread."""
         former = None
         if threading.current_thread() is threading.main_thread():
             ours = self._signal_fd()
@@ -121,7 +120,7 @@ class SignalHandlers(LoopParts):
                 pass  # the main thread of a subinterpreter
             else:
                 if former not in (-1, ours) and not self._signal_handlers:
-                    # Somebody else listens there, and nobody needs it here.
+                    # Another library uses the descriptor, and this loop has no handlers.
                     _set_wakeup_fd(former)
                     former = None
         try:

@@ -1,10 +1,10 @@
 """The ``sock_*`` coroutines: asyncio's operations on sockets that the program owns.
 
-Each tries first.  Where the kernel has nothing to say yet, the native part watches the socket as ``add_reader()`` and
-``add_writer()`` do, and takes its watch back in the moment the coroutine ends, however it ends.
+Each makes an attempt first.  If it would block, the native part watches the socket as ``add_reader()`` and
+``add_writer()`` do, and removes the watch when the coroutine ends, in whatever way.
 
-Whatever takes something out of the kernel does so in the coroutine itself, never in the loop's callback: between the two
-the task may be cancelled, and then the data or the connection would be lost.
+Data and connections are received in the coroutine and never in the loop's callback: the task can be cancelled between
+the two, and the data or the connection would be lost.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ("SocketOperations",)
 
-# How long a connection to a Unix socket waits for room in the listener's queue: at first, and at most.
-_FIRST_REST, _LONGEST_REST = 0.001, 0.05
+# Backoff of a connection to a Unix socket whose listen queue is full, in seconds.
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.001, 0.05
 
 
 class SocketOperations(_internals.LoopParts):
-    """The part of the loop that is about the program's own sockets."""
+    """The part of the loop for sockets of the program."""
 
     def _check_socket(self, sock: socket.socket) -> None:
         _internals.check_ssl_socket(sock)
@@ -35,7 +35,8 @@ class SocketOperations(_internals.LoopParts):
             raise ValueError("the socket must be non-blocking")
 
     async def _attempts(self, sock: socket.socket, to_write: bool, method: str, *args: Any) -> Any:
-        """What a method of the socket gives, as soon as the socket is ready for it."""
+        """Calls a method of the socket until it does not raise BlockingIOError."""
+        self._check_socket(sock)
         while True:
             try:
                 return getattr(sock, method)(*args)
@@ -50,7 +51,7 @@ class SocketOperations(_internals.LoopParts):
         return data
 
     async def sock_recv_into(self, sock: socket.socket, buf: WriteableBuffer) -> int:
-        """Receive from a socket into a buffer; how many bytes."""
+        """Receive from a socket into a buffer.  Returns the number of bytes."""
         while (count := self._try_recv_into(sock, buf)) is None:
             await self._until_ready(sock, False)
         return count
@@ -58,24 +59,21 @@ class SocketOperations(_internals.LoopParts):
     if sys.version_info >= (3, 11):
 
         async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
-            """Receive a datagram of up to *bufsize* bytes; it and its sender's address."""
-            self._check_socket(sock)
+            """Receive a datagram of up to *bufsize* bytes.  Returns it and the address of its sender."""
             data, address = await self._attempts(sock, False, "recvfrom", bufsize)
             return data, address
 
         async def sock_recvfrom_into(
             self, sock: socket.socket, buf: WriteableBuffer, nbytes: int = 0
         ) -> tuple[int, Any]:
-            """Receive a datagram into a buffer; how many bytes, and the sender's address."""
-            self._check_socket(sock)
+            """Receive a datagram into a buffer.  Returns the number of bytes and the address of the sender."""
             if not nbytes:
                 nbytes = len(buf)  # type: ignore[arg-type]
             count, address = await self._attempts(sock, False, "recvfrom_into", buf, nbytes)
             return count, address
 
         async def sock_sendto(self, sock: socket.socket, data: ReadableBuffer, address: Any) -> int:
-            """Send a datagram to an address; how many bytes of it."""
-            self._check_socket(sock)
+            """Send a datagram to an address.  Returns the number of bytes sent."""
             sent: int = await self._attempts(sock, True, "sendto", data, address)
             return sent
 
@@ -98,9 +96,7 @@ class SocketOperations(_internals.LoopParts):
                     sent += await self._attempts(sock, True, "send", unsent)
 
     async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
-        """Accept a connection: its socket, non-blocking, and its peer's address."""
-        self._check_socket(sock)
-        sock.fileno()  # as asyncio does first: the exception for something that is no socket is that of fileno()
+        """Accept a connection.  Returns its socket, which is non-blocking, and the address of the peer."""
         conn, address = await self._attempts(sock, False, "accept")
         conn.setblocking(False)
         return conn, address
@@ -113,19 +109,19 @@ class SocketOperations(_internals.LoopParts):
                 address, family=sock.family, type=sock.type, proto=sock.proto, loop=self
             )
             address = resolved[0][4]
-        rest = _FIRST_REST
+        backoff = _FIRST_BACKOFF
         while True:
             try:
                 sock.connect(address)
                 return
             except (BlockingIOError, InterruptedError) as error:
                 if error.errno != errno.EAGAIN:
-                    break  # under way
+                    break  # in progress
                 if sock.family != socket.AF_UNIX:
                     raise
-            # The listener's queue is full.  Nothing was begun, and nothing will tell when there is room.
-            await asyncio.sleep(rest)
-            rest = min(2 * rest, _LONGEST_REST)
+            # The listen queue is full.  The kernel does not report when it has room again.
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, _MAX_BACKOFF)
         await self._until_ready(sock, True)
         failure = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if failure:

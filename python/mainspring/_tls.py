@@ -1,7 +1,7 @@
-"""TLS: the native machine as asyncio's transports and protocols, and the loop's ways to it.
+"""TLS: the Python halves of ``SSLProtocol`` and ``SSLTransport``, and the methods of the loop that create them.
 
-The records are made and read by the user's own ``ssl.SSLContext``, over ``SSLObject`` and ``MemoryBIO``; when, is the
-machine's (``crates/mainspring-engine/src/tls``).  Here is what happens once for a connection, and asyncio's words for it.
+The user's ``ssl.SSLContext`` encrypts and decrypts, through ``SSLObject`` and ``MemoryBIO``.  The state machine is native
+(``crates/mainspring-engine/src/tls``).  This module contains what runs once per connection, and asyncio's messages.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ("Tls", "SSLProtocol", "SSLTransport")
 
 
 class SSLTransport(_mainspring.SSLTransport):
-    """The transport of a protocol whose connection is secured with TLS."""
+    """The transport of a protocol over TLS."""
 
-    # What asyncio's own code asks of a transport before it starts TLS (inside of TLS) or sends a file over it.
+    # asyncio's code reads these before it starts TLS (over TLS) or sends a file.
     _start_tls_compatible = True
     _sendfile_compatible = SendfileMode.FALLBACK
 
@@ -41,7 +41,7 @@ class SSLTransport(_mainspring.SSLTransport):
 
     @property
     def _protocol_paused(self) -> bool:
-        """Whether the protocol was told to pause writing: asyncio's own helpers look here."""
+        """Whether pause_writing() was called.  asyncio's helpers read this."""
         return self._state()[1]
 
     @property
@@ -53,7 +53,7 @@ class SSLTransport(_mainspring.SSLTransport):
         return self._ssl_protocol._get_extra_info(name, default)
 
     def write_eof(self) -> None:
-        """Refused: TLS cannot end in one direction only."""
+        """Not supported: TLS cannot close one direction only."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -65,12 +65,12 @@ class SSLTransport(_mainspring.SSLTransport):
         return f"<{type(self).__name__}{closing} over {below!r}>"
 
     def _warn_unclosed(self) -> None:
-        """Nobody refers to the transport any more, and it was not closed."""
+        """Called by the finalizer of a transport that was not closed."""
         warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
 
 
 class SSLProtocol(_mainspring.SSLProtocol):
-    """What stands between the transport that carries the records and the protocol above."""
+    """The protocol of the underlying transport."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class SSLProtocol(_mainspring.SSLProtocol):
         if not sslcontext:
             sslcontext = _internals.create_transport_context(server_side, server_hostname)
         self._loop = loop
-        # Libraries look here: aiohttp's tests do.
+        # Libraries read this; aiohttp's tests do.
         self._sslcontext = sslcontext
         self._waiter = waiter
         self._handshake_begun = 0.0
-        # More is known when the handshake is done.
+        # Extended after the handshake.
         self._extra: dict[str, Any] = {"sslcontext": sslcontext}
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         ssl_object = sslcontext.wrap_bio(
@@ -147,7 +147,7 @@ class SSLProtocol(_mainspring.SSLProtocol):
         below = self._transport
         return default if below is None else below.get_extra_info(name, default)
 
-    # What the machine asks for.
+    # Called by the native part.
 
     def _established(self) -> None:
         ssl_object = self._sslobj
@@ -178,7 +178,7 @@ class SSLProtocol(_mainspring.SSLProtocol):
                 f"SSL handshake is taking longer than {self._handshake_timeout} seconds: "
                 f"aborting the connection"
             )
-        # Before Python 3.11 asyncio's TimeoutError is no OSError.
+        # Before Python 3.11 asyncio's TimeoutError is not an OSError.
         timeout: Any = exceptions.TimeoutError("SSL shutdown timed out")
         return timeout  # type: ignore[no-any-return]
 
@@ -193,7 +193,7 @@ class SSLProtocol(_mainspring.SSLProtocol):
 
 
 class Tls(_internals.LoopParts):
-    """The part of the loop that is about TLS."""
+    """The part of the loop for TLS."""
 
     def _make_ssl_transport(
         self,
@@ -223,7 +223,7 @@ class Tls(_internals.LoopParts):
             ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
         transport = below._app_transport
-        assert transport is not None  # it goes with connection_lost()
+        assert transport is not None  # only connection_lost() removes it
         self._make_socket_transport(rawsock, below, extra=extra, server=server, context=context)
         return transport
 
@@ -235,15 +235,15 @@ class Tls(_internals.LoopParts):
         timeouts: tuple[float | None, ...],
         context: contextvars.Context | None,
     ) -> Callable[[socket.socket, Any], None]:
-        """What a listener does with each of its connections."""
+        """The function that a listener calls with each connection."""
         names = ("ssl_handshake_timeout", "ssl_shutdown_timeout")
-        # Python 3.10 passes the first only.
+        # Python 3.10 passes only the first.
         options: dict[str, Any] = dict(zip(names, timeouts, strict=False))
 
         def accept(conn: socket.socket, peername: Any) -> None:
             own = options
             if context is not None:
-                # From Python 3.15 on; the current context is the connection's own already.
+                # From Python 3.15 on.  The current context is the connection's own already.
                 own = {**options, "context": contextvars.copy_context()}
             self.create_task(self._accept_secure(protocol_factory, conn, peername, sslcontext, server, own))
 
@@ -258,7 +258,7 @@ class Tls(_internals.LoopParts):
         server: Any,
         options: dict[str, Any],
     ) -> None:
-        """Makes the transport of a connection that begins with TLS, and waits for the handshake."""
+        """Creates the transport of an accepted TLS connection, and waits for the handshake."""
         context: dict[str, Any] = {"message": "Error on transport creation for incoming connection"}
         try:
             protocol = context["protocol"] = protocol_factory()
@@ -282,11 +282,11 @@ class Tls(_internals.LoopParts):
                 await waiter
             except BaseException:
                 transport.close()
-                # The exception in the future would keep the protocol alive, and the protocol the future.
+                # Breaks a cycle: the exception in the future refers to the protocol, which refers to the future.
                 del waiter
                 raise
         except Exception as error:
-            # Whoever knocks at the port without speaking TLS is of interest to those who debug.
+            # A client that does not speak TLS is reported only in debug mode.
             if self.get_debug():
                 self.call_exception_handler({**context, "exception": error})
 
@@ -301,7 +301,7 @@ class Tls(_internals.LoopParts):
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> asyncio.Transport | None:
-        """Upgrade a transport to TLS; gives the transport that *protocol* should use from here on."""
+        """Upgrade a transport to TLS.  Returns the transport that *protocol* should use from now on."""
         if not isinstance(sslcontext, ssl.SSLContext):
             raise TypeError(f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}")
         if not getattr(transport, "_start_tls_compatible", False):
@@ -318,13 +318,13 @@ class Tls(_internals.LoopParts):
             call_connection_made=False,
             ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout,
-            # Whoever was paused by the transport below will be resumed by the one above.
+            # A protocol that the underlying transport has paused is resumed by the TLS transport.
             writing_paused=bool(getattr(transport, "_protocol_paused", False)),
         )
-        # Nothing may arrive between the two protocols.
+        # No data may be delivered while the protocol is replaced.
         below.pause_reading()
         if server_side and isinstance(protocol, streams.StreamReaderProtocol):
-            _hand_over(protocol, secure)
+            _move_buffered_data(protocol, secure)
         below.set_protocol(secure)
         made = self.call_soon(secure.connection_made, below)
         resumed = self.call_soon(below.resume_reading)
@@ -334,14 +334,14 @@ class Tls(_internals.LoopParts):
             below.close()
             made.cancel()
             resumed.cancel()
-            # The exception in the future would keep everything alive that its traceback shows.
+            # Breaks a cycle: the traceback of the exception in the future refers to this frame.
             waiter = None
             raise
         return secure._app_transport
 
 
-def _hand_over(protocol: asyncio.StreamReaderProtocol, secure: SSLProtocol) -> None:
-    """What the reader has of the peer's first TLS record (a client need not wait for the answer) belongs to TLS."""
+def _move_buffered_data(protocol: asyncio.StreamReaderProtocol, secure: SSLProtocol) -> None:
+    """Moves data of the reader to TLS: a client can send its first record before the server has switched to TLS."""
     reader = _internals.stream_reader(protocol)
     if reader is not None and reader._buffer:
         secure._feed(bytes(reader._buffer))

@@ -1,4 +1,4 @@
-"""The transports as Python sees them: the native ones, and what of them is rarely asked."""
+"""The Python halves of ``StreamTransport`` and ``DatagramTransport``: rarely used parts."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ("DatagramTransport", "StreamTransport")
 
 
 class SocketTransport(Native):
-    """What the transports of all kinds of sockets have in common."""
+    """The common part of all socket transports."""
 
     _extra: dict[str, Any]
     _loop: asyncio.AbstractEventLoop
 
     @property
     def _sock(self) -> socket.socket | None:
-        """The socket, or None once the connection is gone: many libraries look here."""
+        """The socket, or None after the connection was lost.  Many libraries read this."""
         return self._take_socket()
 
     @property
     def _protocol_paused(self) -> bool:
-        """Whether the protocol was told to pause writing: asyncio's own helpers look here."""
+        """Whether pause_writing() was called.  asyncio's helpers read this."""
         return self._state()[4]
 
-    # What asyncio's own transports call these things, for the libraries that look there.
+    # Private attributes of asyncio's transports that libraries read.
 
     @property
     def _protocol(self) -> asyncio.BaseProtocol | None:
@@ -65,11 +65,11 @@ class SocketTransport(Native):
         return self.get_write_buffer_limits()[0]
 
     def _read_ready(self: Any) -> None:
-        """Receive what is there."""
+        """Receive the available data."""
         self._loop._serve(self, False)
 
     def _write_ready(self: Any) -> None:
-        """Send what waits, as far as the kernel takes it."""
+        """Flush the write buffer as far as the kernel accepts it."""
         self._loop._serve(self, True)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -100,7 +100,7 @@ class SocketTransport(Native):
         return f"<{' '.join(info)}>"
 
     def _warn_unclosed(self) -> None:
-        """Nobody refers to the transport any more, and it was not closed."""
+        """Called by the finalizer of a transport that was not closed."""
         warnings.warn(f"unclosed transport {self!r}", ResourceWarning, stacklevel=2, source=self)
         self._release()
 
@@ -108,7 +108,7 @@ class SocketTransport(Native):
 class StreamTransport(SocketTransport, FileSender, _mainspring.StreamTransport):
     """The transport of a TCP or Unix stream connection."""
 
-    # What asyncio's own code asks of a transport before it starts TLS or sends a file over it.
+    # asyncio's code reads these before it starts TLS or sends a file.
     _start_tls_compatible = True
     _sendfile_compatible = SendfileMode.TRY_NATIVE
 
@@ -116,7 +116,7 @@ class StreamTransport(SocketTransport, FileSender, _mainspring.StreamTransport):
         self._extra = {} if extra is None else extra
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        # An accepted connection has neither names nor a socket object until somebody asks for them.
+        # The addresses and the socket object of an accepted connection are created on demand.
         if name not in self._extra and (names := self._accepted_names()) is not None:
             self._extra["sockname"], self._extra["peername"] = names
             if name == "socket" and self._take_socket() is None:
@@ -134,12 +134,12 @@ class DatagramTransport(SocketTransport, _mainspring.DatagramTransport):
 
     @property
     def _buffer(self) -> collections.deque[tuple[bytes, Any]]:
-        """The datagrams that wait to be sent, each with its address: a copy."""
+        """A copy of the queued datagrams, each with its address."""
         return collections.deque(self._queued())
 
 
 def _closed_socket(name: Any) -> socket.socket:
-    """What is left of the socket of a connection that is gone, by the name it had."""
+    """A closed socket of the family of an address, for a connection that was lost."""
     if isinstance(name, tuple):
         family, protocol = (socket.AF_INET if len(name) == 2 else socket.AF_INET6), socket.IPPROTO_TCP
     else:

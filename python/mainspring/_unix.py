@@ -1,7 +1,7 @@
 """Unix stream sockets.
 
-Connecting and serving are asyncio's own coroutines, in the version of the Python at hand: they check their arguments,
-bind and connect, and then call the loop for what is native.  Only the end of a server is told here.
+Connecting and serving are asyncio's own coroutines, in the running Python version: they check their arguments, bind and
+connect, and then call the loop.  Only the end of a server is implemented here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ("UnixSockets",)
 
 
 class UnixSockets(_internals.LoopParts):
-    """The part of the loop that is about Unix stream sockets."""
+    """The part of the loop for Unix stream sockets."""
 
     create_unix_connection: Any = _internals.UnixLoop.create_unix_connection
     create_unix_server: Any = _internals.UnixLoop.create_unix_server
 
     def _init_unix(self) -> None:
-        # From Python 3.13 on: the sockets whose files go with their servers, and the files' inode numbers.
+        # From Python 3.13 on: sockets whose files are removed with their servers, and the inode numbers of the files.
         self._unix_server_sockets: dict[socket.socket, int] = {}
 
     def _stop_serving(self, sock: socket.socket) -> None:

@@ -1,8 +1,8 @@
-"""What libraries look for inside of asyncio's loop: ``_ready``, ``_scheduled`` and ``_selector``.
+"""Private attributes of asyncio's loop that libraries read: ``_ready``, ``_scheduled`` and ``_selector``.
 
-asyncio keeps its handles in a deque and a list, and its descriptors in a selector.  Here they are the engine's; these
-objects show them.  They can be looked at and emptied, and not added to.  Which library asks for which name is listed in
-``docs/private-names.md``.
+asyncio stores its handles in a deque and a list, and its file descriptors in a selector.  Here the engine stores them,
+and these objects are views.  They can be read and cleared, but not extended.  ``docs/private-names.md`` lists the
+libraries and the names that they use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ H = TypeVar("H", bound="asyncio.Handle")
 
 
 class Handles(Sequence[H]):
-    """The handles of a loop at any time."""
+    """A live view of the handles of a loop."""
 
     __slots__ = ("_clear", "_loop", "_show")
 
@@ -35,8 +35,8 @@ class Handles(Sequence[H]):
         self._clear = clear
 
     def clear(self) -> None:
-        """Forget the calls; they will not run."""
-        # asyncio's close() calls this, when the loop is closed and before the engine is: that forgets everything.
+        """Remove the handles; they will not run."""
+        # asyncio's close() calls this on a closed loop.  The engine is closed later, and removes everything then.
         if not self._loop.is_closed():
             self._clear()
 
@@ -54,7 +54,7 @@ class Handles(Sequence[H]):
 
 
 class Registrations(Mapping[Any, selectors.SelectorKey]):
-    """The descriptors of a loop, by number or file object."""
+    """The file descriptors of a loop, by number or file object."""
 
     __slots__ = ("_loop",)
 
@@ -82,7 +82,7 @@ class Registrations(Mapping[Any, selectors.SelectorKey]):
     def __getitem__(self, fileobj: Any) -> selectors.SelectorKey:
         keys = self._keys()
         for key in keys.values():
-            # By identity first: a closed object knows its number no more.
+            # By identity first: a closed object has no number any more.
             if key.fileobj is fileobj:
                 return key
         try:
@@ -95,9 +95,9 @@ class Registrations(Mapping[Any, selectors.SelectorKey]):
 
 
 class SelectorView:
-    """What the kernel is asked about, as asyncio's selector shows it.
+    """The registered file descriptors, in the form of asyncio's selector.
 
-    A key's ``data`` are the handles for reading and writing; a transport stands there for itself.
+    The ``data`` of a key are the handles for reading and writing; a transport is shown itself.
     """
 
     __slots__ = ("_loop",)
@@ -106,11 +106,11 @@ class SelectorView:
         self._loop = loop
 
     def get_map(self) -> Registrations:
-        """The keys of all descriptors."""
+        """The keys of all file descriptors."""
         return Registrations(self._loop)
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        """The key of a descriptor or a file object; KeyError if it is not registered."""
+        """The key of a file descriptor or file object; KeyError if it is not registered."""
         try:
             return self.get_map()[fileobj]
         except KeyError:
@@ -125,7 +125,7 @@ class SelectorView:
 
 
 class Views:
-    """The part of the loop that is looked at."""
+    """The part of the loop with these attributes."""
 
     @property
     def _ready(self: Any) -> Handles[asyncio.Handle]:
@@ -156,6 +156,6 @@ class Views:
 
 
 def _check_empty(name: str, handles: Sequence[asyncio.Handle]) -> None:
-    """asyncio's own constructor sets these, to nothing."""
+    """asyncio's constructor sets the attributes to empty lists; nothing else can be assigned."""
     if handles:
-        raise AttributeError(f"{name} of a mainspring.Loop shows what is scheduled and cannot be replaced")
+        raise AttributeError(f"{name} of a mainspring.Loop is a view and cannot be replaced")
