@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import textwrap
 from textwrap import dedent
 
 import pytest
@@ -278,7 +279,14 @@ def functions_called_by_the_interpreter(text):
     c_function = r'^(?P<indent> *)(?:pub(?:\(\w+\))? )?(?:unsafe )?extern "C" fn ' + body
     py_function = r"^(?P<indent>)#\[pyfunction\](?:\n#\[.*\])*\npub fn " + body
     py_method = r"^(?P<indent>    )(?:pub )?fn " + body
-    methods = re.findall(r"^#\[pymethods\]\n(.*?^)\}\n", text, re.M | re.S)
+    # The methods in the macro of `coroutine.rs` are indented.
+    methods = re.findall(r"^(?:#\[pymethods\]|coroutine_class! \{)\n(.*?^)\}\n", text, re.M | re.S)
+    methods += [
+        textwrap.indent(dedent(block), "    ")
+        for block in re.findall(
+            r"^        #\[pymethods\]\n        impl \$class \{\n(.*?)^        \}\n", text, re.M | re.S
+        )
+    ]
     for pattern, part in [
         (c_function, text),
         (py_function, text),

@@ -12,6 +12,7 @@
 //! | `datagram/`, `pipe/`, `tls/` | the other transports |
 //! | `socket_ops/` | the `sock_*` coroutines |
 //! | `child_watch.rs` | child processes |
+//! | `coroutine.rs` | the methods of native objects that a task awaits |
 //! | `errors.rs`, `names.rs` | combining exceptions; interned names and asyncio's objects |
 //! | `allocator.rs` | a setting of the C library's allocator |
 //! | `python/` | CPython's C API behind safe interfaces |
@@ -20,6 +21,7 @@
 
 mod allocator;
 mod child_watch;
+mod coroutine;
 mod datagram;
 mod errors;
 mod event_loop;

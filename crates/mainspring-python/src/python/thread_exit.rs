@@ -1,22 +1,21 @@
-//! What happens to a thread that is inside this module when the interpreter ends.
+//! Threads that are inside this module when the interpreter exits.
 //!
-//! A daemon thread may run a loop while the main thread leaves the program. Before Python 3.14 the interpreter ends such
-//! a thread with `pthread_exit()` when the thread next asks for the interpreter lock. Any call into Python can ask for
-//! it, and so can the drop of any reference. glibc then unwinds the thread's stack, and a Rust frame that is unwound
-//! this way aborts the process. From Python 3.14 on the interpreter lets the thread hang until the process is gone.
+//! A daemon thread can run a loop while the main thread exits. Before Python 3.14 the interpreter ends such a thread with
+//! `pthread_exit()` when it next acquires the interpreter lock. Any call into Python can acquire it, and so can the drop
+//! of any reference. glibc then unwinds the thread's stack, and a Rust frame that is unwound this way aborts the process.
+//! From Python 3.14 on the interpreter lets the thread hang until the process exits.
 //!
 //! Here the thread hangs on every version. [`guard`] registers a cleanup handler with the C library, once per thread.
-//! `pthread_exit()` calls the handler before it unwinds the first frame; if a frame of this module is on the stack, the
-//! handler does not return. So the guard covers every call into Python that is made below a guarded entry point, and no
-//! single call needs one of its own.
+//! `pthread_exit()` calls the handler before it unwinds the first frame. If a frame of this module is on the stack, the
+//! handler does not return. So one guard at the entry point covers all calls into Python below it.
 //!
 //! **Rule: every function that the interpreter calls begins with [`guard`]**, directly or through the functions of
-//! `fastcall.rs` or `dealloc::bounded`; a `pyclass` keeps Python objects in a `dealloc::ClassData`. A `traverse`
-//! function needs none: it runs no Python code. `tests/test_interpreter_exit.py` checks the rule.
+//! `guard.rs` or `dealloc::bounded`; a `pyclass` stores Python objects in a `dealloc::ClassData`. A `traverse` function
+//! needs no guard: it runs no Python code. `tests/test_interpreter_exit.py` checks the rule.
 //!
-//! Other C libraries (musl) run no unwinder in `pthread_exit()`; there is nothing to guard against.
+//! Other C libraries (musl) do not unwind in `pthread_exit()`.
 
-/// Guards the current thread, from now on. Cheap after the first time.
+/// Guards the current thread from now on. Cheap after the first call.
 #[inline]
 pub fn guard() {
     #[cfg(target_env = "gnu")]
@@ -32,8 +31,8 @@ mod glibc {
     type Visit = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
     type Routine = unsafe extern "C" fn(*mut c_void);
 
-    /// `struct _pthread_cleanup_buffer`. glibc calls the routine as soon as the stack is unwound past the address of the
-    /// buffer. On the heap that is from the first frame on.
+    /// `struct _pthread_cleanup_buffer`. glibc calls the routine when the stack is unwound past the address of the buffer.
+    /// For a buffer on the heap that is the first frame.
     #[repr(C)]
     struct CleanupBuffer {
         routine: Option<Routine>,
@@ -48,7 +47,7 @@ mod glibc {
         fn _pthread_cleanup_pop(buffer: *mut CleanupBuffer, execute: c_int);
     }
 
-    // libgcc's unwinder, the one that `pthread_exit()` uses.
+    // libgcc's unwinder, which `pthread_exit()` uses.
     unsafe extern "C" {
         fn _Unwind_Backtrace(visit: Visit, walk: *mut c_void) -> c_int;
         fn _Unwind_GetIP(context: *mut c_void) -> usize;
@@ -65,7 +64,7 @@ mod glibc {
             let buffer =
                 CleanupBuffer { routine: None, argument: null_mut(), cancel_type: 0, previous: null_mut() };
             let buffer = Box::new(UnsafeCell::new(buffer));
-            // SAFETY: the buffer stays where it is until it is unregistered by `drop`.
+            // SAFETY: the buffer does not move until `drop` unregisters it.
             unsafe { _pthread_cleanup_push(buffer.get(), at_thread_exit, null_mut()) };
             Registration(buffer)
         }
@@ -73,8 +72,8 @@ mod glibc {
 
     impl Drop for Registration {
         fn drop(&mut self) {
-            // SAFETY: registered by `new` on this thread. The thread has left everything that could have registered
-            // a handler since, so this is the last one; glibc makes the one before it the last.
+            // SAFETY: registered by `new` on this thread. Handlers that were registered later belong to frames that the
+            // thread has left, so this is the last one; glibc restores the one before it.
             unsafe { _pthread_cleanup_pop(self.0.get(), 0) }
         }
     }
@@ -85,14 +84,14 @@ mod glibc {
 
     #[inline]
     pub fn guard() {
-        // An error means that the thread is past its own destructors: it does not call `pthread_exit()` any more.
+        // An error means that the thread's destructors have run: it does not call `pthread_exit()` any more.
         let _ = REGISTRATION.try_with(|_| ());
     }
 
     /// Called by `pthread_exit()`, before the stack is unwound.
     unsafe extern "C" fn at_thread_exit(_: *mut c_void) {
         while is_this_library_on_the_stack() {
-            // SAFETY: always allowed.
+            // SAFETY: has no preconditions.
             unsafe { libc::pause() };
         }
     }
@@ -114,7 +113,7 @@ mod glibc {
     }
 
     unsafe extern "C" fn visit(context: *mut c_void, walk: *mut c_void) -> c_int {
-        // SAFETY: a frame that `_Unwind_Backtrace` has found, and the walk that it was called with.
+        // SAFETY: a frame of `_Unwind_Backtrace`, and the walk that it was called with.
         let (address, walk) = unsafe { (_Unwind_GetIP(context), &mut *walk.cast::<Walk>()) };
         let is_own = base_of(address) == walk.own_base;
         // The first frames are the handler's own.
@@ -123,7 +122,7 @@ mod glibc {
         if walk.found { URC_NORMAL_STOP } else { URC_NO_REASON }
     }
 
-    /// Where the library that contains the address is loaded; null if none does.
+    /// The load address of the library that contains the address; null if there is none.
     fn base_of(address: usize) -> *mut c_void {
         let mut info = libc::Dl_info {
             dli_fname: std::ptr::null(),
@@ -131,7 +130,7 @@ mod glibc {
             dli_sname: std::ptr::null(),
             dli_saddr: null_mut(),
         };
-        // SAFETY: any address may be asked for.
+        // SAFETY: accepts any address, and fills `info` if it finds a library.
         unsafe { libc::dladdr(address as *const c_void, &mut info) };
         info.dli_fbase
     }

@@ -8,7 +8,7 @@
 mod held_buffer;
 mod wait;
 
-pub use wait::{SocketWait, thrown_exception};
+pub use wait::SocketWait;
 
 use crate::event_loop::NativeLoop;
 use crate::event_loop::host::os_error;

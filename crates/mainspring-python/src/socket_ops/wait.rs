@@ -4,6 +4,7 @@
 //! its `await`: so it is cancelled together with the task, and removes its watch before any other code runs.
 
 use super::held_buffer::HeldBuffer;
+use crate::coroutine::{Coroutine, coroutine_class};
 use crate::event_loop::NativeLoop;
 use crate::event_loop::host::{PyHost, os_error};
 use crate::event_loop::readers::watch_error;
@@ -20,7 +21,7 @@ use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -165,7 +166,34 @@ impl SocketWait {
     }
 }
 
-#[pymethods]
+impl Coroutine for SocketWait {
+    /// The first call returns the future for the task; the second one returns its result.
+    fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(outcome) = self.state.outcome.take() {
+            let value = outcome.map_err(|error| os_error(py, error))?;
+            return Err(PyStopIteration::new_err((value,)));
+        }
+        let names = names(py)?;
+        let future = self.future(py)?;
+        if !self.state.is_awaited.replace(true) {
+            future.setattr(&names._asyncio_future_blocking, true)?;
+            return Ok(future);
+        }
+        self.leave(py)?;
+        let value = future.call_method0(&names.result)?;
+        Err(PyStopIteration::new_err((value.unbind(),)))
+    }
+
+    fn before_throw(&self, py: Python<'_>) -> PyResult<()> {
+        self.leave(py)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.leave(py)
+    }
+}
+
+coroutine_class! {
 impl SocketWait {
     /// Called by the loop when the socket is ready.
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
@@ -249,54 +277,6 @@ impl SocketWait {
         })
     }
 
-    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        thread_exit::guard();
-        slf
-    }
-
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        thread_exit::guard();
-        slf
-    }
-
-    /// The first call returns the future for the task; the second one returns its result.
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        catch_unwind(|| {
-            if let Some(outcome) = self.state.outcome.take() {
-                let value = outcome.map_err(|error| os_error(py, error))?;
-                return Err(PyStopIteration::new_err((value,)));
-            }
-            let names = names(py)?;
-            let future = self.future(py)?;
-            if !self.state.is_awaited.replace(true) {
-                future.setattr(&names._asyncio_future_blocking, true)?;
-                return Ok(future);
-            }
-            self.leave(py)?;
-            let value = future.call_method0(&names.result)?;
-            Err(PyStopIteration::new_err((value.unbind(),)))
-        })
-    }
-
-    /// The task was cancelled, or another exception was thrown into the coroutine.
-    #[pyo3(signature = (kind, value=None, _traceback=None))]
-    fn throw(
-        &self,
-        kind: &Bound<'_, PyAny>,
-        value: Option<&Bound<'_, PyAny>>,
-        _traceback: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        catch_unwind(|| {
-            self.leave(kind.py())?;
-            Err(thrown_exception(kind, value)?)
-        })
-    }
-
-    /// The coroutine was closed.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        catch_unwind(|| self.leave(py))
-    }
-
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         gc::visit(&visit, &self.state.event_loop)?;
         gc::visit(&visit, &self.state.socket)?;
@@ -319,14 +299,4 @@ impl SocketWait {
         drop(future);
     }
 }
-
-/// The exception for the arguments of a coroutine's `throw()`.
-pub fn thrown_exception(kind: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<PyErr> {
-    let error = match value.filter(|value| !value.is_none()) {
-        Some(value) if !kind.is_instance_of::<PyType>() || value.is_instance(kind)? => value.clone(),
-        Some(value) => kind.call1((value,))?,
-        None if kind.is_instance_of::<PyType>() => kind.call0()?,
-        None => kind.clone(),
-    };
-    Ok(PyErr::from_value(error))
 }

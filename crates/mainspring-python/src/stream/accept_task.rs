@@ -5,11 +5,11 @@
 //! connection that no other task closes. The coroutine here runs after `connection_made()`: its only step ends it, and an
 //! exception that is thrown into it closes the transport.
 
+use crate::coroutine::{Coroutine, coroutine_class};
 use crate::names::names;
 use crate::python::dealloc::ClassData;
 use crate::python::guard::catch_unwind;
 use crate::python::thread_exit;
-use crate::socket_ops::thrown_exception;
 use pyo3::PyTraverseError;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::PyVisit;
@@ -29,7 +29,22 @@ impl AcceptTask {
     }
 }
 
-#[pymethods]
+impl Coroutine for AcceptTask {
+    fn step<'py>(&self, _: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Err(PyStopIteration::new_err(()))
+    }
+
+    /// Closes the transport: the task was cancelled.
+    fn before_throw(&self, py: Python<'_>) -> PyResult<()> {
+        self.transport.bind(py).call_method0("close").map(drop)
+    }
+
+    fn close(&self, _: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+}
+
+coroutine_class! {
 impl AcceptTask {
     /// The name in the task's repr().
     #[getter]
@@ -44,43 +59,12 @@ impl AcceptTask {
         "_accept_connection"
     }
 
-    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        thread_exit::guard();
-        slf
-    }
-
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        thread_exit::guard();
-        slf
-    }
-
-    fn __next__(&self) -> PyResult<()> {
-        catch_unwind(|| Err(PyStopIteration::new_err(())))
-    }
-
-    fn send(&self, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        catch_unwind(|| self.__next__())
-    }
-
-    /// Closes the transport: the task was cancelled.
-    #[pyo3(signature = (kind, value=None, _traceback=None))]
-    fn throw(
-        &self,
-        kind: &Bound<'_, PyAny>,
-        value: Option<&Bound<'_, PyAny>>,
-        _traceback: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        catch_unwind(|| {
-            self.transport.bind(kind.py()).call_method0("close")?;
-            Err(thrown_exception(kind, value)?)
-        })
-    }
-
-    fn close(&self) {
-        thread_exit::guard();
+    fn send<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        catch_unwind(|| self.step(value.py()))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.transport.get().map_or(Ok(()), |transport| visit.call(transport))
     }
+}
 }
