@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// See the module comment.
 pub struct LoopClock {
     overrides: Rc<Overrides>,
-    /// The last result of a replaced `time()`, which stands in while it raises.
+    /// The last result of a replaced `time()`, used while it raises.
     latest: Cell<Time>,
 }
 

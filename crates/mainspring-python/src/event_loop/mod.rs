@@ -141,7 +141,7 @@ impl NativeLoop {
         })
     }
 
-    /// Tells the engine's host which object it is part of. Called once, by `Loop.__init__`.
+    /// Sets the loop object of the engine's host. Called once, by `Loop.__init__`.
     fn _bind(slf: &Bound<'_, Self>) -> PyResult<()> {
         catch_unwind(|| {
             slf.get().engine().host().bind(slf.as_any());

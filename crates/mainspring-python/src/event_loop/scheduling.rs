@@ -32,7 +32,7 @@ pub fn methods() -> Vec<Method<PyO3<NativeLoop>>> {
         Method::fastcall(
             c"call_at",
             call_at,
-            c"Like call_later(), but with an absolute time, as the loop's time() tells it.",
+            c"Like call_later(), but with an absolute time, as the loop's time() returns it.",
         ),
         Method::noargs(c"time", time, c"The time on the loop's monotonic clock, in seconds."),
         Method::noargs(c"get_debug", get_debug, c"Whether debug mode is on."),

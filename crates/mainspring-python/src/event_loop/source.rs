@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The turn has ended; `source`, which is this one, had asked the engine for this call.
+    /// The end of a turn, which `source`, this one, had asked for (`Engine::at_end_of_turn`).
     pub fn turn_ended(&self, py: Python<'_>, source: &Obj) -> PyResult<()> {
         match self {
             Source::Stream(stream) => {
@@ -62,7 +62,7 @@ impl<'a> Source<'a> {
                 open.machine.turn_ended(cx);
                 Ok(())
             }
-            // Only streams coalesce writes.
+            // Only streams hold writes back for the end of a turn.
             Source::Datagram(_)
             | Source::ReadPipe(_)
             | Source::WritePipe(_)
@@ -115,7 +115,7 @@ impl<'a> Source<'a> {
         if matches!(self, Source::Listener) { "_accept_connection" } else { "_read_ready" }
     }
 
-    /// Whether readability means that the reader is gone: so for a pipe that is written.
+    /// Whether readability means that the reader has closed its end: true for a write pipe.
     pub fn watches_for_closed_reader(&self) -> bool {
         matches!(self, Source::WritePipe(pipe) if transport::is_registered_for_reading(*pipe))
     }

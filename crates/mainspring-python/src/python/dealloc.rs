@@ -48,7 +48,7 @@ pub fn bounded(dealloc: impl FnOnce() + 'static) {
 #[cold]
 fn defer(dealloc: Box<dyn FnOnce()>) {
     let mut dealloc = Some(dealloc);
-    // After the thread's destructors the list is gone; recursion is all that is left.
+    // After the thread's destructors there is no list any more, so this recurses.
     let _ = DEFERRED.try_with(|list| list.borrow_mut().extend(dealloc.take()));
     if let Some(dealloc) = dealloc {
         catch_unraisable(dealloc);

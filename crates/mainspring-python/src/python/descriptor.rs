@@ -1,6 +1,6 @@
 //! File descriptors that Python objects own.
 //!
-//! CPython has no type for an open descriptor: objects tell a number, and -1 when they are closed. Rust's `BorrowedFd`
+//! CPython has no type for an open descriptor: `fileno()` returns a number, and -1 after `close()`. Rust's `BorrowedFd`
 //! demands that the descriptor stays open. Each function here says why it is.
 
 use std::io;
@@ -17,7 +17,7 @@ pub fn of_socket<T>(socket: &T, fd: RawFd) -> Option<BorrowedFd<'_>> {
 }
 
 /// The descriptor that `hold` keeps open: a `SocketHold`, which the socket counts as a user, or a `FileHold`, whose file
-/// the program leaves open, as asyncio demands. Neither is made with a negative number.
+/// the program leaves open, as asyncio demands. Neither is created with a negative number.
 #[inline]
 pub fn held_by<T>(hold: &T, fd: RawFd) -> BorrowedFd<'_> {
     let _: &T = hold;

@@ -91,7 +91,7 @@ impl NativeClass {
     /// This is the class of `T`, and `object` is an instance of it or of a class derived from it.
     #[inline]
     pub unsafe fn data<'a, T: NativeData>(&self, object: &'a Obj) -> &'a T {
-        // SAFETY: every instance has a `T` at the offset, which `new` has written and nobody moves.
+        // SAFETY: every instance has a `T` at the offset, which `new` has written and which does not move.
         unsafe { &*object.as_ptr().byte_add(self.native.offset).cast() }
     }
 }
@@ -117,7 +117,7 @@ unsafe extern "C" fn new<T: NativeData>(
     enter(|py| {
         let native = NativeClass::of::<T>(py)?;
         let data = T::empty();
-        // SAFETY: CPython passes the type or one derived from it, so the new instance has room for a `T` at the offset.
+        // SAFETY: CPython passes the type or one derived from it, so the new instance has space for a `T` at the offset.
         // Nothing reads the data before it is written here.
         unsafe {
             let object = Obj::from_call(py, ffi::PyType_GenericAlloc(class, 0))?;

@@ -5,7 +5,7 @@
 //! cloned, used and dropped only while the thread is attached to the interpreter.** Only [`interpreter::detached`]
 //! releases the interpreter, and its closure touches no `Obj`.
 //!
-//! `&Obj` also stands for a borrowed reference, such as an argument of a call: `Obj` has the layout of a pointer.
+//! `&Obj` is also the type of a borrowed reference, such as an argument of a call: `Obj` has the layout of a pointer.
 //!
 //! [`interpreter::detached`]: super::interpreter::detached
 

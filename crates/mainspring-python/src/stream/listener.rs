@@ -254,6 +254,6 @@ impl Acceptor<PyHost> for PyAcceptor {
 
 /// Switches Nagle's algorithm off: small writes are sent without waiting for an acknowledgement.
 fn set_nodelay(connection: &impl AsFd) {
-    // If the connection is gone already, the first read fails.
+    // Fails if the connection is closed already; then the first read reports it.
     let _ = rustix::net::sockopt::set_tcp_nodelay(connection, true);
 }

@@ -1,7 +1,7 @@
 //! `PyProtocol`: a Python protocol object, as the engine's transports call it.
 //!
 //! As in asyncio, methods are looked up by name at each call, so a method that is replaced on the protocol takes effect.
-//! If the protocol is our own TLS, it is called directly, without Python.
+//! If the protocol is an `SSLProtocol` of this module, it is called directly, without Python.
 
 use super::write_data::PyChunk;
 use crate::event_loop::host::PyHost;
@@ -25,7 +25,7 @@ pub struct PyProtocol {
     names: &'static Names,
     protocol: RefCell<Option<Obj>>,
     is_buffered: Cell<bool>,
-    /// Whether the protocol is our own TLS.
+    /// Whether the protocol is an `SSLProtocol` of this module.
     is_tls: Cell<bool>,
     /// The `asyncio.Server` that accepted the connection, until the connection is lost.
     server: RefCell<Option<Obj>>,
@@ -77,7 +77,7 @@ impl PyProtocol {
         drop((protocol, server));
     }
 
-    /// The protocol, if it is our own TLS.
+    /// The protocol, if it is an `SSLProtocol` of this module.
     fn tls(&self) -> Option<Obj> {
         if self.is_tls.get() { self.protocol() } else { None }
     }
