@@ -66,12 +66,12 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_methods(py, scheduling::methods())?;
     add_methods(py, create_task::methods())?;
     add_methods(py, socket_ops::methods())?;
-    module.add("StreamTransport", NativeClass::of::<StreamData>(py)?.class())?;
-    module.add("DatagramTransport", NativeClass::of::<DatagramData>(py)?.class())?;
-    module.add("ReadPipeTransport", NativeClass::of::<ReadPipeData>(py)?.class())?;
-    module.add("WritePipeTransport", NativeClass::of::<WritePipeData>(py)?.class())?;
-    module.add("SSLProtocol", NativeClass::of::<TlsProtocolData>(py)?.class())?;
-    module.add("SSLTransport", NativeClass::of::<TlsTransportData>(py)?.class())?;
+    module.add("StreamTransport", NativeClass::<StreamData>::get(py)?.class())?;
+    module.add("DatagramTransport", NativeClass::<DatagramData>::get(py)?.class())?;
+    module.add("ReadPipeTransport", NativeClass::<ReadPipeData>::get(py)?.class())?;
+    module.add("WritePipeTransport", NativeClass::<WritePipeData>::get(py)?.class())?;
+    module.add("SSLProtocol", NativeClass::<TlsProtocolData>::get(py)?.class())?;
+    module.add("SSLTransport", NativeClass::<TlsTransportData>::get(py)?.class())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     event_loop::add_handle_types(module)
 }

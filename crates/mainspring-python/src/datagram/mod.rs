@@ -29,12 +29,12 @@ pub struct DatagramData {
     opened: OnceCell<Open<DatagramMachine>>,
 }
 
-static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
+static CLASS: PyOnceLock<NativeClass<DatagramData>> = PyOnceLock::new();
 
 impl NativeData for DatagramData {
     const NAME: &'static CStr = c"mainspring._mainspring.DatagramTransport";
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+    fn class_cell() -> &'static PyOnceLock<NativeClass<Self>> {
         &CLASS
     }
 

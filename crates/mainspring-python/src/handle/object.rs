@@ -380,7 +380,7 @@ fn create_type(
     method: Option<Method<HandleClass>>,
     dealloc: ffi::destructor,
 ) -> PyResult<NativeType> {
-    Spec {
+    let spec = Spec {
         name,
         bases: std::slice::from_ref(base),
         extra,
@@ -391,8 +391,10 @@ fn create_type(
             (ffi::Py_tp_clear, clear as *mut c_void),
         ],
         is_base: false,
-    }
-    .create()
+    };
+    // SAFETY: the functions below are written for the three types, and `dealloc` is the one of this type. The methods
+    // belong to `HandleClass`, which is any of the types.
+    unsafe { spec.create() }
 }
 
 unsafe extern "C" fn dealloc_handle(this: *mut ffi::PyObject) {

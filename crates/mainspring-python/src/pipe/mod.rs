@@ -40,7 +40,7 @@ pub trait Pipe: EngineTransport + Sized + 'static {
     /// asyncio's message for a file that is not a pipe.
     const NOT_A_PIPE: &'static str;
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass>;
+    fn class_cell() -> &'static PyOnceLock<NativeClass<PipeData<Self>>>;
     fn methods() -> Vec<Method<Native<PipeData<Self>>>>;
     fn new(channel: PyChannel, kind: PipeKind, upper: PyProtocol) -> Self;
     fn upper(&self) -> &PyProtocol;
@@ -56,7 +56,7 @@ pub struct PipeData<P> {
 impl<P: Pipe> NativeData for PipeData<P> {
     const NAME: &'static CStr = P::NAME;
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+    fn class_cell() -> &'static PyOnceLock<NativeClass<Self>> {
         P::class_cell()
     }
 

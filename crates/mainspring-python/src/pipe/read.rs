@@ -12,14 +12,14 @@ use mainspring_engine::transport::{Cx, PipeKind, ReadPipe};
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;
 
-static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
+static CLASS: PyOnceLock<NativeClass<ReadPipeData>> = PyOnceLock::new();
 
 impl Pipe for ReadMachine {
     const NAME: &'static CStr = c"mainspring._mainspring.ReadPipeTransport";
     const BASE: &'static str = "ReadTransport";
     const NOT_A_PIPE: &'static str = "Pipe transport is for pipes/sockets only.";
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+    fn class_cell() -> &'static PyOnceLock<NativeClass<ReadPipeData>> {
         &CLASS
     }
 

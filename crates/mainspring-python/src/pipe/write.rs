@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;
 
-static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
+static CLASS: PyOnceLock<NativeClass<WritePipeData>> = PyOnceLock::new();
 
 impl Pipe for WriteMachine {
     const NAME: &'static CStr = c"mainspring._mainspring.WritePipeTransport";
@@ -22,7 +22,7 @@ impl Pipe for WriteMachine {
     const BASE: &'static str = "_FlowControlMixin";
     const NOT_A_PIPE: &'static str = "Pipe transport is only for pipes, sockets and character devices";
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+    fn class_cell() -> &'static PyOnceLock<NativeClass<WritePipeData>> {
         &CLASS
     }
 

@@ -141,7 +141,7 @@ pub struct Spec<'a, 'py> {
     /// Bytes of our own data behind the layout of the base, aligned to eight.
     pub extra: usize,
     pub methods: Vec<MethodDef>,
-    /// Further slots of the type. The function pointers have the types that CPython's documentation gives.
+    /// Further slots of the type.
     pub slots: Vec<(c_int, *mut c_void)>,
     /// Whether Python code may derive from it.
     pub is_base: bool,
@@ -156,7 +156,11 @@ pub struct NativeType {
 
 impl Spec<'_, '_> {
     /// Creates the type.
-    pub fn create(mut self) -> PyResult<NativeType> {
+    ///
+    /// # Safety
+    /// The methods and the slot functions are written for instances of this type, and the slot functions have the
+    /// signatures that CPython's documentation gives.
+    pub unsafe fn create(mut self) -> PyResult<NativeType> {
         let bases = self.bases;
         let Some(first) = bases.first() else {
             return Err(PyTypeError::new_err("a native type needs a base"));
@@ -187,7 +191,7 @@ impl Spec<'_, '_> {
             slots: slots.as_mut_ptr(),
         };
         let bases = PyTuple::new(py, bases)?;
-        // SAFETY: the spec is complete and its slots end with a zero. CPython copies what it keeps, except the name and the
+        // SAFETY: the functions are right by the caller's promise. The spec is complete and its slots end with a zero. CPython copies what it keeps, except the name and the
         // methods, which live for ever.
         let class = unsafe {
             Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpecWithBases(&mut spec, bases.as_ptr()))?

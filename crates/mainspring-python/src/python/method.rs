@@ -53,7 +53,7 @@ impl<T: NativeData> Class for Native<T> {
     #[inline]
     unsafe fn data<'a>(py: Python<'_>, this: &'a Obj) -> PyResult<&'a T> {
         // SAFETY: passed on.
-        Ok(unsafe { NativeClass::of::<T>(py)?.data(this) })
+        Ok(unsafe { NativeClass::<T>::get(py)?.data(this) })
     }
 }
 

@@ -12,14 +12,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
 
 /// The native data of a class, stored behind the layout of its base.
 pub trait NativeData: Sized + 'static {
     /// Qualified name: `mainspring._mainspring.StreamTransport`.
     const NAME: &'static CStr;
 
-    /// Where the class is stored once it is created. A cell of its own for each type.
-    fn class_cell() -> &'static PyOnceLock<NativeClass>;
+    /// Where the class is stored once it is created. Always the same cell.
+    fn class_cell() -> &'static PyOnceLock<NativeClass<Self>>;
 
     /// The asyncio classes that it derives from. The slots of the first one come first.
     fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyType>>>;
@@ -41,16 +42,17 @@ pub trait NativeData: Sized + 'static {
 }
 
 /// The class of a [`NativeData`] type.
-pub struct NativeClass {
+pub struct NativeClass<T> {
     native: NativeType,
     /// Every slot of the bases.
     base_slots: Vec<Slot>,
+    data: PhantomData<fn(T) -> T>,
 }
 
-impl NativeClass {
+impl<T: NativeData> NativeClass<T> {
     /// The class of `T`, created on first use.
     #[inline]
-    pub fn of<T: NativeData>(py: Python<'_>) -> PyResult<&'static NativeClass> {
+    pub fn get(py: Python<'_>) -> PyResult<&'static NativeClass<T>> {
         T::class_cell().get_or_try_init(py, || {
             let bases = T::bases(py)?;
             let mut base_slots = Vec::new();
@@ -61,7 +63,7 @@ impl NativeClass {
                     }
                 }
             }
-            let native = Spec {
+            let spec = Spec {
                 name: T::NAME,
                 bases: &bases,
                 extra: size_of::<T>(),
@@ -74,9 +76,10 @@ impl NativeClass {
                     (ffi::Py_tp_finalize, finalize::<T> as *mut c_void),
                 ],
                 is_base: true,
-            }
-            .create()?;
-            Ok(NativeClass { native, base_slots })
+            };
+            // SAFETY: the functions below and the methods are those for `T`, whose size `extra` is.
+            let native = unsafe { spec.create()? };
+            Ok(NativeClass { native, base_slots, data: PhantomData })
         })
     }
 
@@ -88,9 +91,9 @@ impl NativeClass {
     /// The data of an instance.
     ///
     /// # Safety
-    /// This is the class of `T`, and `object` is an instance of it or of a class derived from it.
+    /// `object` is an instance of this class or of a class derived from it.
     #[inline]
-    pub unsafe fn data<'a, T: NativeData>(&self, object: &'a Obj) -> &'a T {
+    pub unsafe fn data<'a>(&self, object: &'a Obj) -> &'a T {
         // SAFETY: every instance has a `T` at the offset, which `new` has written and which does not move.
         unsafe { &*object.as_ptr().byte_add(self.native.offset).cast() }
     }
@@ -99,7 +102,7 @@ impl NativeClass {
 /// The data of an object; `None` if the object is not an instance of the class of `T`.
 #[inline]
 pub fn native_data<'a, T: NativeData>(py: Python<'_>, object: &'a Obj) -> PyResult<Option<&'a T>> {
-    let class = NativeClass::of::<T>(py)?;
+    let class = NativeClass::<T>::get(py)?;
     // SAFETY: a live object, whose type is checked before its data is read.
     unsafe {
         if ffi::PyObject_TypeCheck(object.as_ptr(), class.native.as_type_ptr()) == 0 {
@@ -115,7 +118,7 @@ unsafe extern "C" fn new<T: NativeData>(
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     enter(|py| {
-        let native = NativeClass::of::<T>(py)?;
+        let native = NativeClass::<T>::get(py)?;
         let data = T::empty();
         // SAFETY: CPython passes the type or one derived from it, so the new instance has space for a `T` at the offset.
         // Nothing reads the data before it is written here.
@@ -172,7 +175,7 @@ unsafe extern "C" fn traverse<T: NativeData>(
             };
             visit(ffi::Py_TYPE(object).cast());
             class.base_slots.iter().for_each(|slot| visit(slot.get(object)));
-            class.data::<T>(Obj::from_ptr_ref(&object)).traverse(&mut |held| visit(held.as_ptr()));
+            class.data(Obj::from_ptr_ref(&object)).traverse(&mut |held| visit(held.as_ptr()));
             result
         }
     })
@@ -184,7 +187,7 @@ unsafe extern "C" fn clear<T: NativeData>(object: *mut ffi::PyObject) -> c_int {
             let Some(class) = T::class_cell().get(py) else { return };
             // SAFETY: the collector passes a live instance.
             unsafe {
-                class.data::<T>(Obj::from_ptr_ref(&object)).clear();
+                class.data(Obj::from_ptr_ref(&object)).clear();
                 class.base_slots.iter().for_each(|slot| slot.set(object, None));
             }
         });
@@ -201,7 +204,7 @@ unsafe extern "C" fn finalize<T: NativeData>(object: *mut ffi::PyObject) {
             let object = unsafe { Obj::from_ptr_ref(&object) };
             if let Some(class) = T::class_cell().get(py) {
                 // SAFETY: as above.
-                let data = unsafe { class.data::<T>(object) };
+                let data = unsafe { class.data(object) };
                 let object = object.bind(py);
                 if let Err(error) = catch_panic(py, || data.finalize(&object)) {
                     error.write_unraisable(py, Some(&object));

@@ -35,12 +35,12 @@ pub struct StreamData {
     accepted: OnceCell<AcceptedNames>,
 }
 
-static CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
+static CLASS: PyOnceLock<NativeClass<StreamData>> = PyOnceLock::new();
 
 impl NativeData for StreamData {
     const NAME: &'static CStr = c"mainspring._mainspring.StreamTransport";
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+    fn class_cell() -> &'static PyOnceLock<NativeClass<Self>> {
         &CLASS
     }
 

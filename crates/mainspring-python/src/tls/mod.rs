@@ -53,8 +53,8 @@ pub struct TlsTransportData {
     protocol: OnceCell<Obj>,
 }
 
-static PROTOCOL_CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
-static TRANSPORT_CLASS: PyOnceLock<NativeClass> = PyOnceLock::new();
+static PROTOCOL_CLASS: PyOnceLock<NativeClass<TlsProtocolData>> = PyOnceLock::new();
+static TRANSPORT_CLASS: PyOnceLock<NativeClass<TlsTransportData>> = PyOnceLock::new();
 
 fn asyncio_class<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Vec<Bound<'py, PyType>>> {
     Ok(vec![py.import(module)?.getattr(name)?.cast_into::<PyType>()?])
@@ -63,7 +63,7 @@ fn asyncio_class<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Vec
 impl NativeData for TlsProtocolData {
     const NAME: &'static CStr = c"mainspring._mainspring.SSLProtocol";
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+    fn class_cell() -> &'static PyOnceLock<NativeClass<Self>> {
         &PROTOCOL_CLASS
     }
 
@@ -108,7 +108,7 @@ impl NativeData for TlsProtocolData {
 impl NativeData for TlsTransportData {
     const NAME: &'static CStr = c"mainspring._mainspring.SSLTransport";
 
-    fn class_cell() -> &'static PyOnceLock<NativeClass> {
+    fn class_cell() -> &'static PyOnceLock<NativeClass<Self>> {
         &TRANSPORT_CLASS
     }
 
