@@ -2,7 +2,8 @@
 
 use super::DatagramData;
 use crate::event_loop::host::out_of_memory;
-use crate::python::method::{Args, Method, Native, Receiver};
+use crate::python::args::Args;
+use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;
 use crate::transport::write_data::WriteData;
 use crate::transport::{opened, write_in_context};

@@ -6,7 +6,8 @@
 
 use super::NativeLoop;
 use crate::names::{Names, names};
-use crate::python::method::{Args, Method, PyO3, Receiver};
+use crate::python::args::Args;
+use crate::python::method::{Method, PyO3, Receiver};
 use crate::python::object::{Obj, ObjRef};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;

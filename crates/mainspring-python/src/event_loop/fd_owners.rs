@@ -4,7 +4,7 @@
 //! exception that names the transport, unless it is closing.
 
 use super::host::PyHost;
-use crate::python::object::BackReference;
+use crate::python::back_reference::BackReference;
 use mainspring_engine::Engine;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

@@ -8,7 +8,7 @@
 //! changes with every change of the type or of one of its bases.
 
 use super::NativeLoop;
-use crate::python::object::BackReference;
+use crate::python::back_reference::BackReference;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::cell::Cell;

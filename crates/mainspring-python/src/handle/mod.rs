@@ -1,6 +1,8 @@
 //! `Handle` and `TimerHandle`: how they are created, run and cancelled.
 
-#[allow(unsafe_code, reason = "accesses slots by offset, and holds functions that CPython calls")]
+#[allow(unsafe_code, reason = "functions that CPython calls")]
+mod memory;
+#[allow(unsafe_code, reason = "accesses slots by offset")]
 mod object;
 
 pub use object::{Handle, HandleArgs, HandleTypes};

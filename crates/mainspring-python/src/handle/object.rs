@@ -1,4 +1,4 @@
-//! `Handle`, `TimerHandle` and `ThreadSafeHandle` objects: their types, slots, creation, and deallocation.
+//! `Handle`, `TimerHandle` and `ThreadSafeHandle` objects: their types and slots, and how instances are created.
 //!
 //! They derive from the classes of the same names in `asyncio.events` and store everything in the slots of those, so
 //! `repr()`, `_run()` and every tool that reads `_callback` or `_args` work as with asyncio. Timers have one field of
@@ -6,10 +6,9 @@
 //!
 //! Python code can set and delete the slots. So each of them can hold any object, or none.
 
-use crate::python::dealloc;
+use super::memory::{create_type, dealloc_handle, dealloc_thread_safe, dealloc_timer};
 use crate::python::free_list::FreeList;
-use crate::python::guard::{catch_traverse, catch_unraisable};
-use crate::python::heap_type::{NativeType, Slot, Spec};
+use crate::python::heap_type::{NativeType, Slot};
 use crate::python::method::{Class, Method};
 use crate::python::object::Obj;
 use mainspring_engine::timers::TimerKey;
@@ -17,7 +16,6 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use std::ffi::{CStr, c_int, c_void};
 
 /// A reference to an instance of one of the three types.
 #[derive(Clone)]
@@ -54,9 +52,9 @@ pub struct HandleTypes {
     handle: NativeType,
     timer: NativeType,
     /// From Python 3.14 on.
-    thread_safe: Option<ThreadSafe>,
-    free_handles: FreeList,
-    free_timers: FreeList,
+    pub(super) thread_safe: Option<ThreadSafe>,
+    pub(super) free_handles: FreeList,
+    pub(super) free_timers: FreeList,
     callback: Slot,
     args: Slot,
     cancelled: Slot,
@@ -67,18 +65,18 @@ pub struct HandleTypes {
     when: Slot,
     scheduled: Slot,
     /// `when` and `scheduled`.
-    timer_slots: [Slot; 2],
+    pub(super) timer_slots: [Slot; 2],
 }
 
 /// `asyncio.events._ThreadSafeHandle`: a handle with a lock that is held while its callback runs, so that a thread that
 /// cancels the handle knows whether the callback ran.
-struct ThreadSafe {
+pub(super) struct ThreadSafe {
     native: NativeType,
-    lock: Slot,
-    free: FreeList,
+    pub(super) lock: Slot,
+    pub(super) free: FreeList,
 }
 
-static TYPES: PyOnceLock<HandleTypes> = PyOnceLock::new();
+pub(super) static TYPES: PyOnceLock<HandleTypes> = PyOnceLock::new();
 
 impl HandleTypes {
     /// `cancel_handle` and `cancel_timer` are the `cancel()` methods. The thread-safe type inherits asyncio's own.
@@ -145,7 +143,7 @@ impl HandleTypes {
     }
 
     /// The slots of every handle.
-    fn slots(&self) -> [Slot; 7] {
+    pub(super) fn slots(&self) -> [Slot; 7] {
         [
             self.callback,
             self.args,
@@ -158,7 +156,7 @@ impl HandleTypes {
     }
 
     /// The slots of one type beside those of every handle.
-    fn own_slots(&self, class: *mut ffi::PyTypeObject) -> &[Slot] {
+    pub(super) fn own_slots(&self, class: *mut ffi::PyTypeObject) -> &[Slot] {
         if class == self.timer.as_type_ptr() {
             return &self.timer_slots;
         }
@@ -371,117 +369,4 @@ impl From<Handle> for Obj {
     fn from(handle: Handle) -> Self {
         handle.0
     }
-}
-
-fn create_type(
-    name: &'static CStr,
-    base: &Bound<'_, PyType>,
-    extra: usize,
-    method: Option<Method<HandleClass>>,
-    dealloc: ffi::destructor,
-) -> PyResult<NativeType> {
-    let spec = Spec {
-        name,
-        bases: std::slice::from_ref(base),
-        extra,
-        methods: method.into_iter().map(Method::into_def).collect(),
-        slots: vec![
-            (ffi::Py_tp_dealloc, dealloc as *mut c_void),
-            (ffi::Py_tp_traverse, traverse as *mut c_void),
-            (ffi::Py_tp_clear, clear as *mut c_void),
-        ],
-        is_base: false,
-    };
-    // SAFETY: the functions below are written for the three types, and `dealloc` is the one of this type. The methods
-    // belong to `HandleClass`, which is any of the types.
-    unsafe { spec.create() }
-}
-
-unsafe extern "C" fn dealloc_handle(this: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this once, for a tracked instance of `Handle` without references.
-    unsafe { dealloc(this, |types| Some((&types.free_handles, &[]))) }
-}
-
-unsafe extern "C" fn dealloc_timer(this: *mut ffi::PyObject) {
-    // SAFETY: as above, for `TimerHandle`.
-    unsafe { dealloc(this, |types| Some((&types.free_timers, &types.timer_slots))) }
-}
-
-unsafe extern "C" fn dealloc_thread_safe(this: *mut ffi::PyObject) {
-    // SAFETY: as above, for `ThreadSafeHandle`.
-    unsafe {
-        dealloc(this, |types| {
-            types.thread_safe.as_ref().map(|own| (&own.free, std::slice::from_ref(&own.lock)))
-        });
-    }
-}
-
-/// Deallocates a handle: empties it and puts it on the free list of its type.
-///
-/// # Safety
-/// `this` is a tracked instance without references; `own` returns the free list and the own slots of its type.
-#[inline]
-unsafe fn dealloc(
-    this: *mut ffi::PyObject,
-    own: impl for<'a> Fn(&'a HandleTypes) -> Option<(&'a FreeList, &'a [Slot])> + 'static,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { ffi::PyObject_GC_UnTrack(this.cast()) };
-    dealloc::bounded(move || {
-        // SAFETY: CPython deallocates objects on attached threads.
-        let py = unsafe { Python::assume_attached() };
-        let Some(types) = TYPES.get(py) else { return };
-        let Some((free, slots)) = own(types) else { return };
-        // SAFETY: the slots are those of the type. Emptied, the object is dead as the free list demands; it drops the
-        // reference to its type that every instance of a heap type has.
-        unsafe {
-            ffi::PyObject_ClearWeakRefs(this);
-            for slot in types.slots().iter().chain(slots) {
-                slot.set(this, None);
-            }
-            let class = ffi::Py_TYPE(this);
-            free.put(this);
-            ffi::Py_DECREF(class.cast());
-        }
-    });
-}
-
-unsafe extern "C" fn traverse(
-    this: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    argument: *mut c_void,
-) -> c_int {
-    catch_traverse(|| {
-        // SAFETY: the collector passes an instance of one of the types. No reference count changes.
-        unsafe {
-            let Some(types) = TYPES.get(Python::assume_attached()) else { return 0 };
-            let class = ffi::Py_TYPE(this);
-            // Plain loops: the collector calls this several times for each of a hundred thousand handles.
-            for slots in [&types.slots()[..], types.own_slots(class)] {
-                for slot in slots {
-                    let object = slot.get(this);
-                    if !object.is_null() {
-                        let result = visit(object, argument);
-                        if result != 0 {
-                            return result;
-                        }
-                    }
-                }
-            }
-            visit(class.cast(), argument)
-        }
-    })
-}
-
-unsafe extern "C" fn clear(this: *mut ffi::PyObject) -> c_int {
-    catch_unraisable(|| {
-        // SAFETY: the collector passes an instance of one of the types, on an attached thread.
-        unsafe {
-            let Some(types) = TYPES.get(Python::assume_attached()) else { return };
-            for slot in types.slots().iter().chain(types.own_slots(ffi::Py_TYPE(this))) {
-                slot.set(this, None);
-            }
-        }
-    });
-    0
 }

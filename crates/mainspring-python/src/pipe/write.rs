@@ -2,7 +2,8 @@
 
 use super::{Pipe, WriteMachine, WritePipeData};
 use crate::event_loop::host::PyHost;
-use crate::python::method::{Args, Method, Native, Receiver};
+use crate::python::args::Args;
+use crate::python::method::{Method, Native, Receiver};
 use crate::python::native_class::NativeClass;
 use crate::transport::channel::PyChannel;
 use crate::transport::methods;

@@ -354,45 +354,6 @@ impl Deref for ObjRef<'_> {
     }
 }
 
-/// A pointer from a part of an object to the object itself, which does not keep it alive.
-///
-/// Rule: a `BackReference` is stored in the native data of the object that it refers to, or is removed from where it is
-/// stored when that data is dropped (`FdClaim`). So the memory of the object is there while the pointer is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct BackReference(NonNull<ffi::PyObject>);
-
-impl BackReference {
-    pub fn new(object: &Bound<'_, PyAny>) -> Self {
-        BackReference(ObjRef::from(object).0)
-    }
-
-    /// A new reference; `None` if the object is being deallocated. A weak reference's callback can run at that moment,
-    /// and must not revive the object.
-    #[inline]
-    pub fn get(self) -> Option<Obj> {
-        // SAFETY: the memory of the object is there, by the rule of this type.
-        unsafe { (ffi::Py_REFCNT(self.0.as_ptr()) > 0).then(|| Obj::from_borrowed(self.0.as_ptr())) }
-    }
-
-    /// As [`BackReference::get`], as a PyO3 reference.
-    #[inline]
-    pub fn bind<'py>(self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        // SAFETY: `get` returned an owned reference, which is passed on.
-        self.get().map(|object| unsafe { Bound::from_owned_ptr(py, object.into_ptr()) })
-    }
-
-    /// The class of the object, and the class's version tag: CPython changes it with every change of the class or of one
-    /// of its bases. 0 if the class has none.
-    #[inline]
-    pub fn class_version(self) -> (usize, u32) {
-        // SAFETY: the memory of the object is there, by the rule of this type; the object holds its class.
-        unsafe {
-            let class = ffi::Py_TYPE(self.0.as_ptr());
-            (class as usize, (*class).tp_version_tag)
-        }
-    }
-}
-
 /// Whether two references are to the same object.
 #[inline]
 pub fn is_same(object: &Obj, other: &Bound<'_, PyAny>) -> bool {

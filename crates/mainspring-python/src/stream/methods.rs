@@ -2,7 +2,8 @@
 
 use super::StreamData;
 use crate::event_loop::host::PyHost;
-use crate::python::method::{Args, Method, Native, Receiver};
+use crate::python::args::Args;
+use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;
 use crate::transport::channel::{PyChannel, SocketHold, detach_socket, socket_object};
 use crate::transport::methods::try_collect;

@@ -2,7 +2,8 @@
 
 use super::{PyTls, TlsTransportData, open_of};
 use crate::event_loop::host::PyHost;
-use crate::python::method::{Args, Method, Native, Receiver};
+use crate::python::args::Args;
+use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;
 use crate::transport::methods::{exception, limits, try_collect};
 use crate::transport::write_data::WriteData;

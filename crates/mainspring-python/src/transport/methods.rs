@@ -4,7 +4,8 @@ use super::engine_transport::{EngineTransport, ReadableTransport, WritableTransp
 use super::write_buffer_limits::write_buffer_limits;
 use super::{TransportClass, opened};
 use crate::event_loop::host::out_of_memory;
-use crate::python::method::{Args, Method, Native, Receiver};
+use crate::python::args::Args;
+use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;
 use mainspring_engine::transport::{Notice, WaterMarks};
 use pyo3::prelude::*;
