@@ -97,7 +97,7 @@ class Registrations(Mapping[Any, selectors.SelectorKey]):
 class SelectorView:
     """The registered file descriptors, in the form of asyncio's selector.
 
-    The ``data`` of a key are the handles for reading and writing; a transport is shown itself.
+    The ``data`` of a key are the handles for reading and writing, or the transport.
     """
 
     __slots__ = ("_loop",)

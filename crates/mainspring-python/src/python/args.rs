@@ -30,7 +30,7 @@ impl<'a> Args<'a> {
         kwnames: &'a *mut ffi::PyObject,
     ) -> Self {
         // SAFETY: CPython passes `count` positional arguments and after them one value for each name in the tuple
-        // `kwnames`, which is null if there are none. `Py<PyTuple>` has the layout of a pointer.
+        // `kwnames`, which is null if there are none. PyO3 declares `Py` a transparent pointer.
         unsafe {
             let (named, kwnames) = if kwnames.is_null() {
                 (0, None)

@@ -1,4 +1,4 @@
-//! References of PyO3 classes, shown to the garbage collector.
+//! Garbage collection of PyO3 classes.
 
 use super::object::Obj;
 use pyo3::PyTraverseError;
@@ -6,7 +6,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use std::mem::ManuallyDrop;
 
-/// Shows a reference to the garbage collector.
+/// Passes a reference to the garbage collector.
 pub fn visit(visit: &PyVisit<'_>, object: &Obj) -> Result<(), PyTraverseError> {
     // SAFETY: a live object. The reference is never dropped, so no reference count changes, as the collector demands.
     let object = unsafe { Bound::from_owned_ptr(Python::assume_attached(), object.as_ptr()) };
