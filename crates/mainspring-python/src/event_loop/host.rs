@@ -17,7 +17,7 @@ use crate::transport::channel::PyChannel;
 use crate::transport::write_data::PyChunk;
 use mainspring_engine::transport::{Notice, TransportHost};
 use mainspring_engine::{Host, Readiness};
-use pyo3::exceptions::{PyException, PyMemoryError, PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyAttributeError, PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::io;
@@ -45,7 +45,7 @@ impl From<Handle> for Watch {
     }
 }
 
-impl From<Watch> for Handle {
+impl From<Watch> for Call {
     fn from(watch: Watch) -> Self {
         Call::Handle(watch.handle)
     }
@@ -54,14 +54,14 @@ impl From<Watch> for Handle {
 /// What the loop runs.
 pub enum Call {
     /// A handle object.
-    Handle(Obj),
+    Handle(Handle),
     /// The fd of a transport or listener is ready.
     Io(Obj, Readiness),
 }
 
 impl Call {
     /// The handle object, unless the call serves I/O.
-    pub fn handle(&self) -> Option<&Obj> {
+    pub fn handle(&self) -> Option<&Handle> {
         match self {
             Call::Handle(handle) => Some(handle),
             Call::Io(..) => None,
@@ -71,13 +71,14 @@ impl Call {
     /// The object that the call keeps alive.
     pub fn object(&self) -> &Obj {
         match self {
-            Call::Handle(object) | Call::Io(object, _) => object,
+            Call::Handle(handle) => handle.as_obj(),
+            Call::Io(source, _) => source,
         }
     }
 }
 
-impl From<Obj> for Call {
-    fn from(handle: Obj) -> Self {
+impl From<Handle> for Call {
+    fn from(handle: Handle) -> Self {
         Call::Handle(handle)
     }
 }
@@ -121,7 +122,7 @@ impl PyHost {
     /// Whether `bind` was called, by the loop's `__init__()`.
     #[inline]
     pub fn is_bound(&self) -> bool {
-        !self.event_loop.get().is_null()
+        self.event_loop.get().is_some()
     }
 
     pub fn is_debug(&self) -> bool {
@@ -266,8 +267,10 @@ impl PyHost {
     }
 }
 
-fn unbound() -> PyErr {
-    PyRuntimeError::new_err("the event loop's __init__() was not called")
+/// The exception of a loop whose `__init__()` was not called. Its type is asyncio's.
+#[cold]
+pub fn unbound() -> PyErr {
+    PyAttributeError::new_err("the event loop's __init__() was not called")
 }
 
 /// `Err` for an exception that ends the run.
@@ -294,14 +297,18 @@ pub fn out_of_memory() -> PyErr {
 }
 
 impl Host for PyHost {
-    type Call = Handle;
+    type Call = Call;
     type Watch = Watch;
     type Source = Obj;
     type Inbound = Handle;
     type Error = PyErr;
 
-    fn run_call(&self, handle: Handle) -> PyResult<()> {
+    fn run_call(&self, call: Call) -> PyResult<()> {
         let py = attached();
+        let handle = match call {
+            Call::Handle(handle) => handle,
+            Call::Io(source, readiness) => return self.serve_io(py, &source, readiness),
+        };
         self.types.unschedule(&handle);
         if self.debug.get() {
             return self.run_in_debug_mode(py, &handle);
@@ -332,8 +339,8 @@ impl Host for PyHost {
         }
     }
 
-    fn receive(&self, handle: Handle) -> Handle {
-        handle
+    fn receive(&self, handle: Handle) -> Call {
+        handle.into()
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {
@@ -357,15 +364,15 @@ impl TransportHost for PyHost {
     type Channel = PyChannel;
     type Chunk = PyChunk;
 
-    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Handle> {
+    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Call> {
         if notice == Notice::EofReceived {
             self.log_closed_by_peer(source)?;
         }
         let argument = (notice == Notice::ConnectionMade).then(|| source.clone());
-        self.notice_handle(source, notice, argument)
+        self.notice_handle(source, notice, argument).map(Call::Handle)
     }
 
-    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Handle> {
+    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Call> {
         let py = attached();
         let error = match error {
             Some(error) => {
@@ -374,7 +381,7 @@ impl TransportHost for PyHost {
             }
             None => Obj::none(),
         };
-        self.notice_handle(source, Notice::ConnectionLost, Some(error))
+        self.notice_handle(source, Notice::ConnectionLost, Some(error)).map(Call::Handle)
     }
 
     fn report(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<()> {

@@ -22,7 +22,7 @@ use crate::python::object::{Obj, generic_setattr};
 use crate::python::thread_exit;
 use clock::LoopClock;
 use fd_owners::FdOwners;
-use host::{PyHost, Watch, os_error};
+use host::{PyHost, Watch, os_error, unbound};
 use mainspring_engine::{Direction, Engine, Held};
 use overrides::Overrides;
 use pyo3::PyTraverseError;
@@ -82,6 +82,7 @@ impl NativeLoop {
         &self.state.owners
     }
 
+    /// `RuntimeError` if the loop is closed, `AttributeError` if its `__init__()` was not called.
     #[inline]
     pub fn check_closed(&self) -> PyResult<()> {
         self.check_initialized()?;
@@ -89,6 +90,12 @@ impl NativeLoop {
             return Err(PyRuntimeError::new_err("Event loop is closed"));
         }
         Ok(())
+    }
+
+    /// `AttributeError` if `__init__()` was not called: asyncio's loop has none of its attributes then.
+    #[inline]
+    pub fn check_initialized(&self) -> PyResult<()> {
+        if self.engine().host().is_bound() { Ok(()) } else { Err(unbound()) }
     }
 
     /// The native part of a loop object; `None` for an object of another type.
@@ -267,7 +274,10 @@ impl NativeLoop {
 
     /// Raises RuntimeError if a transport that is not closing uses the file descriptor.
     fn _ensure_fd_no_transport(&self, fd: &Bound<'_, PyAny>) -> PyResult<()> {
-        catch_unwind(|| readers::ensure_no_transport(self, fd))
+        catch_unwind(|| {
+            self.check_initialized()?;
+            readers::ensure_no_transport(self, fd)
+        })
     }
 
     /// The handles of the ready queue, in the order in which they run.
@@ -331,7 +341,8 @@ impl NativeLoop {
         state.engine.for_each_held(&mut |held| {
             let (object, file) = match held {
                 Held::Source(object) => (object, None),
-                Held::Call(handle) | Held::Inbound(handle) => (handle.as_obj(), None),
+                Held::Call(call) => (call.object(), None),
+                Held::Inbound(handle) => (handle.as_obj(), None),
                 Held::Watch(Watch { handle, file }) => (handle.as_obj(), file.as_ref()),
             };
             for object in std::iter::once(object).chain(file) {

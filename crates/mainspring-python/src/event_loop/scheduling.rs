@@ -1,7 +1,7 @@
 //! `call_soon()`, `call_soon_threadsafe()`, `call_later()`, `call_at()`, `time()`, `get_debug()`.
 
 use super::NativeLoop;
-use super::host::out_of_memory;
+use super::host::{Call, out_of_memory};
 use crate::handle::{Callback, Handle, HandleTypes};
 use crate::names::names;
 use crate::python::args::Args;
@@ -113,7 +113,7 @@ impl<'a> Request<'a> {
         let deadline = when.to_f64(py)?;
         let timer = self.handle(true, |callback| callback.new_timer(py, when))?;
         let engine = self.receiver.data.engine();
-        let key = engine.try_call_at(deadline_to_time(deadline), timer.clone()).map_err(refused)?;
+        let key = engine.try_call_at(deadline_to_time(deadline), timer.clone().into()).map_err(refused)?;
         HandleTypes::get(py)?.set_timer_key(&timer, key);
         Ok(timer.into())
     }
@@ -121,8 +121,8 @@ impl<'a> Request<'a> {
 
 /// The engine has no memory for a call.
 #[cold]
-fn refused(handle: Handle) -> PyErr {
-    drop(handle);
+fn refused(call: impl Into<Call>) -> PyErr {
+    drop(call.into());
     out_of_memory()
 }
 
@@ -132,7 +132,7 @@ fn call_soon(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Ob
     let ([callback], callback_args) = args.split(method, ["callback"])?;
     let request = Request { receiver, args, method, callback, callback_args };
     let handle = request.handle(true, |callback| callback.new_handle(receiver.py))?;
-    receiver.data.engine().try_call_soon(handle.clone()).map_err(refused)?;
+    receiver.data.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
     Ok(handle.into())
 }
 
@@ -153,7 +153,7 @@ fn call_soon_threadsafe(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> 
         pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
     } else {
         // This thread runs the loop, or none does: same order as for call_soon().
-        native.engine().try_call_soon(handle.clone()).map_err(refused)?;
+        native.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
     }
     Ok(handle.into())
 }
@@ -191,6 +191,7 @@ fn time(receiver: Receiver<'_, NativeLoop>) -> PyResult<Obj> {
 }
 
 fn get_debug(receiver: Receiver<'_, NativeLoop>) -> PyResult<bool> {
+    receiver.data.check_initialized()?;
     Ok(receiver.data.is_debug())
 }
 

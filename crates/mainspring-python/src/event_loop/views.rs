@@ -16,9 +16,12 @@ fn list<'py>(py: Python<'py>, handles: &[Handle]) -> PyResult<Bound<'py, PyList>
 pub fn ready_handles<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
     let mut handles = Vec::new();
     engine.for_each_ready(&mut |held| {
-        if let Held::Call(handle) | Held::Inbound(handle) = held {
-            handles.push(handle.clone());
-        }
+        let handle = match held {
+            Held::Call(call) => call.handle(),
+            Held::Inbound(handle) => Some(handle),
+            Held::Watch(_) | Held::Source(_) => None,
+        };
+        handles.extend(handle.cloned());
     });
     list(py, &handles)
 }
@@ -26,7 +29,7 @@ pub fn ready_handles<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<
 /// The handles of the timers, in no order.
 pub fn timer_handles<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
     let mut handles = Vec::new();
-    engine.for_each_timer(&mut |handle| handles.push(handle.clone()));
+    engine.for_each_timer(&mut |call| handles.extend(call.handle().cloned()));
     list(py, &handles)
 }
 
@@ -36,7 +39,8 @@ pub fn registrations<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<
     engine.for_each_registered(&mut |fd, direction, held| {
         let (file, object): (_, Obj) = match held {
             Held::Watch(Watch { handle, file }) => (file.clone(), handle.clone().into()),
-            Held::Call(handle) | Held::Inbound(handle) => (None, handle.clone().into()),
+            Held::Call(call) => (None, call.object().clone()),
+            Held::Inbound(handle) => (None, handle.clone().into()),
             Held::Source(object) => (None, object.clone()),
         };
         found.push((fd, direction == Direction::Outbound, file, object));

@@ -134,7 +134,7 @@ fn cancel_timer(receiver: Receiver<'_, Handle>) -> PyResult<()> {
     {
         types.unschedule(handle);
         // Python code can set `_loop` and `_scheduled`. The comparison makes sure that no other timer is cancelled.
-        let timer = native.engine().cancel_timer_if(key, |timer| timer.as_obj().is(handle.as_obj()));
+        let timer = native.engine().cancel_timer_if(key, |timer| timer.object().is(handle.as_obj()));
         drop(timer);
     }
     Ok(())

@@ -14,6 +14,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
+use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -36,6 +37,13 @@ impl Obj {
     #[inline]
     pub unsafe fn from_call(py: Python<'_>, ptr: *mut ffi::PyObject) -> PyResult<Self> {
         NonNull::new(ptr).map(Obj).ok_or_else(|| PyErr::fetch(py))
+    }
+
+    /// The name of the object's type as CPython's own error messages show it.
+    pub fn type_name(&self) -> String {
+        // SAFETY: a live object, whose type lives as long and has a name that ends with a zero.
+        let name = unsafe { CStr::from_ptr((*ffi::Py_TYPE(self.as_ptr())).tp_name) };
+        name.to_string_lossy().into_owned()
     }
 
     /// Creates a new reference to a borrowed object.

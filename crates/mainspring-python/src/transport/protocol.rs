@@ -13,11 +13,10 @@ use crate::python::object::Obj;
 use crate::stream;
 use crate::tls;
 use mainspring_engine::transport::{Claim, Cx, Upper};
-use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::cell::{Cell, RefCell};
-use std::ffi::CStr;
 use std::io;
 
 /// See the module comment.
@@ -122,12 +121,14 @@ impl Upper<PyHost> for PyProtocol {
         }
         let hint = Obj::from((-1_i32).into_pyobject(py)?);
         let target = self.call(&self.names.get_buffer, [&hint])?;
-        let received = with_writable(py, &target, |buffer| (!buffer.is_empty()).then(|| claim(buffer)));
-        match received {
-            Ok(Some(received)) => Ok(received),
-            Ok(None) => Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer")),
-            Err(error) => Err(buffer_error(py, &target, error)),
+        // asyncio asks for len() first: an object without a length, or of length zero, is get_buffer()'s failure.
+        if target.bind(py).len()? == 0 {
+            return Err(PyRuntimeError::new_err("get_buffer() returned an empty buffer"));
         }
+        // No bytes in spite of that are none received, as with recv_into().
+        let received =
+            with_writable(py, &target, |buffer| if buffer.is_empty() { Ok(0) } else { claim(buffer) });
+        Ok(received.unwrap_or_else(|_| Err(io::Error::other(no_buffer(&target)))))
     }
 
     fn buffer_updated(&self, _: Cx<'_, PyHost>, filled: usize) -> PyResult<()> {
@@ -181,16 +182,11 @@ impl Upper<PyHost> for PyProtocol {
     }
 }
 
-/// asyncio's exception for the result of `get_buffer()` that cannot be written to.
+/// What `socket.recv_into()` raises for an object that is no writable buffer, whatever the interpreter has raised.
 #[cold]
-fn buffer_error(py: Python<'_>, target: &Obj, error: PyErr) -> PyErr {
-    if !error.is_instance_of::<PyBufferError>(py) {
-        return error;
-    }
-    match target.bind(py).get_type().name() {
-        Ok(name) => PyTypeError::new_err(format!(
-            "recv_into() argument 1 must be read-write bytes-like object, not {name}"
-        )),
-        Err(failure) => failure,
-    }
+fn no_buffer(target: &Obj) -> PyErr {
+    let name = target.type_name();
+    PyTypeError::new_err(format!(
+        "recv_into() argument 1 must be read-write bytes-like object, not {name:.50}"
+    ))
 }
