@@ -118,7 +118,7 @@ except RuntimeError as error:
     print(error)
 
 import mainspring.__main__
-mainspring.__main__.take_over()
+mainspring.__main__.replace_default_loop()
 print(asyncio.SelectorEventLoop is mainspring.Loop)
 """
 
