@@ -1,17 +1,19 @@
-//! On the brink of sleep: a loop that is woken again and again looks a little longer before it sleeps.
+//! Adaptive spinning: if recent sleeps were short, poll for a few microseconds before blocking.
 //!
-//! To put a thread to sleep and to wake it takes the kernel some microseconds on either side, more on a machine that is
-//! itself a guest. If the last sleep was ended within [`SHORT`], what ends the next one is likely to come as soon, and a
-//! loop that waits for it awake for [`LOOKING`] has it at once. Two things are looked for, each for reasons of its own:
-//! what other threads send, which then costs them no system call either, and I/O. What keeps this cheap:
+//! A sleep and the wake-up that ends it cost several microseconds in the kernel, more on a virtual machine. If the last
+//! sleep was shorter than [`MAX_SHORT_SLEEP`], the next event probably arrives as soon, and a loop that spins meanwhile
+//! receives it without that cost. A thread that sends to a spinning loop also saves the system call that would wake it.
+//! `bench/peers`, row echo c1, justifies this: spinning about doubles the rate.
 //!
-//! - Only a short sleep that the same thing has ended is followed by a look for it. After a look in vain it takes two such
-//!   sleeps, then four, and so on up to [`MAX_PENALTY`]: a loop whose threads or peers are slow, or share its processor,
-//!   all but stops looking. A look that finds something makes good for those.
-//! - A look takes no longer than to sleep and wake would, or not much, and ends when a timer is due.
-//! - A face that holds a lock while it is awake never looks ([`Host::MAY_SPIN`]): the others could not send. A look for
-//!   I/O could let go of the lock, but has gained nothing for Python, whose peers answer later than a look may last.
-//! - A loop under a virtual clock does not look at all.
+//! The loop spins on the inbox (calls from other threads) and on I/O. Each has its own [`SpinPredictor`]. These rules
+//! bound the cost:
+//!
+//! - The loop spins only after a short sleep that the same source ended. After a spin that found nothing it takes two such
+//!   sleeps until the next spin, then four, up to [`MAX_PENALTY_SLEEPS`]. A spin that found something resets the penalty.
+//! - A spin lasts about as long as a sleep and a wake-up cost, and ends at the next deadline.
+//! - A host that holds a lock while the loop is awake never spins ([`Host::MAY_SPIN`]): other threads need the lock to
+//!   send. Python could release its lock while it spins on I/O, but its peers answer later than a spin may last.
+//! - A loop with a virtual clock never spins.
 
 use super::{Engine, Host};
 use crate::clock::Time;
@@ -20,140 +22,141 @@ use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A sleep is short that lasts some times as long as it takes to begin and to end it, and no more.
-const SHORT: Duration = Duration::from_micros(100);
-/// How long a look for other threads' calls may last, which would cost them a system call.
-const LOOKING: Duration = Duration::from_micros(5);
-/// How long a look for I/O may last: about what a sleep costs that is over at once.
-const LOOKING_FOR_IO: Duration = Duration::from_micros(20);
-/// So many short sleeps, at most, are between two looks in vain.
-const MAX_PENALTY: u32 = 64;
-/// How long the kernel is left alone between two questions about I/O, in the processor's pauses: about as long as a question
-/// takes. Asked without pause, it keeps those waiting who bring what is looked for.
-const BETWEEN_QUESTIONS: u32 = 24;
-/// How often the inbox is looked at before the clock is.
-const GLANCES: u32 = 32;
+/// A sleep below this limit counts as short: a small multiple of the cost of a sleep and a wake-up.
+const MAX_SHORT_SLEEP: Duration = Duration::from_micros(100);
+/// The longest spin on the inbox.
+const MAX_INBOX_SPIN: Duration = Duration::from_micros(5);
+/// The longest spin on I/O: about the cost of a sleep that ends at once.
+const MAX_IO_SPIN: Duration = Duration::from_micros(20);
+/// The most short sleeps between two spins that found nothing.
+const MAX_PENALTY_SLEEPS: u32 = 64;
+/// Processor pauses between two polls of a spin on I/O: about the duration of one poll. Polling without a pause contends
+/// for the kernel's epoll lock with the code that adds the event.
+const PAUSES_BETWEEN_POLLS: u32 = 24;
+/// How often the inbox is checked between two reads of the clock.
+const INBOX_CHECKS_PER_CLOCK_READ: u32 = 32;
 
-/// What has ended the last sleep, and what is worth a look before the next.
+/// Which events ended the last sleep, and whether to spin before the next one.
 #[derive(Default)]
 pub(super) struct AdaptiveSpin {
-    threads: Odds,
-    io: Odds,
-    is_woken: Cell<bool>,
+    inbox: SpinPredictor,
+    io: SpinPredictor,
+    has_wakeup: Cell<bool>,
     has_io: Cell<bool>,
 }
 
-/// Whether a look for something is worth it.
-struct Odds {
-    /// How many short sleeps are to come before the next look.
-    wanting: Cell<u32>,
-    /// How many of them a look in vain costs.
-    penalty: Cell<u32>,
+/// Predicts whether a spin on one source will find an event.
+struct SpinPredictor {
+    /// Short sleeps until the next spin.
+    sleeps_until_spin: Cell<u32>,
+    /// Short sleeps required after the last miss.
+    penalty_sleeps: Cell<u32>,
 }
 
-impl Default for Odds {
+impl Default for SpinPredictor {
     fn default() -> Self {
-        Odds { wanting: Cell::new(1), penalty: Cell::new(1) }
+        SpinPredictor { sleeps_until_spin: Cell::new(1), penalty_sleeps: Cell::new(1) }
     }
 }
 
-impl Odds {
-    fn is_worth_a_look(&self) -> bool {
-        self.wanting.get() == 0
+impl SpinPredictor {
+    fn should_spin(&self) -> bool {
+        self.sleeps_until_spin.get() == 0
     }
 
-    /// A sleep is over, which was a short one that this has ended, or not.
-    fn slept(&self, ended_it_soon: bool) {
-        if ended_it_soon {
-            self.wanting.set(self.wanting.get().saturating_sub(1));
+    /// Records a sleep. `is_short`: it was short, and an event of this source ended it.
+    fn record_sleep(&self, is_short: bool) {
+        if is_short {
+            self.sleeps_until_spin.set(self.sleeps_until_spin.get().saturating_sub(1));
         } else {
-            self.wanting.set(self.wanting.get().max(1));
+            self.sleeps_until_spin.set(self.sleeps_until_spin.get().max(1));
         }
     }
 
-    /// A look has found it.
-    fn found(&self) {
-        self.penalty.set(1);
+    /// Records a spin that found an event.
+    fn record_hit(&self) {
+        self.penalty_sleeps.set(1);
     }
 
-    fn in_vain(&self) {
-        let penalty = (self.penalty.get() * 2).min(MAX_PENALTY);
-        self.penalty.set(penalty);
-        self.wanting.set(penalty);
+    /// Records a spin that found nothing.
+    fn record_miss(&self) {
+        let penalty = (self.penalty_sleeps.get() * 2).min(MAX_PENALTY_SLEEPS);
+        self.penalty_sleeps.set(penalty);
+        self.sleeps_until_spin.set(penalty);
     }
 }
 
 impl AdaptiveSpin {
-    /// A wake-up by another thread was among the events.
-    pub(super) fn woken(&self) {
-        self.is_woken.set(true);
+    /// Records a wake-up by another thread.
+    pub(super) fn record_wakeup(&self) {
+        self.has_wakeup.set(true);
     }
 
-    /// I/O was among the events.
-    pub(super) fn served(&self) {
+    /// Records an I/O event.
+    pub(super) fn record_io(&self) {
         self.has_io.set(true);
     }
 
-    /// A sleep begins: what was announced before has not ended it.
-    pub(super) fn falls_asleep(&self) {
-        self.is_woken.set(false);
+    /// Begins a sleep. Discards events recorded before it: they do not end it.
+    pub(super) fn begin_sleep(&self) {
+        self.has_wakeup.set(false);
         self.has_io.set(false);
     }
 
-    /// A sleep is over that lasted from `fell_asleep` to `woke_up`.
-    pub(super) fn slept(&self, fell_asleep: Time, woke_up: Time) {
-        let was_short = woke_up.saturating_duration_since(fell_asleep) < SHORT;
-        self.threads.slept(self.is_woken.take() && was_short);
-        self.io.slept(self.has_io.take() && was_short);
+    /// Ends a sleep that lasted from `begin` to `end`.
+    pub(super) fn end_sleep(&self, begin: Time, end: Time) {
+        let was_short = end.saturating_duration_since(begin) < MAX_SHORT_SLEEP;
+        self.inbox.record_sleep(self.has_wakeup.take() && was_short);
+        self.io.record_sleep(self.has_io.take() && was_short);
     }
 }
 
 impl<H: Host> Engine<H> {
-    /// Looks into the inbox before a sleep that would begin at `now` and end at `deadline`. Whether something came, and
-    /// what time it is.
-    pub(super) fn look_for_threads(&self, mut now: Time, deadline: Option<Time>) -> (bool, Time) {
-        let threads = &self.spin.threads;
-        if !H::MAY_SPIN || !threads.is_worth_a_look() || self.clock.is_virtual() {
+    /// Spins on the inbox before a sleep from `now` until `deadline`. Returns whether the inbox has items, and the current
+    /// time.
+    pub(super) fn spin_on_inbox(&self, mut now: Time, deadline: Option<Time>) -> (bool, Time) {
+        let predictor = &self.spin.inbox;
+        if !H::MAY_SPIN || !predictor.should_spin() || self.clock.is_virtual() {
             return (false, now);
         }
-        let longest = now.saturating_add(LOOKING);
+        let longest = now.saturating_add(MAX_INBOX_SPIN);
         let end = deadline.map_or(longest, |deadline| longest.min(deadline));
         while now < end {
-            for _ in 0..GLANCES {
+            for _ in 0..INBOX_CHECKS_PER_CLOCK_READ {
                 if self.inbox.has_pending() {
-                    threads.found();
+                    predictor.record_hit();
                     return (true, now);
                 }
                 std::hint::spin_loop();
             }
             now = self.clock.now();
         }
-        threads.in_vain();
+        predictor.record_miss();
         (false, now)
     }
 
-    /// How long to look for I/O before a sleep of so long.
-    pub(super) fn look_for_io(&self, timeout: Option<Duration>) -> Option<Duration> {
-        let is_worth_it = H::MAY_SPIN && self.spin.io.is_worth_a_look() && !self.clock.is_virtual();
-        is_worth_it.then(|| timeout.map_or(LOOKING_FOR_IO, |timeout| timeout.min(LOOKING_FOR_IO)))
+    /// How long to spin on I/O before a sleep of `timeout`; `None` for not at all.
+    pub(super) fn io_spin_limit(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let should_spin = H::MAY_SPIN && self.spin.io.should_spin() && !self.clock.is_virtual();
+        should_spin.then(|| timeout.map_or(MAX_IO_SPIN, |timeout| timeout.min(MAX_IO_SPIN)))
     }
 
-    /// What came of it.
-    pub(super) fn looked_for_io(&self, found: bool) {
-        if found { self.spin.io.found() } else { self.spin.io.in_vain() }
+    /// Records the outcome of a spin on I/O.
+    pub(super) fn record_io_spin(&self, found: bool) {
+        if found { self.spin.io.record_hit() } else { self.spin.io.record_miss() }
     }
 }
 
-/// Asks the kernel for as long as `look` lasts whether something has happened, and then sleeps until it does, or until
-/// `timeout` has passed since the beginning. Whether it had no need to sleep.
-pub(super) fn look_and_park(
+/// Polls for up to `spin`, then blocks until an event or until `timeout` since the start of the spin. Returns whether an
+/// event ended the spin.
+pub(super) fn spin_and_park(
     parker: &mut dyn Parker,
-    look: Duration,
+    spin: Duration,
     timeout: Option<Duration>,
     max_events: usize,
     events: &mut Vec<Event>,
 ) -> io::Result<bool> {
-    // Not the loop's clock: that may be a program's own, and this may be outside of the lock that protects it.
+    // Not the loop's clock: the program may have supplied it, and the host may have released the lock that guards it.
     let began = Instant::now();
     loop {
         parker.park(Some(Duration::ZERO), max_events, events)?;
@@ -161,11 +164,11 @@ pub(super) fn look_and_park(
             return Ok(true);
         }
         let passed = began.elapsed();
-        if passed >= look {
+        if passed >= spin {
             let left = timeout.map(|timeout| timeout.saturating_sub(passed));
             return parker.park(left, max_events, events).map(|()| false);
         }
-        for _ in 0..BETWEEN_QUESTIONS {
+        for _ in 0..PAUSES_BETWEEN_POLLS {
             std::hint::spin_loop();
         }
     }
@@ -179,44 +182,44 @@ mod tests {
 
     const BEGIN: Time = Time::from_nanos(1_000_000);
 
-    fn short_sleep(brink: &AdaptiveSpin) {
-        brink.woken();
-        brink.slept(BEGIN, BEGIN.saturating_add(SHORT / 2));
+    fn short_sleep(spin: &AdaptiveSpin) {
+        spin.record_wakeup();
+        spin.end_sleep(BEGIN, BEGIN.saturating_add(MAX_SHORT_SLEEP / 2));
     }
 
     #[test]
-    fn only_a_short_sleep_is_worth_a_look_for_what_ended_it() {
-        let brink = AdaptiveSpin::default();
-        brink.served();
-        brink.slept(BEGIN, BEGIN.saturating_add(SHORT / 2));
-        assert!(brink.io.is_worth_a_look() && !brink.threads.is_worth_a_look(), "I/O has ended it");
-        brink.woken();
-        brink.slept(BEGIN, BEGIN.saturating_add(SHORT));
-        assert!(!brink.threads.is_worth_a_look(), "it was long");
-        assert!(!brink.io.is_worth_a_look(), "and what was earned is lost");
-        short_sleep(&brink);
-        assert!(brink.threads.is_worth_a_look() && !brink.io.is_worth_a_look());
-        brink.served();
-        brink.falls_asleep();
-        brink.slept(BEGIN, BEGIN.saturating_add(SHORT / 2));
-        assert!(!brink.io.is_worth_a_look(), "it came before the sleep, which a timer has ended");
+    fn only_a_short_sleep_should_spin_for_what_ended_it() {
+        let spin = AdaptiveSpin::default();
+        spin.record_io();
+        spin.end_sleep(BEGIN, BEGIN.saturating_add(MAX_SHORT_SLEEP / 2));
+        assert!(spin.io.should_spin() && !spin.inbox.should_spin(), "I/O ended the sleep");
+        spin.record_wakeup();
+        spin.end_sleep(BEGIN, BEGIN.saturating_add(MAX_SHORT_SLEEP));
+        assert!(!spin.inbox.should_spin(), "the sleep was long");
+        assert!(!spin.io.should_spin(), "a long sleep resets the prediction");
+        short_sleep(&spin);
+        assert!(spin.inbox.should_spin() && !spin.io.should_spin());
+        spin.record_io();
+        spin.begin_sleep();
+        spin.end_sleep(BEGIN, BEGIN.saturating_add(MAX_SHORT_SLEEP / 2));
+        assert!(!spin.io.should_spin(), "the event preceded the sleep, which a timer ended");
     }
 
     #[test]
-    fn looks_in_vain_become_rare() {
-        let brink = AdaptiveSpin::default();
-        let mut looks = 0;
+    fn spins_that_find_nothing_become_rare() {
+        let spin = AdaptiveSpin::default();
+        let mut spins = 0;
         for _ in 0..1_000 {
-            short_sleep(&brink);
-            if brink.threads.is_worth_a_look() {
-                looks += 1;
-                brink.threads.in_vain();
+            short_sleep(&spin);
+            if spin.inbox.should_spin() {
+                spins += 1;
+                spin.inbox.record_miss();
             }
         }
-        assert!((15..=25).contains(&looks), "{looks}");
+        assert!((15..=25).contains(&spins), "{spins}");
     }
 
-    /// Finds something at the given wait, and writes down how long each was to last at most.
+    /// Returns an event from the wait number `happens_at`, and records the timeout of each wait.
     struct Scripted {
         happens_at: usize,
         waits: Vec<Option<Duration>>,
@@ -233,20 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_during_a_look_needs_no_sleep() {
+    fn an_event_during_a_spin_avoids_the_sleep() {
         let mut parker = Scripted { happens_at: 3, waits: Vec::new() };
         let mut events = Vec::new();
         let long = Duration::from_secs(1000);
-        assert!(look_and_park(&mut parker, long, None, usize::MAX, &mut events).unwrap());
+        assert!(spin_and_park(&mut parker, long, None, usize::MAX, &mut events).unwrap());
         assert_eq!((events.len(), parker.waits), (1, vec![Some(Duration::ZERO); 3]));
     }
 
     #[test]
-    fn a_look_in_vain_ends_in_a_sleep_of_what_is_left() {
+    fn a_spin_that_finds_nothing_ends_in_a_sleep_for_the_remaining_time() {
         for timeout in [None, Some(Duration::from_secs(10))] {
             let mut parker = Scripted { happens_at: usize::MAX, waits: Vec::new() };
-            let look = Duration::from_nanos(1);
-            assert!(!look_and_park(&mut parker, look, timeout, usize::MAX, &mut Vec::new()).unwrap());
+            let spin = Duration::from_nanos(1);
+            assert!(!spin_and_park(&mut parker, spin, timeout, usize::MAX, &mut Vec::new()).unwrap());
             let slept = parker.waits.pop().unwrap();
             assert_eq!(slept.is_some(), timeout.is_some());
             assert!(slept < timeout || timeout.is_none(), "{slept:?} of {timeout:?}");

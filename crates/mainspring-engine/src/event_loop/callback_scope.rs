@@ -64,8 +64,6 @@ impl<H: Host> Engine<H> {
         outcome
     }
 
-    #[cold]
-    #[inline(never)]
     fn end_turn(&self) -> Result<(), H::Error> {
         self.turns.is_awaited.set(false);
         let awaited = self.turns.awaited.take();

@@ -2,7 +2,7 @@
 
 use super::{Direction, Engine, Host};
 use crate::poller::{ClosedPoller, Interest};
-use crate::registrations::{Occupant, Watches};
+use crate::registrations::{Registrant, Watches};
 use std::os::fd::RawFd;
 
 /// What the loop holds for the face, shown to Python's garbage collector.
@@ -58,13 +58,13 @@ impl<H: Host> Engine<H> {
         left.extend(unread.into_iter().map(Leftover::Inbound));
         left.extend(signals.into_iter().map(|(_, watch)| Leftover::Watch(watch)));
         for (_, entry) in sources {
-            match entry.occupant {
-                Occupant::Watch(watches) => {
+            match entry.registrant {
+                Registrant::Watch(watches) => {
                     let Watches { reader, writer } = *watches;
                     let watches = reader.into_iter().chain(writer).map(|watched| watched.watch);
                     left.extend(watches.map(Leftover::Watch));
                 }
-                Occupant::Source(source) => left.push(Leftover::Source(source)),
+                Registrant::Source(source) => left.push(Leftover::Source(source)),
             }
         }
         left
@@ -80,15 +80,15 @@ impl<H: Host> Engine<H> {
         }
         if let Ok(table) = self.table.try_borrow() {
             for (_, entry) in table.iter() {
-                match &entry.occupant {
-                    Occupant::Watch(watches) => {
+                match &entry.registrant {
+                    Registrant::Watch(watches) => {
                         watches
                             .reader
                             .iter()
                             .chain(&watches.writer)
                             .for_each(|watched| show(Held::Watch(&watched.watch)));
                     }
-                    Occupant::Source(source) => show(Held::Source(source)),
+                    Registrant::Source(source) => show(Held::Source(source)),
                 }
             }
         }
@@ -121,8 +121,8 @@ impl<H: Host> Engine<H> {
     pub fn for_each_registered(&self, show: &mut dyn FnMut(RawFd, Direction, Held<'_, H>)) {
         let Ok(table) = self.table.try_borrow() else { return };
         for (_, entry) in table.iter() {
-            match &entry.occupant {
-                Occupant::Watch(watches) => {
+            match &entry.registrant {
+                Registrant::Watch(watches) => {
                     if let Some(reader) = &watches.reader {
                         show(entry.fd, Direction::Inbound, Held::Watch(&reader.watch));
                     }
@@ -130,7 +130,7 @@ impl<H: Host> Engine<H> {
                         show(entry.fd, Direction::Outbound, Held::Watch(&writer.watch));
                     }
                 }
-                Occupant::Source(source) => {
+                Registrant::Source(source) => {
                     if entry.interest.is_inbound() {
                         show(entry.fd, Direction::Inbound, Held::Source(source));
                     }

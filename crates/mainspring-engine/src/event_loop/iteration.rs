@@ -1,12 +1,12 @@
 //! One pass of the loop.
 
-use super::adaptive_spin::look_and_park;
+use super::adaptive_spin::spin_and_park;
 use super::io_budget::CallTimer;
 use super::{Engine, Host, Parking, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
 use crate::poller::{Event, Readiness};
 use crate::ready_queue::Lane;
-use crate::registrations::{Occupant, Watches};
+use crate::registrations::{Registrant, Watches};
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl<H: Host> Engine<H> {
             return self.poll_without_waiting();
         }
         let deadline = self.timers.borrow_mut().next_wakeup();
-        let (is_woken, now) = self.look_for_threads(self.clock.now(), deadline);
+        let (is_woken, now) = self.spin_on_inbox(self.clock.now(), deadline);
         if is_woken {
             return self.poll_without_waiting();
         }
@@ -102,9 +102,9 @@ impl<H: Host> Engine<H> {
             Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
             _ => None,
         };
-        self.spin.falls_asleep();
+        self.spin.begin_sleep();
         let result = self.wait(timeout);
-        self.spin.slept(now, self.clock.now());
+        self.spin.end_sleep(now, self.clock.now());
         result
     }
 
@@ -167,17 +167,17 @@ impl<H: Host> Engine<H> {
         if timeout == Some(Duration::ZERO) {
             return parker.park(timeout, max_events, events);
         }
-        let look = self.look_for_io(timeout);
+        let spin = self.io_spin_limit(timeout);
         let mut outcome = Ok(false);
         self.host.blocking(&mut || {
-            outcome = match look {
-                Some(look) => look_and_park(parker.as_mut(), look, timeout, max_events, events),
+            outcome = match spin {
+                Some(spin) => spin_and_park(parker.as_mut(), spin, timeout, max_events, events),
                 None => parker.park(timeout, max_events, events).map(|()| false),
             };
         });
         let found = outcome?;
-        if look.is_some() {
-            self.looked_for_io(found);
+        if spin.is_some() {
+            self.record_io_spin(found);
         }
         Ok(())
     }
@@ -190,14 +190,14 @@ impl<H: Host> Engine<H> {
         for event in events.drain(..) {
             match event.key {
                 // The event has ended the wait, which is its only purpose. The eventfd is never read.
-                WAKE_KEY => self.spin.woken(),
+                WAKE_KEY => self.spin.record_wakeup(),
                 SIGNAL_KEY => {
-                    self.spin.served();
+                    self.spin.record_io();
                     self.ready_signals();
                     signalled = true;
                 }
                 _ => {
-                    self.spin.served();
+                    self.spin.record_io();
                     self.dispatch_io(event);
                 }
             }
@@ -219,8 +219,8 @@ impl<H: Host> Engine<H> {
             inbound: readiness.inbound && entry.interest.is_inbound(),
             outbound: readiness.outbound && entry.interest.is_outbound(),
         };
-        match &entry.occupant {
-            Occupant::Source(source) => {
+        match &entry.registrant {
+            Registrant::Source(source) => {
                 let source = source.clone();
                 drop(table);
                 self.count_io_event();
@@ -228,7 +228,7 @@ impl<H: Host> Engine<H> {
                     self.lanes.borrow_mut().push(self.io_lane.get(), call);
                 }
             }
-            Occupant::Watch(watches) => self.ready_watches(watches, readiness),
+            Registrant::Watch(watches) => self.ready_watches(watches, readiness),
         }
     }
 
@@ -264,7 +264,6 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    #[inline(never)]
     fn take_inbox(&self) {
         // Without memory the calls stay where they are until the next iteration.
         if !self.lanes.borrow_mut().try_reserve(Lane::Normal, self.inbox.len()) {

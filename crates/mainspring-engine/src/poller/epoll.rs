@@ -38,13 +38,13 @@ use super::{Backend, Event, Interest, Key, Parker, Poller, Readiness};
 /// next wait.
 const EVENTS_PER_WAIT: usize = 1024;
 /// The longest single wait asked of the kernel, some 24 days; longer timeouts are waited out in pieces.
-const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
+const MAX_SINGLE_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// Opens an epoll back end.
 pub fn open() -> io::Result<Backend> {
     let epoll = create()?;
-    let fine = EventBuffer::with_capacity(1).wait_nanos(epoll.as_fd(), 1, Duration::ZERO).is_ok();
-    Ok(backend(epoll, fine))
+    let has_pwait2 = EventBuffer::with_capacity(1).wait_nanos(epoll.as_fd(), 1, Duration::ZERO).is_ok();
+    Ok(backend(epoll, has_pwait2))
 }
 
 /// Opens an epoll back end that does without `epoll_pwait2`, as it must on kernels before 5.11 and under some
@@ -57,11 +57,15 @@ fn create() -> io::Result<OwnedFd> {
     Ok(epoll::create(CreateFlags::CLOEXEC)?)
 }
 
-fn backend(epoll: OwnedFd, fine: bool) -> Backend {
+fn backend(epoll: OwnedFd, has_pwait2: bool) -> Backend {
     let epoll = Arc::new(epoll);
     Backend {
         poller: Box::new(EpollPoller { epoll: Arc::clone(&epoll) }),
-        parker: Box::new(EpollParker { epoll, fine, buffer: EventBuffer::with_capacity(EVENTS_PER_WAIT) }),
+        parker: Box::new(EpollParker {
+            epoll,
+            has_pwait2,
+            buffer: EventBuffer::with_capacity(EVENTS_PER_WAIT),
+        }),
     }
 }
 
@@ -122,18 +126,18 @@ impl Poller for EpollPoller {
 struct EpollParker {
     epoll: Arc<OwnedFd>,
     /// Whether the kernel lets us wait with `epoll_pwait2`.
-    fine: bool,
+    has_pwait2: bool,
     buffer: EventBuffer,
 }
 
 impl EpollParker {
-    /// One wait, for `timeout` or a little longer; no longer than [`LONGEST_WAIT`] may be asked.
+    /// One wait, for `timeout` or a little longer; no longer than [`MAX_SINGLE_WAIT`] may be asked.
     fn wait(&mut self, timeout: Option<Duration>, max_events: usize) -> io::Result<()> {
         let epoll = self.epoll.as_fd();
         match timeout {
             None => self.buffer.wait_millis(epoll, max_events, -1),
             Some(Duration::ZERO) => self.buffer.wait_millis(epoll, max_events, 0),
-            Some(timeout) if self.fine => self.buffer.wait_nanos(epoll, max_events, timeout),
+            Some(timeout) if self.has_pwait2 => self.buffer.wait_nanos(epoll, max_events, timeout),
             Some(timeout) => {
                 let millis = timeout.as_nanos().div_ceil(1_000_000);
                 self.buffer.wait_millis(epoll, max_events, i32::try_from(millis).unwrap_or(i32::MAX))
@@ -149,7 +153,7 @@ impl Parker for EpollParker {
         max_events: usize,
         events: &mut Vec<Event>,
     ) -> io::Result<()> {
-        wait_in_pieces(timeout, LONGEST_WAIT, |piece| {
+        wait_in_pieces(timeout, MAX_SINGLE_WAIT, |piece| {
             self.wait(piece, max_events)?;
             Ok(self.buffer.len())
         })?;

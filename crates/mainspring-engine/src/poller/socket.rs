@@ -65,7 +65,6 @@ fn send_with(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>], flags: SendFlags) -> io
     }
 }
 
-#[inline(never)]
 fn send_several(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
     let chunks = match chunks {
         [] => return Ok(0),
@@ -79,7 +78,7 @@ fn send_several(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>], flags: SendFlags) ->
 pub(super) fn accept(fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (connection, address) = retry_on_intr(|| acceptfrom_with(fd, flags))?;
-    Ok((connection, address.map_or(PeerAddress::Other, in_words)))
+    Ok((connection, address.map_or(PeerAddress::Other, to_peer_address)))
 }
 
 /// One `recvfrom`.
@@ -98,7 +97,7 @@ fn recv_from_with(
     flags: RecvFlags,
 ) -> io::Result<(usize, PeerAddress)> {
     let (received, _, address) = retry_on_intr(|| rustix::net::recvfrom(fd, &mut *buffer, flags))?;
-    Ok((received, address.map_or(PeerAddress::Other, in_words)))
+    Ok((received, address.map_or(PeerAddress::Other, to_peer_address)))
 }
 
 /// One `sendto`, or `send` on a connected socket. A datagram leaves as a whole or not at all.
@@ -121,7 +120,7 @@ pub(super) fn send_to(fd: BorrowedFd<'_>, data: &[u8], destination: Option<&Peer
 
 /// The address a socket is bound to; `Other` if the kernel does not tell.
 pub fn local_address(fd: BorrowedFd<'_>) -> PeerAddress {
-    rustix::net::getsockname(fd).map_or(PeerAddress::Other, in_words)
+    rustix::net::getsockname(fd).map_or(PeerAddress::Other, to_peer_address)
 }
 
 /// The address a socket is connected to; `Other` if the kernel does not tell.
@@ -131,10 +130,10 @@ pub fn peer_address(fd: BorrowedFd<'_>) -> PeerAddress {
 
 /// The same; `NotConnected` if the socket is connected to none.
 pub fn remote_address(fd: BorrowedFd<'_>) -> io::Result<PeerAddress> {
-    Ok(rustix::net::getpeername(fd)?.map_or(PeerAddress::Other, in_words))
+    Ok(rustix::net::getpeername(fd)?.map_or(PeerAddress::Other, to_peer_address))
 }
 
-fn in_words(address: SocketAddrAny) -> PeerAddress {
+fn to_peer_address(address: SocketAddrAny) -> PeerAddress {
     match address.address_family() {
         AddressFamily::UNIX => PeerAddress::Unix(match sys::unix_name(&address) {
             [] => Vec::new(),

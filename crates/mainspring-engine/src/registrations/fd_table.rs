@@ -1,4 +1,4 @@
-//! `Numbers`: who stands for which descriptor number.
+//! `FdTable`: who stands for which descriptor number.
 //!
 //! A place is empty, or has the key of a registration in it (a watch's or a source's), or the mark of an owner: a source
 //! that has the descriptor and asks nothing of the kernel at the moment. A mark has a generation of its own and a slot that
@@ -12,10 +12,10 @@ use std::os::fd::RawFd;
 
 /// See the module's text. By number, because the kernel gives the lowest ones out first.
 #[derive(Default)]
-pub(super) struct Numbers(RefCell<Vec<Key>>);
+pub(super) struct FdTable(RefCell<Vec<Key>>);
 
 /// The mark of an owner.
-pub(super) fn mark(generation: u32) -> Key {
+pub(super) fn owner_mark(generation: u32) -> Key {
     Key { generation, ..Key::UNREGISTERED }
 }
 
@@ -24,7 +24,7 @@ pub(super) fn is_registered(key: Key) -> bool {
     key.slot != Key::UNREGISTERED.slot
 }
 
-impl Numbers {
+impl FdTable {
     /// What stands there; [`Key::UNREGISTERED`] for nothing.
     pub fn get(&self, fd: RawFd) -> Key {
         let key = usize::try_from(fd).ok().and_then(|number| self.0.borrow().get(number).copied());
@@ -34,12 +34,12 @@ impl Numbers {
     pub fn set(&self, fd: RawFd, key: Key) {
         // No descriptor has a negative number.
         let Ok(number) = usize::try_from(fd) else { return };
-        let mut places = self.0.borrow_mut();
-        if number >= places.len() {
-            places.resize(number + 1, Key::UNREGISTERED);
+        let mut keys = self.0.borrow_mut();
+        if number >= keys.len() {
+            keys.resize(number + 1, Key::UNREGISTERED);
         }
-        if let Some(place) = places.get_mut(number) {
-            *place = key;
+        if let Some(slot) = keys.get_mut(number) {
+            *slot = key;
         }
     }
 

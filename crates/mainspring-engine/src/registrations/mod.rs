@@ -8,7 +8,7 @@ mod watch;
 pub use registration::Registration;
 pub use watch::WatchTicket;
 
-pub(crate) use table::{Occupant, SourceTable, Watches};
+pub(crate) use table::{Registrant, SourceTable, Watches};
 
 use crate::event_loop::{Direction, Engine};
 use crate::host::Host;

@@ -4,8 +4,8 @@
 //! write is held by nobody but its users, as in asyncio: if they all drop it, it goes. But its descriptor is its own all the
 //! time, from [`Registration::own`] to [`Registration::give_up`] or the end of the source, and nobody may watch it.
 
-use super::fd_table::{self, Numbers};
-use super::{Engine, Host, Occupant, Watches};
+use super::fd_table::{self, FdTable};
+use super::{Engine, Host, Registrant, Watches};
 use crate::poller::{Interest, Key};
 use std::cell::{Cell, OnceCell};
 use std::io;
@@ -13,11 +13,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 
 /// What a source wants of its descriptor, and under which key the kernel was told. It is `!Send`, as the loop is.
-// Laid out as it is written: what every event looks at is together.
-#[repr(C)]
 pub struct Registration {
     /// Those of the loop, once the descriptor is owned.
-    numbers: OnceCell<Rc<Numbers>>,
+    fd_table: OnceCell<Rc<FdTable>>,
     /// The number that is owned.
     fd: Cell<RawFd>,
     interest: Cell<Interest>,
@@ -28,7 +26,7 @@ pub struct Registration {
 impl Default for Registration {
     fn default() -> Self {
         Registration {
-            numbers: OnceCell::new(),
+            fd_table: OnceCell::new(),
             key: Cell::new(Key::UNREGISTERED),
             fd: Cell::new(-1),
             interest: Cell::new(Interest::NONE),
@@ -46,11 +44,11 @@ impl Registration {
     /// Takes `fd` for this source, which has it from here on whether it wants something of it or not: watching it fails.
     /// Who watches it already is told ([`Host::displaced`]) and not called any more. Repeating it changes nothing.
     pub fn own<H: Host>(&self, engine: &Engine<H>, fd: RawFd) {
-        if self.numbers.get().is_some() {
+        if self.fd_table.get().is_some() {
             return;
         }
         let mut table = engine.table.borrow_mut();
-        let _ = self.numbers.set(Rc::clone(table.numbers()));
+        let _ = self.fd_table.set(Rc::clone(table.fd_table()));
         self.fd.set(fd);
         if fd_table::is_registered(self.key.get()) {
             return;
@@ -61,7 +59,7 @@ impl Registration {
         let Some((key, entry)) = displaced else { return };
         // The kernel may not know it: the fd was closed without being deregistered, and its number is used again.
         let _ = engine.poller.borrow_mut().update(fd, key, entry.interest, Interest::NONE);
-        if let Occupant::Watch(watches) = entry.occupant {
+        if let Registrant::Watch(watches) = entry.registrant {
             let Watches { reader, writer } = *watches;
             let both = reader.into_iter().chain(writer);
             both.for_each(|watched| engine.host.displaced(watched.watch));
@@ -71,10 +69,10 @@ impl Registration {
     /// The descriptor is no longer this source's, which wants nothing of it any more: to be called before it is closed or
     /// given to somebody else. Dropping the registration does it too.
     pub fn give_up(&self) {
-        if let Some(numbers) = self.numbers.get()
+        if let Some(fd_table) = self.fd_table.get()
             && !fd_table::is_registered(self.key.get())
         {
-            numbers.exchange(self.fd.get(), self.key.get(), Key::UNREGISTERED);
+            fd_table.exchange(self.fd.get(), self.key.get(), Key::UNREGISTERED);
         }
     }
 
@@ -112,14 +110,14 @@ impl Registration {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 };
                 engine.poller.borrow_mut().update(fd.as_raw_fd(), key, Interest::NONE, interest)?;
-                let (key, stale) = table.insert(fd.as_raw_fd(), interest, Occupant::Source(source));
+                let (key, stale) = table.insert(fd.as_raw_fd(), interest, Registrant::Source(source));
                 self.key.set(key);
                 self.interest.set(interest);
                 drop(table);
                 drop(stale);
                 return Ok(());
             }
-            key if interest.is_none() && !self.stands_for(engine, fd.as_raw_fd()) => {
+            key if interest.is_none() && !self.is_current(engine, fd.as_raw_fd()) => {
                 // The descriptor was closed without a word to the loop, and its number is somebody else's by now.
                 self.forget(engine, key);
                 return Ok(());
@@ -142,15 +140,15 @@ impl Registration {
 
     /// Whether what the kernel knows under this number is this registration: nobody has registered it since. One that has
     /// only taken the number may have the same descriptor.
-    fn stands_for<H: Host>(&self, engine: &Engine<H>, fd: RawFd) -> bool {
+    fn is_current<H: Host>(&self, engine: &Engine<H>, fd: RawFd) -> bool {
         let table = engine.table.borrow();
         table.key_of(fd) == Some(self.key.get()) || table.is_owned(fd)
     }
 
     /// Leaves the table without telling the kernel: for a descriptor that is gone, or with the whole loop.
     fn forget<H: Host>(&self, engine: &Engine<H>, key: Key) {
-        let next = match self.numbers.get() {
-            Some(_) => fd_table::mark(key.generation),
+        let next = match self.fd_table.get() {
+            Some(_) => fd_table::owner_mark(key.generation),
             None => Key::UNREGISTERED,
         };
         self.interest.set(Interest::NONE);

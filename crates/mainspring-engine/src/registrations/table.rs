@@ -5,7 +5,7 @@
 //! transport, found by its key only). What a source owns without asking for anything is known by its number
 //! (`numbers.rs`). Nothing here calls out: what is removed is handed to the caller, who drops it when no borrow is left.
 
-use super::fd_table::{self, Numbers};
+use super::fd_table::{self, FdTable};
 use crate::host::Host;
 use crate::poller::{Interest, Key};
 use slab::Slab;
@@ -13,7 +13,7 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 
 /// Who gets the events of a descriptor.
-pub(crate) enum Occupant<H: Host> {
+pub(crate) enum Registrant<H: Host> {
     /// Calls of `add_reader` and `add_writer`. Boxed, because the table has an entry of this size for every connection.
     Watch(Box<Watches<H>>),
     /// A transport or listener.
@@ -35,7 +35,7 @@ pub(crate) struct Watched<H: Host> {
 pub(crate) struct Entry<H: Host> {
     pub fd: RawFd,
     pub interest: Interest,
-    pub occupant: Occupant<H>,
+    pub registrant: Registrant<H>,
     generation: u32,
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct SourceTable<H: Host> {
     entries: Slab<Entry<H>>,
     /// Never goes back, so that no two registrations share a key until it wraps after four billion.
     next_generation: u32,
-    numbers: Rc<Numbers>,
+    fd_table: Rc<FdTable>,
     next_serial: u64,
 }
 
 impl<H: Host> SourceTable<H> {
     pub fn new() -> Self {
-        SourceTable { entries: Slab::new(), next_generation: 1, numbers: Rc::default(), next_serial: 0 }
+        SourceTable { entries: Slab::new(), next_generation: 1, fd_table: Rc::default(), next_serial: 0 }
     }
 
     /// The key that the next [`SourceTable::insert`] will give.
@@ -58,8 +58,8 @@ impl<H: Host> SourceTable<H> {
         Some(Key { slot, generation: self.next_generation })
     }
 
-    /// Numbers a watch.
-    pub fn number(&mut self, watch: H::Watch) -> Watched<H> {
+    /// FdTable a watch.
+    pub fn with_serial(&mut self, watch: H::Watch) -> Watched<H> {
         self.next_serial += 1;
         Watched { watch, serial: self.next_serial }
     }
@@ -71,13 +71,13 @@ impl<H: Host> SourceTable<H> {
         &mut self,
         fd: RawFd,
         interest: Interest,
-        occupant: Occupant<H>,
+        registrant: Registrant<H>,
     ) -> (Key, Option<Entry<H>>) {
         let generation = self.generation();
-        let slot = self.entries.insert(Entry { fd, interest, occupant, generation });
+        let slot = self.entries.insert(Entry { fd, interest, registrant, generation });
         let key = Key { slot: slot as u32, generation };
         let former = self.watch_of(fd);
-        self.numbers.set(fd, key);
+        self.fd_table.set(fd, key);
         (key, former.and_then(|former| self.remove(former)))
     }
 
@@ -85,9 +85,9 @@ impl<H: Host> SourceTable<H> {
     /// comes back.
     #[must_use = "dropping an entry may run user code: do it outside of the borrow"]
     pub fn own(&mut self, fd: RawFd) -> (Key, Option<(Key, Entry<H>)>) {
-        let mark = fd_table::mark(self.generation());
+        let mark = fd_table::owner_mark(self.generation());
         let former = self.watch_of(fd);
-        self.numbers.set(fd, mark);
+        self.fd_table.set(fd, mark);
         (mark, former.and_then(|former| Some((former, self.remove(former)?))))
     }
 
@@ -100,12 +100,12 @@ impl<H: Host> SourceTable<H> {
 
     fn watch_of(&self, fd: RawFd) -> Option<Key> {
         let key = self.key_of(fd)?;
-        self.get(key).filter(|entry| matches!(entry.occupant, Occupant::Watch(_))).map(|_| key)
+        self.get(key).filter(|entry| matches!(entry.registrant, Registrant::Watch(_))).map(|_| key)
     }
 
     /// For those who own a descriptor.
-    pub(super) fn numbers(&self) -> &Rc<Numbers> {
-        &self.numbers
+    pub(super) fn fd_table(&self) -> &Rc<FdTable> {
+        &self.fd_table
     }
 
     pub fn get(&self, key: Key) -> Option<&Entry<H>> {
@@ -124,18 +124,18 @@ impl<H: Host> SourceTable<H> {
     pub fn remove_for(&mut self, key: Key, next: Key) -> Option<Entry<H>> {
         self.get(key)?;
         let entry = self.entries.remove(key.slot as usize);
-        self.numbers.exchange(entry.fd, key, next);
+        self.fd_table.exchange(entry.fd, key, next);
         Some(entry)
     }
 
     /// The registration that stands for this descriptor number now.
     pub fn key_of(&self, fd: RawFd) -> Option<Key> {
-        Some(self.numbers.get(fd)).filter(|&key| fd_table::is_registered(key))
+        Some(self.fd_table.get(fd)).filter(|&key| fd_table::is_registered(key))
     }
 
     /// Whether the descriptor has an owner that is not registered.
     pub fn is_owned(&self, fd: RawFd) -> bool {
-        let key = self.numbers.get(fd);
+        let key = self.fd_table.get(fd);
         key != Key::UNREGISTERED && !fd_table::is_registered(key)
     }
 
@@ -149,7 +149,7 @@ impl<H: Host> SourceTable<H> {
     }
 
     pub fn take_all(&mut self) -> Vec<(Key, Entry<H>)> {
-        self.numbers.clear();
+        self.fd_table.clear();
         let entries = std::mem::take(&mut self.entries).into_iter();
         entries
             .map(|(slot, entry)| (Key { slot: slot as u32, generation: entry.generation }, entry))

@@ -1,7 +1,7 @@
 //! `add_reader` and `add_writer`: calls on a descriptor that the program reads and writes itself.
 
 use super::table::{Watched, Watches};
-use super::{Direction, Engine, Host, Occupant};
+use super::{Direction, Engine, Host, Registrant};
 use crate::poller::{Interest, Key};
 use std::io;
 use std::os::fd::RawFd;
@@ -32,13 +32,13 @@ impl<H: Host> Engine<H> {
         watch: H::Watch,
     ) -> io::Result<(WatchTicket, Option<H::Watch>)> {
         let mut table = self.table.borrow_mut();
-        let watched = table.number(watch);
+        let watched = table.with_serial(watch);
         let ticket = WatchTicket { fd, direction, serial: watched.serial };
         let key = table.key_of(fd);
         match key.and_then(|key| table.get_mut(key).map(|entry| (key, entry))) {
             Some((key, entry)) => {
-                let Occupant::Watch(watches) = &mut entry.occupant else {
-                    return Err(is_a_transports(fd));
+                let Registrant::Watch(watches) = &mut entry.registrant else {
+                    return Err(owned_by_transport(fd));
                 };
                 let wanted = entry.interest.with(direction.interest());
                 // A call that replaces another changes nothing the kernel was told. But the descriptor may have
@@ -51,7 +51,7 @@ impl<H: Host> Engine<H> {
             }
             None => {
                 if table.is_owned(fd) {
-                    return Err(is_a_transports(fd));
+                    return Err(owned_by_transport(fd));
                 }
                 let Some(key) = table.next_key() else {
                     return Err(io::ErrorKind::OutOfMemory.into());
@@ -62,7 +62,7 @@ impl<H: Host> Engine<H> {
                     Direction::Outbound => (None, Some(watched)),
                 };
                 let watches = Box::new(Watches { reader, writer });
-                let inserted = table.insert(fd, direction.interest(), Occupant::Watch(watches));
+                let inserted = table.insert(fd, direction.interest(), Registrant::Watch(watches));
                 drop(table);
                 drop(inserted);
                 Ok((ticket, None))
@@ -93,11 +93,11 @@ impl<H: Host> Engine<H> {
     ) -> io::Result<Option<H::Watch>> {
         let mut table = self.table.borrow_mut();
         let Some(key) = table.key_of(fd) else {
-            return if table.is_owned(fd) { Err(is_a_transports(fd)) } else { Ok(None) };
+            return if table.is_owned(fd) { Err(owned_by_transport(fd)) } else { Ok(None) };
         };
         let Some(entry) = table.get_mut(key) else { return Ok(None) };
-        let Occupant::Watch(watches) = &mut entry.occupant else {
-            return Err(is_a_transports(fd));
+        let Registrant::Watch(watches) = &mut entry.registrant else {
+            return Err(owned_by_transport(fd));
         };
         let place = direction.of(watches);
         let Some(watched) = place.take_if(|watched| is_it(watched)) else { return Ok(None) };
@@ -115,9 +115,9 @@ impl<H: Host> Engine<H> {
     /// The transport or listener of this loop that has this descriptor registered.
     pub fn source_of(&self, fd: RawFd) -> Option<H::Source> {
         let table = self.table.borrow();
-        match &table.get(table.key_of(fd)?)?.occupant {
-            Occupant::Source(source) => Some(source.clone()),
-            Occupant::Watch(_) => None,
+        match &table.get(table.key_of(fd)?)?.registrant {
+            Registrant::Source(source) => Some(source.clone()),
+            Registrant::Watch(_) => None,
         }
     }
 
@@ -126,7 +126,7 @@ impl<H: Host> Engine<H> {
     pub fn forget_owner(&self, fd: RawFd) {
         let table = self.table.borrow();
         if table.is_owned(fd) {
-            table.numbers().set(fd, Key::UNREGISTERED);
+            table.fd_table().set(fd, Key::UNREGISTERED);
         }
     }
 }
@@ -147,7 +147,7 @@ impl Direction {
     }
 }
 
-fn is_a_transports(fd: RawFd) -> io::Error {
+fn owned_by_transport(fd: RawFd) -> io::Error {
     let text = format!("descriptor {fd} belongs to a transport of this loop: read and write through that");
     io::Error::new(io::ErrorKind::ResourceBusy, text)
 }

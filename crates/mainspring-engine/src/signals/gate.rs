@@ -23,12 +23,12 @@ pub(super) struct Gate {
 
 impl Gate {
     #[cfg(not(loom))]
-    pub(super) const fn shut_one() -> Self {
+    pub(super) const fn new_shut() -> Self {
         Gate { fd: AtomicI32::new(SHUT), users: AtomicUsize::new(0) }
     }
 
     #[cfg(loom)]
-    pub(super) fn shut_one() -> Self {
+    pub(super) fn new_shut() -> Self {
         Gate { fd: AtomicI32::new(SHUT), users: AtomicUsize::new(0) }
     }
 
@@ -78,7 +78,7 @@ mod models {
     #[test]
     fn nobody_uses_a_descriptor_after_its_gate_was_shut() {
         loom::model(|| {
-            let gate = Arc::new(Gate::shut_one());
+            let gate = Arc::new(Gate::new_shut());
             let is_closed = Arc::new(AtomicBool::new(false));
             gate.open(7);
             let handler = {
@@ -99,7 +99,7 @@ mod models {
     #[test]
     fn a_user_sees_what_was_written_before_its_gate_was_opened() {
         loom::model(|| {
-            let gate = Arc::new(Gate::shut_one());
+            let gate = Arc::new(Gate::new_shut());
             let owner = Arc::new(AtomicI32::new(1));
             gate.open(1);
             let handler = {

@@ -140,7 +140,7 @@ impl Drop for Installed {
 impl Listener {
     const fn vacant() -> Self {
         Listener {
-            gate: Gate::shut_one(),
+            gate: Gate::new_shut(),
             signum: AtomicI32::new(0),
             pid: AtomicI32::new(0),
             next: OnceLock::new(),

@@ -34,17 +34,17 @@ use std::os::fd::BorrowedFd;
 impl<H: Host> Engine<H> {
     /// Receives what is there; `None` if nothing is yet. Zero bytes into a buffer with room are the end of the stream.
     pub fn try_recv(&self, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        unless_too_early(self.with_poller(|poller| poller.recv(socket, buffer)))
+        none_if_would_block(self.with_poller(|poller| poller.recv(socket, buffer)))
     }
 
     /// Sends what the kernel takes; `None` if that is nothing now.
     pub fn try_send(&self, socket: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
-        unless_too_early(self.with_poller(|poller| poller.send(socket, &[IoSlice::new(data)])))
+        none_if_would_block(self.with_poller(|poller| poller.send(socket, &[IoSlice::new(data)])))
     }
 }
 
 /// Turns the answers that mean "ask again later" into `None`.
-fn unless_too_early<T>(answer: io::Result<T>) -> io::Result<Option<T>> {
+fn none_if_would_block<T>(answer: io::Result<T>) -> io::Result<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {

@@ -1,6 +1,6 @@
 //! Sending a file without a copy of it in this process.
 
-use super::{Operation, unless_too_early};
+use super::{Operation, none_if_would_block};
 use crate::{Direction, Engine, Host};
 use rustix::fs::{SeekFrom, seek, sendfile};
 use rustix::io::retry_on_intr;
@@ -60,7 +60,7 @@ impl<H: Host> Operation<H> for SendFile {
         }
         let mut from = self.offset + self.sent;
         let call = || sendfile(socket, self.file.as_fd(), Some(&mut from), block);
-        let Some(sent) = unless_too_early(retry_on_intr(call).map_err(io::Error::from))? else {
+        let Some(sent) = none_if_would_block(retry_on_intr(call).map_err(io::Error::from))? else {
             return Ok(None);
         };
         self.sent += sent as u64;

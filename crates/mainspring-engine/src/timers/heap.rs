@@ -11,7 +11,7 @@ use super::slab::Slab;
 use crate::clock::Time;
 
 /// A heap no larger than this is not worth compacting.
-const SMALL: usize = 64;
+const MIN_COMPACT_LEN: usize = 64;
 /// Above this capacity a heap that ran nearly empty gives memory back.
 const KEEP_CAPACITY: usize = 1024;
 
@@ -70,7 +70,7 @@ impl ExactHeap {
         if self.stale == self.keys.len() {
             self.keys.clear();
             self.stale = 0;
-        } else if self.keys.len() > SMALL && self.stale > self.keys.len() / 2 {
+        } else if self.keys.len() > MIN_COMPACT_LEN && self.stale > self.keys.len() / 2 {
             self.keys.retain(|Reverse(due)| slab.holds(due.slot, due.sequence));
             self.stale = 0;
         }

@@ -49,10 +49,10 @@ use crate::clock::Time;
 use heap::{Due, ExactHeap};
 use slab::{Place, Slab};
 use std::alloc::{Layout, handle_alloc_error};
-use wheel::{FIRST_LEVEL, Wheel, start_of, tick_of};
+use wheel::{FIRST_LEVEL_TICKS, Wheel, start_of, tick_of};
 
 /// A far bucket with no more entries than this is searched for its exact earliest deadline.
-const SEARCHED_ENTRIES: usize = 8;
+const MAX_SEARCHED_ENTRIES: usize = 8;
 
 /// Names one timer, for as long as it is in the queue; afterwards it names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -182,7 +182,7 @@ impl<T> TimerQueue<T> {
                 return Some(due.when);
             }
             let first = self.wheel.first()?;
-            if first.start < self.now_tick + FIRST_LEVEL {
+            if first.start < self.now_tick + FIRST_LEVEL_TICKS {
                 if self.wheel.open(first, &mut self.slab, &mut self.heap) {
                     continue;
                 }
@@ -190,7 +190,7 @@ impl<T> TimerQueue<T> {
                 return Some(start_of(first.start));
             }
             let slots = self.wheel.slots(first);
-            if slots.len() > SEARCHED_ENTRIES {
+            if slots.len() > MAX_SEARCHED_ENTRIES {
                 return Some(start_of(first.start));
             }
             return slots.iter().map(|&slot| self.slab.entry(slot).when).min();
@@ -240,7 +240,7 @@ impl<T> TimerQueue<T> {
     /// Whether a deadline in `tick` belongs in the wheel but may skip it: it would be taken out next, and soon.
     fn is_next_and_near(&self, tick: u64) -> bool {
         self.wheel.cursor() <= tick
-            && tick < self.now_tick + FIRST_LEVEL
+            && tick < self.now_tick + FIRST_LEVEL_TICKS
             && self.wheel.first().is_none_or(|first| tick < first.start)
     }
 }

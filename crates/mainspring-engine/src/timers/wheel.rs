@@ -24,7 +24,7 @@ const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 8;
 
 /// How many ticks the first level spans.
-pub(super) const FIRST_LEVEL: u64 = BUCKETS as u64;
+pub(super) const FIRST_LEVEL_TICKS: u64 = BUCKETS as u64;
 
 // A tick has at most this many bits, and the cursor may be one past the last tick.
 const _: () = assert!(u64::BITS - TICK_BITS < DIGIT_BITS * LEVELS as u32);

@@ -1,6 +1,6 @@
 //! The handshake: its beginning, its end, and its time limit.
 
-use super::machine::{State, Told};
+use super::state::{State, UpperState};
 use super::{Lower, Note, Session, Step, Tls, Trouble};
 use crate::transport::{Cx, Notice, TransportHost, Upper};
 
@@ -14,12 +14,12 @@ where
     pub(super) fn start_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.session.note(cx, Note::HandshakeBegins)?;
         self.state.set(State::Handshaking);
-        let timer = self.later(cx, self.handshake_timeout, Notice::HandshakeTimeout)?;
+        let timer = self.start_timer(cx, self.handshake_timeout, Notice::HandshakeTimeout)?;
         self.handshake_timer.set(Some(timer));
-        self.go_on_with_handshake(cx)
+        self.continue_handshake(cx)
     }
 
-    pub(super) fn go_on_with_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+    pub(super) fn continue_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let step = self.session.handshake(cx);
         // The session may call out (a server name arrives, a certificate is looked at), and so be closed.
         if self.state.get() != State::Handshaking {
@@ -39,8 +39,8 @@ where
         }
         self.established.set(true);
         self.state.set(State::Wrapped);
-        if self.told.get() == Told::Nothing {
-            self.told.set(Told::Made);
+        if self.upper_state.get() == UpperState::Initial {
+            self.upper_state.set(UpperState::Connected);
             self.upper.connection_made(cx)?;
         }
         self.session.handshake_ended(cx, Ok(()))?;

@@ -35,13 +35,13 @@
 //!
 //! One whose records have borders and whose goodbyes are heard is in `tests/tls/toy.rs`; over rustls, `net/tls/session.rs`.
 
-mod ending;
 mod handshake;
-mod machine;
-mod reading;
-mod writing;
+mod read;
+mod shutdown;
+mod state;
+mod write;
 
-pub use machine::{Tls, TlsOptions};
+pub use state::{Tls, TlsOptions};
 
 use crate::transport::{Cx, TransportHost};
 

@@ -10,8 +10,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-/// See the module's text. Laid out as it is written: what every event touches is together.
-#[repr(C)]
+/// See the module's text.
 pub(super) struct Endpoint<H: TransportHost> {
     /// Set by `close`, `abort` or a failure: nothing is delivered any more.
     closing: Cell<bool>,
@@ -123,7 +122,7 @@ impl<H: TransportHost> Endpoint<H> {
     }
 
     /// Wants nothing more. The descriptor is closed in a moment: what the kernel makes of this does not matter.
-    pub fn want_nothing(&self, cx: Cx<'_, H>) {
+    pub fn deregister(&self, cx: Cx<'_, H>) {
         let _ = self.set_interest(cx, Interest::NONE);
     }
 
@@ -164,7 +163,7 @@ impl<H: TransportHost> Endpoint<H> {
         detach: impl FnOnce() -> Result<(), H::Error>,
     ) -> Result<(), H::Error> {
         let result = connection_lost(self.failure.take().map(|failure| *failure));
-        self.want_nothing(cx);
+        self.deregister(cx);
         let channel = self.take_channel();
         drop(channel);
         cx.host().merge_outcomes(result, detach())

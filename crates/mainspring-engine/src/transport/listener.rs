@@ -1,6 +1,6 @@
 //! The listening end of a server: accepts in bounded batches, and rests when the system cannot.
 
-use super::{Cx, Notice, TransportHost, is_to_be_repeated};
+use super::{Cx, Notice, TransportHost, is_retryable};
 use crate::Registration;
 use crate::poller::{Interest, PeerAddress};
 use crate::timers::TimerKey;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// How long a listener rests after the system ran out of descriptors or memory, or failed to accept for any other
 /// reason (asyncio's number).
-const REST: Duration = Duration::from_secs(1);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Who takes the connections.
 pub trait Acceptor<H: TransportHost> {
@@ -32,7 +32,7 @@ pub struct Listener<H: TransportHost, A> {
     channel: RefCell<Option<H::Channel>>,
     fd: RawFd,
     batch: usize,
-    rest: Cell<Option<TimerKey>>,
+    retry_timer: Cell<Option<TimerKey>>,
 }
 
 impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
@@ -47,7 +47,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
             fd,
             registration: Registration::default(),
             batch: backlog.saturating_add(1),
-            rest: Cell::new(None),
+            retry_timer: Cell::new(None),
         }
     }
 
@@ -78,7 +78,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
 
     /// Begins to accept. A listener that rests does so to the end.
     pub fn start(&self, cx: Cx<'_, H>) -> io::Result<()> {
-        if self.rest.get().is_some() {
+        if self.retry_timer.get().is_some() {
             return Ok(());
         }
         if self.channel.borrow().is_some() {
@@ -91,14 +91,14 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
     pub fn resume(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         match self.start(cx) {
             Ok(()) => Ok(()),
-            Err(error) => self.rest(cx, error),
+            Err(error) => self.pause_accepting(cx, error),
         }
     }
 
     /// Accepts no more and gives the socket up to the caller; `None` if that has happened.
     pub fn close(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
-        if let Some(rest) = self.rest.take() {
-            let call = cx.engine.cancel_timer(rest);
+        if let Some(timer) = self.retry_timer.take() {
+            let call = cx.engine.cancel_timer(timer);
             drop(call);
         }
         // The descriptor leaves the kernel's set with its last owner in any case.
@@ -110,7 +110,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
     /// Runs a deferred step.
     pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
         if notice == Notice::ResumeAccepting && self.channel.borrow().is_some() {
-            self.rest.set(None);
+            self.retry_timer.set(None);
             if self.acceptor.has_room() {
                 return self.resume(cx);
             }
@@ -135,21 +135,21 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
             };
             match accepted {
                 Ok((connection, peer)) => self.acceptor.accepted(cx, connection, peer)?,
-                Err(error) if is_to_be_repeated(&error) => return Ok(()),
+                Err(error) if is_retryable(&error) => return Ok(()),
                 // The peer gave up while it waited; the next one may not have.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 // What fails now fails again at once: the kernel goes on announcing the connection.
-                Err(error) => return self.rest(cx, error),
+                Err(error) => return self.pause_accepting(cx, error),
             }
         }
         Ok(())
     }
 
-    fn rest(&self, cx: Cx<'_, H>, error: io::Error) -> Result<(), H::Error> {
+    fn pause_accepting(&self, cx: Cx<'_, H>, error: io::Error) -> Result<(), H::Error> {
         let _ = self.set_interest(cx, Interest::NONE);
         let call = cx.host().notice(cx.this, Notice::ResumeAccepting)?;
-        let timer = cx.engine.call_at(cx.engine.now().saturating_add(REST), call);
-        self.rest.set(Some(timer));
+        let timer = cx.engine.call_at(cx.engine.now().saturating_add(ACCEPT_RETRY_DELAY), call);
+        self.retry_timer.set(Some(timer));
         let message = match is_exhaustion(&error) {
             true => "socket.accept() out of system resource",
             false => "socket.accept() failed",

@@ -294,7 +294,6 @@ const WARN_AFTER_LOST_WRITES: u32 = 5;
 
 /// Counts a write on a connection that is gone, after `writes` of them; the host is told of one that is worth it.
 #[cold]
-#[inline(never)]
 pub fn count_lost_write<H: TransportHost>(cx: Cx<'_, H>, writes: &Cell<u32>) -> Result<(), H::Error> {
     let before = writes.get();
     writes.set(before.saturating_add(1));
@@ -342,7 +341,7 @@ impl<'a, H: Host> Cx<'a, H> {
 
 /// Whether a claim is to be made again when the kernel announces something: nothing was there, or a back end let a
 /// signal interrupt it.
-fn is_to_be_repeated(error: &io::Error) -> bool {
+fn is_retryable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

@@ -1,9 +1,9 @@
-//! `Outbox`: how a transport sends: at once when nothing waits, else in order, as the kernel takes it.
+//! `WriteBuffer`: how a transport sends: at once when nothing waits, else in order, as the kernel takes it.
 //!
 //! The queue is borrowed for the system call and for nothing else; chunks that are done are dropped outside of the
 //! borrow, because dropping one may run user code that writes again.
 
-use super::{WriteQueue, is_to_be_repeated};
+use super::{WriteQueue, is_retryable};
 use crate::memory;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -22,7 +22,7 @@ pub(super) enum Written {
 }
 
 /// See the module's text. There is a queue while something waits: most connections have none most of the time.
-pub(super) struct Outbox<C>(RefCell<Option<Box<WriteQueue<C>>>>);
+pub(super) struct WriteBuffer<C>(RefCell<Option<Box<WriteQueue<C>>>>);
 
 /// How many bytes that is in all.
 #[inline]
@@ -33,13 +33,13 @@ pub(super) fn length_of(pieces: &[IoSlice<'_>]) -> usize {
     }
 }
 
-impl<C> Default for Outbox<C> {
+impl<C> Default for WriteBuffer<C> {
     fn default() -> Self {
-        Outbox(RefCell::default())
+        WriteBuffer(RefCell::default())
     }
 }
 
-impl<C: AsRef<[u8]>> Outbox<C> {
+impl<C: AsRef<[u8]>> WriteBuffer<C> {
     /// Bytes that wait.
     pub fn len(&self) -> usize {
         self.0.borrow().as_ref().map_or(0, |queue| queue.len())
@@ -51,8 +51,6 @@ impl<C: AsRef<[u8]>> Outbox<C> {
 
     /// Keeps what is left of `pieces` when `sent` came of sending them, which is tried when nothing waits. `keep` gives the
     /// chunks, `None` if there is no memory for one. Then the write is refused, or fails if some of it was sent already.
-    #[cold]
-    #[inline(never)]
     pub fn keep_rest(
         &self,
         pieces: &[IoSlice<'_>],
@@ -61,7 +59,7 @@ impl<C: AsRef<[u8]>> Outbox<C> {
     ) -> io::Result<Written> {
         let was_empty = sent.is_some();
         let mut sent = match sent {
-            Some(Err(error)) if !is_to_be_repeated(&error) => return Err(error),
+            Some(Err(error)) if !is_retryable(&error) => return Err(error),
             Some(Ok(count)) => count,
             Some(Err(_)) | None => 0,
         };
@@ -111,7 +109,7 @@ impl<C: AsRef<[u8]>> Outbox<C> {
                 }
                 Ok(true)
             }
-            Err(error) if is_to_be_repeated(&error) => Ok(false),
+            Err(error) if is_retryable(&error) => Ok(false),
             Err(error) => {
                 self.clear();
                 Err(error)

@@ -1,4 +1,4 @@
-//! `Gathering`: pieces that a protocol writes in one turn leave as one packet, and none of them waits.
+//! `WriteCoalescing`: pieces that a protocol writes in one turn leave as one packet, and none of them waits.
 //!
 //! Many protocols write an answer in pieces: a head, then a body. asyncio's `write` sends each at once, and so do we: what
 //! the kernel does not take, an error, the size of the buffer are known when `write` returns. But every send makes a
@@ -13,11 +13,11 @@ use crate::Turn;
 use std::cell::Cell;
 
 /// A piece of more bytes than this leaves by itself: it fills packets of its own.
-const MAX_PIECE: usize = 8 * 1024;
+const MAX_PIECE_BYTES: usize = 8 * 1024;
 
 /// How many pieces the turns of one connection write. Counts end at 255: whoever writes so many fills packets anyway.
 #[derive(Default)]
-pub(super) struct Gathering {
+pub(super) struct WriteCoalescing {
     turn: Cell<Turn>,
     /// Pieces written in the turn that is under way.
     count: Cell<u8>,
@@ -26,10 +26,10 @@ pub(super) struct Gathering {
     /// Pieces written in the turn before.
     former: Cell<u8>,
     /// Whether the kernel keeps something until the next piece.
-    is_kept: Cell<bool>,
+    is_corked: Cell<bool>,
 }
 
-impl Gathering {
+impl WriteCoalescing {
     /// One more piece, of `length` bytes: whether another is to be expected in the same turn.
     pub fn is_more_expected(&self, turn: Option<Turn>, length: usize) -> bool {
         let Some(turn) = turn else { return false };
@@ -40,12 +40,12 @@ impl Gathering {
         }
         let count = self.count.get().saturating_add(1);
         self.count.set(count);
-        count < self.expected.get() && length <= MAX_PIECE
+        count < self.expected.get() && length <= MAX_PIECE_BYTES
     }
 
     /// Whether the kernel keeps something from now on; whether it did before.
-    pub fn set_kept(&self, kept: bool) -> bool {
-        self.is_kept.replace(kept)
+    pub fn set_corked(&self, is_corked: bool) -> bool {
+        self.is_corked.replace(is_corked)
     }
 }
 
@@ -55,10 +55,10 @@ mod tests {
 
     /// What is expected at each piece of turns that write so many.
     fn expectations(turns: &[u8]) -> Vec<Vec<bool>> {
-        let gathering = Gathering::default();
+        let coalescing = WriteCoalescing::default();
         let numbers = (1..).map(Turn::numbered);
         let pieces = |(turn, &count): (Turn, &u8)| {
-            (0..count).map(|_| gathering.is_more_expected(Some(turn), 10)).collect()
+            (0..count).map(|_| coalescing.is_more_expected(Some(turn), 10)).collect()
         };
         numbers.zip(turns).map(pieces).collect()
     }
@@ -86,22 +86,22 @@ mod tests {
 
     #[test]
     fn large_pieces_and_writes_outside_of_turns_go_at_once() {
-        let gathering = Gathering::default();
+        let coalescing = WriteCoalescing::default();
         for turn in 1..10 {
-            assert!(!gathering.is_more_expected(Some(Turn::numbered(turn)), MAX_PIECE + 1));
-            assert!(!gathering.is_more_expected(None, 1));
-            assert!(!gathering.is_more_expected(Some(Turn::numbered(turn)), 1));
+            assert!(!coalescing.is_more_expected(Some(Turn::numbered(turn)), MAX_PIECE_BYTES + 1));
+            assert!(!coalescing.is_more_expected(None, 1));
+            assert!(!coalescing.is_more_expected(Some(Turn::numbered(turn)), 1));
         }
     }
 
     #[test]
     fn countless_pieces_are_counted_without_overflow() {
-        let gathering = Gathering::default();
+        let coalescing = WriteCoalescing::default();
         for turn in 1..4 {
             for _ in 0..1000 {
-                gathering.is_more_expected(Some(Turn::numbered(turn)), 1);
+                coalescing.is_more_expected(Some(Turn::numbered(turn)), 1);
             }
         }
-        assert!(gathering.is_more_expected(Some(Turn::numbered(4)), 1));
+        assert!(coalescing.is_more_expected(Some(Turn::numbered(4)), 1));
     }
 }

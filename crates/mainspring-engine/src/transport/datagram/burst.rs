@@ -6,9 +6,9 @@
 use std::cell::Cell;
 
 /// The most datagrams one event brings.
-const BATCH: u32 = 16;
+const MAX_DATAGRAMS_PER_EVENT: u32 = 16;
 /// Of so many events that bring one datagram each, one looks for a second.
-const PROBE_EVERY: u32 = 16;
+const SINGLE_EVENTS_PER_PROBE: u32 = 16;
 
 /// What is left of the event that is served.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Burst {
     pub fn begin(&self) {
         let singles = self.single_events.get();
         self.single_events.set(singles.saturating_sub(1));
-        self.left.set(if singles > 0 { 1 } else { BATCH });
+        self.left.set(if singles > 0 { 1 } else { MAX_DATAGRAMS_PER_EVENT });
     }
 
     /// Whether this event has an attempt left.
@@ -40,8 +40,8 @@ impl Burst {
     /// An attempt found nothing: the event is over.
     pub fn found_nothing(&self) {
         // The one before it was the only one.
-        if self.left.replace(0) == BATCH - 1 {
-            self.single_events.set(PROBE_EVERY);
+        if self.left.replace(0) == MAX_DATAGRAMS_PER_EVENT - 1 {
+            self.single_events.set(SINGLE_EVENTS_PER_PROBE);
         }
     }
 }
@@ -68,16 +68,19 @@ mod tests {
     #[test]
     fn an_event_brings_a_batch_and_no_more() {
         let burst = Burst::default();
-        assert_eq!([serve(&burst, 100), serve(&burst, 7), serve(&burst, 100)], [BATCH, 7, BATCH]);
+        assert_eq!(
+            [serve(&burst, 100), serve(&burst, 7), serve(&burst, 100)],
+            [MAX_DATAGRAMS_PER_EVENT, 7, MAX_DATAGRAMS_PER_EVENT]
+        );
     }
 
     #[test]
     fn where_one_is_the_rule_a_second_is_looked_for_once_in_a_while() {
         let burst = Burst::default();
         assert_eq!(serve(&burst, 1), 1);
-        for _ in 0..PROBE_EVERY {
+        for _ in 0..SINGLE_EVENTS_PER_PROBE {
             assert_eq!(serve(&burst, 100), 1);
         }
-        assert_eq!(serve(&burst, 100), BATCH);
+        assert_eq!(serve(&burst, 100), MAX_DATAGRAMS_PER_EVENT);
     }
 }

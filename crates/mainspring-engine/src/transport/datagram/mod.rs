@@ -25,7 +25,7 @@ pub use burst::Burst;
 pub use queue::Queued;
 
 use super::endpoint::Endpoint;
-use super::{Cx, FlowControl, Notice, TransportHost, WaterMarks, count_lost_write, is_to_be_repeated};
+use super::{Cx, FlowControl, Notice, TransportHost, WaterMarks, count_lost_write, is_retryable};
 use crate::Readiness;
 use crate::poller::{Interest, PeerAddress};
 use queue::DatagramQueue;
@@ -293,7 +293,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             return Ok(());
         }
         if self.queue.borrow().is_empty() {
-            self.endpoint.want_nothing(cx);
+            self.endpoint.deregister(cx);
             return self.endpoint.lose(cx, None);
         }
         self.want(cx, Interest::READ, false)
@@ -306,7 +306,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         }
         let unsent = self.queue.borrow_mut().take();
         self.endpoint.begin_closing();
-        self.endpoint.want_nothing(cx);
+        self.endpoint.deregister(cx);
         let scheduled = self.endpoint.lose(cx, error);
         drop(unsent);
         scheduled
@@ -333,7 +333,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             match received {
                 Ok(delivered) => self.delivered(cx, delivered)?,
                 Err(Refusal::WouldBlock) => return Ok(false),
-                Err(Refusal::System(error)) => self.tell_error(cx, error)?,
+                Err(Refusal::System(error)) => self.deliver_error(cx, error)?,
                 Err(Refusal::Fatal(error)) => {
                     self.fatal(cx, error, "Fatal read error on datagram transport")?;
                 }
@@ -346,8 +346,8 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
                     let data = scratch.get(..length).unwrap_or_default();
                     self.delivered(cx, self.upper.datagram_received(cx, data, from))?;
                 }
-                Err(error) if is_to_be_repeated(&error) => return Ok(false),
-                Err(error) => self.tell_error(cx, cx.host().os_error(error))?,
+                Err(error) if is_retryable(&error) => return Ok(false),
+                Err(error) => self.deliver_error(cx, cx.host().os_error(error))?,
             }
             Ok(true)
         })
@@ -372,7 +372,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
                     break;
                 }
                 // Still registered for writing: the next event goes on, and resumes the protocol.
-                Err(Refusal::System(error)) => return self.tell_error(cx, error),
+                Err(Refusal::System(error)) => return self.deliver_error(cx, error),
                 Err(Refusal::Fatal(error)) => return self.write_failed(cx, error),
             }
         }
@@ -405,13 +405,13 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         let sent =
             self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_to(fd, data, address)));
         sent.map_err(|error| match error {
-            error if is_to_be_repeated(&error) => Refusal::WouldBlock,
+            error if is_retryable(&error) => Refusal::WouldBlock,
             error => Refusal::System(cx.host().os_error(error)),
         })
     }
 
     /// Tells the protocol of a failure, from an event: nobody is there to raise to.
-    fn tell_error(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
+    fn deliver_error(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
         report(cx, self.upper.error_received(cx, error), "protocol.error_received() failed")
     }
 

@@ -7,7 +7,7 @@
 
 use super::{Datagram, DatagramUpper};
 use crate::poller::{Interest, PeerAddress, peek_from};
-use crate::transport::{Cx, TransportHost, is_to_be_repeated};
+use crate::transport::{Cx, TransportHost, is_retryable};
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -63,7 +63,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     pub fn dismantle(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.endpoint.begin_closing();
         self.endpoint.mark_lost(None);
-        self.endpoint.want_nothing(cx);
+        self.endpoint.deregister(cx);
         let unsent = self.queue.borrow_mut().take();
         drop(unsent);
         self.endpoint.take_channel()
@@ -72,5 +72,5 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
 /// What is to be repeated is told in one way.
 fn or_would_block(error: io::Error) -> io::Error {
-    if is_to_be_repeated(&error) { io::ErrorKind::WouldBlock.into() } else { error }
+    if is_retryable(&error) { io::ErrorKind::WouldBlock.into() } else { error }
 }

@@ -24,7 +24,7 @@ pub enum PipeKind {
 impl PipeKind {
     /// Whether the kernel tells the writing end that nobody reads any more. A terminal is written and read by the same
     /// device, so that what can be read there says nothing about its reader.
-    pub(super) fn tells_of_its_reader(self) -> bool {
+    pub(super) fn reports_reader_close(self) -> bool {
         matches!(self, PipeKind::Fifo | PipeKind::Socket)
     }
 }

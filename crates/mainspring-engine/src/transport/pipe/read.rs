@@ -7,7 +7,7 @@
 use crate::Readiness;
 use crate::poller::Interest;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::{Cx, Notice, TransportHost, Upper, is_to_be_repeated};
+use crate::transport::{Cx, Notice, TransportHost, Upper, is_retryable};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -51,7 +51,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
 
     /// Takes the channel out of a transport that may still be asked for something.
     pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
-        self.end.want_nothing(cx);
+        self.end.deregister(cx);
         self.end.take_channel()
     }
 
@@ -121,9 +121,9 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
             self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.read(fd, buffer)))
         };
         cx.engine.with_scratch(|scratch| match read(scratch) {
-            Ok(0) => self.reached_the_end(cx),
+            Ok(0) => self.receive_eof(cx),
             Ok(filled) => self.upper.data_received(cx, scratch.get(..filled).unwrap_or_default()),
-            Err(error) if is_to_be_repeated(&error) => Ok(()),
+            Err(error) if is_retryable(&error) => Ok(()),
             Err(error) => self.fatal_os(cx, error, "Fatal read error on pipe transport"),
         })
     }
@@ -158,7 +158,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         self.end_with(cx, error)
     }
 
-    fn reached_the_end(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+    fn receive_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         cx.call_soon(cx.host().notice(cx.this, Notice::EofReceived)?)?;
         self.end_with(cx, None)
     }
@@ -167,7 +167,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         if self.end.begin_closing() {
             return Ok(());
         }
-        self.end.want_nothing(cx);
+        self.end.deregister(cx);
         self.end.lose(cx, error)
     }
 

@@ -8,7 +8,7 @@ use super::PipeKind;
 use crate::Readiness;
 use crate::poller::Interest;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::write_buffer::{Outbox, Written};
+use crate::transport::write_buffer::{WriteBuffer, Written};
 use crate::transport::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, count_lost_write};
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -18,7 +18,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 pub struct WritePipe<H: TransportHost, U> {
     upper: U,
     end: Endpoint<H>,
-    outbox: Outbox<H::Chunk>,
+    write_buffer: WriteBuffer<H::Chunk>,
     flow: FlowControl,
     /// Writes that failed, or came too late.
     lost_writes: Cell<u32>,
@@ -32,10 +32,10 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         WritePipe {
             upper,
             end: Endpoint::new(channel),
-            outbox: Outbox::default(),
+            write_buffer: WriteBuffer::default(),
             flow: FlowControl::default(),
             lost_writes: Cell::new(0),
-            watches_reader: kind.tells_of_its_reader(),
+            watches_reader: kind.reports_reader_close(),
         }
     }
 
@@ -66,7 +66,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
 
     /// Takes the channel out of a transport that may still be asked for something.
     pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
-        self.end.want_nothing(cx);
+        self.end.deregister(cx);
         self.end.take_channel()
     }
 
@@ -112,7 +112,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
 
     /// Bytes that wait to be written.
     pub fn write_buffer_size(&self) -> usize {
-        self.outbox.len()
+        self.write_buffer.len()
     }
 
     /// The marks in force.
@@ -123,12 +123,12 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     /// Sets the marks, and pauses the protocol if more than the new high mark waits already.
     pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
-        self.flow.grown(cx, self.outbox.len(), || self.upper.pause_writing(cx))
+        self.flow.grown(cx, self.write_buffer.len(), || self.upper.pause_writing(cx))
     }
 
     /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
-        self.outbox.for_each_chunk(show);
+        self.write_buffer.for_each_chunk(show);
     }
 
     /// Runs a deferred step.
@@ -169,18 +169,18 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         }
         let mut keep = Some(keep);
         let pieces = [IoSlice::new(data)];
-        let sent = if self.outbox.is_empty() { Some(self.send(cx, &pieces)) } else { None };
+        let sent = if self.write_buffer.is_empty() { Some(self.send(cx, &pieces)) } else { None };
         if matches!(sent, Some(Ok(count)) if count == data.len()) {
             return Ok(());
         }
-        match self.outbox.keep_rest(&pieces, sent, |_| keep.take().and_then(|keep| keep())) {
+        match self.write_buffer.keep_rest(&pieces, sent, |_| keep.take().and_then(|keep| keep())) {
             Ok(Written::All) => return Ok(()),
             Ok(Written::Begun) => self.want(cx, Interest::WRITE, true)?,
             Ok(Written::Behind) => {}
             Ok(Written::Refused) => return Err(cx.out_of_memory()),
             Err(error) => return self.write_failed(cx, error),
         }
-        self.flow.grown(cx, self.outbox.len(), || self.upper.pause_writing(cx))
+        self.flow.grown(cx, self.write_buffer.len(), || self.upper.pause_writing(cx))
     }
 
     /// Closes after what is queued: the reader sees the end. The same as `write_eof`.
@@ -188,8 +188,8 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         if self.end.begin_closing() {
             return Ok(());
         }
-        if self.outbox.is_empty() {
-            self.end.want_nothing(cx);
+        if self.write_buffer.is_empty() {
+            self.end.deregister(cx);
             self.end.lose(cx, None)?;
         }
         Ok(())
@@ -198,28 +198,28 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.end.begin_closing();
-        self.end.want_nothing(cx);
+        self.end.deregister(cx);
         let scheduled = self.end.lose(cx, error);
-        self.outbox.clear();
+        self.write_buffer.clear();
         scheduled
     }
 
     fn reader_left(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let broken = io::Error::from_raw_os_error(libc::EPIPE);
-        let error = (!self.outbox.is_empty()).then(|| cx.host().os_error(broken));
+        let error = (!self.write_buffer.is_empty()).then(|| cx.host().os_error(broken));
         self.abort(cx, error)
     }
 
     /// Goes on writing what is queued.
     fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        match self.outbox.flush(|pieces| self.send(cx, pieces)) {
+        match self.write_buffer.flush(|pieces| self.send(cx, pieces)) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => return self.write_failed(cx, error),
         }
-        self.flow.shrunk(cx, self.outbox.len(), || self.upper.resume_writing(cx))?;
+        self.flow.shrunk(cx, self.write_buffer.len(), || self.upper.resume_writing(cx))?;
         // The protocol may have written again when it was resumed, or aborted.
-        if !self.outbox.is_empty() || self.end.is_lost() {
+        if !self.write_buffer.is_empty() || self.end.is_lost() {
             return Ok(());
         }
         if self.end.is_closing() {

@@ -16,9 +16,9 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.turn_ended(cx);
         self.end.begin_closing();
         self.end.mark_lost(None);
-        self.end.want_nothing(cx);
+        self.end.deregister(cx);
         let channel = self.end.take_channel();
-        self.outbox.clear();
+        self.write_buffer.clear();
         channel
     }
 }

@@ -16,14 +16,13 @@
 //! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
 
 mod detach;
-mod sending;
+mod send;
 
 use super::endpoint::Endpoint;
-use super::write_buffer::{Outbox, Written, length_of};
-use super::write_coalescing::Gathering;
+use super::write_buffer::{WriteBuffer, Written, length_of};
+use super::write_coalescing::WriteCoalescing;
 use super::{
-    Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write,
-    is_to_be_repeated,
+    Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write, is_retryable,
 };
 use crate::Readiness;
 use crate::poller::Interest;
@@ -34,11 +33,9 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 /// A connection: a TCP or Unix stream socket, and the protocol above it ([`Upper`]).
 ///
 /// What its users may do besides:
-// Laid out as it is written: what every event touches is together.
-#[repr(C)]
 pub struct Stream<H: TransportHost, U> {
-    outbox: Outbox<H::Chunk>,
-    gathering: Gathering,
+    write_buffer: WriteBuffer<H::Chunk>,
+    coalescing: WriteCoalescing,
     eof_written: Cell<bool>,
     reserved: Cell<bool>,
     reading_paused: Cell<bool>,
@@ -54,9 +51,9 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         Stream {
             upper,
             end: Endpoint::new(channel),
-            outbox: Outbox::default(),
+            write_buffer: WriteBuffer::default(),
             flow: FlowControl::default(),
-            gathering: Gathering::default(),
+            coalescing: WriteCoalescing::default(),
             lost_writes: Cell::new(0),
             eof_written: Cell::new(false),
             reserved: Cell::new(false),
@@ -145,7 +142,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Bytes that wait to be sent.
     pub fn write_buffer_size(&self) -> usize {
-        self.outbox.len()
+        self.write_buffer.len()
     }
 
     /// The marks in force.
@@ -161,7 +158,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
-        self.outbox.for_each_chunk(show);
+        self.write_buffer.for_each_chunk(show);
     }
 
     /// Runs a deferred step.
@@ -241,7 +238,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     /// already; if not, [`Upper::drained`] tells.
     pub fn reserve_writing(&self) -> bool {
         self.reserved.set(true);
-        self.outbox.is_empty()
+        self.write_buffer.is_empty()
     }
 
     /// Takes writes again.
@@ -277,16 +274,15 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         if self.end.is_lost() {
             return count_lost_write(cx, &self.lost_writes);
         }
-        let sent = if self.outbox.is_empty() { Some(self.send_or_gather(cx, pieces, length)) } else { None };
+        let sent =
+            if self.write_buffer.is_empty() { Some(self.send_or_coalesce(cx, pieces, length)) } else { None };
         if matches!(sent, Some(Ok(count)) if count == length) {
             return Ok(());
         }
-        self.not_all_is_sent(cx, self.outbox.keep_rest(pieces, sent, keep))
+        self.handle_partial_write(cx, self.write_buffer.keep_rest(pieces, sent, keep))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn not_all_is_sent(&self, cx: Cx<'_, H>, written: io::Result<Written>) -> Result<(), H::Error> {
+    fn handle_partial_write(&self, cx: Cx<'_, H>, written: io::Result<Written>) -> Result<(), H::Error> {
         match written {
             Ok(Written::All) => return Ok(()),
             Ok(Written::Begun) => self.want_outbound(cx, true)?,
@@ -304,7 +300,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             return Ok(());
         }
         self.eof_written.set(true);
-        if !self.outbox.is_empty() {
+        if !self.write_buffer.is_empty() {
             return Ok(());
         }
         self.shutdown_write().map_err(|error| cx.host().os_error(error))
@@ -316,7 +312,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             return Ok(());
         }
         self.want_inbound(cx, false)?;
-        if self.outbox.is_empty() {
+        if self.write_buffer.is_empty() {
             self.lose(cx, None)?;
         }
         Ok(())
@@ -328,9 +324,9 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             return Ok(());
         }
         self.end.begin_closing();
-        self.end.want_nothing(cx);
+        self.end.deregister(cx);
         let scheduled = self.lose(cx, error);
-        self.outbox.clear();
+        self.write_buffer.clear();
         scheduled
     }
 
@@ -363,9 +359,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     #[cold]
-    #[inline(never)]
     fn receive_failed(&self, cx: Cx<'_, H>, error: io::Error) -> Result<(), H::Error> {
-        if is_to_be_repeated(&error) {
+        if is_retryable(&error) {
             return Ok(());
         }
         self.fatal_os(cx, error, "Fatal read error on socket transport")
@@ -382,14 +377,14 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Goes on sending what is queued.
     fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        match self.outbox.flush(|pieces| self.send(cx, pieces)) {
+        match self.write_buffer.flush(|pieces| self.send(cx, pieces)) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
         }
         self.maybe_resume_protocol(cx)?;
         // The protocol may have written again when it was resumed, or closed or aborted.
-        if !self.outbox.is_empty() || self.end.is_lost() {
+        if !self.write_buffer.is_empty() || self.end.is_lost() {
             return Ok(());
         }
         self.want_outbound(cx, false)?;

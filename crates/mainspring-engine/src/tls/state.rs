@@ -18,11 +18,11 @@ pub(super) enum State {
 
 /// What the protocol above was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    Nothing,
-    Made,
-    Eof,
-    Lost,
+pub(super) enum UpperState {
+    Initial,
+    Connected,
+    EofReceived,
+    ConnectionLost,
 }
 
 /// How a [`Tls`] is to behave.
@@ -44,7 +44,7 @@ pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) upper: U,
     pub(super) lower: RefCell<Option<L>>,
     pub(super) state: Cell<State>,
-    pub(super) told: Cell<Told>,
+    pub(super) upper_state: Cell<UpperState>,
     pub(super) handshake_timeout: Duration,
     pub(super) shutdown_timeout: Duration,
     pub(super) handshake_timer: Cell<Option<TimerKey>>,
@@ -103,7 +103,11 @@ where
             upper,
             lower: RefCell::new(None),
             state: Cell::new(State::Unwrapped),
-            told: Cell::new(if options.is_upgrade { Told::Made } else { Told::Nothing }),
+            upper_state: Cell::new(if options.is_upgrade {
+                UpperState::Connected
+            } else {
+                UpperState::Initial
+            }),
             handshake_timeout: options.handshake_timeout,
             shutdown_timeout: options.shutdown_timeout,
             handshake_timer: Cell::new(None),
@@ -169,10 +173,10 @@ where
     pub fn fed(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         match self.state.get() {
             State::Unwrapped => Ok(()),
-            State::Handshaking => self.go_on_with_handshake(cx),
+            State::Handshaking => self.continue_handshake(cx),
             State::Wrapped => self.read(cx),
             State::Flushing => self.flush(cx),
-            State::ShuttingDown => self.go_on_with_shutdown(cx),
+            State::ShuttingDown => self.continue_shutdown(cx),
         }
     }
 
@@ -213,7 +217,7 @@ where
                 self.encrypt(cx)?;
                 self.begin_shutdown(cx)?;
             }
-            State::ShuttingDown => self.go_on_with_shutdown(cx)?,
+            State::ShuttingDown => self.continue_shutdown(cx)?,
         }
         Ok(false)
     }
@@ -237,7 +241,7 @@ where
             Notice::ContinueReading => match self.state.get() {
                 State::Wrapped => self.read(cx),
                 State::Flushing => self.flush(cx),
-                State::ShuttingDown => self.go_on_with_shutdown(cx),
+                State::ShuttingDown => self.continue_shutdown(cx),
                 State::Unwrapped | State::Handshaking => Ok(()),
             },
             Notice::CloseLower => match self.lower() {
@@ -310,12 +314,17 @@ where
     }
 
     /// Schedules a deferred step.
-    pub(super) fn soon(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+    pub(super) fn schedule(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
         cx.call_soon(cx.host().notice(cx.this, notice)?)
     }
 
     /// Starts a time limit.
-    pub(super) fn later(&self, cx: Cx<'_, H>, delay: Duration, notice: Notice) -> Result<TimerKey, H::Error> {
+    pub(super) fn start_timer(
+        &self,
+        cx: Cx<'_, H>,
+        delay: Duration,
+        notice: Notice,
+    ) -> Result<TimerKey, H::Error> {
         let call = cx.host().notice(cx.this, notice)?;
         let timer = cx.engine.try_call_at(cx.engine.now().saturating_add(delay), call);
         timer.map_err(|call| {

@@ -1,6 +1,6 @@
 //! Plain text on its way in: decrypted, delivered as the protocol wants it; and the flow control of it.
 
-use super::machine::{State, Told};
+use super::state::{State, UpperState};
 use super::{Lower, Note, Plain, Session, Tls};
 use crate::transport::{Cx, Notice, TransportHost, Upper, WaterMarks};
 
@@ -66,7 +66,7 @@ where
                     Plain::Data { chunk, is_all } => (chunk, 0, is_all),
                     Plain::Again => return Ok(true),
                     Plain::End => {
-                        let is_kept = self.tell_eof(cx)?;
+                        let is_kept = self.deliver_eof(cx)?;
                         if is_kept && self.state.get() == State::Wrapped && !self.eof_written.get() {
                             self.peer_ended.set(true);
                         } else {
@@ -87,7 +87,7 @@ where
                 }
                 if self.state.get() == State::Wrapped && !self.reading_paused.get() {
                     // asyncio: one buffer in a pass, so that others have their turn.
-                    self.soon(cx, Notice::ContinueReading)?;
+                    self.schedule(cx, Notice::ContinueReading)?;
                     return Ok(false);
                 }
             } else {
@@ -124,11 +124,11 @@ where
 
     /// Tells the protocol that the peer sends no more, unless it knows. `true` if the connection is to be kept open for
     /// writing, and can be.
-    pub(super) fn tell_eof(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
-        if self.told.get() != Told::Made {
+    pub(super) fn deliver_eof(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
+        if self.upper_state.get() != UpperState::Connected {
             return Ok(false);
         }
-        self.told.set(Told::Eof);
+        self.upper_state.set(UpperState::EofReceived);
         match self.upper.eof_received(cx) {
             Ok(true) if self.session.can_half_close() => return Ok(true),
             Ok(true) => self.session.note(cx, Note::KeepOpenIgnored)?,
@@ -145,7 +145,7 @@ where
 
     /// Delivers again, beginning with the next pass.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if self.reading_paused.replace(false) { self.soon(cx, Notice::ContinueReading) } else { Ok(()) }
+        if self.reading_paused.replace(false) { self.schedule(cx, Notice::ContinueReading) } else { Ok(()) }
     }
 
     /// Bytes that were received and not delivered.

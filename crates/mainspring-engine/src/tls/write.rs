@@ -1,11 +1,11 @@
 //! Plain text on its way out: queued, encrypted, handed to the transport below; and the flow control of it.
 
-use super::machine::State;
+use super::state::State;
 use super::{Lower, Session, Tls};
 use crate::transport::{Cx, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write};
 
 /// So much of what a protocol writes while it takes data is kept until it returns, to leave in one piece.
-const DEFER_LIMIT: usize = 64 * 1024;
+const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
 impl<H, S, L, U> Tls<H, S, L, U>
 where
@@ -81,7 +81,7 @@ where
         let result = self.encrypt_backlog(cx).and_then(|()| self.encrypt_eof(cx));
         self.encrypting.set(false);
         result?;
-        let is_deferred = self.delivering.get() > 0 && self.deferred.get() < DEFER_LIMIT;
+        let is_deferred = self.delivering.get() > 0 && self.deferred.get() < MAX_DEFERRED_BYTES;
         if is_deferred { Ok(()) } else { self.send(cx) }
     }
 
@@ -114,7 +114,7 @@ where
     pub(super) fn send(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.deferred.set(0);
         if !self.lower_writing_paused.get() {
-            self.hand_over(cx)?;
+            self.write_to_lower(cx)?;
         }
         self.control_writing(cx)
     }
@@ -122,10 +122,10 @@ where
     /// The same at the end, when nobody will come back for what is left: the transport below keeps it.
     pub(super) fn send_last(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.deferred.set(0);
-        self.hand_over(cx)
+        self.write_to_lower(cx)
     }
 
-    fn hand_over(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+    fn write_to_lower(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let Some(lower) = self.lower() else { return Ok(()) };
         match self.session.take(cx)? {
             Some(ciphertext) => lower.write(cx, ciphertext),

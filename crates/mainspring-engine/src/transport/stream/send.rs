@@ -1,4 +1,4 @@
-//! How a connection sends, and how several writes come to share a packet: see `gathering.rs`.
+//! How a connection sends, and how several writes come to share a packet: see `coalescing.rs`.
 
 use super::Stream;
 use crate::transport::{Cx, TransportHost, Upper};
@@ -8,27 +8,26 @@ use std::os::fd::AsFd;
 impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     #[inline(always)]
     pub(super) fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.gathering.set_kept(false);
+        self.coalescing.set_corked(false);
         cx.engine.with_poller(|poller| poller.send(self.end.lend()?.as_fd(), pieces))
     }
 
     /// Sends a new write, of `length` bytes: into a packet with what this turn is expected to write after it, if it is.
     #[inline(always)]
-    pub(super) fn send_or_gather(
+    pub(super) fn send_or_coalesce(
         &self,
         cx: Cx<'_, H>,
         pieces: &[IoSlice<'_>],
         length: usize,
     ) -> io::Result<usize> {
-        if self.gathering.is_more_expected(cx.engine.turn(), length) {
-            return self.gather(cx, pieces);
+        if self.coalescing.is_more_expected(cx.engine.turn(), length) {
+            return self.coalesce(cx, pieces);
         }
         self.send(cx, pieces)
     }
 
-    #[inline(never)]
-    fn gather(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        if !self.gathering.set_kept(true) {
+    fn coalesce(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        if !self.coalescing.set_corked(true) {
             cx.engine.at_end_of_turn(cx.this.clone());
         }
         self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_more(fd, pieces)))
@@ -39,7 +38,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     ///
     /// [`Engine::at_end_of_turn`]: crate::Engine::at_end_of_turn
     pub fn turn_ended(&self, cx: Cx<'_, H>) {
-        if self.gathering.set_kept(false) {
+        if self.coalescing.set_corked(false) {
             // A connection that can no longer be told has nothing more to tell its peer; and a socket that knows no
             // packets (a Unix one) kept nothing.
             let _ = self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.push(fd)));

@@ -1,6 +1,6 @@
 //! The end: in order, at once, or by a failure; each leads through the transport below to one `connection_lost`.
 
-use super::machine::{State, Told};
+use super::state::{State, UpperState};
 use super::{Lower, Session, Step, Tls, Trouble};
 use crate::transport::{Cx, Notice, TransportHost, Upper};
 
@@ -20,7 +20,7 @@ where
             State::Handshaking => self.abort(cx, None),
             State::Wrapped => {
                 self.state.set(State::Flushing);
-                self.limit_shutdown(cx)?;
+                self.start_shutdown_timer(cx)?;
                 self.flush(cx)
             }
         }
@@ -61,10 +61,10 @@ where
             return Ok(());
         }
         self.state.set(State::ShuttingDown);
-        self.go_on_with_shutdown(cx)
+        self.continue_shutdown(cx)
     }
 
-    pub(super) fn go_on_with_shutdown(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+    pub(super) fn continue_shutdown(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.shut_down.get() {
             return Ok(());
         }
@@ -77,11 +77,11 @@ where
             Ok(Step::Done) => {
                 self.shut_down.set(true);
                 self.send_last(cx)?;
-                self.tell_eof(cx)?;
+                self.deliver_eof(cx)?;
                 // The transport below sends what it has before it closes, which a peer that does not read can delay for
                 // ever: the limit holds until the connection is lost.
-                self.limit_shutdown(cx)?;
-                self.soon(cx, Notice::CloseLower)
+                self.start_shutdown_timer(cx)?;
+                self.schedule(cx, Notice::CloseLower)
             }
             Err(error) => {
                 self.stop_timer(cx, &self.shutdown_timer);
@@ -91,11 +91,11 @@ where
     }
 
     /// Starts the time limit of the shutdown, unless it runs.
-    fn limit_shutdown(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+    fn start_shutdown_timer(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let running = self.shutdown_timer.take();
         let timer = match running {
             Some(timer) => timer,
-            None => self.later(cx, self.shutdown_timeout, Notice::ShutdownTimeout)?,
+            None => self.start_timer(cx, self.shutdown_timeout, Notice::ShutdownTimeout)?,
         };
         self.shutdown_timer.set(Some(timer));
         Ok(())
@@ -130,9 +130,9 @@ where
             }
             None => self.session.handshake_ended(cx, Ok(())),
         };
-        let told = match self.told.replace(Told::Lost) {
-            Told::Made | Told::Eof => self.upper.connection_lost(cx, error),
-            Told::Nothing | Told::Lost => Ok(()),
+        let told = match self.upper_state.replace(UpperState::ConnectionLost) {
+            UpperState::Connected | UpperState::EofReceived => self.upper.connection_lost(cx, error),
+            UpperState::Initial | UpperState::ConnectionLost => Ok(()),
         };
         let detached = self.upper.detach(cx);
         let ended = cx.host().merge_outcomes(ended, told);
