@@ -1,7 +1,7 @@
-//! The loop's sense of time: `Time`, a point on a clock, and `Clock`, what tells it.
+//! `Time`, a point on the loop's clock, and `Clock`, its source.
 //!
-//! Every deadline in the engine is a `Time`, and only the loop's own clock may be compared with it: a timer
-//! is never early *by that clock*. The monotonic clock is the default; `testing::VirtualClock` jumps.
+//! Every deadline in the engine is a `Time`, and is compared only with the loop's own clock: a timer never fires
+//! early by that clock. The monotonic clock is the default; `testing::VirtualClock` jumps.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Time(u64);
 impl Time {
     /// The clock's origin.
     pub const ZERO: Time = Time(0);
-    /// A deadline that never comes (some 584 years after the origin).
+    /// A deadline that is never reached (about 584 years after the origin).
     pub const NEVER: Time = Time(u64::MAX);
 
     /// The point `nanos` nanoseconds after the origin.
@@ -26,13 +26,13 @@ impl Time {
         self.0
     }
 
-    /// This point moved by `delay`, or `NEVER` where the clock cannot count so far.
+    /// This point plus `delay`; `NEVER` on overflow.
     pub fn saturating_add(self, delay: Duration) -> Self {
         let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         Time(self.0.saturating_add(nanos))
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The time since `earlier`; zero if this is not later.
     pub const fn saturating_duration_since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -63,36 +63,34 @@ impl Sub for Time {
     }
 }
 
-/// What tells the loop the time.
+/// A source of time.
 pub trait Clock {
-    /// The time now. Never goes back.
+    /// The current time. Never decreases.
     fn now(&self) -> Time;
 
-    /// Whether [`Clock::skip_to`] may move this clock. The loop then looks for I/O before it asks for that: time
-    /// does not pass while anything can happen.
+    /// Whether [`Clock::skip_to`] may move this clock. The loop then polls for I/O before it calls that: virtual time
+    /// stands still while anything is ready.
     fn is_virtual(&self) -> bool {
         false
     }
 
-    /// Called when the loop has nothing to do before `deadline` (`None`: ever, unless I/O comes). A clock
-    /// that answers `true` has moved on by itself, and the loop polls without waiting.
+    /// Called when the loop has nothing to do before `deadline` (`None`: no deadline). A clock that returns `true`
+    /// has moved to the deadline, and the loop polls without waiting.
     fn skip_to(&self, deadline: Option<Time>) -> bool {
         let _ = deadline;
         false
     }
 }
 
-/// The system's monotonic clock. Its origin is the kernel's own (`CLOCK_MONOTONIC`), so its readings agree
-/// with Python's `time.monotonic()`.
+/// The system's monotonic clock (`CLOCK_MONOTONIC`). Its values agree with Python's `time.monotonic()`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonotonicClock;
 
 impl Clock for MonotonicClock {
     fn now(&self) -> Time {
-        // The C library's call, not rustix's: that one reads the kernel's vDSO by itself and dies under valgrind,
-        // which hides it.
+        // libc's call, not rustix's: rustix reads the vDSO itself and crashes under valgrind, which hides it.
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: fills the struct it is given. It cannot fail: the clock exists on every Linux.
+        // SAFETY: the call fills the struct that it is given. It cannot fail: every Linux has this clock.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
         Time((now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64))
     }

@@ -1,83 +1,83 @@
-//! `Host`: what the engine asks of the face it runs under.
+//! `Host`: the interface from the engine to its face.
 //!
-//! The engine schedules, waits and keeps the books; it does not know what a call *is*. Python's host stores its
-//! handle objects and runs them inside a `contextvars.Context`; Rust's stores closures and tasks. Nothing is
-//! boxed on the way from one to the other.
+//! The engine schedules calls and waits for I/O; it does not know what a call is. Python's host stores handle objects
+//! and runs them inside a `contextvars.Context`; Rust's stores closures and tasks. No call is boxed on the way.
 
 use crate::poller::Readiness;
 use crate::ready_queue::Lane;
 use std::io;
 
-/// A face of the engine. See the module's text, and the example [there](super).
+/// The face of an engine. See the [example](super).
 ///
-/// Every method may run user code, and user code may call back into the engine; the engine holds no borrow while
-/// it is inside one of these.
+/// Every method may run user code, and user code may call back into the engine. The engine therefore holds no borrow
+/// across these calls.
 pub trait Host: Sized + 'static {
-    /// Whether the loop may look for other threads' calls and for I/O for some microseconds before it sleeps. Not where
-    /// it would hold a lock meanwhile that they need.
+    /// Whether the loop may spin for some microseconds before it sleeps. `false` for a host that holds a lock while
+    /// the loop is awake and whose other threads need that lock to send.
     const MAY_SPIN: bool = false;
 
     /// One scheduled call, run at most once by the engine.
     type Call;
 
-    /// What `add_reader`, `add_writer` and `add_signal_handler` leave with the loop: it makes a call each time
-    /// something happens. A clone is the same watch: cancelled together.
+    /// The callback of `add_reader`, `add_writer` or `add_signal_handler`. The engine makes a call from it for each
+    /// event. A clone is the same watch: cancelling one cancels all.
     type Watch: Clone + Into<Self::Call>;
 
-    /// An owner of a descriptor that takes its I/O events itself: a transport, a listener. A clone is the
-    /// same source. The engine holds one while it is registered, which keeps it alive.
+    /// An fd's owner that handles its I/O events: a transport or a listener. A clone is the same source. The engine
+    /// holds one while the source is registered, which keeps it alive.
     type Source: Clone;
 
-    /// What other threads send to the loop.
+    /// An item that other threads send to the loop.
     type Inbound: Send;
 
-    /// A failure: of user code or of the system, in the face's own words.
+    /// The error type of the face, for errors of user code and of the system.
     type Error;
 
-    /// Runs a call, unless it was cancelled. A failure of the user's code is reported from here; only one
-    /// that has to end the loop (Python's `KeyboardInterrupt` and `SystemExit`) comes back.
+    /// Runs a call, unless it was cancelled. The host reports errors of user code itself and returns only those that
+    /// must stop the loop (Python's `KeyboardInterrupt` and `SystemExit`).
     fn run_call(&self, call: Self::Call) -> Result<(), Self::Error>;
 
-    /// The kernel reports `readiness` for the fd of `source`. Returns the call that serves it, which the engine runs in
-    /// this iteration; `None` if there is nothing to run, because a task that waits for the fd was woken.
+    /// Handles `readiness` of the fd of `source`. Returns the call that serves the event, which the engine runs in
+    /// this iteration; `None` if there is nothing to run because a waiting task was woken.
     ///
-    /// Called while the events of one wait are dispatched. Wakers may run here, no other user code.
+    /// Called during dispatch. Wakers may run here, no other user code.
     fn io_ready(&self, source: Self::Source, readiness: Readiness) -> Option<Self::Call>;
 
-    /// The turn is over in which the source has asked for this, with [`Engine::at_end_of_turn`].
+    /// The callback during which `source` called [`Engine::at_end_of_turn`] has returned.
     fn turn_ended(&self, source: Self::Source) -> Result<(), Self::Error>;
 
-    /// A transport has taken the descriptor that this watched: it is not called any more, and nobody has to remove it.
+    /// A transport has taken ownership of the fd that `watch` watched. The engine no longer calls the watch and has
+    /// removed it.
     fn displaced(&self, watch: Self::Watch) {
         drop(watch);
     }
 
-    /// Turns what another thread sent into a call of this one.
+    /// Converts an item from another thread into a call.
     fn receive(&self, inbound: Self::Inbound) -> Self::Call;
 
-    /// Where a call waits that a timer or another thread makes ready. Does not call out.
+    /// The lane for a call from a timer or another thread. Must not run user code.
     fn lane(&self, call: &Self::Call) -> Lane {
         let _ = call;
         Lane::Normal
     }
 
-    /// Calls `wait`, which may block, exactly once. Python gives up the interpreter lock around it.
+    /// Calls `wait`, which may block, exactly once. Python releases the interpreter lock around it.
     fn blocking(&self, wait: &mut dyn FnMut());
 
-    /// A signal ended the wait. Python runs its signal handlers here, one of which may raise.
+    /// A signal interrupted the wait. Python runs its signal handlers here; a handler may raise.
     fn interrupted(&self) -> Result<(), Self::Error>;
 
-    /// A failure of the system in the face's words.
+    /// Converts a system error.
     fn os_error(&self, error: io::Error) -> Self::Error;
 
-    /// One failure for two: `second` happened in the same step after `first`, which was to be passed on. A face whose
-    /// failures can be told apart must not lose either.
+    /// Combines two errors: `second` occurred in the same step after `first`. A host that can chain errors must keep
+    /// both.
     fn merge_errors(&self, first: Self::Error, second: Self::Error) -> Self::Error {
         drop(second);
         first
     }
 
-    /// The outcome of two steps of which the second was taken whatever came of the first.
+    /// Combines the results of two steps, the second of which ran regardless of the first.
     fn merge_outcomes(
         &self,
         first: Result<(), Self::Error>,

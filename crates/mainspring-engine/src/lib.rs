@@ -1,17 +1,19 @@
 //! The event loop under mainspring: loop iteration, timers, poller, signals, transports and the TLS state machine.
 //!
-//! For authors of faces, that is of APIs on top of this loop: `mainspring` is one for Rust programs, `mainspring-python`
-//! one for Python. The crate knows nothing of either. It is not covered by semantic versioning: it changes as the faces
-//! need. Programs use `mainspring`.
+//! For authors of faces. A face is an API on top of the engine: `mainspring` is the one for Rust programs,
+//! `mainspring-python` the one for Python. The crate depends on neither. Semantic versioning does not cover it: it
+//! changes as the faces need. Programs use `mainspring`.
 //!
-//! - [`Engine`] is the loop, generic over a [`Host`]: everything the loop asks of a face.
+//! - [`Engine`] is the loop, generic over a [`Host`]: the callbacks that a face supplies.
 //! - [`transport`] has the state machines between an fd and a protocol, [`tls`] the one between two transports.
-//! - [`socket_ops`] has `sock_recv()` and its relatives, [`child`] the end of child processes, [`signals`] signals.
-//! - [`poller`] is the contract with the kernel and its epoll back end; [`testing`] has one that fails on demand.
+//! - [`socket_ops`] implements `sock_recv()` and its relatives, [`child`] waits for child processes, [`signals`]
+//!   catches signals.
+//! - [`poller`] is the contract with the kernel and its epoll back end; [`testing`] has a back end that fails on
+//!   demand.
 //!
-//! # A face
+//! # A minimal host
 //!
-//! What a loop needs of its face is a [`Host`]. This one is as small as they get:
+//! The engine calls its face through [`Host`]:
 //!
 //! ```
 //! use mainspring_engine::clock::MonotonicClock;
@@ -21,7 +23,7 @@
 //! use std::io;
 //! use std::rc::Rc;
 //!
-//! /// Its calls are closures, and it knows no transports.
+//! /// Calls are closures; there are no transports.
 //! struct Plain;
 //!
 //! type Callback = Rc<dyn Fn()>;
@@ -69,10 +71,10 @@
 //!     let order = Rc::clone(&order);
 //!     Rc::new(move || order.borrow_mut().push(word))
 //! };
-//! engine.call_at(engine.now(), note("a timer that is due"));
-//! engine.call_soon(note("what was ready"));
+//! engine.call_at(engine.now(), note("due timer"));
+//! engine.call_soon(note("ready call"));
 //! engine.run_until_idle()?;
-//! assert_eq!(*order.borrow(), ["what was ready", "a timer that is due"]);
+//! assert_eq!(*order.borrow(), ["ready call", "due timer"]);
 //! # Ok::<(), io::Error>(())
 //! ```
 

@@ -1,5 +1,5 @@
-//! Locks, atomics and the pause of a waiting thread: the standard library's, or loom's when the crate is built
-//! with `--cfg loom`, so that the models explore the very code that ships.
+//! Locks, atomics and `yield_now`: the standard library's, or loom's with `--cfg loom`, so that the models check the
+//! code that ships.
 
 #[cfg(not(loom))]
 pub use std::{

@@ -1,8 +1,8 @@
-//! Memory whose size a user or a peer decides. Asking for it can fail, and does not end the process.
+//! Fallible allocation, for memory whose size a user or a peer controls.
 
 use std::io;
 
-/// The failure, as the system's own.
+/// An out-of-memory error.
 pub fn out_of_memory() -> io::Error {
     io::ErrorKind::OutOfMemory.into()
 }
@@ -15,14 +15,14 @@ pub fn copy(data: &[u8]) -> io::Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// Appends `data`, or nothing.
+/// Appends `data`; on failure `to` is unchanged.
 pub fn append(to: &mut Vec<u8>, data: &[u8]) -> io::Result<()> {
     to.try_reserve(data.len())?;
     to.extend_from_slice(data);
     Ok(())
 }
 
-/// Makes `bytes` so many zeroes.
+/// Replaces `bytes` with `size` zeroes.
 pub fn fill_with_zeroes(bytes: &mut Vec<u8>, size: usize) -> io::Result<()> {
     bytes.clear();
     bytes.try_reserve_exact(size)?;

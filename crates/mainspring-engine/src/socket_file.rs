@@ -1,17 +1,17 @@
-//! The file of a Unix socket that listens, and its end: it goes with its server, unless another server's file is there by
-//! then. Both languages use this.
+//! The socket file of a Unix listener. A server removes its file when it closes, unless another server has replaced
+//! the file. Both faces use this.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// The inode number of the file at `path`, by which [`remove`] knows it again.
+/// The inode number of the file at `path`, for [`remove`].
 pub fn inode(path: &Path) -> io::Result<u64> {
     std::fs::symlink_metadata(path).map(|found| found.ino())
 }
 
-/// Removes the socket file at `path` if its inode number is `inode`. Another file is left where it is, and a file that is
-/// gone is no error.
+/// Removes the socket file at `path` if its inode number is `inode`. Another file stays; a missing file is not an
+/// error.
 pub fn remove(path: &Path, inode: u64) -> io::Result<()> {
     let removed = match std::fs::symlink_metadata(path) {
         Ok(found) if found.ino() == inode && found.file_type().is_socket() => std::fs::remove_file(path),

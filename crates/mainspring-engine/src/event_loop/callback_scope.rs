@@ -1,13 +1,14 @@
-//! Turns: which call is under way, and who is to be told when it is over.
+//! The scope of one callback: which call is running, and which sources want to know when it returns.
 //!
-//! A turn is one call that the loop makes: a callback, a step of a task, the serving of one transport. What a transport
-//! does in a turn it may do in several pieces, and some of it is cheaper when the last piece is known; so it can ask to be
-//! called when the turn is over ([`Engine::at_end_of_turn`]), however it ends.
+//! A [`Turn`] is one call that the loop makes: a callback, a step of a task, the serving of one transport. A
+//! transport may write several pieces during one turn, and coalesces them if it knows which one is the last. It
+//! therefore asks with [`Engine::at_end_of_turn`] to be called when the turn ends, with or without an error.
 
 use super::{Engine, Host};
 use std::cell::{Cell, RefCell};
 
-/// The number of a turn. They come round after some billions, so only a difference tells something for certain.
+/// The number of a turn. It wraps after 2^32: different numbers always mean different turns, equal numbers almost
+/// always the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn(u32);
 
@@ -18,7 +19,7 @@ impl Turn {
     }
 }
 
-/// See the module's text.
+/// The current turn, and the sources that wait for its end.
 pub(super) struct Turns<H: Host> {
     number: Cell<u32>,
     is_under_way: Cell<bool>,
@@ -38,18 +39,19 @@ impl<H: Host> Default for Turns<H> {
 }
 
 impl<H: Host> Engine<H> {
-    /// The turn that is under way; none while the loop makes no call.
+    /// The current turn; `None` while the loop makes no call.
     pub fn turn(&self) -> Option<Turn> {
         self.turns.is_under_way.get().then(|| Turn(self.turns.number.get()))
     }
 
-    /// Has [`Host::turn_ended`] called when the turn that is under way is over; when the next one is, if none is.
+    /// Calls [`Host::turn_ended`] for `source` when the current turn ends; when the next one ends, if none is
+    /// running.
     pub fn at_end_of_turn(&self, source: H::Source) {
         self.turns.awaited.borrow_mut().push(source);
         self.turns.is_awaited.set(true);
     }
 
-    /// Runs one call of the loop's as a turn. A turn may run the loop itself, and so have others within it.
+    /// Runs one call as a turn. Turns nest: a call may run the loop.
     #[inline(always)]
     pub(super) fn in_turn(&self, call: impl FnOnce() -> Result<(), H::Error>) -> Result<(), H::Error> {
         let turns = &self.turns;

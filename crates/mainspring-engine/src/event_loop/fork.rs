@@ -1,10 +1,9 @@
-//! A loop in a process that was forked.
+//! The loop in a forked child.
 //!
-//! `fork(2)` copies descriptors, not what they refer to: the child's epoll set, eventfd and signal pipe are the
-//! parent's own. A registration that the child changed, a wake-up that it read, a signal number that it wrote would all
-//! be the parent's. So the child's copy of the loop is given kernel objects of its own before anything else happens to
-//! it, and only lets go of its descriptors of the others: closing one of two descriptors of an epoll set changes
-//! nothing in the set.
+//! `fork(2)` copies fds, not the kernel objects behind them: parent and child share the epoll set, the eventfd and
+//! the signal pipe. A registration that the child changes, a wake-up that it reads or a signal number that it writes
+//! would affect the parent. The child's loop therefore gets kernel objects of its own before it does anything else,
+//! and closes its fds of the shared ones. Closing one of two fds of an epoll set does not change the set.
 
 use super::{Engine, Host, Parking, SIGNAL_KEY, WAKE_KEY};
 use crate::poller::{Backend, ClosedPoller, Interest};
@@ -16,13 +15,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl<H: Host> Engine<H> {
-    /// Parts this loop from the one it is a copy of; for the child, right after the fork, on the thread that forked.
+    /// Separates the child's loop from the parent's. Called in the child, right after the fork, on the thread that
+    /// forked.
     ///
-    /// What was registered is registered with the new `backend`, what was scheduled stays so. If the system has no more
-    /// descriptors the loop is parted all the same, but can only be closed.
+    /// Registrations move to the new `backend`; scheduled calls stay scheduled. If this fails (no fds left), the loop
+    /// is separated all the same but can only be closed.
     ///
-    /// A loop that another thread was running is parted too. That thread is not in the child: nobody will run what it
-    /// was about to, and the one descriptor that its wait held stays open.
+    /// A loop that another thread was running is separated too. That thread does not exist in the child: its current
+    /// calls are lost, and the epoll fd of its wait stays open.
     pub fn after_fork(&self, backend: impl FnOnce() -> io::Result<Backend>) -> io::Result<()> {
         if self.closed.get() {
             return Ok(());
@@ -42,7 +42,7 @@ impl<H: Host> Engine<H> {
         poller.update(wake.as_fd().as_raw_fd(), WAKE_KEY, Interest::NONE, Interest::WAKE)?;
         poller.update(signal_pipe.as_fd().as_raw_fd(), SIGNAL_KEY, Interest::NONE, Interest::READ)?;
         for (key, entry) in self.table.borrow().iter() {
-            // This fails for an fd that was closed without being deregistered; nothing is lost by that.
+            // Fails for an fd that was closed without being deregistered. Such a registration is dead anyway.
             let _ = poller.update(entry.fd, key, Interest::NONE, entry.interest);
         }
         self.poller.replace(poller);

@@ -1,43 +1,44 @@
-//! What a loop holds for its face: shown to a garbage collector, and given back at the end.
+//! Access to the host's values that the loop holds: for a garbage collector, for introspection, and to drop them at
+//! the end.
 
 use super::{Direction, Engine, Host};
 use crate::poller::{ClosedPoller, Interest};
 use crate::registrations::{Registrant, Watches};
 use std::os::fd::RawFd;
 
-/// What the loop holds for the face, shown to Python's garbage collector.
+/// A value that the loop holds, as shown to a garbage collector.
 pub enum Held<'a, H: Host> {
     /// A scheduled call.
     Call(&'a H::Call),
-    /// What watches a descriptor or a signal.
+    /// The watch of an fd or a signal.
     Watch(&'a H::Watch),
     /// A registered source.
     Source(&'a H::Source),
-    /// What another thread has sent and nobody has taken.
+    /// An item from another thread that the loop has not received.
     Inbound(&'a H::Inbound),
 }
 
-/// What a loop held when it was closed. To be dropped by the face one by one: any destructor may run user code, and fail.
+/// A value that a closed loop held. The face drops them one by one: any destructor may run user code, and fail.
 pub enum Leftover<H: Host> {
     /// A call that did not run.
     Call(H::Call),
-    /// What watched a descriptor or a signal.
+    /// The watch of an fd or a signal.
     Watch(H::Watch),
     /// A registered source.
     Source(H::Source),
-    /// What another thread had sent.
+    /// An item from another thread.
     Inbound(H::Inbound),
 }
 
 impl<H: Host> Engine<H> {
-    /// Takes out every call that is ready. The next poll reports again the I/O that these would have served.
+    /// Removes and returns all ready calls. I/O that they would have served is reported again by the next poll.
     #[must_use = "the calls are the caller's to drop"]
     pub fn take_ready(&self) -> Vec<H::Call> {
         self.lanes.borrow_mut().clear()
     }
 
-    /// Closes the loop for good: lets go of every call, timer, registration, and of its own descriptors. Other
-    /// threads' calls are refused from here on.
+    /// Closes the loop: removes all calls, timers and registrations and closes the loop's own fds. From here on the
+    /// inbox refuses items.
     #[must_use = "what is left is the face's to drop"]
     pub fn close(&self) -> Vec<Leftover<H>> {
         self.closed.set(true);
@@ -47,7 +48,7 @@ impl<H: Host> Engine<H> {
         let signals = self.signals.borrow_mut().clear();
         let sources = self.table.borrow_mut().take_all();
         for (key, entry) in &sources {
-            // What cannot be deregistered goes with the fd of the back end.
+            // A registration that cannot be removed here goes with the back end's fd.
             let _ = self.poller.borrow_mut().update(entry.fd, *key, entry.interest, Interest::NONE);
         }
         let poller = self.poller.replace(Box::new(ClosedPoller));
@@ -70,8 +71,8 @@ impl<H: Host> Engine<H> {
         left
     }
 
-    /// Shows everything the loop holds for the face. Skips what is being changed at this moment: Python's
-    /// garbage collector then takes it for reachable, which is safe.
+    /// Shows all values that the loop holds to a garbage collector. Skips a container that is mutably borrowed: the
+    /// collector then treats its contents as reachable, which is safe.
     pub fn for_each_held(&self, show: &mut dyn FnMut(Held<'_, H>)) {
         self.for_each_ready(show);
         self.for_each_timer(&mut |call| show(Held::Call(call)));
@@ -94,8 +95,8 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Shows every call that is ready, in the order in which they run, and after them what other threads have sent. `show`
-    /// must not use the engine.
+    /// Shows all ready calls in the order in which they will run, then the items of the inbox. `show` must not use
+    /// the engine.
     pub fn for_each_ready(&self, show: &mut dyn FnMut(Held<'_, H>)) {
         if let Ok(lanes) = self.lanes.try_borrow() {
             lanes.iter().for_each(|call| show(Held::Call(call)));
@@ -103,21 +104,20 @@ impl<H: Host> Engine<H> {
         self.inbox.for_each(&mut |inbound| show(Held::Inbound(inbound)));
     }
 
-    /// Shows every call that waits for its time, in no order. `show` must not use the engine.
+    /// Shows all pending timers, in no order. `show` must not use the engine.
     pub fn for_each_timer(&self, show: &mut dyn FnMut(&H::Call)) {
         if let Ok(timers) = self.timers.try_borrow() {
             timers.iter().for_each(show);
         }
     }
 
-    /// Takes out every call that waits for its time.
+    /// Removes and returns all pending timers.
     #[must_use = "the calls are the caller's to drop"]
     pub fn take_timers(&self) -> Vec<H::Call> {
         self.timers.borrow_mut().clear()
     }
 
-    /// Shows every descriptor that the kernel is asked about, once for each direction, with the watch or the source that
-    /// asks. `show` must not use the engine.
+    /// Shows all registered fds, once per direction, with the watch or source. `show` must not use the engine.
     pub fn for_each_registered(&self, show: &mut dyn FnMut(RawFd, Direction, Held<'_, H>)) {
         let Ok(table) = self.table.try_borrow() else { return };
         for (_, entry) in table.iter() {

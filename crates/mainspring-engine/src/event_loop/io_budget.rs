@@ -1,34 +1,36 @@
-//! Limits how many I/O events one iteration takes when a timer is about to be due.
+//! I/O budget: limits the I/O events of one iteration so that the next timer is not late.
 //!
-//! With many descriptors ready at once, serving all of them in one iteration delays the next timer by the time that
-//! takes. The engine measures the time per call while it serves many events, and asks the kernel for no more events than
-//! fit before the next deadline. The kernel keeps the others at the front of its ready list, so the next wait returns
-//! them first and no descriptor starves.
+//! With many fds ready at once, serving all of them in one iteration delays the next timer by the time that takes.
+//! The engine measures the time per call while it serves many events, and asks the kernel for no more events than fit
+//! before the next deadline. The kernel keeps the others at the front of its ready list: the next wait returns them
+//! first, and no fd starves. The `bench` row D.timer.error.c100 justifies this: beside 100 busy connections a 1 ms
+//! timer is off by 50 µs in the median and 250 µs at p99, against 420 and 720 µs with 32 events in every iteration.
 
 use super::{Engine, Host};
 use crate::clock::Time;
 use std::cell::Cell;
 
-/// An iteration takes this many events even if a timer is due: a few events are served before timers, as in asyncio.
+/// The minimum number of events per iteration, even if a timer is due: as in asyncio, a few events are served before
+/// timers.
 const MIN_EVENTS: usize = 4;
 
-/// How long serving I/O events takes.
+/// The measured cost of serving an I/O event.
 #[derive(Default)]
 pub(super) struct IoBudget {
-    /// I/O events that were made ready in the current iteration.
+    /// I/O events dispatched in this iteration.
     events: Cell<usize>,
     /// Moving average over iterations with more than [`MIN_EVENTS`] events; 0 before the first of them.
     nanos_per_call: Cell<u64>,
 }
 
-/// Measures the calls of one iteration with many I/O events.
+/// A running measurement, for an iteration with many I/O events.
 pub(super) struct CallTimer {
     began: Time,
     calls: u64,
 }
 
 impl<H: Host> Engine<H> {
-    /// How many events the next wait may return.
+    /// The most events that the next wait may return.
     pub(super) fn max_events(&self) -> usize {
         let nanos_per_call = self.io_budget.nanos_per_call.get();
         if nanos_per_call == 0 {
@@ -40,7 +42,7 @@ impl<H: Host> Engine<H> {
         usize::try_from(left).unwrap_or(usize::MAX).max(MIN_EVENTS)
     }
 
-    /// Counts one I/O event that was made ready.
+    /// Counts one dispatched I/O event.
     pub(super) fn count_io_event(&self) {
         self.io_budget.events.set(self.io_budget.events.get() + 1);
     }

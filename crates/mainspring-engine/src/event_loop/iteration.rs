@@ -1,4 +1,4 @@
-//! One pass of the loop.
+//! One iteration of the loop.
 
 use super::adaptive_spin::spin_and_park;
 use super::io_budget::CallTimer;
@@ -11,21 +11,20 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-/// While nothing is registered that could become ready, a busy loop polls only in one of this many iterations. The only
-/// event the kernel could report is a signal that the loop has no handler for.
+/// While no fd or signal handler is registered, a busy loop polls once in this many iterations. The kernel could then
+/// report only a signal that the loop has no handler for.
 const POLL_INTERVAL_WITHOUT_IO: u32 = 64;
-/// No wait is longer than asyncio's (a day): some kernels misjudge larger numbers.
+/// The longest wait (asyncio's limit, one day): some kernels mishandle larger timeouts.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 impl<H: Host> Engine<H> {
-    /// Runs passes until [`Engine::stop`], or until a failure that ends the loop; what was ready and has not
-    /// run then stays ready.
+    /// Iterates until [`Engine::stop`], or until a call returns an error. Ready calls that have not run stay ready.
     pub fn run_forever(&self) -> Result<(), H::Error> {
         self.run_until(|| false)
     }
 
-    /// Runs passes and fails as [`Engine::run_forever`] does, but no longer than something is pending: until
-    /// [`Engine::is_idle`]. Whether it came to that.
+    /// As [`Engine::run_forever`], but returns `true` as soon as [`Engine::is_idle`]; `false` if it was stopped
+    /// first.
     pub fn run_until_idle(&self) -> Result<bool, H::Error> {
         let is_idle = Cell::new(false);
         self.inbox.mind_quiet(true);
@@ -38,7 +37,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn run_until(&self, is_over: impl Fn() -> bool) -> Result<(), H::Error> {
-        // Whatever happened between two runs, the first iteration polls.
+        // The first iteration of a run always polls.
         self.skipped_polls.set(u32::MAX);
         let result = loop {
             if is_over() {
@@ -55,8 +54,8 @@ impl<H: Host> Engine<H> {
         result
     }
 
-    /// Whether nothing is pending: nothing is ready, no timer will ever be due, no descriptor is watched, and no
-    /// other thread has sent or will send anything. Signals that are watched for do not count.
+    /// Whether nothing is pending: no call is ready, no timer will be due, no fd is registered, and no other thread
+    /// has sent or will send an item. Signal handlers do not count.
     pub fn is_idle(&self) -> bool {
         !self.is_busy()
             && self.registered_len() == 0
@@ -64,7 +63,7 @@ impl<H: Host> Engine<H> {
             && self.inbox.is_quiet()
     }
 
-    /// One pass: see the text of the module `engine`.
+    /// Runs one iteration.
     pub fn run_once(&self) -> Result<(), H::Error> {
         if self.closed.get() {
             let error = io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed");
@@ -96,7 +95,7 @@ impl<H: Host> Engine<H> {
             }
         }
         let timeout = match deadline {
-            // What a thread is busy with takes real time: no other passes meanwhile.
+            // A job in a thread takes real time; virtual time stands still meanwhile.
             _ if self.clock.is_virtual() && self.inbox.waits_for_work() => None,
             _ if self.clock.skip_to(deadline) => Some(Duration::ZERO),
             Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
@@ -108,8 +107,8 @@ impl<H: Host> Engine<H> {
         result
     }
 
-    /// Polls a busy loop. As in asyncio every iteration polls, so that a chain of callbacks cannot overtake I/O; unless
-    /// nothing is registered, or [`Engine::set_poll_interval`] allows otherwise.
+    /// Polls a busy loop. As in asyncio every iteration polls, so that a chain of callbacks cannot starve I/O; unless
+    /// nothing is registered, or [`Engine::set_poll_interval`] allows fewer polls.
     fn poll_without_waiting(&self) -> Result<(), H::Error> {
         let interval =
             if self.has_io_interest() { self.poll_interval.get() } else { POLL_INTERVAL_WITHOUT_IO };
@@ -122,20 +121,20 @@ impl<H: Host> Engine<H> {
         self.wait(Some(Duration::ZERO))
     }
 
-    /// Whether the kernel may have an event for a descriptor or a signal handler.
+    /// Whether the kernel may report an event for an fd or a signal handler.
     fn has_io_interest(&self) -> bool {
         self.registered_len() > 0 || !self.signals.borrow().is_empty()
     }
 
-    /// Whether there is something to do without waiting for it.
+    /// Whether the next iteration has work without waiting.
     pub fn is_busy(&self) -> bool {
         !self.lanes.borrow().is_empty() || self.stopping.get() || self.inbox.has_pending()
     }
 
-    /// Asks the kernel, and makes what it answers ready.
+    /// Waits for events and makes their calls ready.
     fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
         let Some(mut parking) = self.parking.take() else {
-            // Another thread sleeps in this loop at this moment, or a callback runs the loop from inside it.
+            // Another thread is blocked in this loop, or a callback runs the loop from inside dispatch.
             let error = io::Error::new(io::ErrorKind::ResourceBusy, "the event loop is already waiting");
             return Err(self.host.os_error(error));
         };
@@ -148,12 +147,12 @@ impl<H: Host> Engine<H> {
             self.inbox.awake();
         }
         let signalled = self.dispatch(&mut parking.events);
-        // A face that was called may have closed the loop.
+        // Dispatch may have closed the loop.
         if !self.closed.get() {
             self.parking.set(Some(parking));
         }
         match outcome {
-            // The number of the signal came through the pipe; the face may have handlers of its own to run.
+            // The signal's number came through the pipe; the host may have handlers of its own to run.
             Ok(()) if signalled => self.host.interrupted(),
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.host.interrupted(),
@@ -182,14 +181,14 @@ impl<H: Host> Engine<H> {
         Ok(())
     }
 
-    /// Makes ready what the events are for. Returns whether a signal was among them.
+    /// Makes the calls of `events` ready. Returns whether a signal was among them.
     fn dispatch(&self, events: &mut Vec<Event>) -> bool {
-        // A thread that calls the loop and then causes an event expects its call to run first, as in asyncio.
+        // If a thread schedules a call and then causes an event, the call runs first, as in asyncio.
         self.take_inbox_if_pending();
         let mut signalled = false;
         for event in events.drain(..) {
             match event.key {
-                // The event has ended the wait, which is its only purpose. The eventfd is never read.
+                // The event has ended the wait, its only purpose. The eventfd is edge-triggered and never read.
                 WAKE_KEY => self.spin.record_wakeup(),
                 SIGNAL_KEY => {
                     self.spin.record_io();
@@ -207,14 +206,14 @@ impl<H: Host> Engine<H> {
 
     #[inline(always)]
     fn dispatch_io(&self, Event { key, readiness }: Event) {
-        // Without memory the event is left out; the next poll reports it again.
+        // Without memory the event is dropped; the next poll reports it again (level-triggered).
         if !self.lanes.borrow_mut().try_reserve(self.io_lane.get(), 2) {
             return;
         }
         let table = self.table.borrow();
-        // An event for a registration that is gone has no entry.
+        // No entry: the registration was removed after the kernel reported the event.
         let Some(entry) = table.get(key) else { return };
-        // An error or a hang-up may be reported in a direction that is not registered.
+        // The kernel may report an error or a hang-up in a direction that is not registered.
         let readiness = Readiness {
             inbound: readiness.inbound && entry.interest.is_inbound(),
             outbound: readiness.outbound && entry.interest.is_outbound(),
@@ -233,7 +232,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn ready_watches(&self, watches: &Watches<H>, readiness: Readiness) {
-        // asyncio: the reader's call before the writer's.
+        // As in asyncio, the reader runs before the writer.
         let reader = watches.reader.as_ref().filter(|_| readiness.inbound);
         let writer = watches.writer.as_ref().filter(|_| readiness.outbound);
         for watched in reader.into_iter().chain(writer) {
@@ -244,7 +243,7 @@ impl<H: Host> Engine<H> {
     fn ready_signals(&self) {
         let mut signals = Vec::new();
         if let Some(pipe) = self.signal_pipe() {
-            // What could not be read is announced again.
+            // After an error the pipe stays readable, and the next poll reports it again.
             let _ = pipe.read_pending(&mut signals);
         }
         for signal in signals {
@@ -255,8 +254,8 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Makes the calls of other threads ready. Everything that makes a call ready does this first, so that a call
-    /// that another thread has sent before keeps its place before it.
+    /// Makes other threads' calls ready. Each function that makes a call ready does this first, so that a call that
+    /// was sent earlier also runs earlier.
     #[inline(always)]
     pub(super) fn take_inbox_if_pending(&self) {
         if self.inbox.has_pending() {
@@ -265,11 +264,11 @@ impl<H: Host> Engine<H> {
     }
 
     fn take_inbox(&self) {
-        // Without memory the calls stay where they are until the next iteration.
+        // Without memory the calls stay in the inbox until the next iteration.
         if !self.lanes.borrow_mut().try_reserve(Lane::Normal, self.inbox.len()) {
             return;
         }
-        // Kept from one time to the next, and out of the engine while the face looks at the items.
+        // The vector is reused. It is out of the engine during `receive`, which may call back.
         let mut arrived = self.arrived.take();
         self.inbox.drain_into(&mut arrived);
         for inbound in arrived.drain(..) {
@@ -294,7 +293,7 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Background work that has waited too long takes its place among the rest.
+    /// Moves background calls that have waited too long to the normal lane.
     fn promote_overdue_background(&self) {
         if let Some(limit) = self.max_overdue.get()
             && self.lanes.borrow().has_background()

@@ -1,22 +1,22 @@
-//! The engine: one loop, generic over the face it runs under.
+//! The engine: one event loop, generic over its host.
 //!
-//! # One pass
+//! # One iteration
 //!
-//! [`Engine::run_once`] is the whole loop; everything else feeds it:
+//! [`Engine::run_once`] is one iteration:
 //!
-//! 1. decide how long to wait: not at all if anything is ready or the loop is stopping; until the nearest
-//!    deadline; else for ever;
-//! 2. wait for I/O, with nothing of the engine borrowed; every iteration does while a descriptor is registered;
-//! 3. turn other threads' calls, I/O events and signals into ready calls;
-//! 4. move the timers that are due to the ready calls;
-//! 5. run exactly what was ready when the pass began to run: what that schedules waits for the next pass.
+//! 1. compute the timeout: zero if a call is ready or the loop is stopping; else until the next deadline; else
+//!    infinite;
+//! 2. wait for I/O, with no engine state borrowed; while an fd is registered, every iteration polls;
+//! 3. convert other threads' calls, I/O events and signals into ready calls;
+//! 4. move due timers to the ready calls;
+//! 5. run exactly the calls that are ready now; calls that these schedule run in the next iteration.
 //!
 //! # Ground rules
 //!
-//! - One thread at a time uses an engine; other threads reach only its [`Inbox`] through an `Arc`.
-//! - Any call out (through [`Host`], or by dropping a value of a host's type) may come back in. Every `RefCell`
-//!   here is therefore borrowed for one operation on plain data, and values leave the borrow before they are
-//!   run or dropped.
+//! - One thread at a time uses an engine. Other threads use only its [`Inbox`], through an `Arc`.
+//! - A call into the [`Host`], and a drop of a value of a host type, may run user code that calls the engine. Each
+//!   `RefCell` is therefore borrowed for one operation on plain data, and values leave the borrow before they are run
+//!   or dropped.
 
 mod adaptive_spin;
 mod callback_scope;
@@ -45,32 +45,32 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much one `recv` may take: the size of the buffer the loop reads into. About as much as asyncio's, but no multiple of
-/// a page's size: blocks of such sizes begin at the same place in their pages, and a copy from one to another is half as
-/// fast (processors take the addresses for the same).
+/// The size of the loop's receive buffer, and so the most that one `recv` returns. Close to asyncio's 256 KiB, but
+/// not a multiple of the page size: between buffers with equal page offsets a copy runs at half the speed, because
+/// the processor assumes that loads and stores with equal low address bits alias (4K aliasing).
 pub const READ_SIZE: usize = 256_000;
 
-/// The loop's own descriptors have keys of generation zero, which the table never gives.
+/// The loop's own fds have keys of generation zero, which the registration table never assigns.
 const WAKE_KEY: Key = Key { slot: 0, generation: 0 };
 const SIGNAL_KEY: Key = Key { slot: 1, generation: 0 };
 
-/// In which direction a descriptor is watched.
+/// The direction in which an fd is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// To read: `add_reader`.
+    /// For reading: `add_reader`.
     Inbound,
-    /// To write: `add_writer`.
+    /// For writing: `add_writer`.
     Outbound,
 }
 
-/// The blocking half of the back end and its buffer, out of the engine while a thread sleeps in it.
+/// The blocking half of the back end and its event buffer. Taken out of the engine while a thread sleeps in it.
 struct Parking {
     parker: Box<dyn Parker>,
     events: Vec<Event>,
 }
 
-/// The loop. See the module's text. It is `!Send`: a face that moves it between threads, as Python's does under the
-/// interpreter lock, answers for that itself.
+/// The event loop. It is `!Send`: a face that moves it between threads, as Python's does under the interpreter lock,
+/// must ensure exclusive access itself.
 pub struct Engine<H: Host> {
     pub(crate) host: H,
     clock: Box<dyn Clock>,
@@ -87,9 +87,9 @@ pub struct Engine<H: Host> {
     scratch: Cell<Option<Box<[u8]>>>,
     stopping: Cell<bool>,
     closed: Cell<bool>,
-    /// Polls that were left out since the last one.
+    /// Iterations without a poll since the last poll.
     skipped_polls: Cell<u32>,
-    /// A busy loop with registered descriptors polls in one of this many iterations.
+    /// A busy loop with registered fds polls once in this many iterations.
     poll_interval: Cell<u32>,
     io_budget: io_budget::IoBudget,
     spin: adaptive_spin::AdaptiveSpin,
@@ -99,7 +99,7 @@ pub struct Engine<H: Host> {
 }
 
 impl<H: Host> Engine<H> {
-    /// A loop that has nothing to do yet.
+    /// Creates an idle loop.
     pub fn new(host: H, backend: Backend, clock: Box<dyn Clock>) -> io::Result<Self> {
         let Backend { mut poller, parker } = backend;
         let wake = Arc::new(EventFd::new()?);
@@ -132,7 +132,7 @@ impl<H: Host> Engine<H> {
         })
     }
 
-    /// The face this engine runs under.
+    /// The host.
     pub fn host(&self) -> &H {
         &self.host
     }
@@ -142,7 +142,7 @@ impl<H: Host> Engine<H> {
         self.clock.now()
     }
 
-    /// What other threads use to reach the loop.
+    /// The queue through which other threads reach the loop.
     pub fn inbox(&self) -> &Arc<Inbox<H::Inbound>> {
         &self.inbox
     }
@@ -152,14 +152,14 @@ impl<H: Host> Engine<H> {
         self.poller.borrow().name()
     }
 
-    /// Makes a call ready: it runs in the next pass, after what is ready already.
+    /// Schedules a call for the next iteration, after the calls that are already ready.
     #[inline(always)]
     pub fn call_soon(&self, call: H::Call) {
         self.take_inbox_if_pending();
         self.lanes.borrow_mut().push(Lane::Normal, call);
     }
 
-    /// As [`Engine::call_soon`]; gives the call back if there is no memory for it, to be dropped by the face.
+    /// As [`Engine::call_soon`]; returns the call if there is no memory for it. The caller drops it.
     #[inline(always)]
     pub fn try_call_soon(&self, call: H::Call) -> Result<(), H::Call> {
         self.take_inbox_if_pending();
@@ -171,7 +171,7 @@ impl<H: Host> Engine<H> {
         Ok(())
     }
 
-    /// Makes a call ready in a lane of its own choice.
+    /// Schedules a call in `lane`.
     pub fn call_soon_in(&self, lane: Lane, call: H::Call) {
         self.take_inbox_if_pending();
         self.push_ready(lane, call);
@@ -187,44 +187,44 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Serves I/O before the calls that are ready (`true`), or in turn with them as asyncio does (`false`).
+    /// Serves I/O before ready calls (`true`), or in arrival order with them, as asyncio does (`false`).
     pub fn set_io_first(&self, io_first: bool) {
         self.io_lane.set(if io_first { Lane::Io } else { Lane::Normal });
         self.lanes.borrow_mut().set_io_first(io_first);
     }
 
-    /// How long background work may wait before it runs in turn with the rest; `None`: until nothing else is ready.
+    /// How long a background call may wait before it moves to the normal lane; `None`: until nothing else is ready.
     pub fn set_max_overdue(&self, limit: Option<Duration>) {
         self.max_overdue.set(limit);
     }
 
-    /// A busy loop with registered descriptors polls for I/O in one of `iterations`; 1, in every iteration, is asyncio's
-    /// rule and the default. More make long chains of callbacks cheaper and I/O later.
+    /// A busy loop with registered fds polls once in `iterations`. 1, asyncio's rule, is the default. A larger value
+    /// makes long chains of callbacks cheaper and delays I/O.
     pub fn set_poll_interval(&self, iterations: u32) {
         self.poll_interval.set(iterations);
     }
 
-    /// How many calls are ready.
+    /// The number of ready calls.
     pub fn ready_len(&self) -> usize {
         self.lanes.borrow().len()
     }
 
-    /// How many descriptors are registered, the loop's own not counted.
+    /// The number of registered fds, without the loop's own.
     pub fn registered_len(&self) -> usize {
         self.table.borrow().len()
     }
 
-    /// Ends [`Engine::run_forever`] after the pass that is under way, or after one more.
+    /// Stops [`Engine::run_forever`] after the current iteration, or after the next one if none is running.
     pub fn stop(&self) {
         self.stopping.set(true);
     }
 
-    /// Whether [`Engine::stop`] was called and not yet obeyed.
+    /// Whether a stop is pending.
     pub fn is_stopping(&self) -> bool {
         self.stopping.get()
     }
 
-    /// Takes a call of [`Engine::stop`] back that was not yet obeyed.
+    /// Cancels a pending stop.
     pub fn cancel_stop(&self) {
         self.stopping.set(false);
     }
@@ -234,18 +234,18 @@ impl<H: Host> Engine<H> {
         self.closed.get()
     }
 
-    /// Signal numbers written to this pipe, one byte each, run the calls of [`Engine::set_signal`].
-    /// `None` once the loop is closed.
+    /// The pipe for signal numbers, one byte each. A number that arrives runs the watch set with
+    /// [`Engine::set_signal`]. `None` after close.
     pub fn signal_pipe(&self) -> Option<Rc<SignalPipe>> {
         self.signal_pipe.borrow().clone()
     }
 
-    /// Calls `watch` for every `signal` that arrives at [`Engine::signal_pipe`]. The former one comes back.
+    /// Calls `watch` for every `signal` that arrives at [`Engine::signal_pipe`]. Returns the previous watch.
     pub fn set_signal(&self, signal: i32, watch: H::Watch) -> Option<H::Watch> {
         self.signals.borrow_mut().set(signal, watch)
     }
 
-    /// Forgets the watch for `signal`, and gives it back.
+    /// Removes and returns the watch for `signal`.
     pub fn remove_signal(&self, signal: i32) -> Option<H::Watch> {
         self.signals.borrow_mut().remove(signal)
     }

@@ -1,10 +1,10 @@
-//! The back end of a loop that is closed: it holds no descriptor, knows nobody, and refuses everything.
+//! The back end of a closed loop: it holds no fd and refuses every operation.
 
 use super::{Interest, Key, PeerAddress, Poller};
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-/// See the module's text.
+/// The back end of a closed loop.
 pub(crate) struct ClosedPoller;
 
 fn refuse<T>() -> io::Result<T> {
@@ -13,7 +13,7 @@ fn refuse<T>() -> io::Result<T> {
 
 impl Poller for ClosedPoller {
     fn update(&mut self, _: RawFd, _: Key, _: Interest, new: Interest) -> io::Result<()> {
-        // Taking out what is no longer there is a success.
+        // Deregistering always succeeds: nothing is registered.
         if new.is_none() { Ok(()) } else { refuse() }
     }
 

@@ -1,27 +1,25 @@
-//! epoll: the back end every Linux has.
+//! The epoll back end.
 //!
-//! Level-triggered: a wait reports a descriptor for as long as there is something to do. Edge-triggered polling needs to
-//! know when a descriptor is drained, and only `EAGAIN` tells that (`epoll(7)`): a short `recv` does not, so every message
-//! would cost a second `recv`.
+//! Level-triggered: a wait reports an fd for as long as it is ready. Edge-triggered polling needs to know when an fd
+//! is drained, and only `EAGAIN` proves that (`epoll(7)`): a short `recv` does not, so every message would cost a
+//! second `recv`.
 //!
-//! # Facts this file rests on
+//! # Kernel facts
 //!
-//! - `EPOLLERR` and `EPOLLHUP` are reported whether asked for or not, even under an empty mask. A descriptor of
-//!   which nothing is wanted is therefore taken out altogether; kept in with no interest, a peer's hang-up would
-//!   end every wait at once.
-//! - A peer that only shuts down its sending side shows as `EPOLLIN`, and `recv` then returns 0. `EPOLLRDHUP`
-//!   would tell no more than that, and would end every wait of a transport that has read the end and now only
-//!   sends, so it is not asked for.
-//! - A registration belongs to the open file, not to the number. Closing the last number of a file takes the
-//!   registration out, and the next file under that number is unknown: hence `MOD` may find `ENOENT`, and `DEL`
-//!   may find `ENOENT` or `EBADF`. If a *duplicate* keeps the file open, the registration lives on under its old
-//!   key, and no call can reach it any more: so take out before closing.
-//! - A wait moves what it reports to the tail of the ready list. With more ready descriptors than fit the buffer,
-//!   the next wait brings the others first, and nobody starves.
-//! - `epoll_wait` counts in milliseconds. `epoll_pwait2` (Linux 5.11) counts in nanoseconds, but a kernel or a
-//!   seccomp profile may refuse it, so it is tried once when the back end is opened. Without it timeouts are
-//!   rounded up: late by less than a millisecond, never early.
-//! - Regular files cannot be polled: `ADD` says `EPERM`, which is handed on (a `PermissionError` in Python).
+//! - The kernel reports `EPOLLERR` and `EPOLLHUP` even for an empty event mask. An fd without interest is therefore
+//!   removed from the set; otherwise a peer's hang-up would end every wait at once.
+//! - A peer that shuts down only its sending side causes `EPOLLIN`, and `recv` then returns 0. `EPOLLRDHUP` adds no
+//!   information, and would end every wait of a transport that has read EOF and only sends. It is not requested.
+//! - A registration belongs to the open file description, not to the fd number. Closing the last fd of a file removes
+//!   the registration, and the next file under that number is not registered: `MOD` may then fail with `ENOENT`, and
+//!   `DEL` with `ENOENT` or `EBADF`. If a duplicate keeps the file open, the registration stays under its old key,
+//!   and no call can reach it any more. Deregister before closing.
+//! - A wait moves the fds that it reports to the tail of the ready list. With more ready fds than the buffer holds,
+//!   the next wait returns the others first, and no fd starves.
+//! - `epoll_wait` takes milliseconds. `epoll_pwait2` (Linux 5.11) takes nanoseconds, but an old kernel or a seccomp
+//!   profile may refuse it, so it is tried once when the back end is opened. Without it timeouts are rounded up: late
+//!   by less than a millisecond, never early.
+//! - Regular files cannot be polled: `ADD` fails with `EPERM`, which is returned (a `PermissionError` in Python).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -34,10 +32,10 @@ use rustix::io::Errno;
 use super::sys::{self, EventBuffer, Operation};
 use super::{Backend, Event, Interest, Key, Parker, Poller, Readiness};
 
-/// How many events a wait returns at most; libuv's and tokio's number. asyncio has no limit. The others come first in the
-/// next wait.
+/// The most events that one wait returns (libuv's and tokio's limit; asyncio has none). The next wait returns the
+/// others first.
 const EVENTS_PER_WAIT: usize = 1024;
-/// The longest single wait asked of the kernel, some 24 days; longer timeouts are waited out in pieces.
+/// The longest timeout of one system call, about 24 days; longer timeouts take several calls.
 const MAX_SINGLE_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// Opens an epoll back end.
@@ -47,8 +45,8 @@ pub fn open() -> io::Result<Backend> {
     Ok(backend(epoll, has_pwait2))
 }
 
-/// Opens an epoll back end that does without `epoll_pwait2`, as it must on kernels before 5.11 and under some
-/// seccomp profiles: its timeouts are rounded up to milliseconds.
+/// Opens an epoll back end without `epoll_pwait2`, as on kernels before 5.11 and under some seccomp profiles:
+/// timeouts are rounded up to milliseconds.
 pub fn open_coarse() -> io::Result<Backend> {
     Ok(backend(create()?, false))
 }
@@ -73,7 +71,7 @@ struct EpollPoller {
     epoll: Arc<OwnedFd>,
 }
 
-/// What epoll is asked to watch for. Interests of one direction differ only in how the outcome is claimed.
+/// The event mask for an interest.
 fn flags_of(interest: Interest) -> EventFlags {
     let mut flags = EventFlags::empty();
     flags.set(EventFlags::IN, interest.is_inbound());
@@ -82,7 +80,7 @@ fn flags_of(interest: Interest) -> EventFlags {
     flags
 }
 
-/// What reported flags announce: anything but plain writability may concern a reader, anything but plain
+/// The readiness that `flags` announce. Anything but plain writability may concern a reader, anything but plain
 /// readability a writer.
 fn readiness_of(flags: EventFlags) -> Readiness {
     Readiness {
@@ -125,13 +123,13 @@ impl Poller for EpollPoller {
 
 struct EpollParker {
     epoll: Arc<OwnedFd>,
-    /// Whether the kernel lets us wait with `epoll_pwait2`.
+    /// Whether the kernel accepts `epoll_pwait2`.
     has_pwait2: bool,
     buffer: EventBuffer,
 }
 
 impl EpollParker {
-    /// One wait, for `timeout` or a little longer; no longer than [`MAX_SINGLE_WAIT`] may be asked.
+    /// One system call that waits for at least `timeout`, which is at most [`MAX_SINGLE_WAIT`].
     fn wait(&mut self, timeout: Option<Duration>, max_events: usize) -> io::Result<()> {
         let epoll = self.epoll.as_fd();
         match timeout {
@@ -157,7 +155,7 @@ impl Parker for EpollParker {
             self.wait(piece, max_events)?;
             Ok(self.buffer.len())
         })?;
-        // Without memory for all of them the others are left out: the next wait reports them again.
+        // Without memory for all events the others are dropped: the next wait reports them again.
         let room = match events.try_reserve(self.buffer.len()) {
             Ok(()) => self.buffer.len(),
             Err(_) => events.capacity() - events.len(),
@@ -170,7 +168,7 @@ impl Parker for EpollParker {
     }
 }
 
-/// Waits, no longer than `longest` at a time, until a wait brings events or `timeout` has passed.
+/// Waits until there are events or `timeout` has passed, at most `longest` per system call.
 fn wait_in_pieces(
     timeout: Option<Duration>,
     longest: Duration,
@@ -180,7 +178,7 @@ fn wait_in_pieces(
     loop {
         let piece = remaining.map(|left| left.min(longest));
         let brought = wait(piece)?;
-        // No wait is shorter than asked, so the pieces add up to the whole without looking at a clock.
+        // No wait is shorter than its timeout, so the pieces add up to the whole without a clock.
         remaining = remaining.zip(piece).map(|(left, waited)| left - waited);
         if brought > 0 || remaining == Some(Duration::ZERO) {
             return Ok(());
@@ -192,8 +190,8 @@ fn wait_in_pieces(
 mod tests {
     use super::*;
 
-    /// The waits that a timeout of `seconds` comes to, when none may last longer than four and the first
-    /// `silent` of them bring nothing.
+    /// The waits for a timeout of `seconds` if none may exceed four seconds and the first `silent` of them return no
+    /// events.
     fn waits(seconds: u64, silent: usize) -> Vec<u64> {
         let mut waits = Vec::new();
         let longest = Duration::from_secs(4);

@@ -1,15 +1,15 @@
-//! `read(2)` and `write(2)`: for pipes and terminals, which are watched with `READ` and `WRITE` by every back end.
+//! `read(2)` and `write(2)`, for pipes and terminals.
 //!
-//! The descriptor must be non-blocking: there is no flag for one call. Both go on after a signal, as the stream
-//! operations do. Writing to a pipe whose reader is gone is `BrokenPipe` as long as the process ignores `SIGPIPE`,
-//! which Rust's and Python's programs do from their start; no call can ask for that by itself.
+//! The fd must be non-blocking: these calls have no per-call flag for that. Both retry after `EINTR`. Writing to a
+//! pipe without a reader fails with `BrokenPipe` as long as the process ignores `SIGPIPE`, which Rust and Python
+//! programs do from their start.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
 use rustix::io::retry_on_intr;
 
-/// The most chunks one `writev` takes (`UIO_MAXIOV`); it refuses more with `EINVAL`.
+/// The most chunks of one `writev` (`UIO_MAXIOV`); more fail with `EINVAL`.
 const MAX_CHUNKS: usize = 1024;
 
 /// One `read`.
@@ -17,7 +17,7 @@ pub(super) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| rustix::io::read(fd, &mut *buffer))?)
 }
 
-/// One `write`, or one `writev` when there are several chunks.
+/// One `write`, or one `writev` for several chunks.
 pub(super) fn write(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
     let written = match chunks {
         [] => 0,

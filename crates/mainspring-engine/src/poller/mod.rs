@@ -1,4 +1,4 @@
-//! The poller contract: how the engine learns of I/O, and the back ends.
+//! The poller contract: how the engine learns of I/O; and the back ends.
 //!
 //! The contract is readiness-based, as epoll and kqueue are: the engine registers an [`Interest`] in an fd, a wait reports
 //! an [`Event`] when the fd is ready, and the engine then makes the system call ([`Poller::recv`], [`Poller::send`],
@@ -10,15 +10,15 @@
 //!
 //! - Events are level-triggered: a wait reports an fd for as long as it is ready. A short `recv` does not mean that
 //!   nothing is left: Linux also returns short at the TCP urgent mark and at a Unix message with ancillary data. Only
-//!   [`Interest::WAKE`] is reported once per write, and nobody reads it.
-//! - An event names a [`Key`]: a slot and its generation. The kernel reuses the number of an fd at once; a key is never
-//!   reused, so a late event for a closed fd finds no registration.
-//! - Errors and hang-ups are reported in every registered direction: the system call tells what happened. They may also
-//!   be reported in a direction that is not registered, so the engine masks events with the interest in its own table.
-//! - An fd is deregistered before it is closed. The back ends tolerate one that was not, as far as the kernel lets them:
-//!   see [`Poller::update`].
-//! - Blocking is a separate object, the [`Parker`], so that nothing of the poller is borrowed while a thread sleeps in
-//!   the kernel: other code may register fds meanwhile.
+//!   [`Interest::WAKE`] is edge-triggered: one event per write, and the eventfd is never read.
+//! - An event names a [`Key`]: a slot and its generation. The kernel reuses fd numbers at once, the engine never
+//!   reuses a key, so a late event for a closed fd finds no registration.
+//! - Errors and hang-ups are reported in every registered direction; the system call returns the error. They may also
+//!   be reported in a direction that is not registered, so the engine masks events with the registered interest.
+//! - An fd is deregistered before it is closed. The back ends tolerate a violation as far as the kernel allows: see
+//!   [`Poller::update`].
+//! - Blocking is a separate object, the [`Parker`], so that the poller is not borrowed while a thread sleeps in the
+//!   kernel: other code may register fds meanwhile.
 //!
 //! ```
 //! use mainspring_engine::poller::{Backend, Event, Interest, Key, Readiness, open_epoll};
@@ -59,12 +59,12 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Names one registration: a slot of the engine's table and the generation of its use.
+/// Identifies one registration: a slot of the engine's table and the generation of its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Index into the engine's table of sources.
     pub slot: u32,
-    /// Which use of that slot; an event of an earlier use is stale and dropped.
+    /// The use of that slot; an event of an earlier use is stale and ignored.
     pub generation: u32,
 }
 
@@ -72,7 +72,7 @@ impl Key {
     /// The key of an fd that is not registered; no registration ever has it.
     pub const UNREGISTERED: Key = Key { slot: u32::MAX, generation: 0 };
 
-    /// The key as the kernel carries it.
+    /// The key packed into the 64 bits that epoll carries.
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.slot as u64
     }
@@ -83,60 +83,60 @@ impl Key {
     }
 }
 
-/// What an fd is registered for: any union of the constants.
+/// The events that an fd is registered for: any union of the constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Interest(u8);
 
 impl Interest {
     /// Nothing: the fd is not registered.
     pub const NONE: Interest = Interest(0);
-    /// Report when it is readable.
+    /// Readability.
     pub const READ: Interest = Interest(1);
-    /// Report when it is writable.
+    /// Writability.
     pub const WRITE: Interest = Interest(2);
-    /// Report every write to an eventfd once; nobody reads it. For the loop's own wake-ups. The one interest that is not
-    /// level-triggered; never combined with another.
+    /// One event per write to an eventfd, which is never read. For the loop's own wake-ups. The only edge-triggered
+    /// interest; never combined with another.
     pub const WAKE: Interest = Interest(4);
 
-    /// Both together.
+    /// The union.
     #[must_use]
     pub const fn with(self, other: Interest) -> Interest {
         Interest(self.0 | other.0)
     }
 
-    /// This without the other.
+    /// The difference.
     #[must_use]
     pub const fn without(self, other: Interest) -> Interest {
         Interest(self.0 & !other.0)
     }
 
-    /// Whether anything of `other` is in this.
+    /// Whether the two have something in common.
     pub const fn intersects(self, other: Interest) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether nothing is wanted.
+    /// Whether this is [`Interest::NONE`].
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether an inbound direction is wanted.
+    /// Whether this includes an inbound direction.
     pub const fn is_inbound(self) -> bool {
         self.intersects(Interest::READ.with(Interest::WAKE))
     }
 
-    /// Whether an outbound direction is wanted.
+    /// Whether this includes an outbound direction.
     pub const fn is_outbound(self) -> bool {
         self.intersects(Interest::WRITE)
     }
 }
 
-/// Which directions an event announces.
+/// The directions that an event announces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// There is something to read, receive or accept, or the attempt will tell an error.
+    /// Data or a connection is available, or the system call will return an error.
     pub inbound: bool,
-    /// It takes more to write, or the attempt will tell an error.
+    /// There is room to write, or the system call will return an error.
     pub outbound: bool,
 }
 
@@ -145,81 +145,79 @@ impl Readiness {
     pub const INBOUND: Readiness = Readiness { inbound: true, outbound: false };
     /// Outbound only.
     pub const OUTBOUND: Readiness = Readiness { inbound: false, outbound: true };
-    /// Both directions, as an error or a hang-up is announced.
+    /// Both directions, as for an error or a hang-up.
     pub const BOTH: Readiness = Readiness { inbound: true, outbound: true };
 }
 
-/// One thing that happened.
+/// One readiness event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whose it is.
+    /// The registration.
     pub key: Key,
-    /// What happened.
+    /// The ready directions.
     pub readiness: Readiness,
 }
 
-/// Where a connection or a datagram came from, or where a datagram goes.
+/// The origin of a connection or a datagram, or the destination of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     /// An IPv4 or IPv6 peer.
     Inet(SocketAddr),
-    /// A Unix peer: its path or abstract name (which begins with a zero byte), empty when it has none.
+    /// A Unix peer: its path or abstract name (with a leading zero byte), empty for an unnamed socket.
     Unix(Vec<u8>),
-    /// No address at all (a Unix datagram of a socket that is not bound), or one of a family this engine has no
-    /// words for.
+    /// No address (a Unix datagram from an unbound socket), or one of an unsupported family.
     Other,
 }
 
-/// A back end: registrations, and the system calls on registered fds. Never blocks, never calls out.
+/// A back end: registrations, and the system calls on registered fds. Never blocks, never runs user code.
 pub trait Poller {
     /// Changes the interest in `fd` under `key` from `old` to `new`. `old` is `NONE` for an fd that is not registered,
     /// `new` is `NONE` to deregister it.
     ///
-    /// An fd that was closed without being deregistered must not make this fail on the way out: deregistering what is no
-    /// longer there is a success, and changing what is no longer there registers it anew. But a change that makes no
-    /// difference to the back end need not reach the kernel at all, and then notices nothing: say `NONE` for `old`
-    /// whenever the number may have come to mean another file.
+    /// An fd that was closed without being deregistered must not cause an error: removing a missing registration
+    /// succeeds, and changing one adds it. A change that makes no difference to the back end need not reach the
+    /// kernel, and then detects nothing: pass `NONE` for `old` if the number may refer to another file by now.
     ///
     /// `fd` is a number, because the program may have closed the fd that it registered with `add_reader()`.
     ///
-    /// The key stays with the registration. To give an fd another one, deregister it and register it again.
+    /// The key is fixed for the registration. To change it, deregister the fd and register it again.
     fn update(&mut self, fd: RawFd, key: Key, old: Interest, new: Interest) -> io::Result<()>;
 
-    /// Receives from a stream socket into `buffer`; `Ok(0)` for a non-empty buffer is the end of the stream.
+    /// Receives from a stream socket into `buffer`; `Ok(0)` for a non-empty buffer is EOF.
     fn recv(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         socket::recv(fd, buffer)
     }
 
-    /// Sends on a stream socket as much of `chunks` as the kernel takes now, in order; `WouldBlock` if that is nothing.
-    /// `Ok(0)` only if there was nothing to send. A peer that is gone is an error (`BrokenPipe`), never a signal.
+    /// Sends as much of `chunks` on a stream socket as the kernel accepts now, in order; `WouldBlock` if that is
+    /// nothing. `Ok(0)` only if there is nothing to send. A closed peer is an error (`BrokenPipe`), never a signal.
     fn send(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         socket::send(fd, chunks)
     }
 
-    /// Sends as [`Poller::send`] does, but the kernel may wait for more before it sends a packet (`MSG_MORE`). A `send`
-    /// or a [`Poller::push`] must follow at once; without one the bytes leave after 200 ms (Linux), or with the fd.
+    /// As [`Poller::send`], but the kernel may delay the last packet (`MSG_MORE`). A `send` or a [`Poller::push`]
+    /// must follow at once; otherwise Linux sends the bytes after 200 ms, or when the fd is closed.
     fn send_more(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         socket::send_more(fd, chunks)
     }
 
-    /// Sends what [`Poller::send_more`] left in the kernel.
+    /// Sends the bytes that [`Poller::send_more`] left in the kernel.
     fn push(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         socket::push(fd)
     }
 
-    /// Accepts one connection, which is non-blocking and close-on-exec. The listener must be non-blocking: this is the
-    /// one call that the kernel would let block.
+    /// Accepts one connection, which is non-blocking and close-on-exec. The listener must be non-blocking: this
+    /// system call has no per-call flag for that.
     fn accept(&mut self, fd: BorrowedFd<'_>) -> io::Result<(OwnedFd, PeerAddress)> {
         socket::accept(fd)
     }
 
-    /// Receives one datagram into `buffer`, with its sender; bytes that do not fit are lost. `Ok` with no bytes is an
+    /// Receives one datagram into `buffer`, with its sender; bytes that do not fit are lost. `Ok` without bytes is an
     /// empty datagram.
     fn recv_from(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         socket::recv_from(fd, buffer)
     }
 
-    /// Sends one datagram; to the peer that the socket is connected to if there is no `destination`.
+    /// Sends one datagram; without a `destination` to the connected peer.
     fn send_to(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -229,12 +227,12 @@ pub trait Poller {
         socket::send_to(fd, data, destination)
     }
 
-    /// Reads from a non-blocking pipe or terminal; `Ok(0)` for a non-empty buffer is the end.
+    /// Reads from a non-blocking pipe or terminal; `Ok(0)` for a non-empty buffer is EOF.
     fn read(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         file::read(fd, buffer)
     }
 
-    /// Writes to a non-blocking pipe or terminal what the kernel takes of `chunks` now.
+    /// Writes as much of `chunks` to a non-blocking pipe or terminal as the kernel accepts now.
     fn write(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         file::write(fd, chunks)
     }
@@ -243,11 +241,11 @@ pub trait Poller {
     fn name(&self) -> &'static str;
 }
 
-/// The part of a back end that blocks. Used by one thread at a time, while no other part of it is borrowed.
+/// The part of a back end that blocks. One thread at a time uses it, while no other part is borrowed.
 pub trait Parker {
-    /// Waits until something happens or `timeout` has passed (`None`: for ever), and appends what happened to
-    /// `events`, `max_events` at most. What it does not return comes first in the next wait. A signal ends the wait with `Interrupted`. Never returns early with nothing, but for that;
-    /// late by as much as the system's timers are.
+    /// Waits for events until `timeout` has passed (`None`: without limit), and appends at most `max_events` to
+    /// `events`. The next wait returns the others first. A signal ends the wait with `Interrupted`. Otherwise the
+    /// wait never ends early without events; it may end late by the system's timer slack.
     fn park(
         &mut self,
         timeout: Option<Duration>,
@@ -256,7 +254,7 @@ pub trait Parker {
     ) -> io::Result<()>;
 }
 
-/// A back end in its two parts. It stays on its thread (`!Send`).
+/// The two parts of a back end. It stays on its thread (`!Send`).
 pub struct Backend {
     /// Registrations and system calls.
     pub poller: Box<dyn Poller>,

@@ -1,17 +1,15 @@
-//! The stream operations as plain system calls: what claiming means for every back end that learns of
-//! readiness only. And the datagram operations, which are no more than that on any back end.
+//! Stream and datagram operations as plain system calls.
 //!
-//! None of them blocks, whatever mode the socket is in, but for `accept`, whose listener must be non-blocking:
-//! there is no flag for one call. All of them go on after a signal: a signal handler's work is done by the
-//! loop, not here.
+//! None of them blocks, in whatever mode the socket is, except `accept`, whose listener must be non-blocking: there
+//! is no per-call flag. All of them retry after `EINTR`: the loop runs signal handlers, not the system call's caller.
 //!
-//! They are for sockets. A pipe or a terminal answers `ENOTSOCK`; those are served by `file.rs`.
+//! They work on sockets. A pipe or a terminal fails with `ENOTSOCK`; `file.rs` serves those.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketAddrUnix, SocketFlags,
     acceptfrom_with,
@@ -19,33 +17,27 @@ use rustix::net::{
 
 use super::{PeerAddress, sys};
 
-/// The most chunks one `sendmsg` takes (`UIO_MAXIOV`); it refuses more with `EMSGSIZE`.
+/// The most chunks of one `sendmsg` (`UIO_MAXIOV`); more fail with `EMSGSIZE`.
 const MAX_CHUNKS: usize = 1024;
 
 /// One `recv`.
 #[inline(always)]
 pub fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    // Not `retry_on_intr`, of which the compiler makes a call: see "how deep" in docs/ARCHITECTURE.md.
-    loop {
-        match rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT) {
-            Err(Errno::INTR) => {}
-            outcome => return Ok(outcome?.0),
-        }
-    }
+    Ok(retry_on_intr(|| rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT))?.0)
 }
 
-/// One `send`, or one `sendmsg` when there are several chunks: the plain call is the cheaper one.
+/// One `send`, or one `sendmsg` for several chunks: `send` is cheaper.
 #[inline(always)]
 pub fn send(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
     send_with(fd, chunks, SendFlags::empty())
 }
 
-/// The same, of what more belongs to. Only TCP makes something of it.
+/// As [`send`], with `MSG_MORE`. Only TCP honours it.
 pub(super) fn send_more(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
     send_with(fd, chunks, SendFlags::MORE)
 }
 
-/// One `setsockopt`: the kernel lets go what it keeps when the cork is pulled, also where there was none.
+/// One `setsockopt`: clearing `TCP_CORK` sends pending data, even if the cork was not set.
 pub(super) fn push(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_cork(fd, false)?)
 }
@@ -54,13 +46,7 @@ pub(super) fn push(fd: BorrowedFd<'_>) -> io::Result<()> {
 fn send_with(fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
     let flags = flags | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     match chunks {
-        // As in `recv`.
-        [chunk] => loop {
-            match rustix::net::send(fd, chunk, flags) {
-                Err(Errno::INTR) => {}
-                outcome => return Ok(outcome?),
-            }
-        },
+        [chunk] => Ok(retry_on_intr(|| rustix::net::send(fd, chunk, flags))?),
         _ => send_several(fd, chunks, flags),
     }
 }
@@ -86,7 +72,7 @@ pub(super) fn recv_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(us
     recv_from_with(fd, buffer, RecvFlags::DONTWAIT)
 }
 
-/// The same, of a datagram that stays where it is.
+/// As [`recv_from`], but leaves the datagram in the kernel's queue.
 pub fn peek_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
     recv_from_with(fd, buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK)
 }
@@ -100,7 +86,7 @@ fn recv_from_with(
     Ok((received, address.map_or(PeerAddress::Other, to_peer_address)))
 }
 
-/// One `sendto`, or `send` on a connected socket. A datagram leaves as a whole or not at all.
+/// One `sendto`, or `send` on a connected socket. A datagram is sent as a whole or not at all.
 pub(super) fn send_to(fd: BorrowedFd<'_>, data: &[u8], destination: Option<&PeerAddress>) -> io::Result<()> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     match destination {
@@ -118,17 +104,17 @@ pub(super) fn send_to(fd: BorrowedFd<'_>, data: &[u8], destination: Option<&Peer
     Ok(())
 }
 
-/// The address a socket is bound to; `Other` if the kernel does not tell.
+/// The address that a socket is bound to; `Other` if `getsockname` fails.
 pub fn local_address(fd: BorrowedFd<'_>) -> PeerAddress {
     rustix::net::getsockname(fd).map_or(PeerAddress::Other, to_peer_address)
 }
 
-/// The address a socket is connected to; `Other` if the kernel does not tell.
+/// The address that a socket is connected to; `Other` if `getpeername` fails.
 pub fn peer_address(fd: BorrowedFd<'_>) -> PeerAddress {
     remote_address(fd).unwrap_or(PeerAddress::Other)
 }
 
-/// The same; `NotConnected` if the socket is connected to none.
+/// As [`peer_address`], but fails with `NotConnected` for an unconnected socket.
 pub fn remote_address(fd: BorrowedFd<'_>) -> io::Result<PeerAddress> {
     Ok(rustix::net::getpeername(fd)?.map_or(PeerAddress::Other, to_peer_address))
 }

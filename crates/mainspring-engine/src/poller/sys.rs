@@ -1,12 +1,12 @@
 //! System calls for which rustix has no safe function that fits. All the `unsafe` of the poller is here.
 //!
-//! - Changing a registration. rustix takes an fd that is borrowed and therefore open; the program may have closed the one
-//!   it registered with `add_reader()`.
-//! - Waiting on epoll. rustix chooses between `epoll_pwait` and `epoll_pwait2` when it is built, by a feature
-//!   that any other crate in a program may switch on; the choice here has to be made at run time, because the
-//!   same build meets old kernels and seccomp profiles that refuse the newer call.
-//! - The name in a Unix address. rustix asserts that a path ends in a zero byte inside `sun_path`, but a peer
-//!   may bind to a path that fills all 108 bytes, and no peer may bring the loop down.
+//! - `epoll_ctl`: rustix takes a borrowed and therefore open fd, but the program may have closed the one that it
+//!   registered with `add_reader()`.
+//! - `epoll_wait`: rustix chooses between `epoll_pwait` and `epoll_pwait2` at build time, by a feature that any other
+//!   crate in a program may enable. The choice must be made at run time, because the same build runs on old kernels
+//!   and under seccomp profiles that refuse the newer call.
+//! - The name in a Unix address: rustix asserts that a path ends in a zero byte inside `sun_path`, but a peer may
+//!   bind to a path that fills all 108 bytes, and must not be able to panic the loop.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 
-/// What `epoll_ctl` does.
+/// The operation of `epoll_ctl`.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 pub(super) enum Operation {
@@ -24,7 +24,7 @@ pub(super) enum Operation {
     Delete = libc::EPOLL_CTL_DEL,
 }
 
-/// Changes the registration of `fd`, which need not be open: then the kernel answers `EBADF`.
+/// Changes the registration of `fd`, which may be closed: the kernel then returns `EBADF`.
 pub(super) fn epoll_ctl(
     epoll: BorrowedFd<'_>,
     operation: Operation,
@@ -33,7 +33,8 @@ pub(super) fn epoll_ctl(
     data: u64,
 ) -> Result<(), Errno> {
     let mut event = libc::epoll_event { events: flags, u64: data };
-    // SAFETY: `event` is valid for the length of the call, and the kernel only reads it. The numbers may be any.
+    // SAFETY: `event` is valid for the duration of the call, and the kernel only reads it. Any fd numbers are sound:
+    // the kernel checks them.
     let result = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation as i32, fd, &raw mut event) };
     if result == 0 {
         Ok(())
@@ -42,14 +43,14 @@ pub(super) fn epoll_ctl(
     }
 }
 
-/// A timeout as `epoll_pwait2` takes it: the kernel's own `timespec`, of 64-bit fields on every architecture.
+/// The timeout of `epoll_pwait2`: the kernel's own `timespec`, with 64-bit fields on every architecture.
 #[repr(C)]
 struct KernelTimespec {
     seconds: i64,
     nanoseconds: i64,
 }
 
-/// What the kernel writes events into. Only a wait changes its length.
+/// The buffer that the kernel writes events into. Only a wait changes its length.
 pub(super) struct EventBuffer(Vec<libc::epoll_event>);
 
 impl EventBuffer {
@@ -58,17 +59,17 @@ impl EventBuffer {
         EventBuffer(Vec::with_capacity(capacity))
     }
 
-    /// How many events the last wait brought.
+    /// The number of events of the last wait.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The flags and data of each event that the last wait brought.
+    /// The flags and data of each event of the last wait.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
         self.0.iter().map(|event| (event.events, event.u64))
     }
 
-    /// Waits with `epoll_wait`: `timeout` in milliseconds, negative for ever.
+    /// Waits with `epoll_wait`: `timeout` in milliseconds, negative for no limit.
     pub(super) fn wait_millis(
         &mut self,
         epoll: BorrowedFd<'_>,
@@ -76,12 +77,12 @@ impl EventBuffer {
         timeout: i32,
     ) -> io::Result<()> {
         self.fill(max_events, |events, room| {
-            // SAFETY: `events` points at `room` writable events for the length of this call.
+            // SAFETY: `events` points at `room` writable events for the duration of the call.
             unsafe { libc::epoll_wait(epoll.as_raw_fd(), events, room, timeout) }
         })
     }
 
-    /// Waits with `epoll_pwait2`, to the nanosecond. `ENOSYS` before Linux 5.11.
+    /// Waits with `epoll_pwait2`, with nanosecond resolution. `ENOSYS` before Linux 5.11.
     pub(super) fn wait_nanos(
         &mut self,
         epoll: BorrowedFd<'_>,
@@ -94,8 +95,8 @@ impl EventBuffer {
         };
         let no_signal_mask = std::ptr::null::<libc::sigset_t>();
         self.fill(max_events, |events, room| {
-            // SAFETY: `events` points at `room` writable events and `timeout` at a valid timespec for the length
-            // of this call; a null mask leaves the signal mask alone, and its size is then not looked at.
+            // SAFETY: `events` points at `room` writable events and `timeout` at a valid timespec for the duration of
+            // the call; a null mask leaves the signal mask alone, and the kernel then ignores its size.
             unsafe {
                 libc::syscall(
                     libc::SYS_epoll_pwait2,
@@ -110,8 +111,8 @@ impl EventBuffer {
         })
     }
 
-    /// Runs `wait`, which writes events from the pointer on, at most as many as it is told, and returns their
-    /// number or -1 with `errno` set.
+    /// Runs `wait`, which writes at most `room` events from the pointer on and returns their number, or -1 with
+    /// `errno` set.
     fn fill(
         &mut self,
         max_events: usize,
@@ -121,17 +122,17 @@ impl EventBuffer {
         let room = libc::c_int::try_from(self.0.capacity().min(max_events)).unwrap_or(libc::c_int::MAX);
         let count =
             usize::try_from(wait(self.0.as_mut_ptr(), room)).map_err(|_| io::Error::last_os_error())?;
-        // SAFETY: both callers make the kernel write `count` events from the start of the vector's memory, and it
-        // never reports more than the `room` it was given, which is at most the capacity.
+        // SAFETY: both callers make the kernel write `count` events from the start of the vector's memory. The kernel
+        // never reports more than `room`, which is at most the capacity.
         unsafe { self.0.set_len(count) };
         Ok(())
     }
 }
 
-/// The name bytes of a Unix address: everything after the family, as long as the kernel says it is.
+/// The name bytes of a Unix address: everything after the family, as long as the kernel says.
 pub(super) fn unix_name(address: &SocketAddrAny) -> &[u8] {
     let length = address.addr_len() as usize;
-    // SAFETY: rustix keeps `addr_len` bytes initialised from `as_ptr` on, for as long as the address lives.
+    // SAFETY: rustix keeps `addr_len` initialised bytes at `as_ptr` for as long as the address lives.
     let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr().cast::<u8>(), length) };
     bytes.get(std::mem::offset_of!(libc::sockaddr_un, sun_path)..).unwrap_or_default()
 }

@@ -1,38 +1,39 @@
-//! `FdTable`: who stands for which descriptor number.
+//! `FdTable`: which registration or owner each fd number belongs to.
 //!
-//! A place is empty, or has the key of a registration in it (a watch's or a source's), or the mark of an owner: a source
-//! that has the descriptor and asks nothing of the kernel at the moment. A mark has a generation of its own and a slot that
-//! no registration has, so that nobody takes another's for theirs, however often the number is used again.
+//! An entry is empty, or holds the key of a registration (of a watch or a source), or an owner mark. An owner mark
+//! stands for a source that owns the fd and has no registered interest. It has a generation of its own and a slot
+//! that no registration has, so that it stays unique however often the kernel reuses the number.
 //!
-//! The table and every owner share them: an owner that is dropped gives its number up by itself, without a loop at hand.
+//! The registration table and every owner share the `FdTable` through an `Rc`: an owner that is dropped releases its
+//! number without access to the loop.
 
 use crate::poller::Key;
 use std::cell::RefCell;
 use std::os::fd::RawFd;
 
-/// See the module's text. By number, because the kernel gives the lowest ones out first.
+/// Keys indexed by fd. A vector, because the kernel assigns the lowest free number.
 #[derive(Default)]
 pub(super) struct FdTable(RefCell<Vec<Key>>);
 
-/// The mark of an owner.
+/// The owner mark of this generation.
 pub(super) fn owner_mark(generation: u32) -> Key {
     Key { generation, ..Key::UNREGISTERED }
 }
 
-/// Whether this is the key of a registration: no mark, and not nothing.
+/// Whether `key` names a registration: it is neither an owner mark nor empty.
 pub(super) fn is_registered(key: Key) -> bool {
     key.slot != Key::UNREGISTERED.slot
 }
 
 impl FdTable {
-    /// What stands there; [`Key::UNREGISTERED`] for nothing.
+    /// The entry; [`Key::UNREGISTERED`] if it is empty.
     pub fn get(&self, fd: RawFd) -> Key {
         let key = usize::try_from(fd).ok().and_then(|number| self.0.borrow().get(number).copied());
         key.unwrap_or(Key::UNREGISTERED)
     }
 
     pub fn set(&self, fd: RawFd, key: Key) {
-        // No descriptor has a negative number.
+        // An fd is never negative.
         let Ok(number) = usize::try_from(fd) else { return };
         let mut keys = self.0.borrow_mut();
         if number >= keys.len() {
@@ -43,7 +44,7 @@ impl FdTable {
         }
     }
 
-    /// Puts `to` in the place of `from`, and of nothing else.
+    /// Replaces the entry with `to` if it is `from`.
     pub fn exchange(&self, fd: RawFd, from: Key, to: Key) {
         if self.get(fd) == from {
             self.set(fd, to);

@@ -1,4 +1,5 @@
-//! Which fd is registered, by whom, and who owns an fd that is not registered.
+//! Registrations: which fd is registered, for which watch or source, and which source owns an fd without registered
+//! interest.
 
 mod fd_table;
 mod registration;

@@ -1,8 +1,8 @@
-//! `Registration`: a source's own end of its place in the table.
+//! `Registration`: the registration of one source.
 //!
-//! A source is registered exactly while it wants something. A transport that paused reading and has nothing to
-//! write is held by nobody but its users, as in asyncio: if they all drop it, it goes. But its descriptor is its own all the
-//! time, from [`Registration::own`] to [`Registration::give_up`] or the end of the source, and nobody may watch it.
+//! A source is registered exactly while it has an interest. A transport that paused reading and has nothing to write
+//! is held only by its users, as in asyncio: if they all drop it, it is freed. It still owns its fd, from
+//! [`Registration::own`] until [`Registration::give_up`] or its drop, and watching that fd fails.
 
 use super::fd_table::{self, FdTable};
 use super::{Engine, Host, Registrant, Watches};
@@ -12,14 +12,14 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 
-/// What a source wants of its descriptor, and under which key the kernel was told. It is `!Send`, as the loop is.
+/// The interest of a source in its fd, and the key of its registration. It is `!Send`, as the loop is.
 pub struct Registration {
-    /// Those of the loop, once the descriptor is owned.
+    /// The loop's table, once the fd is owned.
     fd_table: OnceCell<Rc<FdTable>>,
-    /// The number that is owned.
+    /// The owned fd.
     fd: Cell<RawFd>,
     interest: Cell<Interest>,
-    /// What stands for the number if that is this source: the registration; else the owner's mark; nothing before.
+    /// The key of the registration; else the owner mark; `UNREGISTERED` before [`Registration::own`].
     key: Cell<Key>,
 }
 
@@ -41,8 +41,8 @@ impl Drop for Registration {
 }
 
 impl Registration {
-    /// Takes `fd` for this source, which has it from here on whether it wants something of it or not: watching it fails.
-    /// Who watches it already is told ([`Host::displaced`]) and not called any more. Repeating it changes nothing.
+    /// Makes this source the owner of `fd`, with or without an interest: watching the fd fails from here on. Existing
+    /// watches are removed and given to [`Host::displaced`]. Repeating this has no effect.
     pub fn own<H: Host>(&self, engine: &Engine<H>, fd: RawFd) {
         if self.fd_table.get().is_some() {
             return;
@@ -57,7 +57,7 @@ impl Registration {
         self.key.set(mark);
         drop(table);
         let Some((key, entry)) = displaced else { return };
-        // The kernel may not know it: the fd was closed without being deregistered, and its number is used again.
+        // Fails if the fd was closed without being deregistered and its number was reused.
         let _ = engine.poller.borrow_mut().update(fd, key, entry.interest, Interest::NONE);
         if let Registrant::Watch(watches) = entry.registrant {
             let Watches { reader, writer } = *watches;
@@ -66,8 +66,8 @@ impl Registration {
         }
     }
 
-    /// The descriptor is no longer this source's, which wants nothing of it any more: to be called before it is closed or
-    /// given to somebody else. Dropping the registration does it too.
+    /// Ends the ownership of the fd. The source must not be registered. Called before the fd is closed or
+    /// transferred; a drop does it too.
     pub fn give_up(&self) {
         if let Some(fd_table) = self.fd_table.get()
             && !fd_table::is_registered(self.key.get())
@@ -76,21 +76,20 @@ impl Registration {
         }
     }
 
-    /// The interest the kernel was last told.
+    /// The registered interest.
     pub fn interest(&self) -> Interest {
         self.interest.get()
     }
 
-    /// The key to claim with. Claims are made also while nothing is registered (a first `send`), hence never
-    /// absent.
+    /// The key of the registration; [`Key::UNREGISTERED`] without one.
     pub fn key(&self) -> Key {
         let key = self.key.get();
         if fd_table::is_registered(key) { key } else { Key::UNREGISTERED }
     }
 
-    /// Tells the kernel to want `interest` of `fd`, for `source`.
+    /// Registers `interest` in `fd` for `source`.
     ///
-    /// The source that the table lets go of is dropped on the way out; the caller holds one of its own.
+    /// The source that leaves the table is dropped here; the caller holds another clone.
     pub fn set<H: Host>(
         &self,
         engine: &Engine<H>,
@@ -118,7 +117,7 @@ impl Registration {
                 return Ok(());
             }
             key if interest.is_none() && !self.is_current(engine, fd.as_raw_fd()) => {
-                // The descriptor was closed without a word to the loop, and its number is somebody else's by now.
+                // The fd was closed without being deregistered, and its number belongs to another registration.
                 self.forget(engine, key);
                 return Ok(());
             }
@@ -138,14 +137,15 @@ impl Registration {
         Ok(())
     }
 
-    /// Whether what the kernel knows under this number is this registration: nobody has registered it since. One that has
-    /// only taken the number may have the same descriptor.
+    /// Whether the kernel's registration for this fd number is this one: no other registration followed. A mere owner
+    /// mark may stand for the same open file.
     fn is_current<H: Host>(&self, engine: &Engine<H>, fd: RawFd) -> bool {
         let table = engine.table.borrow();
         table.key_of(fd) == Some(self.key.get()) || table.is_owned(fd)
     }
 
-    /// Leaves the table without telling the kernel: for a descriptor that is gone, or with the whole loop.
+    /// Removes the table entry without a call to the kernel: for an fd that is closed, or after the kernel's entry is
+    /// removed.
     fn forget<H: Host>(&self, engine: &Engine<H>, key: Key) {
         let next = match self.fd_table.get() {
             Some(_) => fd_table::owner_mark(key.generation),
@@ -168,7 +168,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    /// Its calls, watches and sources do nothing.
+    /// A host whose calls, watches and sources do nothing.
     struct Idle;
 
     impl Host for Idle {
@@ -251,7 +251,7 @@ mod tests {
         drop(first);
         assert!(!is_free(&engine, fd));
 
-        // The other way round: what the second has asked the kernel for stays.
+        // The reverse: the second owner's registration stays.
         let third = Registration::default();
         second.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
         third.own(&engine, fd);

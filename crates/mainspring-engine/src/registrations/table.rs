@@ -1,9 +1,9 @@
-//! The table of registered descriptors: who wants what of which descriptor, by slot and generation.
+//! The table of registered fds, by slot and generation.
 //!
-//! A descriptor is here exactly while the kernel is asked something about it. It belongs either to a watch
-//! (`add_reader`/`add_writer`, found again by descriptor number, as asyncio's API demands) or to a source (a
-//! transport, found by its key only). What a source owns without asking for anything is known by its number
-//! (`numbers.rs`). Nothing here calls out: what is removed is handed to the caller, who drops it when no borrow is left.
+//! An fd has an entry exactly while the kernel watches it. The entry belongs to a watch (`add_reader`/`add_writer`,
+//! found by fd number, as asyncio's API requires) or to a source (a transport, found by key). An fd that a source
+//! owns without interest is in the [`FdTable`] only. Removal functions return the removed value so that the caller
+//! drops it after releasing all borrows (the drop may run user code).
 
 use super::fd_table::{self, FdTable};
 use crate::host::Host;
@@ -12,21 +12,22 @@ use slab::Slab;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
-/// Who gets the events of a descriptor.
+/// The receiver of an fd's events.
 pub(crate) enum Registrant<H: Host> {
-    /// Calls of `add_reader` and `add_writer`. Boxed, because the table has an entry of this size for every connection.
+    /// Callbacks of `add_reader` and `add_writer`. Boxed, because the table has an entry of this size for every
+    /// connection.
     Watch(Box<Watches<H>>),
     /// A transport or listener.
     Source(H::Source),
 }
 
-/// Who watches a descriptor, at least one of them.
+/// The watches of an fd, at least one.
 pub(crate) struct Watches<H: Host> {
     pub reader: Option<Watched<H>>,
     pub writer: Option<Watched<H>>,
 }
 
-/// A watch and its serial number, which no other watch of the loop ever has.
+/// A watch and its serial number, unique within the loop.
 pub(crate) struct Watched<H: Host> {
     pub watch: H::Watch,
     pub serial: u64,
@@ -41,7 +42,7 @@ pub(crate) struct Entry<H: Host> {
 
 pub(crate) struct SourceTable<H: Host> {
     entries: Slab<Entry<H>>,
-    /// Never goes back, so that no two registrations share a key until it wraps after four billion.
+    /// Only grows, so that keys are unique until it wraps after 2^32 registrations.
     next_generation: u32,
     fd_table: Rc<FdTable>,
     next_serial: u64,
@@ -52,20 +53,20 @@ impl<H: Host> SourceTable<H> {
         SourceTable { entries: Slab::new(), next_generation: 1, fd_table: Rc::default(), next_serial: 0 }
     }
 
-    /// The key that the next [`SourceTable::insert`] will give.
+    /// The key that the next [`SourceTable::insert`] will assign.
     pub fn next_key(&self) -> Option<Key> {
         let slot = u32::try_from(self.entries.vacant_key()).ok()?;
         Some(Key { slot, generation: self.next_generation })
     }
 
-    /// FdTable a watch.
+    /// Assigns a serial number to a watch.
     pub fn with_serial(&mut self, watch: H::Watch) -> Watched<H> {
         self.next_serial += 1;
         Watched { watch, serial: self.next_serial }
     }
 
-    /// Enters a registration. A watch under the same descriptor number is stale (its descriptor was closed without a
-    /// word to the loop) and comes back: nobody could remove it any more.
+    /// Adds a registration. Returns a watch with the same fd number: it is stale (its fd was closed without being
+    /// deregistered), and no API call could remove it any more.
     #[must_use = "dropping an entry may run user code: do it outside of the borrow"]
     pub fn insert(
         &mut self,
@@ -81,8 +82,8 @@ impl<H: Host> SourceTable<H> {
         (key, former.and_then(|former| self.remove(former)))
     }
 
-    /// Enters the owner of a descriptor, whoever was there before: gives its mark. A watch under the number is over, and
-    /// comes back.
+    /// Adds the owner of an fd, replacing any previous one. Returns its mark, and the watch of that number, which
+    /// ends.
     #[must_use = "dropping an entry may run user code: do it outside of the borrow"]
     pub fn own(&mut self, fd: RawFd) -> (Key, Option<(Key, Entry<H>)>) {
         let mark = fd_table::owner_mark(self.generation());
@@ -93,7 +94,7 @@ impl<H: Host> SourceTable<H> {
 
     fn generation(&mut self) -> u32 {
         let generation = self.next_generation;
-        // Zero is left out: the keys of the loop's own descriptors have it.
+        // Zero is reserved for the loop's own fds.
         self.next_generation = self.next_generation.checked_add(1).unwrap_or(1);
         generation
     }
@@ -103,7 +104,7 @@ impl<H: Host> SourceTable<H> {
         self.get(key).filter(|entry| matches!(entry.registrant, Registrant::Watch(_))).map(|_| key)
     }
 
-    /// For those who own a descriptor.
+    /// Shared with the owners of fds.
     pub(super) fn fd_table(&self) -> &Rc<FdTable> {
         &self.fd_table
     }
@@ -120,7 +121,7 @@ impl<H: Host> SourceTable<H> {
         self.remove_for(key, Key::UNREGISTERED)
     }
 
-    /// As [`SourceTable::remove`]; `next` stands for the number from here on, if this registration did.
+    /// As [`SourceTable::remove`]; if the fd number belonged to this registration, its entry becomes `next`.
     pub fn remove_for(&mut self, key: Key, next: Key) -> Option<Entry<H>> {
         self.get(key)?;
         let entry = self.entries.remove(key.slot as usize);
@@ -128,12 +129,12 @@ impl<H: Host> SourceTable<H> {
         Some(entry)
     }
 
-    /// The registration that stands for this descriptor number now.
+    /// The registration of this fd number.
     pub fn key_of(&self, fd: RawFd) -> Option<Key> {
         Some(self.fd_table.get(fd)).filter(|&key| fd_table::is_registered(key))
     }
 
-    /// Whether the descriptor has an owner that is not registered.
+    /// Whether the fd has an owner without a registration.
     pub fn is_owned(&self, fd: RawFd) -> bool {
         let key = self.fd_table.get(fd);
         key != Key::UNREGISTERED && !fd_table::is_registered(key)

@@ -1,4 +1,4 @@
-//! `add_reader` and `add_writer`: calls on a descriptor that the program reads and writes itself.
+//! `add_reader` and `add_writer`: callbacks for an fd on which the program does the I/O itself.
 
 use super::table::{Watched, Watches};
 use super::{Direction, Engine, Host, Registrant};
@@ -6,8 +6,7 @@ use crate::poller::{Interest, Key};
 use std::io;
 use std::os::fd::RawFd;
 
-/// Names one watch: to take back what one has left with the loop, and nothing that came to stand under the same
-/// descriptor number since.
+/// Identifies one watch, so that a caller removes its own watch and not a later one of the same fd number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchTicket {
     fd: RawFd,
@@ -16,15 +15,15 @@ pub struct WatchTicket {
 }
 
 impl<H: Host> Engine<H> {
-    /// Calls `watch` whenever `fd` is ready in `direction`, until it is unwatched. The one it replaces comes
-    /// back, to be cancelled and dropped by the face.
+    /// Calls `watch` whenever `fd` is ready in `direction`, until it is unwatched. Returns the watch that it
+    /// replaces; the face cancels and drops it.
     ///
-    /// Fails as the kernel does, and with `ResourceBusy` where the descriptor belongs to a transport.
+    /// Fails with the kernel's error, and with `ResourceBusy` if a transport owns the fd.
     pub fn watch(&self, fd: RawFd, direction: Direction, watch: H::Watch) -> io::Result<Option<H::Watch>> {
         self.watch_with_ticket(fd, direction, watch).map(|(_, replaced)| replaced)
     }
 
-    /// As [`Engine::watch`], with what [`Engine::unwatch_ticket`] asks for.
+    /// As [`Engine::watch`]; also returns the ticket for [`Engine::unwatch_ticket`].
     pub fn watch_with_ticket(
         &self,
         fd: RawFd,
@@ -41,8 +40,8 @@ impl<H: Host> Engine<H> {
                     return Err(owned_by_transport(fd));
                 };
                 let wanted = entry.interest.with(direction.interest());
-                // A call that replaces another changes nothing the kernel was told. But the descriptor may have
-                // been closed and its number given out again, and then the kernel knows nothing: tell it anew.
+                // A replaced callback leaves the interest unchanged. But the program may have closed the fd, and the
+                // kernel may have reused its number and lost the registration: register again.
                 let told = if wanted == entry.interest { Interest::NONE } else { entry.interest };
                 self.poller.borrow_mut().update(fd, key, told, wanted)?;
                 entry.interest = wanted;
@@ -70,18 +69,17 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Stops watching; the watch that was there comes back, to be cancelled and dropped by the face. `None` if none
-    /// was.
+    /// Removes and returns the watch; the face cancels and drops it. `None` if there was none.
     ///
-    /// Fails only with `ResourceBusy`, as [`Engine::watch`] does: whatever the kernel says, the watch is let go.
+    /// Fails only with `ResourceBusy`, as [`Engine::watch`] does. The watch is removed whatever the kernel answers.
     pub fn unwatch(&self, fd: RawFd, direction: Direction) -> io::Result<Option<H::Watch>> {
         self.unwatch_if(fd, direction, |_| true)
     }
 
-    /// Takes back the watch that has this ticket; `None` if it is not there any more, whoever is.
+    /// Removes and returns the watch with this ticket; `None` if it was removed or replaced.
     pub fn unwatch_ticket(&self, ticket: WatchTicket) -> Option<H::Watch> {
         let WatchTicket { fd, direction, serial } = ticket;
-        // A transport under this number by now has nothing to do with the watch.
+        // An error means that a transport owns the number by now, so the watch is gone.
         self.unwatch_if(fd, direction, |watched| watched.serial == serial).unwrap_or(None)
     }
 
@@ -106,13 +104,12 @@ impl<H: Host> Engine<H> {
         let gone = if new.is_none() { table.remove(key) } else { None };
         drop(table);
         drop(gone);
-        // The descriptor may be closed already, which is no reason to keep the watch from its owner, who has to
-        // cancel it.
+        // The fd may be closed already. The caller still needs the watch, to cancel it.
         let _ = self.poller.borrow_mut().update(fd, key, old, new);
         Ok(Some(watched.watch))
     }
 
-    /// The transport or listener of this loop that has this descriptor registered.
+    /// The transport or listener for which this fd is registered.
     pub fn source_of(&self, fd: RawFd) -> Option<H::Source> {
         let table = self.table.borrow();
         match &table.get(table.key_of(fd)?)?.registrant {
@@ -121,8 +118,8 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Lets others watch this descriptor although a source has it, while nothing is wanted of it: for a face that has found
-    /// its owner to be on the way out. See [`Registration::own`](super::Registration::own).
+    /// Makes an fd watchable although a source without interest owns it: for a face that knows that the owner is
+    /// about to be dropped. See [`Registration::own`](super::Registration::own).
     pub fn forget_owner(&self, fd: RawFd) {
         let table = self.table.borrow();
         if table.is_owned(fd) {
@@ -148,6 +145,8 @@ impl Direction {
 }
 
 fn owned_by_transport(fd: RawFd) -> io::Error {
-    let text = format!("descriptor {fd} belongs to a transport of this loop: read and write through that");
+    let text = format!(
+        "file descriptor {fd} belongs to a transport of this loop: read and write through the transport"
+    );
     io::Error::new(io::ErrorKind::ResourceBusy, text)
 }

@@ -7,8 +7,8 @@ const MAX_BACKOFF: Duration = Duration::from_millis(64);
 
 /// Delays between attempts to connect a non-blocking Unix socket: they double from 1 ms to 64 ms.
 ///
-/// While the listener's queue is full, `connect(2)` fails with EAGAIN and starts nothing, and the kernel does not announce
-/// a free place. So the caller has to retry.
+/// While the listener's queue is full, `connect(2)` fails with EAGAIN, and the kernel does not report when there is
+/// room. The caller has to retry.
 #[derive(Clone, Debug)]
 pub struct ConnectBackoff {
     next: Duration,

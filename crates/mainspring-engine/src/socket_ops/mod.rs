@@ -1,21 +1,19 @@
-//! Operations on sockets that the program owns: `sock_recv`, `sock_sendall` and their kin.
+//! Operations on sockets that the program owns: `sock_recv`, `sock_sendall` and related calls.
 //!
-//! Every operation is tried at once; only one that the kernel has no answer for yet waits, and is then tried again
-//! each time the kernel says that something has changed. What waits leaves an ordinary watch with the loop, as
-//! `add_reader` does, under a ticket: it takes back its own watch and never that of whoever watches the same
-//! descriptor number meanwhile.
+//! Every operation is tried at once. If it would block, it waits for readiness and is tried again. It waits with an
+//! ordinary watch, as `add_reader` does, under a ticket: it removes its own watch and never a later one of the same
+//! fd number.
 //!
-//! # What giving up costs
+//! # Cancellation
 //!
-//! An operation may be given up between any two steps of the loop, so nothing may be in a place where nobody looks
-//! for it any more:
+//! An operation may be cancelled between any two callbacks. It must not lose data then:
 //!
-//! - Operations that **take** something out of the kernel (`recv`, `accept`) do not take it in the loop's callback. The
-//!   callback only says that there is something ([`Ready`]), and whoever asked takes it when it runs again. Given up
-//!   in between, the bytes or the connection are still the kernel's, for the next one who asks.
-//! - Operations that **give** something to the kernel ([`SendAll`], [`SendFile`]) go on in the callback: nothing can be lost
-//!   that way, and a long message does not wake its task once per buffer. Given up, they have sent what they have
-//!   sent, as the contract of `sock_sendall` says.
+//! - Operations that **take** data from the kernel (`recv`, `accept`) do not take it in the loop's callback. The
+//!   callback only reports readiness ([`Ready`]), and the waiting task makes the system call when it runs. If it is
+//!   cancelled in between, the bytes or the connection stay in the kernel for the next caller.
+//! - Operations that **give** data to the kernel ([`SendAll`], [`SendFile`]) continue in the callback: nothing can be
+//!   lost, and a long message does not wake its task once per buffer. If one is cancelled, a part may have been sent,
+//!   as `sock_sendall` documents.
 
 mod connect_backoff;
 mod pending;
@@ -32,18 +30,18 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
 impl<H: Host> Engine<H> {
-    /// Receives what is there; `None` if nothing is yet. Zero bytes into a buffer with room are the end of the stream.
+    /// Receives available bytes; `None` if there are none. Zero bytes into a non-empty buffer are EOF.
     pub fn try_recv(&self, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         none_if_would_block(self.with_poller(|poller| poller.recv(socket, buffer)))
     }
 
-    /// Sends what the kernel takes; `None` if that is nothing now.
+    /// Sends as much as the kernel accepts; `None` if that is nothing now.
     pub fn try_send(&self, socket: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
         none_if_would_block(self.with_poller(|poller| poller.send(socket, &[IoSlice::new(data)])))
     }
 }
 
-/// Turns the answers that mean "ask again later" into `None`.
+/// Maps `WouldBlock` and `Interrupted` to `None`.
 fn none_if_would_block<T>(answer: io::Result<T>) -> io::Result<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),

@@ -1,23 +1,23 @@
-//! An operation that waits: its watch with the loop, and how it is tried again or given up.
+//! A waiting operation: its watch, its retries and its cancellation.
 
 use crate::{Direction, Engine, Host, WatchTicket};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Something to be done with a socket, in as many attempts as it takes.
+/// An operation on a socket that may take several attempts.
 pub trait Operation<H: Host> {
-    /// What it gives in the end.
+    /// The result.
     type Output;
 
-    /// What it waits for between two attempts.
+    /// The direction to wait for between two attempts.
     fn direction(&self) -> Direction;
 
-    /// Tries to go on; `None` to wait. Does not call out.
+    /// Makes an attempt; `None` to wait. Must not run user code.
     fn advance(&mut self, engine: &Engine<H>, socket: BorrowedFd<'_>) -> io::Result<Option<Self::Output>>;
 }
 
-/// Nothing but the wait: done as soon as the descriptor is ready, and whoever waits does the rest.
+/// Completes as soon as the fd is ready; the waiter then makes the system call.
 pub struct Ready(pub Direction);
 
 impl<H: Host> Operation<H> for Ready {
@@ -32,23 +32,22 @@ impl<H: Host> Operation<H> for Ready {
     }
 }
 
-/// The end of an operation.
+/// A completed operation.
 pub struct Settled<H: Host, T> {
-    /// What came of it.
+    /// The result.
     pub outcome: io::Result<T>,
-    /// The watch it had left with the loop, the face's to drop.
+    /// The watch that it left with the loop. The face drops it.
     pub watch: Option<H::Watch>,
 }
 
-/// An operation and its place with the loop. It waits from [`Pending::wait`] until it is settled or left, and does
-/// nothing before and after.
+/// An operation and its watch. It waits from [`Pending::wait`] until it completes or [`Pending::leave`].
 pub struct Pending<O> {
     operation: RefCell<O>,
     ticket: Cell<Option<WatchTicket>>,
 }
 
 impl<O> Pending<O> {
-    /// An operation that does not wait yet.
+    /// Wraps an operation. It does not wait yet.
     pub fn new(operation: O) -> Self {
         Pending { operation: RefCell::new(operation), ticket: Cell::new(None) }
     }
@@ -58,18 +57,18 @@ impl<O> Pending<O> {
         self.ticket.get().is_some()
     }
 
-    /// Looks at the operation. An attempt is over before anything else can ask.
+    /// Borrows the operation. No attempt is running then: attempts do not run user code.
     pub fn with_operation<R>(&self, look: impl FnOnce(&O) -> R) -> R {
         look(&self.operation.borrow())
     }
 
-    /// Puts another operation in the place of this one, which comes back: to release what it holds.
+    /// Replaces the operation and returns the old one, so that the caller can drop what it holds.
     pub fn replace_operation(&self, operation: O) -> O {
         self.operation.replace(operation)
     }
 
-    /// Begins to wait: `watch` has to call [`Pending::ready`]. The watch it replaces comes back, to be cancelled and
-    /// dropped by the face; fails as [`Engine::watch`] does.
+    /// Starts to wait. `watch` must call [`Pending::ready`]. Returns the watch that it replaces; the face cancels and
+    /// drops it. Fails as [`Engine::watch`] does.
     pub fn wait<H: Host>(
         &self,
         engine: &Engine<H>,
@@ -85,7 +84,7 @@ impl<O> Pending<O> {
         Ok(replaced)
     }
 
-    /// The socket is ready: goes on. `None` if it waits further, or does not wait at all.
+    /// Makes an attempt: the socket is ready. `None` if the operation keeps waiting, or is not waiting.
     pub fn ready<H: Host>(&self, engine: &Engine<H>, socket: BorrowedFd<'_>) -> Option<Settled<H, O::Output>>
     where
         O: Operation<H>,
@@ -95,7 +94,7 @@ impl<O> Pending<O> {
         Some(Settled { outcome, watch: self.leave(engine) })
     }
 
-    /// Waits no longer. Its watch comes back, if it is still there.
+    /// Stops waiting. Returns the watch, if it is still registered.
     pub fn leave<H: Host>(&self, engine: &Engine<H>) -> Option<H::Watch> {
         engine.unwatch_ticket(self.ticket.take()?)
     }

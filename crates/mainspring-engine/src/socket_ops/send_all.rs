@@ -5,21 +5,21 @@ use crate::{Direction, Engine, Host};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Sends all of `data`, however many attempts it takes.
+/// Sends all of `data`.
 ///
-/// One attempt is one `send`: a peer that reads as fast as this side writes does not keep the loop for itself.
+/// One attempt is one `send`, so that a peer that reads as fast as this side writes does not starve the loop.
 pub struct SendAll<D> {
     data: D,
     sent: usize,
 }
 
 impl<D: AsRef<[u8]>> SendAll<D> {
-    /// A message of which the first `sent` bytes have been sent.
+    /// A message; the first `sent` bytes are already sent.
     pub fn new(data: D, sent: usize) -> Self {
         SendAll { data, sent }
     }
 
-    /// What it sends.
+    /// The message.
     pub fn data(&self) -> &D {
         &self.data
     }

@@ -1,4 +1,4 @@
-//! Sending a file without a copy of it in this process.
+//! Sending a file with `sendfile(2)`.
 
 use super::{Operation, none_if_would_block};
 use crate::{Direction, Engine, Host};
@@ -7,13 +7,13 @@ use rustix::io::retry_on_intr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The most one `sendfile` is asked for: more than the kernel takes at once on any system.
+/// The most that one `sendfile` is asked for: more than any kernel sends at once.
 const MAX_BLOCK: u64 = 1 << 30;
 
 /// Sends a part of a file with `sendfile(2)`: up to `count` bytes from `offset` on, or to the end of the file.
 ///
-/// It owns a descriptor of the file, so that closing the file object in the middle does not make it send another
-/// file that got the same number.
+/// It owns an fd of the file. If the program closes the file object meanwhile, the kernel may reuse the number for
+/// another file.
 pub struct SendFile {
     file: OwnedFd,
     offset: u64,
@@ -22,23 +22,23 @@ pub struct SendFile {
 }
 
 impl SendFile {
-    /// Sends from `file`, a duplicate of the program's own descriptor.
+    /// Sends from `file`, a duplicate of the program's fd.
     pub fn new(file: OwnedFd, offset: u64, count: Option<u64>) -> Self {
         SendFile { file, offset, count, sent: 0 }
     }
 
-    /// How much has been sent so far.
+    /// Bytes sent so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Puts the file's own position, which `sendfile` does not move, behind what was sent.
+    /// Moves the file position, which `sendfile` leaves alone, behind the bytes that were sent.
     pub fn update_position(&self) -> io::Result<()> {
         seek(&self.file, SeekFrom::Start(self.offset + self.sent))?;
         Ok(())
     }
 
-    /// How much the next call is asked for.
+    /// The size of the next request.
     fn block(&self) -> usize {
         let left = self.count.map_or(MAX_BLOCK, |count| count.saturating_sub(self.sent));
         left.min(MAX_BLOCK) as usize
@@ -46,7 +46,7 @@ impl SendFile {
 }
 
 impl<H: Host> Operation<H> for SendFile {
-    /// How much was sent.
+    /// Bytes sent.
     type Output = u64;
 
     fn direction(&self) -> Direction {
@@ -64,7 +64,7 @@ impl<H: Host> Operation<H> for SendFile {
             return Ok(None);
         };
         self.sent += sent as u64;
-        // The end of the file, or of what was asked for.
+        // End of file, or the requested count is reached.
         let is_over = sent == 0 || self.count == Some(self.sent);
         Ok(is_over.then_some(self.sent))
     }
