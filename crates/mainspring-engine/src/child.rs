@@ -1,15 +1,14 @@
-//! Watching one child process: a descriptor that tells when it has ended, and its exit status.
+//! Watching one child process: an fd that becomes readable when it ends, and its exit status.
 //!
 //! # Rules
 //!
-//! - Only the watched process is waited for, by its own id: the children of others are never reaped.
-//! - The child is reaped in [`ChildWatch::try_wait`], and nowhere else here. Until then its process id is its own, so
-//!   a signal sent to it reaches it or nobody, never a stranger. [`ChildWatch::send_signal`] sends none to a child that
-//!   is not this process's to wait for: it was reaped, or this process is a fork of its parent.
-//! - Linux 5.3 gives pidfds and cannot wait for one. It is asked once, and from then on by process id.
-//! - Where the kernel has no pidfds (before Linux 5.4, or forbidden in a sandbox) a thread per child blocks in
-//!   `waitid` and writes an eventfd. It only looks (`WNOWAIT`) and leaves the reaping to `try_wait`; it ends when
-//!   the child does.
+//! - Only the watched process is waited for, by its own id. Other children are never reaped.
+//! - Only [`ChildWatch::try_wait`] reaps the child. Until then the kernel does not reuse its process id, so a signal
+//!   cannot reach another process. [`ChildWatch::send_signal`] sends nothing to a process that this process cannot
+//!   wait for: the child was reaped, or this process is a fork of its parent.
+//! - Linux 5.3 has pidfds but cannot wait for one. The first attempt fails, and later ones use the process id.
+//! - Without pidfds (before Linux 5.3, or forbidden in a sandbox) a thread per child blocks in `waitid` and writes an
+//!   eventfd. It uses `WNOWAIT` and leaves the reaping to `try_wait`; it ends with the child.
 //!
 //! ```
 //! use mainspring_engine::child::{ChildExit, ChildWatch};
@@ -20,7 +19,7 @@
 //! let child = Command::new("sh").args(["-c", "exit 3"]).spawn()?;
 //! let watch = ChildWatch::open(child.id() as i32)?;
 //!
-//! // A loop would watch the descriptor; this thread waits for it.
+//! // A loop would watch the fd; this thread waits for it.
 //! let mut backend = open_epoll()?;
 //! let key = Key { slot: 0, generation: 1 };
 //! backend.poller.update(watch.as_fd().as_raw_fd(), key, Interest::NONE, Interest::READ)?;
@@ -44,17 +43,16 @@ use crate::wakeup::EventFd;
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChildExit {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// This signal terminated it.
     Signaled(i32),
-    /// Somebody else has waited for it, and knows. asyncio warns of this.
+    /// Other code has waited for it and has the status. asyncio warns of this.
     Unknown,
 }
 
 impl ChildExit {
-    /// The number that asyncio calls `returncode`: the status, the signal's number below zero, or 255 when
-    /// nobody knows.
+    /// asyncio's `returncode`: the status, the negative signal number, or 255 if the status is unknown.
     pub const fn returncode(self) -> i32 {
         match self {
             ChildExit::Exited(status) => status,
@@ -63,7 +61,7 @@ impl ChildExit {
         }
     }
 
-    /// What a wait for ended children has reported.
+    /// Converts the result of `waitid`.
     fn from_status(status: &WaitIdStatus) -> Self {
         if let Some(status) = status.exit_status() {
             ChildExit::Exited(status)
@@ -75,24 +73,24 @@ impl ChildExit {
     }
 }
 
-/// A child of this process that is watched. Its descriptor is readable when the child has ended.
+/// A watched child of this process. The fd is readable once the child has ended.
 ///
-/// Dropping it ends the watch and leaves the child as it is; if nobody waits for it then, it stays a zombie.
+/// Dropping it ends the watch and leaves the child as it is; a child that is not waited for becomes a zombie.
 ///
 /// It is `Send` and not `Sync`.
 #[derive(Debug)]
 pub struct ChildWatch {
     pid: Pid,
     announcer: Announcer,
-    /// Set when the child is known to be reaped, by us or by somebody else. A cell keeps the watch to one
-    /// thread: of two that asked at once, one would reap and the other find nothing.
+    /// Set when the child is known to be reaped, here or by other code. The `Cell` makes the watch `!Sync`: of two
+    /// threads that ask at once, one would reap the child and the other find nothing.
     exit: Cell<Option<ChildExit>>,
     /// The kernel has refused to wait for a pidfd.
     waits_by_pid: Cell<bool>,
     has_dumped_core: Cell<bool>,
 }
 
-/// What tells that the child has ended.
+/// The fd that reports the child's end.
 #[derive(Debug)]
 enum Announcer {
     PidFd(OwnedFd),
@@ -100,28 +98,27 @@ enum Announcer {
 }
 
 impl ChildWatch {
-    /// Watches the child `pid`, with a pidfd if the kernel gives one.
+    /// Watches the child `pid`, with a pidfd if the kernel has them.
     ///
-    /// A child that somebody else has already waited for counts as ended, with an unknown status.
+    /// A child that other code has already waited for counts as ended, with an unknown status.
     pub fn open(pid: i32) -> io::Result<Self> {
         let child = checked(pid)?;
         match pidfd_open(child, PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Self::announced_by(child, Announcer::PidFd(pidfd))),
-            // Where a pidfd is missing or forbidden, and where there is nothing left to make one of.
+            // pidfds are missing or forbidden, or the process does not exist any more.
             Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS | Errno::SRCH) => Self::open_with_thread(pid),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Watches the child `pid` with a thread that waits for it: what [`open`](ChildWatch::open) does where there
-    /// are no pidfds.
+    /// Watches the child `pid` with a thread that waits for it, as [`open`](ChildWatch::open) does without pidfds.
     pub fn open_with_thread(pid: i32) -> io::Result<Self> {
         let pid = checked(pid)?;
         let event = Arc::new(EventFd::new()?);
         let announced = Arc::clone(&event);
         thread::Builder::new().name(format!("waitpid-{pid}")).spawn(move || {
             let looking = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            // An error says that there is no such child any more, which is an end to announce as well.
+            // An error means that the child does not exist any more, which counts as its end.
             let _ = retry_on_intr(|| waitid(WaitId::Pid(pid), looking));
             let _ = announced.write();
         })?;
@@ -138,13 +135,14 @@ impl ChildWatch {
         }
     }
 
-    /// The child's process id. It is the child's own until [`try_wait`](ChildWatch::try_wait) has given its end.
+    /// The child's process id. The kernel does not reuse it before [`try_wait`](ChildWatch::try_wait) has returned
+    /// the exit.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_pid()
     }
 
-    /// How the child ended, or `None` while it runs. The first answer reaps the child and is repeated from
-    /// then on. Never blocks.
+    /// How the child ended, or `None` while it runs. The first result reaps the child; later calls repeat it. Never
+    /// blocks.
     pub fn try_wait(&self) -> io::Result<Option<ChildExit>> {
         if self.exit.get().is_none() {
             self.exit.set(self.wait(WaitIdOptions::empty())?);
@@ -152,8 +150,8 @@ impl ChildWatch {
         Ok(self.exit.get())
     }
 
-    /// As [`try_wait`](ChildWatch::try_wait), but leaves the child to be waited for by somebody else: its process id is
-    /// its own until they have, unless the answer is [`ChildExit::Unknown`].
+    /// As [`try_wait`](ChildWatch::try_wait), but does not reap the child: other code can still wait for it, and the
+    /// process id stays reserved until then, unless the result is [`ChildExit::Unknown`].
     pub fn look(&self) -> io::Result<Option<ChildExit>> {
         match self.exit.get() {
             None => self.wait(WaitIdOptions::NOWAIT),
@@ -161,16 +159,15 @@ impl ChildWatch {
         }
     }
 
-    /// Whether the child left a core dump, once its end is known.
+    /// Whether the child dumped core, once its exit is known.
     pub fn has_dumped_core(&self) -> bool {
         self.has_dumped_core.get()
     }
 
-    /// Sends the child the signal `signum`. `false`, and nothing is sent, if it has been waited for, here or by somebody
-    /// else: its process id may be a stranger's by now. A child that has ended and was not waited for takes any signal
-    /// and does nothing.
+    /// Sends `signum` to the child. Returns `false` without sending if the child was reaped, here or by other code:
+    /// the kernel may have reused its process id. A zombie accepts any signal without effect.
     ///
-    /// `InvalidInput` for what is no signal, `PermissionDenied` for a child that has become somebody else.
+    /// `InvalidInput` for an invalid signal number, `PermissionDenied` for a child that changed its user id.
     pub fn send_signal(&self, signum: i32) -> io::Result<bool> {
         check_signal(signum)?;
         if self.look()? == Some(ChildExit::Unknown) || self.exit.get().is_some() {
@@ -178,7 +175,7 @@ impl ChildWatch {
         }
         let sent = match &self.announcer {
             Announcer::PidFd(pidfd) => match send_to_pidfd(pidfd, signum) {
-                // A sandbox that knows one of these calls and not the other.
+                // A sandbox may allow `pidfd_open` and forbid `pidfd_send_signal`.
                 Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => send_to_pid(self.pid, signum),
                 sent => sent,
             },
@@ -186,7 +183,7 @@ impl ChildWatch {
         };
         match sent {
             Ok(()) => Ok(true),
-            // Somebody else has waited for it since we looked.
+            // Other code has reaped it since the check.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
             Err(error) => Err(error),
         }
@@ -231,16 +228,17 @@ impl AsFd for ChildWatch {
     }
 }
 
-/// A process id as `waitid` takes one: not zero and not negative, which would mean groups of processes.
+/// Checks that `pid` is positive; zero and negative numbers mean process groups in `waitid`.
 fn checked(pid: i32) -> io::Result<Pid> {
     if pid > 0 { Pid::from_raw(pid) } else { None }
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("invalid process id {pid}")))
 }
 
-/// By way of libc, because rustix names the classic signals only.
+/// Through libc, because rustix has no real-time signals.
 fn send_to_pidfd(pidfd: &OwnedFd, signum: i32) -> io::Result<()> {
     let (fd, no_info, flags) = (pidfd.as_raw_fd(), std::ptr::null::<libc::siginfo_t>(), 0_u32);
-    // SAFETY: the descriptor is open, the others are numbers, and without an info the kernel reads no memory of ours.
+    // SAFETY: the fd is open, the other arguments are numbers, and with a null info pointer the kernel reads no
+    // memory.
     check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signum, no_info, flags) } == 0)
 }
 
@@ -259,7 +257,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
     use std::process::{Command, Stdio};
 
-    /// Waits as Linux 5.3 does: not for a pidfd.
+    /// Behaves as Linux 5.3: refuses to wait for a pidfd.
     fn wait_of_5_3(
         asked: &Cell<u32>,
         id: WaitId<'_>,
@@ -269,7 +267,7 @@ mod tests {
         if matches!(id, WaitId::PidFd(_)) { Err(Errno::INVAL) } else { waitid(id, how) }
     }
 
-    // It is the watch that waits for the child, which the lint cannot know.
+    // The watch reaps the child; the lint cannot see that.
     #[allow(clippy::zombie_processes)]
     #[test]
     fn a_kernel_that_cannot_wait_for_a_pidfd_is_asked_once_and_then_by_process_id() {

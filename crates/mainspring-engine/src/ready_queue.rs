@@ -1,15 +1,15 @@
-//! The ready lanes: what runs next, and in which order.
+//! The ready lanes: which call runs next.
 //!
-//! Three FIFO lanes. A pass of the loop serves the I/O lane, then the normal lane; the background lane gets
-//! one item in a pass that found the other two empty, and what has waited there too long moves to the end of
-//! the normal lane.
+//! There are three FIFO lanes. An iteration serves the I/O lane, then the normal lane. It takes one item of the
+//! background lane if the other two were empty. An item that has waited there too long moves to the end of the normal
+//! lane.
 //!
-//! asyncio: a pass runs exactly what was ready when it began; what its callbacks schedule waits for the next.
-//! Every lane counts the items that ever left it, and a [`Pass`] remembers up to which count it may go. So the
-//! promise holds even if the lanes are cleared in the middle, or a callback runs a pass of its own inside.
+//! As in asyncio, an iteration runs exactly the calls that were ready when it began; calls that these schedule run in
+//! the next one. Every lane counts the items that ever left it, and a [`Pass`] stores the count at which to stop.
+//! This also holds if the lanes are cleared meanwhile, or if a callback runs a nested iteration.
 //!
-//! With [`Lanes::set_io_first`] there is one exception, as in MicroPython's `fast_io`: before each normal item,
-//! a pass serves what has come into the I/O lane meanwhile.
+//! [`Lanes::set_io_first`] makes one exception, as MicroPython's `fast_io` does: before each normal item, the
+//! iteration serves new items of the I/O lane.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,17 +28,17 @@ pub enum Lane {
     Background,
 }
 
-/// How far one pass may go in each lane.
+/// The limits of one iteration in each lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     io: u64,
     normal: u64,
     background: u64,
-    /// The last item was a normal one, so the I/O lane is worth another look.
+    /// The last item was a normal one, so the I/O lane is checked again.
     ran_normal: bool,
 }
 
-/// One lane: its items, and how many have ever left it.
+/// One lane: its items, and the number of items that ever left it.
 #[derive(Debug)]
 struct Fifo<T> {
     items: VecDeque<T>,
@@ -50,12 +50,12 @@ impl<T> Fifo<T> {
         Fifo { items: VecDeque::new(), taken: 0 }
     }
 
-    /// What `taken` will be when all present items have left.
+    /// The value of `taken` when all present items have left.
     fn end(&self) -> u64 {
         self.taken + self.items.len() as u64
     }
 
-    /// Makes room for so many more items; `false` if there is no memory for them.
+    /// Reserves room for `count` more items; `false` if there is no memory.
     #[inline(always)]
     fn try_reserve(&mut self, count: usize) -> bool {
         self.items.capacity() - self.items.len() >= count || self.items.try_reserve(count).is_ok()
@@ -82,10 +82,10 @@ impl<T> Fifo<T> {
 pub struct Lanes<T> {
     io: Fifo<T>,
     normal: Fifo<T>,
-    /// With the time since which each waits.
+    /// Items with the time of their arrival.
     background: Fifo<(Time, T)>,
     io_first: bool,
-    /// The last time these lanes were told.
+    /// The last known time.
     now: Time,
 }
 
@@ -107,13 +107,13 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Whether a pass serves new items of the I/O lane before each normal item, not only at its beginning.
+    /// Sets whether an iteration serves new items of the I/O lane before each normal item, not only at its beginning.
     pub fn set_io_first(&mut self, io_first: bool) {
         self.io_first = io_first;
     }
 
-    /// Adds `item` at the end of `lane`. In the background it waits since the last time that
-    /// [`Lanes::push_background`] or [`Lanes::promote_overdue`] was given.
+    /// Appends `item` to `lane`. A background item gets the last time that [`Lanes::push_background`] or
+    /// [`Lanes::promote_overdue`] was given.
     #[inline(always)]
     pub fn push(&mut self, lane: Lane, item: T) {
         match lane {
@@ -123,8 +123,8 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Makes room for `count` more items in `lane`, so that as many calls of [`Lanes::push`] need no memory. `false` if there
-    /// is none.
+    /// Reserves room for `count` more items in `lane`, so that as many [`Lanes::push`] calls do not allocate. `false`
+    /// if there is no memory.
     #[inline(always)]
     pub fn try_reserve(&mut self, lane: Lane, count: usize) -> bool {
         match lane {
@@ -134,13 +134,13 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Adds `item` at the end of the background lane, where it waits since `now`.
+    /// Appends `item` to the background lane, with `now` as its arrival time.
     pub fn push_background(&mut self, item: T, now: Time) {
         self.now = now;
         self.push(Lane::Background, item);
     }
 
-    /// Moves the background items that have waited for more than `max_overdue` to the end of the normal lane.
+    /// Moves background items that have waited for more than `max_overdue` to the end of the normal lane.
     pub fn promote_overdue(&mut self, now: Time, max_overdue: Duration) {
         self.now = now;
         while let Some(&(since, _)) = self.background.items.front()
@@ -151,22 +151,22 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// How many items are ready, in all lanes.
+    /// The number of ready items, in all lanes.
     pub fn len(&self) -> usize {
         self.io.items.len() + self.normal.items.len() + self.background.items.len()
     }
 
-    /// Whether nothing is ready in any lane.
+    /// Whether all lanes are empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether anything waits in the background.
+    /// Whether the background lane has items.
     pub fn has_background(&self) -> bool {
         !self.background.items.is_empty()
     }
 
-    /// Begins a pass over what is ready now.
+    /// Begins an iteration over the items that are ready now.
     pub fn begin_pass(&self) -> Pass {
         let idle = self.io.items.is_empty() && self.normal.items.is_empty();
         Pass {
@@ -177,9 +177,10 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// The next item of the pass; `None` at its end.
+    /// The next item of the iteration; `None` at its end.
     pub fn next(&mut self, pass: &mut Pass) -> Option<T> {
-        // Once per normal item and no more, or an I/O item that adds another would keep the normal ones waiting.
+        // Extend the I/O limit once per normal item only: otherwise an I/O item that adds another would starve the
+        // normal lane.
         if self.io_first && pass.ran_normal && self.normal.taken < pass.normal {
             pass.io = self.io.end();
             pass.ran_normal = false;
@@ -194,7 +195,7 @@ impl<T> Lanes<T> {
         self.background.pop_until(pass.background).map(|(_, item)| item)
     }
 
-    /// Takes out all items, in the order of the lanes. A pass under way ends.
+    /// Removes and returns all items, in the order of the lanes. A current iteration ends.
     #[must_use = "the items are to be dropped where no borrow of the lanes is held"]
     pub fn clear(&mut self) -> Vec<T> {
         let (io, normal, background) = (self.io.clear(), self.normal.clear(), self.background.clear());

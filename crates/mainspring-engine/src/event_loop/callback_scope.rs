@@ -60,8 +60,8 @@ impl<H: Host> Engine<H> {
         let outcome = call();
         turns.is_under_way.set(outer);
         if turns.is_awaited.get() {
-            let told = self.end_turn();
-            return self.host.merge_outcomes(outcome, told);
+            let ended = self.end_turn();
+            return self.host.merge_outcomes(outcome, ended);
         }
         outcome
     }
@@ -71,8 +71,8 @@ impl<H: Host> Engine<H> {
         let awaited = self.turns.awaited.take();
         let mut outcome = Ok(());
         for source in awaited {
-            let told = self.host.turn_ended(source);
-            outcome = self.host.merge_outcomes(outcome, told);
+            let ended = self.host.turn_ended(source);
+            outcome = self.host.merge_outcomes(outcome, ended);
         }
         outcome
     }

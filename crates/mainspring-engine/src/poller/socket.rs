@@ -72,7 +72,7 @@ pub(super) fn recv_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(us
     recv_from_with(fd, buffer, RecvFlags::DONTWAIT)
 }
 
-/// As [`recv_from`], but leaves the datagram in the kernel's queue.
+/// As `recv_from`, but leaves the datagram in the kernel's queue.
 pub fn peek_from(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
     recv_from_with(fd, buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK)
 }

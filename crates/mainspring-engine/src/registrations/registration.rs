@@ -122,12 +122,12 @@ impl Registration {
                 return Ok(());
             }
             key => {
-                let told = engine.poller.borrow_mut().update(fd.as_raw_fd(), key, old, interest);
+                let updated = engine.poller.borrow_mut().update(fd.as_raw_fd(), key, old, interest);
                 if interest.is_none() {
                     self.forget(engine, key);
-                    return told;
+                    return updated;
                 }
-                told?;
+                updated?;
                 if let Some(entry) = engine.table.borrow_mut().get_mut(key) {
                     entry.interest = interest;
                 }

@@ -42,8 +42,8 @@ impl<H: Host> Engine<H> {
                 let wanted = entry.interest.with(direction.interest());
                 // A replaced callback leaves the interest unchanged. But the program may have closed the fd, and the
                 // kernel may have reused its number and lost the registration: register again.
-                let told = if wanted == entry.interest { Interest::NONE } else { entry.interest };
-                self.poller.borrow_mut().update(fd, key, told, wanted)?;
+                let known = if wanted == entry.interest { Interest::NONE } else { entry.interest };
+                self.poller.borrow_mut().update(fd, key, known, wanted)?;
                 entry.interest = wanted;
                 let replaced = direction.of(watches).replace(watched);
                 Ok((ticket, replaced.map(|replaced| replaced.watch)))

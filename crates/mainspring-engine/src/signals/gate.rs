@@ -1,10 +1,10 @@
-//! A descriptor that a signal handler may use at any moment, and that can still be closed.
+//! An fd that a signal handler may use at any moment, and that can still be closed.
 //!
-//! The danger is a handler that has read the number, is delayed, and writes when the number belongs to somebody
-//! else. So the handler raises `users`, *then* reads the number; whoever shuts the gate clears the number,
-//! *then* waits until there are no users. A sequentially consistent fence stands at both "then"s, so the handler
-//! sees the gate shut or is seen by the one who shuts it. A handler that finds the gate shut does not count
-//! itself at all, so the wait is for handlers already under way, however many signals come.
+//! The danger: a handler reads the fd number, is delayed, and writes after the kernel has reused the number.
+//! Therefore the handler increments `users`, *then* reads the number; the closing thread clears the number, *then*
+//! waits until `users` is zero. A sequentially consistent fence separates the two steps on both sides, so either the
+//! handler sees the gate shut, or the closing thread sees the handler. A handler that finds the gate shut does not
+//! increment `users`, so the wait covers only handlers that are already running, however many signals arrive.
 
 use std::os::fd::RawFd;
 
@@ -14,7 +14,7 @@ use crate::loom_shim::yield_now;
 
 const SHUT: RawFd = -1;
 
-/// A gate to a descriptor. Opened and shut under a lock of its owner; used without.
+/// A gate to an fd. Its owner opens and shuts it under a lock; handlers use it without.
 #[derive(Debug)]
 pub(super) struct Gate {
     fd: AtomicI32,
@@ -37,12 +37,12 @@ impl Gate {
         self.fd.load(Relaxed) == SHUT
     }
 
-    /// Lets users in. What the caller wrote before is seen by every user.
+    /// Opens the gate. Every user sees what the caller wrote before.
     pub(super) fn open(&self, fd: RawFd) {
         self.fd.store(fd, Release);
     }
 
-    /// Lets nobody in any more, and returns when everybody is out: then the descriptor may be closed.
+    /// Shuts the gate and waits until all users have left: then the fd may be closed.
     pub(super) fn shut(&self) {
         self.fd.store(SHUT, Relaxed);
         fence(SeqCst);
@@ -51,8 +51,7 @@ impl Gate {
         }
     }
 
-    /// Calls `user` with the descriptor if the gate is open; it stays open meanwhile. Async-signal-safe if
-    /// `user` is.
+    /// Calls `user` with the fd if the gate is open; the fd stays open meanwhile. Async-signal-safe if `user` is.
     pub(super) fn enter(&self, user: impl FnOnce(RawFd)) {
         if self.fd.load(Relaxed) == SHUT {
             return;

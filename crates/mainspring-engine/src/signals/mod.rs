@@ -1,13 +1,11 @@
-//! Signals as bytes: the self-pipe that turns an asynchronous signal into a readable descriptor, and the table
-//! that says what each signal means to a loop.
+//! The self-pipe that turns an asynchronous signal into a readable fd, and the table of signal callbacks.
 //!
-//! Whoever catches the signal writes its number, one byte, to the pipe's write end: this crate's own handler
-//! ([`install`]) or another runtime's (Python's `signal.set_wakeup_fd`). The loop polls the read end and
-//! looks every byte up in its [`SignalTable`]; a byte that nobody set a callback for, such as zero, finds nobody.
+//! The handler that catches a signal writes its number, one byte, to the pipe: this crate's handler ([`install`]) or
+//! another runtime's (Python's `signal.set_wakeup_fd`). The loop polls the read end and looks each byte up in its
+//! [`SignalTable`]. A byte without a callback, such as zero, is ignored.
 //!
-//! The pipe is a socket pair, because that is what `set_wakeup_fd` accepts on every system and what can be
-//! written to without raising SIGPIPE. Its buffer holds some hundreds of signals; those that come while a loop
-//! is stalled and the buffer is full are lost, as they are in asyncio.
+//! The pipe is a socket pair: `set_wakeup_fd` accepts one on every system, and writing to it need not raise SIGPIPE.
+//! Its buffer holds some hundreds of signals. Signals that arrive while the buffer is full are lost, as in asyncio.
 //!
 //! ```
 //! use mainspring_engine::signals::{SignalPipe, SignalTable, install};
@@ -27,10 +25,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-// Under loom only its models use it.
+// Under loom only the models use it.
 #[cfg(any(not(loom), test))]
 mod gate;
-// Its list of listeners is a `static`, which loom's atomics cannot be in.
+// The list of listeners is a `static`, which cannot contain loom's atomics.
 #[cfg(not(loom))]
 #[allow(unsafe_code, reason = "sigaction, and the signal handler")]
 mod os;
@@ -50,24 +48,24 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 #[derive(Debug)]
 pub struct SignalPipe {
     read_end: OwnedFd,
-    /// Shared with the handlers that write to it: it stays open until the last of them is gone.
+    /// Shared with the handlers that write to it: it stays open until the last of them is removed.
     write_end: Arc<OwnedFd>,
 }
 
 impl SignalPipe {
-    /// Opens an empty one.
+    /// Opens an empty pipe.
     pub fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (read_end, write_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         Ok(SignalPipe { read_end, write_end: Arc::new(write_end) })
     }
 
-    /// Where signal numbers are written to. The pipe keeps owning it.
+    /// The write end. The pipe keeps ownership.
     pub fn write_fd(&self) -> RawFd {
         self.write_end.as_raw_fd()
     }
 
-    /// Appends every signal number that has arrived to `signums`, in the order of arrival.
+    /// Appends all pending signal numbers to `signums`, in the order of arrival.
     pub fn read_pending(&self, signums: &mut Vec<u8>) -> io::Result<()> {
         let mut buffer = [0; 512];
         loop {
@@ -93,9 +91,9 @@ impl AsFd for SignalPipe {
     }
 }
 
-/// Whether `signum` is a signal's number: `InvalidInput` if not.
+/// Checks that `signum` is a signal number; `InvalidInput` if not.
 pub fn check_signal(signum: i32) -> io::Result<()> {
-    // Between the classic signals and the first real-time one are those that the C library keeps to itself.
+    // The C library reserves the numbers between the classic signals and the first real-time one.
     if (1..=31).contains(&signum) || (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signum) {
         Ok(())
     } else {
@@ -103,10 +101,10 @@ pub fn check_signal(signum: i32) -> io::Result<()> {
     }
 }
 
-/// What each signal means to one loop: a callback per signal number.
+/// The callbacks of one loop, by signal number.
 ///
-/// A callback is cloned out to be called and given back when it is replaced or removed, so that neither its
-/// call nor its drop happens while the table is borrowed.
+/// Callbacks are cloned out to be called, and returned when they are replaced or removed, so that neither call nor
+/// drop happens while the table is borrowed.
 #[derive(Clone, Debug)]
 pub struct SignalTable<C>(BTreeMap<i32, C>);
 
@@ -122,34 +120,35 @@ impl<C: Clone> SignalTable<C> {
         Self::default()
     }
 
-    /// Sets what `signum` means, and gives what it meant before. [`check_signal`] says which numbers make sense.
+    /// Sets the callback for `signum` and returns the previous one. Does not validate the number: see
+    /// [`check_signal`].
     #[must_use = "the former callback is the caller's to drop"]
     pub fn set(&mut self, signum: i32, callback: C) -> Option<C> {
         self.0.insert(signum, callback)
     }
 
-    /// Takes the meaning of `signum` away, and gives it.
+    /// Removes and returns the callback for `signum`.
     #[must_use = "the callback is the caller's to drop"]
     pub fn remove(&mut self, signum: i32) -> Option<C> {
         self.0.remove(&signum)
     }
 
-    /// What `signum` means.
+    /// The callback for `signum`.
     pub fn get(&self, signum: i32) -> Option<C> {
         self.0.get(&signum).cloned()
     }
 
-    /// Whether no signal means anything.
+    /// Whether there are no callbacks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The signals that mean something, in the order of their numbers.
+    /// All callbacks, by signal number.
     pub fn iter(&self) -> impl Iterator<Item = (i32, &C)> {
         self.0.iter().map(|(&signum, callback)| (signum, callback))
     }
 
-    /// Takes every meaning away, and gives them all.
+    /// Removes and returns all callbacks.
     #[must_use = "the callbacks are the caller's to drop"]
     pub fn clear(&mut self) -> Vec<(i32, C)> {
         std::mem::take(&mut self.0).into_iter().collect()

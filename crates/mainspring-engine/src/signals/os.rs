@@ -1,21 +1,21 @@
-//! Catching signals from the system, for programs without a runtime of their own that does it.
+//! The signal handler, for programs without a runtime that has one.
 //!
 //! # Rules
 //!
-//! - The handler touches atomics, asks for the process id and sends a byte. It takes no lock, allocates
-//!   nothing, frees nothing, and leaves `errno` as it was.
-//! - A [`Listener`] is never freed, only used again, so the handler may walk the list at any time.
-//! - Its descriptor is behind a [`Gate`], and is closed only after that was shut.
-//! - Everything else is under the lock of `ACTIONS`.
+//! - The handler uses atomics, asks for the process id and sends a byte. It takes no lock, neither allocates nor
+//!   frees, and preserves `errno`.
+//! - A [`Listener`] is never freed, only reused, so the handler may walk the list at any time.
+//! - Its fd is behind a [`Gate`] and is closed only after the gate was shut.
+//! - The lock of `ACTIONS` guards everything else.
 //!
-//! # What happens to the former action
+//! # The previous action
 //!
-//! While anybody listens, ours replaces what was there, as asyncio's `add_signal_handler` does: it is not
-//! called. When the last listener goes it is put back, if our handler is still the one in place. If somebody
-//! has installed theirs over ours in the meantime, that is left alone; should they then put ours back, it
-//! does nothing, and the signal is ignored.
+//! While a signal has listeners, this handler replaces the previous action, which is not called, as with asyncio's
+//! `add_signal_handler`. When the last listener is removed, the previous action is restored, unless other code has
+//! installed another handler meanwhile. If that code later restores this handler, it does nothing, and the signal is
+//! ignored.
 //!
-//! A child made by `fork` shares the pipes of its parent; its handlers do not write to them.
+//! A forked child shares the pipes of its parent; its handlers do not write to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,17 +31,17 @@ use rustix::net::SendFlags;
 use super::gate::Gate;
 use super::{SignalPipe, check_signal};
 
-/// The first listener of a list that only grows. `OnceLock::get` is one load: the handler may use it.
+/// The head of a list that only grows. `OnceLock::get` is one load, so the handler may call it.
 static LISTENERS: Listener = Listener::vacant();
 
-/// Per signal that was ever listened to: how often it is now, and what was in place before.
+/// For each signal that ever had a listener: the number of listeners, and the previous action.
 static ACTIONS: Mutex<BTreeMap<i32, Action>> = Mutex::new(BTreeMap::new());
 
 struct Listener {
-    /// Where to write; shut when nobody uses this listener.
+    /// The fd to write to; shut while the listener is unused.
     gate: Gate,
     signum: AtomicI32,
-    /// The process that listens.
+    /// The process of the listener.
     pid: AtomicI32,
     next: OnceLock<Box<Listener>>,
 }
@@ -51,19 +51,18 @@ struct Action {
     former: libc::sigaction,
 }
 
-/// A signal that is caught for a pipe, until this is dropped.
+/// Catches a signal for a pipe until it is dropped.
 pub struct Installed {
     signum: i32,
     listener: &'static Listener,
-    /// Open as long as the handler may write to it.
+    /// Keeps the fd open while the handler may write to it.
     _write_end: Arc<OwnedFd>,
 }
 
-/// Has the number of every `signum` that this process receives written to `pipe`. Several pipes may listen to
-/// one signal, and each is told.
+/// Writes the number of every `signum` that this process receives to `pipe`. One signal may have several pipes.
 ///
-/// `InvalidInput` for what is no signal, for what cannot be caught (SIGKILL, SIGSTOP), and for the faults of
-/// running code (SIGSEGV, SIGBUS, SIGFPE, SIGILL), which would only occur again when the handler returns.
+/// `InvalidInput` for an invalid signal number, for signals that cannot be caught (SIGKILL, SIGSTOP), and for faults
+/// (SIGSEGV, SIGBUS, SIGFPE, SIGILL), which would recur when the handler returns.
 pub fn install(signum: i32, pipe: &SignalPipe) -> io::Result<Installed> {
     check_signal(signum)?;
     let refused = match signum {
@@ -80,7 +79,7 @@ pub fn install(signum: i32, pipe: &SignalPipe) -> io::Result<Installed> {
     let mut actions = lock();
     let write_end = Arc::clone(&pipe.write_end);
     let listener = LISTENERS.first_vacant();
-    // The gate goes last: who comes through it sees the rest.
+    // Open the gate last: a handler that enters sees the other fields.
     listener.signum.store(signum, Relaxed);
     listener.pid.store(own_pid(), Relaxed);
     listener.gate.open(write_end.as_raw_fd());
@@ -91,7 +90,7 @@ pub fn install(signum: i32, pipe: &SignalPipe) -> io::Result<Installed> {
     Ok(Installed { signum, listener, _write_end: write_end })
 }
 
-/// Counts one more listener of `signum`, and puts our handler in place for the first.
+/// Adds a listener of `signum`; the first one installs the handler.
 fn add_listener(actions: &mut BTreeMap<i32, Action>, signum: i32) -> io::Result<()> {
     let known = actions.get_mut(&signum);
     if let Some(action) = known.filter(|action| action.listeners > 0) {
@@ -101,8 +100,7 @@ fn add_listener(actions: &mut BTreeMap<i32, Action>, signum: i32) -> io::Result<
     let former = exchange(signum, Some(&our_action()))?;
     let action = actions.entry(signum).or_insert(Action { listeners: 0, former });
     action.listeners = 1;
-    // Ours was still there if the last time it could not be taken out; what was in place before it is what
-    // is known already.
+    // If this handler could not be removed the last time, `former` is this handler; keep the action known before.
     if !is_ours(&former) {
         action.former = former;
     }
@@ -110,7 +108,7 @@ fn add_listener(actions: &mut BTreeMap<i32, Action>, signum: i32) -> io::Result<
 }
 
 impl Installed {
-    /// The signal that is caught.
+    /// The signal number.
     pub fn signum(&self) -> i32 {
         self.signum
     }
@@ -127,8 +125,8 @@ impl Drop for Installed {
         let mut actions = lock();
         if let Some(action) = actions.get_mut(&self.signum) {
             action.listeners -= 1;
-            // The action goes before the listener: a signal in between has its former effect instead of none.
-            // The system refuses neither call for a signal that it accepted before.
+            // Restore the action before removing the listener: a signal in between has its previous effect instead of
+            // none. Neither call can fail for a signal that the system accepted before.
             if action.listeners == 0 && exchange(self.signum, None).is_ok_and(|current| is_ours(&current)) {
                 let _ = exchange(self.signum, Some(&action.former));
             }
@@ -147,7 +145,7 @@ impl Listener {
         }
     }
 
-    /// The first of this and the following that nobody uses, added if there is none. Under the lock.
+    /// The first unused listener from here on; appends one if there is none. The caller holds the lock.
     fn first_vacant(&'static self) -> &'static Listener {
         let mut listener = self;
         while !listener.gate.is_shut() {
@@ -156,16 +154,16 @@ impl Listener {
         listener
     }
 
-    /// Tells this listener of `signum` if it wants to know. In the handler.
+    /// Writes `signum` if this listener is for it. Runs in the handler.
     fn notify(&self, signum: i32, byte: u8, pid: i32) {
         self.gate.enter(|fd| {
             if self.signum.load(Relaxed) != signum || self.pid.load(Relaxed) != pid {
                 return;
             }
-            // SAFETY: the `Installed` that opened the gate owns a share of the descriptor, and gives it up only
-            // after it has shut the gate, which waits until this closure has returned.
+            // SAFETY: the `Installed` that opened the gate owns a share of the fd and releases it only after it has
+            // shut the gate, which waits until this closure has returned.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-            // A full pipe already makes the loop look; a pipe whose reader is gone has nobody to tell.
+            // A full pipe already wakes the loop; a pipe without a reader needs no signal.
             let _ = rustix::net::send(fd, &[byte], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         });
     }
@@ -189,7 +187,7 @@ fn own_pid() -> i32 {
 }
 
 fn lock() -> MutexGuard<'static, BTreeMap<i32, Action>> {
-    // No foreign code runs under the lock, so a poisoned one guards a state that is still whole.
+    // No foreign code runs under the lock, so the state is consistent even if the lock is poisoned.
     ACTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -202,24 +200,24 @@ fn is_ours(action: &libc::sigaction) -> bool {
 }
 
 fn our_action() -> libc::sigaction {
-    // SAFETY: `sigaction` is a C structure of integers and optional pointers, for which zeros are valid: an
-    // empty mask and no restorer.
+    // SAFETY: `sigaction` is a C structure of integers and nullable pointers, for which zeroes are valid: an empty
+    // mask and no restorer.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler_address();
-    // Interrupted calls go on by themselves, and threads with a small stack use their alternate one.
+    // Interrupted system calls restart, and threads with a small stack use their alternate one.
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
     action
 }
 
-/// Puts `new` in place, or nothing if it is `None`, and gives what was in place.
+/// Installs `new`, if any, and returns the previous action.
 fn exchange(signum: i32, new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: `new` is null or points to an action that is ours, whose handler is async-signal-safe (see the
-    // rules above), or to one that the system gave for this signal; `old` has room for one.
+    // SAFETY: `new` is null, or points to this module's action, whose handler is async-signal-safe (see the rules
+    // above), or to one that the system returned for this signal; `old` has room for one.
     if unsafe { libc::sigaction(signum, new, old.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call succeeded, so the system has filled it in.
+    // SAFETY: the call succeeded, so the system has filled `old`.
     Ok(unsafe { old.assume_init() })
 }

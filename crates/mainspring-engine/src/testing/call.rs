@@ -1,4 +1,4 @@
-//! What a [`FakePoller`](super::FakePoller) writes down: each call to the back end, and its outcome.
+//! The log of a [`FakePoller`](super::FakePoller): each call to the back end and its result.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -6,90 +6,90 @@ use std::time::Duration;
 use super::fault::Op;
 use crate::poller::{Interest, Key, PeerAddress};
 
-/// One call to the back end, with what it was asked.
+/// One call to the back end, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A registration changed.
+    /// A change of a registration.
     Update {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// Its key.
         key: Key,
-        /// What was wanted of it.
+        /// The previous interest.
         old: Interest,
-        /// What is wanted from now on.
+        /// The new interest.
         new: Interest,
     },
-    /// Bytes were claimed.
+    /// Receiving bytes.
     Recv {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// The size of the buffer.
         room: usize,
     },
-    /// Bytes were sent.
+    /// Sending bytes.
     Send {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// The length of each chunk.
         chunks: Vec<usize>,
     },
-    /// Bytes were sent, of which the kernel may keep the last for a packet with what follows.
+    /// Sending bytes with `MSG_MORE`.
     SendMore {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// The length of each chunk.
         chunks: Vec<usize>,
     },
-    /// The kernel was told to keep nothing.
+    /// Sending pending bytes.
     Push {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
     },
-    /// A connection was claimed.
+    /// Accepting a connection.
     Accept {
         /// The listener.
         fd: RawFd,
     },
-    /// A datagram was taken.
+    /// Receiving a datagram.
     RecvFrom {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// The size of the buffer.
         room: usize,
     },
-    /// A datagram was sent.
+    /// Sending a datagram.
     SendTo {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// Its length.
         length: usize,
-        /// Where it went; `None` for the peer that the socket is connected to.
+        /// The destination; `None` for the connected peer.
         destination: Option<PeerAddress>,
     },
-    /// Bytes were read from a pipe.
+    /// Reading from a pipe.
     Read {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// The size of the buffer.
         room: usize,
     },
-    /// Bytes were written to a pipe.
+    /// Writing to a pipe.
     Write {
-        /// The descriptor.
+        /// The fd.
         fd: RawFd,
         /// The length of each chunk.
         chunks: Vec<usize>,
     },
-    /// The loop waited.
+    /// A wait.
     Park {
-        /// For how long at most.
+        /// The timeout.
         timeout: Option<Duration>,
     },
 }
 
 impl Call {
-    /// Which operation this is.
+    /// The operation.
     pub const fn op(&self) -> Op {
         match self {
             Call::Update { .. } => Op::Update,
@@ -105,7 +105,7 @@ impl Call {
         }
     }
 
-    /// The descriptor it was about; a wait is about none.
+    /// The fd; `None` for a wait.
     pub const fn fd(&self) -> Option<RawFd> {
         match self {
             Call::Update { fd, .. }
@@ -123,12 +123,12 @@ impl Call {
     }
 }
 
-/// A call and its outcome.
+/// A call and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// What was asked.
+    /// The call.
     pub call: Call,
-    /// The answer: bytes moved, the number of the accepted descriptor, or events brought (zero for an update);
-    /// or the error's number (zero if it was not the system's).
+    /// The number of bytes, the accepted fd, or the number of events (zero for an update); or the error number (zero
+    /// if the error has none).
     pub result: Result<usize, i32>,
 }

@@ -1,14 +1,12 @@
-//! A back end that lies on demand: it makes the kernel's rare answers come when a test wants them.
+//! A back end with fault injection, for rare answers of the kernel.
 //!
-//! It stands on a real back end, and whatever no fault is planned for really happens on the real descriptors,
-//! so anything that runs on a back end runs on this one. The [`FakeControl`] in the test's hand plans faults,
-//! injects events that never happened, and keeps a log of every call.
+//! It wraps a real back end. Calls without a planned fault reach the real fds, so all code that runs on a back end
+//! runs on this one. The test's [`FakeControl`] plans faults, injects events, and reads the log of calls.
 //!
-//! A fault is what the engine is shown, after whatever the real back end would have retried by itself: an
-//! `Interrupted` from `recv` tests more than epoll would ever answer.
+//! A fault is the final result of a call, after the retries of the real back end: `Interrupted` from `recv`, for
+//! example, is more than epoll would ever return.
 //!
-//! The state that poller, parker and control share is borrowed for one look at a time, never while the real
-//! back end works or waits.
+//! Poller, parker and control share a state. It is never borrowed while the real back end runs.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,9 +27,7 @@ struct State {
     log: Vec<LogEntry>,
 }
 
-/// The test's hand on a [`FakePoller`]. A clone is the same hand. It stays on its thread (`!Send`).
-///
-/// A program that copes with a kernel which gives and takes one byte at a time, and then with none:
+/// The test's control of a [`FakePoller`]. Clones share one state. It stays on its thread (`!Send`).
 #[derive(Clone, Default)]
 pub struct FakeControl(Rc<RefCell<State>>);
 
@@ -41,54 +37,54 @@ impl FakeControl {
         self.0.borrow_mut().faults.plan(plan);
     }
 
-    /// The next `op` on any descriptor fails with the error number `errno`.
+    /// The next `op` on any fd fails with the error number `errno`.
     pub fn fail_next(&self, op: Op, errno: i32) {
         self.plan(FaultPlan::fail(op, errno));
     }
 
-    /// The next `recv` brings no more than `bytes`.
+    /// The next `recv` returns at most `bytes`.
     pub fn limit_next_recv(&self, bytes: usize) {
         self.plan(FaultPlan::short_recv(bytes));
     }
 
-    /// The next `send` takes no more than `bytes`.
+    /// The next `send` sends at most `bytes`.
     pub fn limit_next_send(&self, bytes: usize) {
         self.plan(FaultPlan::short_send(bytes));
     }
 
-    /// Takes back every plan.
+    /// Removes all plans.
     pub fn clear_faults(&self) {
         self.0.borrow_mut().faults.clear();
     }
 
-    /// How many plans have not struck as often as they should: zero when all that was planned has happened.
+    /// The number of plans that have not run out: zero when all planned faults have occurred.
     pub fn pending_faults(&self) -> usize {
         self.0.borrow().faults.len()
     }
 
-    /// Makes the next wait return this event at once, whether true or not and whether `key` is alive or not.
-    /// Such a wait brings injected events only, in the order they were injected.
+    /// Makes the next wait return this event at once, whether or not it is true and `key` is registered. Such a wait
+    /// returns injected events only, in the order of injection.
     pub fn inject(&self, key: Key, readiness: Readiness) {
         self.0.borrow_mut().injected.push(Event { key, readiness });
     }
 
-    /// The key that `fd` is registered under now.
+    /// The key that `fd` is registered under.
     pub fn key_of(&self, fd: RawFd) -> Option<Key> {
         self.0.borrow().keys.get(&fd).copied()
     }
 
-    /// Every call so far, oldest first, since the log was last taken.
+    /// The log since it was last taken, oldest call first.
     pub fn log(&self) -> Vec<LogEntry> {
         self.0.borrow().log.clone()
     }
 
-    /// Every call so far, and an empty log from here on.
+    /// Returns and clears the log.
     pub fn take_log(&self) -> Vec<LogEntry> {
         std::mem::take(&mut self.0.borrow_mut().log)
     }
 
-    /// Makes `call` as the plans have it and writes it down. `real` is told how many bytes it may move; `count`
-    /// says what of its answer the log shows.
+    /// Performs `call` according to the plans and logs it. `real` gets the most bytes that it may move; `count` maps
+    /// its result to the number in the log.
     fn perform<T>(
         &self,
         call: Call,
@@ -102,7 +98,7 @@ impl FakeControl {
         answer
     }
 
-    /// A call that brings bytes: `real` has as much of `buffer` as the plans leave it.
+    /// A receiving call: `real` gets as much of `buffer` as the plans allow.
     fn move_in(
         &self,
         call: Call,
@@ -116,7 +112,7 @@ impl FakeControl {
         self.perform(call, real, |&bytes| bytes)
     }
 
-    /// A call that takes bytes: `real` has as many of `chunks` as the plans leave it.
+    /// A sending call: `real` gets as much of `chunks` as the plans allow.
     fn move_out(
         &self,
         call: Call,
@@ -127,14 +123,14 @@ impl FakeControl {
     }
 }
 
-/// The back end that does as it is told; made with its [`FakeControl`]. It stays on its thread (`!Send`).
+/// The back end with fault injection; created with its [`FakeControl`]. It stays on its thread (`!Send`).
 pub struct FakePoller {
     inner: Box<dyn Poller>,
     control: FakeControl,
 }
 
 impl FakePoller {
-    /// A fake on top of epoll. The system's error if there is none to be had.
+    /// A fake on top of epoll.
     pub fn open() -> io::Result<(Backend, FakeControl)> {
         Ok(Self::over(open_epoll()?))
     }
@@ -220,7 +216,7 @@ impl Poller for FakePoller {
     }
 }
 
-/// What the log shows of `chunks`.
+/// The lengths of `chunks`, for the log.
 fn lengths(chunks: &[IoSlice<'_>]) -> Vec<usize> {
     chunks.iter().map(|chunk| chunk.len()).collect()
 }

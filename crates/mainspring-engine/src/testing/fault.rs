@@ -1,7 +1,7 @@
-//! Faults: which operation of a back end goes wrong, on which descriptor, at which call, how often.
+//! Fault plans: which operation fails, on which fd, at which call, how often.
 //!
-//! A plan counts the calls that match it by itself. Plans are asked in the order they were made; a call that
-//! one plan strikes is not seen by those after it, so two plans for "the next call" strike two calls in turn.
+//! A plan counts matching calls by itself. Plans are checked in the order of their creation. A call that triggers a
+//! plan is not counted by later plans, so two plans for "the next call" trigger on two successive calls.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -31,27 +31,27 @@ pub enum Op {
     Park,
 }
 
-/// What goes wrong.
+/// The fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The operation is not done and fails with this error number.
+    /// The operation is not performed and fails with this error number.
     Fail {
-        /// Which operation.
+        /// The operation.
         op: Op,
-        /// The system's number of the error, such as `ECONNRESET`.
+        /// The error number, such as `ECONNRESET`.
         errno: i32,
     },
-    /// The operation moves no more than so many bytes; with zero it would block.
+    /// The operation moves at most this many bytes; zero means `WouldBlock`.
     Short {
-        /// Which operation.
+        /// The operation.
         op: Op,
-        /// The most it brings or takes.
+        /// The limit.
         bytes: usize,
     },
 }
 
 impl Fault {
-    /// The operation this happens to.
+    /// The operation.
     pub const fn op(self) -> Op {
         match self {
             Fault::Fail { op, .. } | Fault::Short { op, .. } => op,
@@ -59,21 +59,21 @@ impl Fault {
     }
 }
 
-/// A fault and the calls it strikes: unless told otherwise, the next one, on any descriptor.
+/// A fault and the calls it applies to: by default the next one, on any fd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
-    /// Only calls on this descriptor match, if there is one. `park` has no descriptor and never matches one.
+    /// Only calls on this fd match, if set. `park` has no fd and then never matches.
     pub fd: Option<RawFd>,
-    /// How many matching calls are let through first.
+    /// The number of matching calls to skip.
     pub after: usize,
-    /// How many matching calls are struck then; `usize::MAX` is all of them.
+    /// The number of matching calls to fault after that; `usize::MAX` for all.
     pub times: usize,
 }
 
 impl FaultPlan {
-    /// This fault, at the next call.
+    /// Plans the fault for the next call.
     pub const fn new(fault: Fault) -> Self {
         FaultPlan { fault, fd: None, after: 0, times: 1 }
     }
@@ -83,40 +83,40 @@ impl FaultPlan {
         Self::new(Fault::Fail { op, errno })
     }
 
-    /// The next `op` moves no more than `bytes`.
+    /// The next `op` moves at most `bytes`.
     pub const fn short(op: Op, bytes: usize) -> Self {
         Self::new(Fault::Short { op, bytes })
     }
 
-    /// The next `recv` brings no more than `bytes`.
+    /// The next `recv` returns at most `bytes`.
     pub const fn short_recv(bytes: usize) -> Self {
         Self::short(Op::Recv, bytes)
     }
 
-    /// The next `send` takes no more than `bytes`.
+    /// The next `send` sends at most `bytes`.
     pub const fn short_send(bytes: usize) -> Self {
         Self::short(Op::Send, bytes)
     }
 
-    /// Only on this descriptor.
+    /// Restricts the plan to this fd.
     #[must_use]
     pub const fn on(self, fd: RawFd) -> Self {
         FaultPlan { fd: Some(fd), ..self }
     }
 
-    /// Only after so many matching calls.
+    /// Skips this many matching calls.
     #[must_use]
     pub const fn after(self, calls: usize) -> Self {
         FaultPlan { after: calls, ..self }
     }
 
-    /// So many times in turn.
+    /// Faults this many matching calls.
     #[must_use]
     pub const fn times(self, times: usize) -> Self {
         FaultPlan { times, ..self }
     }
 
-    /// Every time.
+    /// Faults all matching calls.
     #[must_use]
     pub const fn every_time(self) -> Self {
         self.times(usize::MAX)
@@ -146,7 +146,7 @@ impl Faults {
         self.0.len()
     }
 
-    /// Counts a call and gives the most bytes it may move, or the error it fails with.
+    /// Counts a call. Returns the most bytes that it may move, or its error.
     pub(super) fn strike(&mut self, op: Op, fd: Option<RawFd>) -> io::Result<usize> {
         let mut fault = None;
         for (index, plan) in self.0.iter_mut().enumerate() {

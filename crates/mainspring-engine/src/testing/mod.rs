@@ -1,7 +1,7 @@
-//! What tests of programs on this loop, and of the engine itself, are made with: time that they control, and a
-//! back end that fails on demand.
+//! Test support, for programs on this loop and for the engine: a controlled clock, and a back end with fault
+//! injection.
 //!
-//! The clock and the back end are a loop's, and stay on its thread (`!Send`); plans and what is logged are plain values.
+//! Clock and back end belong to a loop and stay on its thread (`!Send`); plans and log entries are plain values.
 
 mod call;
 mod fake_poller;

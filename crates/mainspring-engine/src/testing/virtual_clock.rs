@@ -1,10 +1,7 @@
-//! Virtual time: a clock that stands still while callbacks run and jumps when nothing can run.
+//! Virtual time: a clock that stands still while callbacks run and jumps to the next deadline when nothing is ready.
 //!
-//! A call that runs in the executor is something that can run: time stands still until it is done, so that a timeout around
-//! it does not pass in no time. What else may come from other threads does not hold it up.
-//!
-//! An hour of timeouts passes in no time and in the same order every run. All clones are one clock, so a test
-//! keeps one in its hand and gives the loop another.
+//! An hour of timeouts takes no time and has the same order in every run. Clones share one clock, so a test keeps one
+//! and gives the loop another.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,11 +9,11 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Time};
 
-/// A clock that moves only when it is told to, or when the loop has nothing left to do. It stays on its thread (`!Send`).
+/// A clock that moves only by [`VirtualClock::advance`], or when the loop is idle. It stays on its thread (`!Send`).
 ///
-/// A call that runs in the executor is something to do: time stands still until it is done, so that a timeout around it
-/// does not pass in no time. One that itself waits for what the loop does later waits for ever, then. Nothing else that
-/// may come from other threads holds the clock up.
+/// A job in the executor holds the clock: time stands still until it ends, so that a timeout around it does not
+/// expire at once. A job that waits for a later timer of the same loop therefore never ends. Other work of other
+/// threads does not hold the clock.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock {
     now: Rc<Cell<Time>>,
@@ -28,7 +25,7 @@ impl VirtualClock {
         VirtualClock { now: Rc::new(Cell::new(start)) }
     }
 
-    /// Moves on by `by`, as if that long had passed in one callback.
+    /// Advances by `by`, as if a callback had taken that long.
     pub fn advance(&self, by: Duration) {
         self.now.set(self.now.get().saturating_add(by));
     }
@@ -43,8 +40,8 @@ impl Clock for VirtualClock {
         true
     }
 
-    /// Jumps to `deadline`, and stays where it is if that has passed. Without a deadline, or with one that
-    /// never comes, only I/O can go on, and that takes real time: the answer is `false`.
+    /// Jumps to `deadline`, unless that has passed. Without a deadline, or with [`Time::NEVER`], only I/O can make
+    /// progress, which takes real time: returns `false`.
     fn skip_to(&self, deadline: Option<Time>) -> bool {
         match deadline {
             None | Some(Time::NEVER) => false,

@@ -1,8 +1,8 @@
-//! The exact end of the queue: a binary heap of the near deadlines, keyed `(when, sequence)`.
+//! The exact part of the queue: a binary heap of near deadlines, keyed `(when, sequence)`.
 //!
-//! A cancelled timer leaves the slab at once and its key stays behind here, stale: the slab no longer holds
-//! that sequence number at that slot. Stale keys are dropped when they come to the top, and all together when
-//! they are more than half of a large heap.
+//! A cancelled timer leaves the slab at once; its heap key becomes stale: the slab no longer has that sequence number
+//! at that slot. Stale keys are removed when they reach the top, and all at once when they are more than half of a
+//! large heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,12 +10,12 @@ use std::collections::BinaryHeap;
 use super::slab::Slab;
 use crate::clock::Time;
 
-/// A heap no larger than this is not worth compacting.
+/// Only a heap with more keys than this is compacted.
 const MIN_COMPACT_LEN: usize = 64;
-/// Above this capacity a heap that ran nearly empty gives memory back.
+/// Only a heap with more capacity than this shrinks.
 const KEEP_CAPACITY: usize = 1024;
 
-/// One timer's place in the order of firing; the fields' order is that order.
+/// The sort key of a timer; the derived order is the firing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Due {
     pub(super) when: Time,
@@ -23,7 +23,7 @@ pub(super) struct Due {
     pub(super) slot: u32,
 }
 
-/// The heap and the number of its keys whose timers are gone.
+/// The heap, and the number of its stale keys.
 #[derive(Debug, Default)]
 pub(super) struct ExactHeap {
     keys: BinaryHeap<Reverse<Due>>,
@@ -31,22 +31,22 @@ pub(super) struct ExactHeap {
 }
 
 impl ExactHeap {
-    /// Makes room for `count` more; `false` if there is no memory for it.
+    /// Reserves room for `count` more keys; `false` if there is no memory.
     pub(super) fn try_reserve(&mut self, count: usize) -> bool {
         self.keys.try_reserve(count).is_ok()
     }
 
-    /// Room was made for it.
+    /// Adds a key, for which room was reserved.
     pub(super) fn push(&mut self, due: Due) {
         self.keys.push(Reverse(due));
     }
 
-    /// Adds many at once, for which room was made; that costs less than adding each.
+    /// Adds many keys, for which room was reserved; cheaper than adding each.
     pub(super) fn extend(&mut self, dues: impl Iterator<Item = Due>) {
         self.keys.extend(dues.map(Reverse));
     }
 
-    /// The earliest timer that is still there.
+    /// The earliest timer that was not cancelled.
     pub(super) fn peek<T>(&mut self, slab: &Slab<T>) -> Option<Due> {
         while let Some(&Reverse(due)) = self.keys.peek() {
             if self.stale == 0 || slab.holds(due.slot, due.sequence) {
@@ -58,13 +58,13 @@ impl ExactHeap {
         None
     }
 
-    /// Takes off what [`ExactHeap::peek`] showed.
+    /// Removes the key that [`ExactHeap::peek`] returned.
     pub(super) fn pop(&mut self) {
         self.keys.pop();
         self.give_memory_back();
     }
 
-    /// Notes that the slab has dropped one of the timers in here.
+    /// Records that the slab has removed one of these timers.
     pub(super) fn forget_one<T>(&mut self, slab: &Slab<T>) {
         self.stale += 1;
         if self.stale == self.keys.len() {

@@ -1,24 +1,23 @@
-//! The deadline queue: when each delayed call is due, and which are due now.
+//! The timer queue: hierarchical wheel plus exact heap.
 //!
-//! # The shape
+//! # Structure
 //!
-//! Entries live in a slab. Near deadlines are also in a small exact heap keyed `(when, sequence)`, far ones in
-//! a hierarchical wheel, and as time passes the wheel feeds the heap, a millisecond's worth at a time. Most
-//! timers of a network program are timeouts that are cancelled long before they are due: those are put into a
-//! bucket and taken out again, without ever being sorted.
+//! Entries live in a slab. Near deadlines are also in a small exact heap keyed `(when, sequence)`, far ones in a
+//! hierarchical wheel. As time passes, the wheel feeds the heap, one millisecond at a time. Most timers of a network
+//! program are timeouts that are cancelled long before they are due: these enter and leave a bucket and are never
+//! sorted.
 //!
 //! # Rules
 //!
-//! - Timers come out in the order of `(when, insertion)`, never before `when`.
+//! - Timers fire in the order of `(when, insertion)`, never before `when`.
 //! - A deadline whose tick is before the wheel's cursor is in the heap, any other in the wheel, and one at
-//!   [`Time::NEVER`] in neither: it is kept until it is cancelled. So the head of a heap that is not empty is
-//!   the earliest deadline of all.
-//! - The cursor is at most one wheel level (67 ms) ahead of the last `now` the queue was told: were it to run
-//!   further, every new deadline would land in the heap.
-//! - Nothing here calls out, and no item is dropped inside, but with the queue itself: what is taken out is
-//!   returned, so that a destructor may call the queue again.
+//!   [`Time::NEVER`] in neither. The head of a non-empty heap is therefore the earliest deadline of all.
+//! - The cursor is at most one wheel level (67 ms) ahead of the last `now` passed to the queue: further ahead, every
+//!   new deadline would land in the heap.
+//! - The queue runs no user code and drops items only with itself: removed items are returned, so that a destructor
+//!   may call the queue again.
 //!
-//! What this was measured against is in `docs/timers.md`.
+//! `docs/timers.md` has the measurements.
 //!
 //! ```
 //! use mainspring_engine::clock::Time;
@@ -51,10 +50,10 @@ use slab::{Place, Slab};
 use std::alloc::{Layout, handle_alloc_error};
 use wheel::{FIRST_LEVEL_TICKS, Wheel, start_of, tick_of};
 
-/// A far bucket with no more entries than this is searched for its exact earliest deadline.
+/// A far bucket with at most this many entries is searched for its exact earliest deadline.
 const MAX_SEARCHED_ENTRIES: usize = 8;
 
-/// Names one timer, for as long as it is in the queue; afterwards it names nothing.
+/// Identifies one timer while it is in the queue; stale afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerKey {
     slot: u32,
@@ -67,19 +66,19 @@ impl TimerKey {
         (self.generation as u64) << 32 | self.slot as u64
     }
 
-    /// The key that [`TimerKey::to_bits`] packed. Any other number is a key as well, and most likely stale.
+    /// The key that [`TimerKey::to_bits`] packed. Any other number is a key too, most likely a stale one.
     pub const fn from_bits(bits: u64) -> Self {
         TimerKey { slot: bits as u32, generation: (bits >> 32) as u32 }
     }
 }
 
-/// Items with deadlines, handed out when they are due.
+/// Items with deadlines.
 #[derive(Debug)]
 pub struct TimerQueue<T> {
     slab: Slab<T>,
     heap: ExactHeap,
     wheel: Wheel,
-    /// The latest tick the queue was told as `now`.
+    /// The tick of the latest `now`.
     now_tick: u64,
 }
 
@@ -95,12 +94,12 @@ impl<T> TimerQueue<T> {
         TimerQueue { slab: Slab::new(), heap: ExactHeap::default(), wheel: Wheel::new(), now_tick: 0 }
     }
 
-    /// How many timers are in the queue.
+    /// The number of timers.
     pub fn len(&self) -> usize {
         self.slab.len()
     }
 
-    /// Whether there is no timer in the queue.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.slab.len() == 0
     }
@@ -113,7 +112,7 @@ impl<T> TimerQueue<T> {
         }
     }
 
-    /// As [`TimerQueue::insert`]; gives the item back if there is no memory for it.
+    /// As [`TimerQueue::insert`]; returns the item if there is no memory for it.
     pub fn try_insert(&mut self, when: Time, item: T) -> Result<TimerKey, T> {
         if !self.slab.try_reserve_one() {
             return Err(item);
@@ -124,7 +123,7 @@ impl<T> TimerQueue<T> {
         }
         let tick = tick_of(when);
         if self.is_next_and_near(tick) {
-            // Where that fails, it goes to a bucket like any other.
+            // On failure the timer goes to a bucket like any other.
             self.wheel.advance(tick + 1, &mut self.slab);
         }
         let slot = if tick < self.wheel.cursor() {
@@ -147,7 +146,7 @@ impl<T> TimerQueue<T> {
         Ok(self.slab.key(slot))
     }
 
-    /// Takes a timer out before it is due; `None` if it is no longer there.
+    /// Removes a timer and returns its item; `None` if it has fired or was cancelled.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let slot = self.slab.find(key)?;
         match self.slab.entry(slot).place {
@@ -170,12 +169,11 @@ impl<T> TimerQueue<T> {
         self.slab.item(self.slab.find(key)?)
     }
 
-    /// When the loop has to look again at the latest; `None` if nothing will ever be due.
+    /// The time of the next [`TimerQueue::pop_due`]; `None` if no timer will be due.
     ///
-    /// This is the earliest deadline if that is near: due within 67 ms of the last `now` that
-    /// [`TimerQueue::pop_due`] was given. It is also exact for a far deadline with few others around it.
-    /// Otherwise it is early, and exact after a few looks: one for each level of the wheel between, two for a
-    /// minute, seven for centuries.
+    /// It is the earliest deadline if that is within 67 ms of the last `now` of [`TimerQueue::pop_due`], or if it has
+    /// few others around it. Otherwise it is early, and becomes exact after one wake-up per wheel level in between:
+    /// two for a minute, seven for centuries.
     pub fn next_wakeup(&mut self) -> Option<Time> {
         loop {
             if let Some(due) = self.heap.peek(&self.slab) {
@@ -186,7 +184,7 @@ impl<T> TimerQueue<T> {
                 if self.wheel.open(first, &mut self.slab, &mut self.heap) {
                     continue;
                 }
-                // No memory: to be tried again then.
+                // No memory to sort the bucket: try again at its start.
                 return Some(start_of(first.start));
             }
             let slots = self.wheel.slots(first);
@@ -197,7 +195,7 @@ impl<T> TimerQueue<T> {
         }
     }
 
-    /// Takes out the next timer that is due at `now`; called until it answers `None`.
+    /// Removes and returns the next timer that is due at `now`. Call it until it returns `None`.
     pub fn pop_due(&mut self, now: Time) -> Option<T> {
         let now_tick = tick_of(now);
         self.now_tick = self.now_tick.max(now_tick);
@@ -212,7 +210,7 @@ impl<T> TimerQueue<T> {
             match self.wheel.first() {
                 Some(first) if first.start <= now_tick => {
                     if !self.wheel.open(first, &mut self.slab, &mut self.heap) {
-                        // No memory. They are due the next time too.
+                        // No memory to sort the bucket: its timers stay due.
                         return None;
                     }
                 }
@@ -224,7 +222,7 @@ impl<T> TimerQueue<T> {
         }
     }
 
-    /// Takes out all timers, due or not, in no order.
+    /// Removes and returns all timers, in no order.
     #[must_use = "the items are to be dropped where no borrow of the queue is held"]
     pub fn clear(&mut self) -> Vec<T> {
         self.heap.clear();
@@ -237,7 +235,7 @@ impl<T> TimerQueue<T> {
         self.slab.iter()
     }
 
-    /// Whether a deadline in `tick` belongs in the wheel but may skip it: it would be taken out next, and soon.
+    /// Whether a deadline in `tick` may skip the wheel: it is near, and earlier than all others there.
     fn is_next_and_near(&self, tick: u64) -> bool {
         self.wheel.cursor() <= tick
             && tick < self.now_tick + FIRST_LEVEL_TICKS

@@ -1,37 +1,36 @@
-//! Where the timers live: one growing and shrinking table of entries, and the bags that sort its slots.
+//! The slab of timer entries, and the bags that group its slots.
 //!
-//! An entry keeps its slot from insertion to removal, so a [`TimerKey`] finds it in one step. What holds the
-//! table together:
+//! An entry keeps its slot from insertion to removal, so a [`TimerKey`] finds it in one step. Invariants:
 //!
 //! - `item` is `None` exactly when the place is one of the three free ones.
-//! - A slot is in one bag at most, and its entry knows its position there, so that taking it out costs no
-//!   search: the bag's last slot moves into the gap. Bags are arrays and not linked lists, for going through
-//!   a list of a million scattered entries means waiting for memory a million times.
-//! - `sequence` counts insertions over the whole life of the table and is never reused. Its low half is the
-//!   key's generation, so a stale key stays stale even after the table gave its memory back.
-//! - The table shrinks from its end. For that to happen, slots near the end must fall out of use: a slot far
-//!   above the number of live entries is freed into a bag of its own that is used last.
+//! - A slot is in at most one bag, and its entry knows its position there, so that removal needs no search: the bag's
+//!   last slot moves into the gap. Bags are arrays, not linked lists: walking a list of a million scattered entries
+//!   would cost a million cache misses.
+//! - `sequence` counts insertions over the life of the table and is never reused. Its low half is the key's
+//!   generation, so a stale key stays stale even after the table has released its memory.
+//! - The table shrinks from its end. For that, slots near the end must fall out of use: a slot far above the number
+//!   of live entries goes to a second free bag, which is used last.
 
 use super::TimerKey;
 use crate::clock::Time;
 
-/// Below this many entries, memory is kept: it is what a small program uses all the time.
+/// Memory for this many entries is kept.
 const KEEP_CAPACITY: usize = 1024;
-/// The same for each bag.
+/// Memory for this many slots is kept in each bag.
 const KEEP_BAG_CAPACITY: usize = 64;
-/// How many free entries one removal may cut off the end, so that no single removal takes long.
+/// The most free entries that one removal trims from the end, to bound its duration.
 const TRIM_STEPS: usize = 16;
 
-/// Which structure an entry is in.
+/// The structure that an entry is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the bag of free slots to use first.
+    /// In the free bag that is used first.
     FreeLow,
-    /// In the bag of free slots to use last.
+    /// In the free bag that is used last.
     FreeHigh,
-    /// Free, and not used again before the table is emptied: there was no memory to note it.
+    /// Free, but unusable until the table is emptied: there was no memory to add it to a bag.
     Lost,
-    /// In the slab alone: its deadline never comes.
+    /// In the slab only: its deadline is never reached.
     Parked,
     /// In the exact heap.
     Heap,
@@ -44,13 +43,13 @@ pub(super) enum Place {
 pub(super) struct Entry<T> {
     pub(super) when: Time,
     pub(super) sequence: u64,
-    /// Where in its bag the slot is.
+    /// The position in its bag.
     position: u32,
     pub(super) place: Place,
     item: Option<T>,
 }
 
-/// Some of the slots, in no order.
+/// A set of slots, unordered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bag(Vec<u32>);
 
@@ -67,20 +66,19 @@ impl Bag {
         &self.0
     }
 
-    /// Empties it; memory is kept for the next use if it is little.
+    /// Empties the bag and keeps a small capacity.
     pub(super) fn clear(&mut self) {
         self.0.clear();
         self.0.shrink_to(KEEP_BAG_CAPACITY);
     }
 
-    /// Adds `slot`, whose entry is `entry`.
-    /// Makes room for `count` more; `false` if there is no memory for it.
+    /// Reserves room for `count` more; `false` if there is no memory.
     #[inline]
     pub(super) fn try_reserve(&mut self, count: usize) -> bool {
         self.0.capacity() - self.0.len() >= count || self.0.try_reserve(count).is_ok()
     }
 
-    /// `false`, and nothing done, if there is no memory for it.
+    /// Adds `slot`, whose entry is `entry`; `false`, without effect, if there is no memory.
     #[must_use]
     fn put<T>(&mut self, slot: u32, entry: &mut Entry<T>) -> bool {
         if !self.try_reserve(1) {
@@ -91,14 +89,14 @@ impl Bag {
         true
     }
 
-    /// Takes out the slot at `position`; answers the slot that moved there, if one did.
+    /// Removes the slot at `position`. Returns the slot that moved there, if any.
     fn take(&mut self, position: u32) -> Option<u32> {
         let last = self.0.pop()?;
         let capacity = self.0.capacity();
         if capacity > KEEP_BAG_CAPACITY && self.0.len() < capacity / 4 {
             self.0.shrink_to(capacity / 2);
         }
-        // The gap is written and never read: it is likely far from any cache.
+        // Write the gap without reading it: it is probably in no cache.
         let gap = self.0.get_mut(position as usize)?;
         *gap = last;
         Some(last)
@@ -148,13 +146,13 @@ impl<T> Slab<T> {
             self.entries[slot as usize] = new;
             return slot;
         }
-        // 2^32 entries of 32 bytes and more: memory ends before the slot numbers do.
+        // Cannot overflow: 2^32 entries of at least 32 bytes exceed memory.
         let slot = self.entries.len() as u32;
         self.entries.push(new);
         slot
     }
 
-    /// Frees `slot`, which is in no bag any more, and hands out what it held.
+    /// Frees `slot`, which is in no bag, and returns its item.
     pub(super) fn remove(&mut self, slot: u32) -> Option<T> {
         let large = self.entries.capacity() > KEEP_CAPACITY;
         let entry = &mut self.entries[slot as usize];
@@ -173,13 +171,13 @@ impl<T> Slab<T> {
         Some(item)
     }
 
-    /// The slot that `key` names, if its timer is still there.
+    /// The slot of `key`, if the timer exists.
     pub(super) fn find(&self, key: TimerKey) -> Option<u32> {
         let entry = self.entries.get(key.slot as usize)?;
         (entry.sequence as u32 == key.generation && entry.item.is_some()).then_some(key.slot)
     }
 
-    /// Whether the timer inserted with `sequence` is still at `slot`.
+    /// Whether the timer with `sequence` is still at `slot`.
     pub(super) fn holds(&self, slot: u32, sequence: u64) -> bool {
         let entry = self.entries.get(slot as usize);
         entry.is_some_and(|entry| entry.sequence == sequence && entry.item.is_some())
@@ -197,18 +195,18 @@ impl<T> Slab<T> {
         self.entries[slot as usize].place = place;
     }
 
-    /// Puts `slot` into `bag`; `false`, and nothing done, if there is no memory for it.
+    /// Adds `slot` to `bag`; `false`, without effect, if there is no memory.
     #[must_use]
     pub(super) fn put(&mut self, bag: &mut Bag, slot: u32) -> bool {
         bag.put(slot, &mut self.entries[slot as usize])
     }
 
-    /// Notes where in its bag `slot` is.
+    /// Sets the position of `slot` in its bag.
     pub(super) fn set_position(&mut self, slot: u32, position: u32) {
         self.entries[slot as usize].position = position;
     }
 
-    /// Takes `slot` out of `bag`, in which it is.
+    /// Removes `slot` from `bag`, which contains it.
     pub(super) fn take(&mut self, bag: &mut Bag, slot: u32) {
         let position = self.entry(slot).position;
         if let Some(moved) = bag.take(position) {
@@ -220,7 +218,7 @@ impl<T> Slab<T> {
         self.entries.iter().filter_map(|entry| entry.item.as_ref())
     }
 
-    /// Empties the table and hands out what it held.
+    /// Empties the table and returns all items.
     pub(super) fn clear(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries);
         self.live = 0;
@@ -228,7 +226,7 @@ impl<T> Slab<T> {
         entries.into_iter().filter_map(|entry| entry.item).collect()
     }
 
-    /// Cuts free entries off the end, and gives memory back once three quarters of it are unused.
+    /// Trims free entries from the end, and shrinks the table when three quarters of its memory are unused.
     fn trim(&mut self) {
         for _ in 0..TRIM_STEPS {
             let Some(last) = self.entries.last() else { break };
@@ -249,7 +247,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Forgets all entries, which are free.
+    /// Drops all entries, which are free.
     fn release(&mut self) {
         self.entries.clear();
         self.entries.shrink_to(KEEP_CAPACITY);

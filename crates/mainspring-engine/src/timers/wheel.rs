@@ -1,18 +1,17 @@
-//! The far end of the queue: a hierarchical wheel of deadlines, sorted only as far as their distance demands.
+//! The coarse part of the queue: a hierarchical wheel of far deadlines.
 //!
-//! Deadlines are counted in ticks of 2^20 ns, about a millisecond. A tick has eight digits of six bits, and the
-//! wheel a level for each digit with a bucket for each of its 64 values; so every deadline that `Time` can
-//! express has a bucket, and nothing lies beyond the wheel.
+//! A tick is 2^20 ns, about a millisecond. A tick number has eight digits of six bits. The wheel has one level per
+//! digit, with 64 buckets each, so every `Time` has a bucket.
 //!
-//! # What holds it together
+//! # Invariants
 //!
 //! - Every entry's tick is at or after the `cursor`.
-//! - An entry is on the level of the highest digit in which its tick differs from the cursor (level 0 if in
-//!   none), in the bucket of its own digit there. So the buckets in use lie ahead of the cursor's digit on
-//!   their level, all entries of a level are due before all those of the next, and the first bucket in use on
-//!   the lowest level in use holds the earliest deadline.
-//! - The cursor moves to the start of a bucket at the furthest, and that bucket's entries then move to lower
-//!   levels. A timer moves down at most once per level in its life.
+//! - An entry is on the level of the highest digit in which its tick differs from the cursor (level 0 if none), in
+//!   the bucket of its own digit there. The occupied buckets of a level are therefore ahead of the cursor's digit,
+//!   all entries of a level are due before those of the next, and the first occupied bucket on the lowest occupied
+//!   level has the earliest deadline.
+//! - The cursor moves at most to the start of a bucket; that bucket's entries then move to lower levels. A timer
+//!   moves down at most once per level.
 
 use super::heap::{Due, ExactHeap};
 use super::slab::{Bag, Place, Slab};
@@ -23,38 +22,38 @@ const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = 8;
 
-/// How many ticks the first level spans.
+/// The number of ticks that the first level spans.
 pub(super) const FIRST_LEVEL_TICKS: u64 = BUCKETS as u64;
 
-// A tick has at most this many bits, and the cursor may be one past the last tick.
+// A tick number has at most this many bits, and the cursor may be one past the last tick.
 const _: () = assert!(u64::BITS - TICK_BITS < DIGIT_BITS * LEVELS as u32);
 
-/// The tick in which `when` lies.
+/// The tick of `when`.
 pub(super) const fn tick_of(when: Time) -> u64 {
     when.as_nanos() >> TICK_BITS
 }
 
-/// When `tick` begins.
+/// The start of `tick`.
 pub(super) const fn start_of(tick: u64) -> Time {
     Time::from_nanos(tick << TICK_BITS)
 }
 
-/// The earliest bucket in use.
+/// The earliest occupied bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct First {
-    /// The first tick that the bucket covers.
+    /// The first tick of the bucket.
     pub(super) start: u64,
     level: usize,
     index: usize,
 }
 
-/// The buckets, and which of them are in use.
+/// The buckets and their occupancy.
 #[derive(Debug)]
 pub(super) struct Wheel {
     cursor: u64,
-    /// A bit for each level with a bucket in use.
+    /// One bit per level with an occupied bucket.
     levels: u8,
-    /// A bit for each bucket in use, by level.
+    /// One bit per occupied bucket, by level.
     occupied: [u64; LEVELS],
     buckets: Box<[Bag]>,
 }
@@ -65,7 +64,7 @@ impl Wheel {
         Wheel { cursor: 0, levels: 0, occupied: [0; LEVELS], buckets }
     }
 
-    /// The first tick that belongs in here; earlier deadlines belong in the heap.
+    /// The first tick of the wheel; earlier deadlines are in the heap.
     pub(super) fn cursor(&self) -> u64 {
         self.cursor
     }
@@ -79,12 +78,12 @@ impl Wheel {
         (level as u16) << DIGIT_BITS | digit as u16
     }
 
-    /// Makes room for one more in that bucket; `false` if there is no memory for it.
+    /// Reserves room for one more slot in `bucket`; `false` if there is no memory.
     pub(super) fn try_reserve_one(&mut self, bucket: u16) -> bool {
         self.buckets[bucket as usize].try_reserve(1)
     }
 
-    /// Puts `slot`, whose place is that bucket, into it; `false`, and nothing done, if there is no memory for it.
+    /// Adds `slot` to `bucket`; `false`, without effect, if there is no memory.
     #[must_use]
     pub(super) fn put<T>(&mut self, slab: &mut Slab<T>, bucket: u16, slot: u32) -> bool {
         if !slab.put(&mut self.buckets[bucket as usize], slot) {
@@ -95,7 +94,7 @@ impl Wheel {
         true
     }
 
-    /// Takes `slot` out of that bucket.
+    /// Removes `slot` from `bucket`.
     pub(super) fn take<T>(&mut self, slab: &mut Slab<T>, bucket: u16, slot: u32) {
         let bag = &mut self.buckets[bucket as usize];
         slab.take(bag, slot);
@@ -105,7 +104,7 @@ impl Wheel {
         }
     }
 
-    /// The earliest bucket in use.
+    /// The earliest occupied bucket.
     pub(super) fn first(&self) -> Option<First> {
         if self.levels == 0 {
             return None;
@@ -117,13 +116,13 @@ impl Wheel {
         Some(First { start: above | (index as u64) << shift, level, index })
     }
 
-    /// The slots in that bucket.
+    /// The slots of that bucket.
     pub(super) fn slots(&self, first: First) -> &[u32] {
         self.buckets[first.level * BUCKETS + first.index].slots()
     }
 
-    /// Moves the entries of the earliest bucket on: from the first level to the heap, from a higher level to
-    /// lower ones. The cursor follows. `false`, and nothing done, if there is no memory for it.
+    /// Moves the entries of the earliest bucket: from the first level to the heap, from a higher level to lower ones.
+    /// The cursor follows. `false`, without effect, if there is no memory.
     #[must_use]
     pub(super) fn open<T>(&mut self, first: First, slab: &mut Slab<T>, heap: &mut ExactHeap) -> bool {
         if first.level > 0 {
@@ -147,8 +146,7 @@ impl Wheel {
         true
     }
 
-    /// Moves the cursor on to `tick`; no entry lies before it. Never moves back. `false`, and nothing done, if there is no
-    /// memory for it.
+    /// Moves the cursor forward to `tick`; no entry is before it. `false`, without effect, if there is no memory.
     pub(super) fn advance<T>(&mut self, tick: u64, slab: &mut Slab<T>) -> bool {
         if tick <= self.cursor {
             return true;
@@ -157,7 +155,7 @@ impl Wheel {
         let level = ((tick ^ self.cursor).ilog2() / DIGIT_BITS) as usize;
         let index = (tick >> (level as u32 * DIGIT_BITS)) as usize & (BUCKETS - 1);
         self.cursor = tick;
-        // On the first level, the bucket that the cursor reaches is where its entries belong.
+        // On the first level the entries of the cursor's bucket stay there.
         if level == 0 || self.occupied[level] & 1 << index == 0 {
             return true;
         }
@@ -175,7 +173,7 @@ impl Wheel {
         true
     }
 
-    /// Undoes the move of the first `moved` entries of `bag` to other buckets.
+    /// Reverts the move of the first `moved` entries of `bag`.
     #[cold]
     fn put_back<T>(&mut self, slab: &mut Slab<T>, level: usize, index: usize, bag: Bag, moved: usize) {
         let own = (level << DIGIT_BITS | index) as u16;
@@ -190,7 +188,7 @@ impl Wheel {
         self.mark_used(level, index);
     }
 
-    /// Forgets all entries; the cursor stays.
+    /// Removes all entries; the cursor stays.
     pub(super) fn clear(&mut self) {
         self.levels = 0;
         self.occupied = [0; LEVELS];
@@ -202,7 +200,7 @@ impl Wheel {
         std::mem::take(&mut self.buckets[level * BUCKETS + index])
     }
 
-    /// Gives an emptied bucket its memory back, unless it is in use again.
+    /// Returns its memory to an emptied bucket, unless the bucket is in use again.
     fn recycle(&mut self, level: usize, index: usize, mut bag: Bag) {
         let bucket = &mut self.buckets[level * BUCKETS + index];
         if bucket.is_empty() {
@@ -224,7 +222,7 @@ impl Wheel {
     }
 }
 
-/// A bucket's level and its index there.
+/// The level and index of a bucket.
 const fn split(bucket: u16) -> (usize, usize) {
     (bucket as usize / BUCKETS, bucket as usize % BUCKETS)
 }

@@ -1,4 +1,4 @@
-//! The handshake: its beginning, its end, and its time limit.
+//! The handshake and its timeout.
 
 use super::state::{State, UpperState};
 use super::{Lower, Note, Session, Step, Tls, Trouble};
@@ -21,7 +21,7 @@ where
 
     pub(super) fn continue_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let step = self.session.handshake(cx);
-        // The session may call out (a server name arrives, a certificate is looked at), and so be closed.
+        // The session may run user code (for a server name or a certificate), which may close the connection.
         if self.state.get() != State::Handshaking {
             return Ok(());
         }
@@ -47,7 +47,7 @@ where
         self.read(cx)
     }
 
-    /// The peer is told why (an alert is the last thing the session has to send), then the connection is closed.
+    /// Sends the session's alert, then closes the connection.
     pub(super) fn handshake_failed(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
         self.stop_timer(cx, &self.handshake_timer);
         self.state.set(State::Unwrapped);

@@ -1,39 +1,39 @@
-//! TLS: the state machine between a transport that carries ciphertext and a protocol that wants plain text.
+//! TLS: the state machine between a transport that carries ciphertext and a protocol that takes plaintext.
 //!
-//! The machine is asyncio's `sslproto`, written once for both faces. It does no cryptography: a [`Session`] does
-//! (Python's `ssl.SSLObject` over two `MemoryBIO`s; any other library that works on memory). It does no I/O: a
-//! [`Lower`] does (the engine's own [`Stream`](crate::transport::Stream), another transport of the face, another
-//! [`Tls`]). Above is the same [`Upper`](crate::transport::Upper) that a plain stream has.
+//! The machine is asyncio's `sslproto`, shared by both faces. A [`Session`] does the cryptography (Python's
+//! `ssl.SSLObject` over two `MemoryBIO`s, or another library that works on memory). A [`Lower`] does the I/O (the
+//! engine's [`Stream`](crate::transport::Stream), another transport of the face, or another [`Tls`]). The protocol is
+//! the same [`Upper`](crate::transport::Upper) as that of a plain stream.
 //!
-//! # Its life
+//! # States
 //!
-//! | state | from | to |
+//! | state | entered | left |
 //! | --- | --- | --- |
-//! | `Unwrapped` | the beginning; again when the connection is lost, aborted or has failed | `Handshaking`, by `connection_made` of the transport below |
-//! | `Handshaking` | | `Wrapped` when the session says so |
-//! | `Wrapped` | | `Flushing`, by `close`, the peer's close_notify, or the end of the stream below |
-//! | `Flushing` | what has arrived is delivered, what was written is encrypted | `ShuttingDown` |
+//! | `Unwrapped` | initially; again when the connection is lost, aborted or failed | to `Handshaking`, by `connection_made` of the transport below |
+//! | `Handshaking` | | to `Wrapped`, when the session has completed the handshake |
+//! | `Wrapped` | | to `Flushing`, by `close`, the peer's close_notify, or EOF of the transport below |
+//! | `Flushing` | received data is delivered, written data is encrypted | to `ShuttingDown` |
 //! | `ShuttingDown` | close_notify goes both ways | the transport below is closed, and its `connection_lost` ends this one |
 //!
-//! A session that can end one direction alone ([`Session::can_half_close`]) stays `Wrapped` when the peer sends no more
-//! and the protocol keeps the connection open, or when [`Tls::write_eof`] was called and the peer still sends. It is
-//! also one that does not take the end of the stream below for the peer's word ([`Session::truncated`]).
+//! A session that can half-close ([`Session::can_half_close`]) stays `Wrapped` when the peer has sent close_notify
+//! and the protocol keeps the connection open, or after [`Tls::write_eof`] while the peer still sends. Such a session
+//! also distinguishes EOF of the transport below from close_notify ([`Session::truncated`]).
 //!
-//! A protocol that was told `connection_made` is told `connection_lost`, once and last. The handshake and the
-//! shutdown each have a time limit; that of the shutdown holds until the connection is lost.
+//! A protocol that got `connection_made` gets `connection_lost`, once and last. Handshake and shutdown each have a
+//! timeout; that of the shutdown runs until the connection is lost.
 //!
 //! # Rules
 //!
-//! - Every call of the session, the lower transport and the protocol may come back into the machine. No borrow is
-//!   held across one, and after each the state is looked at again.
-//! - Plain text leaves in the order it was written: one writer at a time feeds the session (`writing`); whoever comes
-//!   meanwhile queues behind it.
-//! - What the protocol writes while it takes data is encrypted at once and sent in one piece when it returns, unless
-//!   it is much.
+//! - Every call of the session, the lower transport or the protocol may re-enter the machine. No borrow is held
+//!   across one, and the state is checked again after each.
+//! - Plaintext keeps its order: one writer at a time feeds the session (`encrypting`); a nested writer queues its
+//!   data behind.
+//! - Data that the protocol writes while it receives is encrypted at once and sent in one piece when it returns, up
+//!   to a limit.
 //!
-//! Failures and threads are as for [transports](crate::transport).
+//! Errors and threads are as for [transports](crate::transport).
 //!
-//! One whose records have borders and whose goodbyes are heard is in `tests/tls/toy.rs`; over rustls, `net/tls/session.rs`.
+//! `tests/tls/toy.rs` has a session with records and close_notify; `mainspring` has one over rustls.
 
 mod handshake;
 mod read;
@@ -45,130 +45,130 @@ pub use state::{Tls, TlsOptions};
 
 use crate::transport::{Cx, TransportHost};
 
-/// Whether an operation of the session came to its end.
+/// The progress of an operation of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is done.
+    /// Complete.
     Done,
-    /// It needs something of the peer first.
+    /// More data from the peer is needed.
     Again,
 }
 
-/// What a session had to read.
+/// The result of reading from a session.
 #[derive(Debug)]
 pub enum Plain<C> {
-    /// Plain text, never empty. `is_all`: nothing more can be read before more ciphertext is fed.
+    /// Plaintext, not empty. `is_all`: nothing more can be read before more ciphertext is fed.
     Data {
-        /// The plain text.
+        /// The plaintext.
         chunk: C,
         /// See above.
         is_all: bool,
     },
     /// Nothing before more ciphertext is fed.
     Again,
-    /// The peer said that it sends no more (close_notify).
+    /// The peer sent close_notify.
     End,
 }
 
-/// What the machine itself finds wrong, for the face to put into its own words.
+/// An error that the machine detects. The face converts it ([`Session::trouble`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The stream ended during the handshake.
+    /// EOF during the handshake.
     HandshakeReset,
-    /// The handshake took too long.
+    /// The handshake timed out.
     HandshakeTimeout,
-    /// The shutdown took too long.
+    /// The shutdown timed out.
     ShutdownTimeout,
 }
 
-/// What those who debug like to know.
+/// An event for the debug log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The handshake begins.
     HandshakeBegins,
-    /// The stream below ended.
+    /// EOF of the transport below.
     EndOfStream,
-    /// The protocol wished to keep the connection open for writing, which TLS cannot.
+    /// The protocol asked to keep the connection open for writing, which the session does not support.
     KeepOpenIgnored,
 }
 
-/// One end of a TLS connection that works on memory.
+/// One end of a TLS connection, working on memory.
 pub trait Session<H: TransportHost> {
-    /// Goes on with the handshake.
+    /// Continues the handshake.
     fn handshake(&self, cx: Cx<'_, H>) -> Result<Step, H::Error>;
 
-    /// The handshake is done: keeps what is known of the peer.
+    /// The handshake is complete: stores what is known of the peer.
     fn established(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// Takes ciphertext that arrived.
+    /// Takes received ciphertext.
     fn feed(&self, cx: Cx<'_, H>, ciphertext: &[u8]) -> Result<(), H::Error>;
 
-    /// How much ciphertext was fed and not read yet.
+    /// The number of bytes fed and not read yet.
     fn fed(&self, cx: Cx<'_, H>) -> Result<usize, H::Error>;
 
-    /// Decrypts what has been fed, as much as fits one chunk.
+    /// Decrypts fed bytes, up to one chunk.
     fn read(&self, cx: Cx<'_, H>) -> Result<Plain<H::Chunk>, H::Error>;
 
-    /// Encrypts a chunk from the byte `done` on. Gives how many bytes it took, `None` if it cannot take any now.
+    /// Encrypts `chunk` from byte `done` on. Returns the number of bytes taken, `None` if it cannot take any now.
     fn write(&self, cx: Cx<'_, H>, chunk: &H::Chunk, done: usize) -> Result<Option<usize>, H::Error>;
 
-    /// Goes on with the shutdown: sends close_notify and waits for the peer's.
+    /// Continues the shutdown: sends close_notify and waits for the peer's.
     fn shutdown(&self, cx: Cx<'_, H>) -> Result<Step, H::Error>;
 
-    /// Whether one direction can end before the other, as TLS 1.3 has it. asyncio's cannot.
+    /// Whether one direction can end before the other, as in TLS 1.3. asyncio's sessions cannot.
     fn can_half_close(&self) -> bool {
         false
     }
 
-    /// Says goodbye and goes on receiving; for a session that [can half-close](Session::can_half_close).
+    /// Sends close_notify and continues to receive; for a session that [can half-close](Session::can_half_close).
     fn end_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let _ = cx;
         Ok(())
     }
 
-    /// What is wrong with a stream that ends without the peer's goodbye; asked of a session that
-    /// [can half-close](Session::can_half_close). asyncio takes it for an end like any other.
+    /// The error for EOF without the peer's close_notify, if it is one; for a session that [can
+    /// half-close](Session::can_half_close). asyncio treats it as an orderly end.
     fn truncated(&self, cx: Cx<'_, H>) -> Option<H::Error> {
         let _ = cx;
         None
     }
 
-    /// The ciphertext to send, all of it; `None` if there is none.
+    /// Returns all ciphertext to send; `None` if there is none.
     fn take(&self, cx: Cx<'_, H>) -> Result<Option<H::Chunk>, H::Error>;
 
-    /// How much ciphertext [`Session::take`] would give.
+    /// The number of bytes that [`Session::take`] would return.
     fn pending(&self, cx: Cx<'_, H>) -> Result<usize, H::Error>;
 
-    /// Tells whoever waits for the handshake how it ended; called once or more, of which the first counts.
+    /// Reports the outcome of the handshake to its waiter. Called once or more; the first call counts.
     fn handshake_ended(&self, cx: Cx<'_, H>, outcome: Result<(), &H::Error>) -> Result<(), H::Error>;
 
-    /// What a failure of the handshake is called when it is reported.
+    /// The message for a handshake error.
     fn handshake_failure(&self, error: &H::Error) -> &'static str;
 
-    /// A failure in the face's words.
+    /// Converts an error of the machine.
     fn trouble(&self, cx: Cx<'_, H>, trouble: Trouble) -> H::Error;
 
-    /// Something for the log.
+    /// Logs an event.
     fn note(&self, cx: Cx<'_, H>, note: Note) -> Result<(), H::Error>;
 }
 
-/// The transport below, as TLS uses it. A clone is the same one.
+/// The transport below. A clone is the same transport.
 pub trait Lower<H: TransportHost>: Clone {
     /// Sends ciphertext.
     fn write(&self, cx: Cx<'_, H>, chunk: H::Chunk) -> Result<(), H::Error>;
 
-    /// Receives no more for now.
+    /// Pauses receiving.
     fn pause_reading(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// Receives again.
+    /// Resumes receiving.
     fn resume_reading(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// Sends what waits, then closes.
+    /// Closes after queued data is sent.
     fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// Closes at once; `error` is what its `connection_lost` is told.
+    /// Closes at once; its `connection_lost` gets `error`.
     fn force_close(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error>;
 
-    /// Whether it is closed or on the way there.
+    /// Whether it is closing or closed.
     fn is_closing(&self, cx: Cx<'_, H>) -> Result<bool, H::Error>;
 }

@@ -1,4 +1,4 @@
-//! Plain text on its way in: decrypted, delivered as the protocol wants it; and the flow control of it.
+//! Receiving: decryption, delivery to the protocol, and back-pressure.
 
 use super::state::{State, UpperState};
 use super::{Lower, Note, Plain, Session, Tls};
@@ -11,7 +11,7 @@ where
     L: Lower<H>,
     U: Upper<H>,
 {
-    /// Delivers what there is, then sends what that led to.
+    /// Delivers available data, then sends the protocol's output.
     pub(super) fn read(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if !self.may_deliver() {
             return Ok(());
@@ -46,14 +46,14 @@ where
         if is_all { self.control_reading(cx, 0) } else { self.control_reading_by_size(cx) }
     }
 
-    /// What is wrong if everything is delivered, the stream below has ended and the peer has not said goodbye.
+    /// The error if all data is delivered, the transport below is at EOF and the peer has not sent close_notify.
     fn truncated(&self, cx: Cx<'_, H>) -> Option<H::Error> {
         let is_early =
             self.end_of_stream.get() && self.state.get() == State::Wrapped && !self.peer_ended.get();
         if is_early { self.session.truncated(cx) } else { None }
     }
 
-    /// Delivers until there is nothing more (`true`) or nobody wants more.
+    /// Delivers until there is no more data (`true`) or the protocol stops it.
     fn deliver(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.peer_ended.get() {
             return Ok(true);
@@ -77,7 +77,7 @@ where
                 },
             };
             if !self.may_deliver() {
-                // The session called out, and was closed by what it called.
+                // The session ran user code, which closed the connection.
                 return Ok(true);
             }
             if self.upper.is_buffered() {
@@ -86,7 +86,7 @@ where
                     return Ok(true);
                 }
                 if self.state.get() == State::Wrapped && !self.reading_paused.get() {
-                    // asyncio: one buffer in a pass, so that others have their turn.
+                    // As in asyncio, one buffer per iteration, so that other callbacks run in between.
                     self.schedule(cx, Notice::ContinueReading)?;
                     return Ok(false);
                 }
@@ -102,7 +102,7 @@ where
         }
     }
 
-    /// Fills one buffer of the protocol's. `true` if not all of the chunk fit in.
+    /// Fills one buffer of the protocol. `true` if the chunk did not fit.
     fn fill_buffer(&self, cx: Cx<'_, H>, chunk: H::Chunk, done: usize) -> Result<bool, H::Error> {
         let rest = chunk.as_ref().get(done..).unwrap_or_default();
         let filled = self.upper.receive_into(cx, &mut |buffer| {
@@ -122,8 +122,7 @@ where
         Ok(is_rest)
     }
 
-    /// Tells the protocol that the peer sends no more, unless it knows. `true` if the connection is to be kept open for
-    /// writing, and can be.
+    /// Calls `eof_received`, once. `true` if the connection is to be kept open for writing, and can be.
     pub(super) fn deliver_eof(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.upper_state.get() != UpperState::Connected {
             return Ok(false);
@@ -138,17 +137,17 @@ where
         Ok(false)
     }
 
-    /// Delivers no more until [`Tls::resume_reading`].
+    /// Pauses delivery until [`Tls::resume_reading`].
     pub fn pause_reading(&self) {
         self.reading_paused.set(true);
     }
 
-    /// Delivers again, beginning with the next pass.
+    /// Resumes delivery in the next iteration.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.reading_paused.replace(false) { self.schedule(cx, Notice::ContinueReading) } else { Ok(()) }
     }
 
-    /// Bytes that were received and not delivered.
+    /// Bytes received and not delivered.
     pub fn read_buffer_size(&self, cx: Cx<'_, H>) -> Result<usize, H::Error> {
         let undelivered = self
             .undelivered
@@ -158,8 +157,7 @@ where
         Ok(self.session.fed(cx)?.saturating_add(undelivered))
     }
 
-    /// Sets the marks for what was received and not delivered, and pauses or resumes the transport below if it is
-    /// time.
+    /// Sets the water marks of received data, and pauses or resumes the transport below accordingly.
     pub fn set_read_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.read_marks.set(marks);
         self.control_reading_by_size(cx)

@@ -1,4 +1,4 @@
-//! The end: in order, at once, or by a failure; each leads through the transport below to one `connection_lost`.
+//! Shutdown, abort and errors. Each leads through the transport below to one `connection_lost`.
 
 use super::state::{State, UpperState};
 use super::{Lower, Session, Step, Tls, Trouble};
@@ -11,11 +11,11 @@ where
     L: Lower<H>,
     U: Upper<H>,
 {
-    /// Closes in order: delivers what has arrived, sends what was written, exchanges close_notify with the peer.
+    /// Closes in order: delivers received data, sends written data, exchanges close_notify with the peer.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.closed.set(true);
         match self.state.get() {
-            // Before the beginning: `connection_made` will see that it is closed.
+            // Before the start: `connection_made` checks `closed`.
             State::Unwrapped | State::Flushing | State::ShuttingDown => Ok(()),
             State::Handshaking => self.abort(cx, None),
             State::Wrapped => {
@@ -26,11 +26,11 @@ where
         }
     }
 
-    /// Closes at once. `error` is what `connection_lost` will be told.
+    /// Closes at once; `connection_lost` gets `error`.
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.closed.set(true);
         if self.deferred.get() > 0 {
-            // Written before the abort, in the same callback: it would have left by now.
+            // Data written earlier in the same callback would have been sent by now: send it first.
             self.send_last(cx)?;
         }
         self.state.set(State::Unwrapped);
@@ -40,7 +40,7 @@ where
         }
     }
 
-    /// Ends the connection for a failure, which is reported unless it is an everyday one.
+    /// Ends the connection with an error, which is reported unless it is a common one.
     pub(super) fn fatal(&self, cx: Cx<'_, H>, error: H::Error, message: &str) -> Result<(), H::Error> {
         let error = cx.host().report_fatal(cx.this, error, message)?;
         self.abort(cx, Some(error))
@@ -49,14 +49,14 @@ where
     pub(super) fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.read(cx)?;
         if self.end_of_stream.get() && self.reading_paused.get() && self.has_more.get() {
-            // The protocol asked for a pause in the middle of it: the rest is its when it resumes.
+            // The protocol has paused reading: it gets the rest when it resumes.
             return Ok(());
         }
         self.begin_shutdown(cx)
     }
 
     pub(super) fn begin_shutdown(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        // What was delivered may have led to an abort, or to a shutdown of its own.
+        // Delivered data may have led to an abort, or to a nested shutdown.
         if self.state.get() != State::Flushing {
             return Ok(());
         }
@@ -68,8 +68,8 @@ where
         if self.shut_down.get() {
             return Ok(());
         }
-        // A stream that has ended carries no answer; one that was kept open for writing after the peer's goodbye carries
-        // ours.
+        // After EOF the peer's close_notify cannot arrive. But if the peer sent close_notify and the connection was
+        // kept open for writing, this side's close_notify can still be sent.
         let is_deaf = self.end_of_stream.get() && !self.peer_ended.get();
         let step = if is_deaf { Ok(Step::Done) } else { self.session.shutdown(cx) };
         match step {
@@ -78,8 +78,8 @@ where
                 self.shut_down.set(true);
                 self.send_last(cx)?;
                 self.deliver_eof(cx)?;
-                // The transport below sends what it has before it closes, which a peer that does not read can delay for
-                // ever: the limit holds until the connection is lost.
+                // The transport below sends its queue before it closes, and a peer that does not read can delay that
+                // without limit: the timeout runs until the connection is lost.
                 self.start_shutdown_timer(cx)?;
                 self.schedule(cx, Notice::CloseLower)
             }
@@ -90,7 +90,7 @@ where
         }
     }
 
-    /// Starts the time limit of the shutdown, unless it runs.
+    /// Starts the shutdown timeout, unless it runs.
     fn start_shutdown_timer(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let running = self.shutdown_timer.take();
         let timer = match running {
@@ -111,7 +111,7 @@ where
         lower.force_close(cx, Some(error))
     }
 
-    /// The transport below is gone. The protocol is told at once: that call is a step of its own already.
+    /// The transport below is lost. Calls `connection_lost` at once: this is already a separate call of the loop.
     pub fn connection_lost(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.closed.set(true);
         self.lost_writes.set(self.lost_writes.get().saturating_add(1));
@@ -123,19 +123,19 @@ where
         drop(held);
         let ended = match &error {
             Some(error) => self.session.handshake_ended(cx, Err(error)),
-            // Somebody closed it, so that whoever waits for the handshake waits for something that never comes.
+            // Closed during the handshake: its waiter would otherwise wait for ever.
             None if !self.established.get() => {
                 let error = self.session.trouble(cx, Trouble::HandshakeReset);
                 self.session.handshake_ended(cx, Err(&error))
             }
             None => self.session.handshake_ended(cx, Ok(())),
         };
-        let told = match self.upper_state.replace(UpperState::ConnectionLost) {
+        let lost = match self.upper_state.replace(UpperState::ConnectionLost) {
             UpperState::Connected | UpperState::EofReceived => self.upper.connection_lost(cx, error),
             UpperState::Initial | UpperState::ConnectionLost => Ok(()),
         };
         let detached = self.upper.detach(cx);
-        let ended = cx.host().merge_outcomes(ended, told);
+        let ended = cx.host().merge_outcomes(ended, lost);
         cx.host().merge_outcomes(ended, detached)
     }
 }

@@ -1,4 +1,4 @@
-//! `Tls`: the machine's state, what its face asks of it, and what the transport below tells it.
+//! `Tls`: the state of the machine, and its calls from the face and from the transport below.
 
 use super::{Lower, Note, Session, Trouble};
 use crate::timers::TimerKey;
@@ -6,7 +6,7 @@ use crate::transport::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// See the table in the module's text.
+/// The states, as in the module's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Unwrapped,
@@ -16,7 +16,7 @@ pub(super) enum State {
     ShuttingDown,
 }
 
-/// What the protocol above was told.
+/// The last life-cycle call of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UpperState {
     Initial,
@@ -25,20 +25,20 @@ pub(super) enum UpperState {
     ConnectionLost,
 }
 
-/// How a [`Tls`] is to behave.
+/// Options of a [`Tls`].
 #[derive(Clone, Copy, Debug)]
 pub struct TlsOptions {
-    /// How long the handshake may take.
+    /// The handshake timeout.
     pub handshake_timeout: Duration,
-    /// How long the shutdown may take.
+    /// The shutdown timeout.
     pub shutdown_timeout: Duration,
-    /// Whether the protocol above knows the connection already: a plain one that becomes secure.
+    /// Whether the protocol already has the connection: a plain one that is upgraded.
     pub is_upgrade: bool,
-    /// Whether the protocol above was told to pause writing by the transport below (only an upgrade can be so).
+    /// Whether the transport below has paused the protocol (upgrades only).
     pub is_writing_paused: bool,
 }
 
-/// The machine. See the module's text; the session and the wire of the example are those of the one there.
+/// The TLS state machine. See the [module](crate::tls).
 pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) session: S,
     pub(super) upper: U,
@@ -49,37 +49,37 @@ pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) shutdown_timeout: Duration,
     pub(super) handshake_timer: Cell<Option<TimerKey>>,
     pub(super) shutdown_timer: Cell<Option<TimerKey>>,
-    /// Plain text that waits to be encrypted.
+    /// Plaintext to encrypt.
     pub(super) backlog: RefCell<WriteQueue<H::Chunk>>,
-    /// Plain text of which the protocol's buffer took only the first bytes, so many.
+    /// Plaintext that did not fit the protocol's buffer, and its number of delivered bytes.
     pub(super) undelivered: RefCell<Option<(H::Chunk, usize)>>,
     pub(super) lost_writes: Cell<u32>,
     pub(super) flow: FlowControl,
     pub(super) read_marks: Cell<WaterMarks>,
-    /// The face closed it, or it closed itself.
+    /// Closed by the face or by an error.
     pub(super) closed: Cell<bool>,
     pub(super) established: Cell<bool>,
     pub(super) end_of_stream: Cell<bool>,
     pub(super) shut_down: Cell<bool>,
-    /// The peer sends no more, and the protocol keeps the connection open.
+    /// The peer has sent close_notify, and the protocol keeps the connection open.
     pub(super) peer_ended: Cell<bool>,
-    /// The protocol sends no more.
+    /// The protocol has called `write_eof`.
     pub(super) eof_written: Cell<bool>,
-    /// The peer was told of it.
+    /// close_notify for `write_eof` was sent.
     pub(super) eof_sent: Cell<bool>,
-    /// The last delivery ended before everything was delivered.
+    /// The last delivery stopped before all data was delivered.
     pub(super) has_more: Cell<bool>,
-    /// The protocol asked for a pause.
+    /// The protocol has paused reading.
     pub(super) reading_paused: Cell<bool>,
-    /// We asked the transport below for a pause.
+    /// The machine has paused the transport below.
     pub(super) lower_reading_paused: Cell<bool>,
-    /// The transport below asked for a pause.
+    /// The transport below has paused the machine.
     pub(super) lower_writing_paused: Cell<bool>,
-    /// Somebody feeds the session at this moment.
+    /// A writer is feeding the session.
     pub(super) encrypting: Cell<bool>,
-    /// How deep we are in calls that deliver data.
+    /// The nesting depth of calls that deliver data.
     pub(super) delivering: Cell<u32>,
-    /// Bytes that were encrypted during those calls and not sent.
+    /// Bytes encrypted during those calls and not sent.
     pub(super) deferred: Cell<usize>,
 }
 
@@ -90,13 +90,13 @@ where
     L: Lower<H>,
     U: Upper<H>,
 {
-    /// asyncio's default mark for what is written.
+    /// asyncio's default high-water mark for written data.
     pub const WRITE_HIGH_WATER: usize = 512 * 1024;
 
-    /// asyncio's default mark for what was received and not read.
+    /// asyncio's default high-water mark for received data that was not delivered.
     pub const READ_HIGH_WATER: usize = 256 * 1024;
 
-    /// A machine that waits for [`Tls::connection_made`].
+    /// Creates a machine; [`Tls::connection_made`] starts it.
     pub fn new(session: S, upper: U, options: TlsOptions) -> Self {
         Tls {
             session,
@@ -142,7 +142,7 @@ where
         &self.session
     }
 
-    /// The protocol above.
+    /// The protocol.
     pub fn upper(&self) -> &U {
         &self.upper
     }
@@ -152,12 +152,12 @@ where
         self.lower.borrow().clone()
     }
 
-    /// The transport below stands: the handshake begins.
+    /// The transport below is connected: starts the handshake.
     pub fn connection_made(&self, cx: Cx<'_, H>, lower: L) -> Result<(), H::Error> {
         let former = self.lower.replace(Some(lower.clone()));
         drop(former);
         if self.closed.get() {
-            // Closed before it began: nobody wants the handshake.
+            // Closed before it started: no handshake.
             return lower.force_close(cx, None);
         }
         self.start_handshake(cx)
@@ -169,7 +169,7 @@ where
         self.fed(cx)
     }
 
-    /// Ciphertext arrived and is with the session already.
+    /// The session has been fed with ciphertext.
     pub fn fed(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         match self.state.get() {
             State::Unwrapped => Ok(()),
@@ -180,7 +180,7 @@ where
         }
     }
 
-    /// The stream below ended. `true` keeps the transport below open.
+    /// EOF of the transport below. `true` keeps that transport open.
     pub fn eof_received(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         match self.stream_ended(cx) {
             Ok(keep_open) => Ok(keep_open),
@@ -201,7 +201,7 @@ where
                 self.handshake_failed(cx, error)?;
             }
             State::Wrapped if self.session.can_half_close() => {
-                // What has arrived is read first; whether the peer's goodbye is among it decides what this is.
+                // Read first: the received data may contain the peer's close_notify, which makes this an orderly end.
                 self.read(cx)?;
                 return Ok(self.state.get() == State::Wrapped);
             }
@@ -210,7 +210,7 @@ where
                 if !self.reading_paused.get() {
                     self.flush(cx)?;
                 }
-                // Still there: what has arrived is delivered when the protocol wants it.
+                // Still flushing: the data is delivered when the protocol resumes reading.
                 return Ok(self.state.get() == State::Flushing);
             }
             State::Flushing => {
@@ -222,12 +222,12 @@ where
         Ok(false)
     }
 
-    /// The transport below wants no more for now.
+    /// The transport below pauses writing.
     pub fn pause_writing(&self) {
         self.lower_writing_paused.set(true);
     }
 
-    /// The transport below wants more again.
+    /// The transport below resumes writing.
     pub fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.lower_writing_paused.set(false);
         self.send(cx)
@@ -252,7 +252,7 @@ where
         }
     }
 
-    /// Whether it is closed or on the way there, or the transport below is.
+    /// Whether this or the transport below is closing or closed.
     pub fn is_closing(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.closed.get() {
             return Ok(true);
@@ -260,32 +260,32 @@ where
         self.lower().map_or(Ok(false), |lower| lower.is_closing(cx))
     }
 
-    /// Whether somebody closed it, or it closed itself.
+    /// Whether it was closed by the face or by an error.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Whether the protocol has not asked for a pause.
+    /// Whether reading is not paused.
     pub fn is_reading(&self) -> bool {
         !self.reading_paused.get()
     }
 
-    /// Whether the protocol was told to pause writing, and not yet to resume.
+    /// Whether the protocol is paused by back-pressure.
     pub fn is_writing_paused(&self) -> bool {
         self.flow.is_paused()
     }
 
-    /// The marks for what is written.
+    /// The water marks of written data.
     pub fn write_marks(&self) -> WaterMarks {
         self.flow.marks()
     }
 
-    /// The marks for what was received and not read.
+    /// The water marks of received data that was not delivered.
     pub fn read_marks(&self) -> WaterMarks {
         self.read_marks.get()
     }
 
-    /// Shows the chunks that are held, to the garbage collector; none if they are being changed at this moment.
+    /// Shows all chunks to the garbage collector; skips a container that is mutably borrowed.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
         if let Ok(backlog) = self.backlog.try_borrow() {
             backlog.iter().for_each(&mut *show);
@@ -297,7 +297,7 @@ where
         }
     }
 
-    /// Shows the transport below, likewise.
+    /// Shows the transport below to the garbage collector, unless it is mutably borrowed.
     pub fn show_lower(&self, show: impl FnOnce(&L)) {
         if let Ok(lower) = self.lower.try_borrow()
             && let Some(lower) = &*lower
@@ -306,7 +306,7 @@ where
         }
     }
 
-    /// Lets go of everything the collector was shown.
+    /// Drops everything that was shown to the collector.
     pub fn clear(&self) {
         let chunks = self.backlog.borrow_mut().take();
         let held = (self.undelivered.take(), self.lower.take(), chunks);
@@ -318,7 +318,7 @@ where
         cx.call_soon(cx.host().notice(cx.this, notice)?)
     }
 
-    /// Starts a time limit.
+    /// Starts a timeout.
     pub(super) fn start_timer(
         &self,
         cx: Cx<'_, H>,
@@ -333,7 +333,7 @@ where
         })
     }
 
-    /// Ends a time limit.
+    /// Cancels a timeout.
     pub(super) fn stop_timer(&self, cx: Cx<'_, H>, timer: &Cell<Option<TimerKey>>) {
         if let Some(key) = timer.take() {
             let call = cx.engine.cancel_timer(key);

@@ -1,10 +1,10 @@
-//! Plain text on its way out: queued, encrypted, handed to the transport below; and the flow control of it.
+//! Sending: queueing, encryption, output to the transport below, and back-pressure.
 
 use super::state::State;
 use super::{Lower, Session, Tls};
 use crate::transport::{Cx, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write};
 
-/// So much of what a protocol writes while it takes data is kept until it returns, to leave in one piece.
+/// Up to this many bytes that a protocol writes while it receives are held until it returns, and leave in one piece.
 const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
 impl<H, S, L, U> Tls<H, S, L, U>
@@ -14,7 +14,7 @@ where
     L: Lower<H>,
     U: Upper<H>,
 {
-    /// Sends chunks of plain text, in order: all of them, or none if there is no memory to keep so many.
+    /// Sends chunks of plaintext in order: all of them, or none if there is no memory to queue them.
     pub fn write(&self, cx: Cx<'_, H>, chunks: impl IntoIterator<Item = H::Chunk>) -> Result<(), H::Error> {
         match self.state.get() {
             State::Handshaking | State::Wrapped => {}
@@ -47,8 +47,8 @@ where
         if self.eof_written.get() { Err(WriteRefused::AfterEof) } else { Ok(()) }
     }
 
-    /// Sends no more after what was written: the peer is told so, and receiving goes on. For a session that
-    /// [can half-close](Session::can_half_close).
+    /// Sends close_notify after written data; receiving continues. For a session that [can
+    /// half-close](Session::can_half_close).
     pub fn write_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let state = self.state.get();
         if !matches!(state, State::Handshaking | State::Wrapped) || self.eof_written.replace(true) {
@@ -57,7 +57,7 @@ where
         if self.peer_ended.get() {
             return self.close(cx);
         }
-        // During the handshake the goodbye waits as data does.
+        // During the handshake close_notify is delayed, as data is.
         if state == State::Handshaking {
             return Ok(());
         }
@@ -67,15 +67,15 @@ where
         }
     }
 
-    /// Whether the session is to be given something: plain text, or word of the end.
+    /// Whether there is plaintext to encrypt, or close_notify to send.
     pub(super) fn has_to_encrypt(&self) -> bool {
         !self.backlog.borrow().is_empty() || self.eof_written.get() && !self.eof_sent.get()
     }
 
-    /// Encrypts what waits, and sends the outcome.
+    /// Encrypts queued plaintext, and sends the ciphertext.
     pub(super) fn encrypt(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.encrypting.replace(true) {
-            // Called by the session itself: whoever called that goes on with what has been queued now.
+            // Re-entered from the session: the outer call continues with the data queued now.
             return Ok(());
         }
         let result = self.encrypt_backlog(cx).and_then(|()| self.encrypt_eof(cx));
@@ -110,7 +110,7 @@ where
         if is_due && !self.eof_sent.replace(true) { self.session.end_writing(cx) } else { Ok(()) }
     }
 
-    /// Hands the ciphertext to the transport below, unless that asked for a pause.
+    /// Writes ciphertext to the transport below, unless that has paused writing.
     pub(super) fn send(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.deferred.set(0);
         if !self.lower_writing_paused.get() {
@@ -119,7 +119,8 @@ where
         self.control_writing(cx)
     }
 
-    /// The same at the end, when nobody will come back for what is left: the transport below keeps it.
+    /// As [`Tls::send`], at the end: writes even if the transport below has paused writing, because there is no later
+    /// chance. That transport queues it.
     pub(super) fn send_last(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.deferred.set(0);
         self.write_to_lower(cx)
@@ -133,12 +134,12 @@ where
         }
     }
 
-    /// Tells the protocol to pause or to resume, if it is time.
+    /// Pauses or resumes the protocol according to the water marks.
     pub(super) fn control_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let size = self.write_buffer_len(cx)?;
         if self.flow.is_paused() {
             if self.lower_writing_paused.get() {
-                // A protocol that the transport below had paused before the upgrade waits for that one to resume.
+                // The transport below paused the protocol before the upgrade; it also resumes it.
                 return Ok(());
             }
             self.flow.shrunk(cx, size, || self.upper.resume_writing(cx))
@@ -152,7 +153,7 @@ where
         Ok(self.backlog.borrow().len().saturating_add(ciphertext))
     }
 
-    /// Bytes that wait here: not yet encrypted, or not yet handed to the transport below.
+    /// Unsent bytes: not yet encrypted, or not yet written to the transport below.
     pub fn write_buffer_size(&self, cx: Cx<'_, H>) -> Result<usize, H::Error> {
         if self.deferred.get() > 0 {
             self.send(cx)?;
@@ -160,11 +161,11 @@ where
         self.write_buffer_len(cx)
     }
 
-    /// Sets the marks for what is written, and pauses or resumes the protocol if it is time.
+    /// Sets the water marks of written data, and pauses or resumes the protocol accordingly.
     pub fn set_write_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
         let size = self.write_buffer_len(cx)?;
-        // As in asyncio, only the marks decide here, also while the transport below is paused.
+        // As in asyncio, only the marks decide here, even if the transport below is paused.
         self.flow.shrunk(cx, size, || self.upper.resume_writing(cx))?;
         self.flow.grown(cx, size, || self.upper.pause_writing(cx))
     }

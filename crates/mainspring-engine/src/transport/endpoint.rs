@@ -1,7 +1,7 @@
-//! `Endpoint`: what every transport has of its descriptor, and how it parts from it.
+//! `Endpoint`: the fd of a transport and its closing.
 //!
-//! The descriptor has one owner, the channel. It is registered with the kernel exactly while something is wanted of it,
-//! and closed after the one `connection_lost` has run: until then its number cannot be given to somebody else.
+//! The channel is the only owner of the fd. The fd is registered exactly while the transport has an interest, and
+//! closed after the one `connection_lost` has run: until then the kernel cannot reuse its number.
 
 use super::{Cx, TransportHost, Upper};
 use crate::Registration;
@@ -10,14 +10,14 @@ use std::cell::{Cell, Ref, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-/// See the module's text.
+/// The fd of a transport and its closing.
 pub(super) struct Endpoint<H: TransportHost> {
-    /// Set by `close`, `abort` or a failure: nothing is delivered any more.
+    /// Set by `close`, `abort` or an error: no more data is delivered.
     closing: Cell<bool>,
-    /// Set when `connection_lost` is scheduled: nothing is sent any more.
+    /// Set when `connection_lost` is scheduled: no more data is sent.
     lost: Cell<bool>,
     fd: RawFd,
-    /// Before the channel, which it is dropped before: a number that is free has no owner.
+    /// Declared before the channel, so that it is dropped first: the number must have no owner when the fd is closed.
     registration: Registration,
     channel: RefCell<Option<H::Channel>>,
     /// Boxed, because most connections never have one.
@@ -37,18 +37,17 @@ impl<H: TransportHost> Endpoint<H> {
         }
     }
 
-    /// Makes the descriptor the transport's own, in the end of its beginning: those who watched it are told, and may do
-    /// anything.
+    /// Takes ownership of the fd. Called last in `open`: the host is told of displaced watches and may run user code.
     pub fn own(&self, cx: Cx<'_, H>) {
         self.registration.own(cx.engine, self.fd);
     }
 
-    /// The descriptor's number; still told after it is closed, for messages.
+    /// The fd number, also after it is closed, for messages.
     pub fn fd(&self) -> RawFd {
         self.fd
     }
 
-    /// What the kernel is asked for at this moment.
+    /// The registered interest.
     pub fn interest(&self) -> Interest {
         self.registration.interest()
     }
@@ -57,7 +56,7 @@ impl<H: TransportHost> Endpoint<H> {
         self.closing.get()
     }
 
-    /// Marks the transport as closing; whether it was already.
+    /// Marks the transport as closing. Returns whether it already was.
     pub fn begin_closing(&self) -> bool {
         self.closing.replace(true)
     }
@@ -66,7 +65,7 @@ impl<H: TransportHost> Endpoint<H> {
         self.lost.get()
     }
 
-    /// Whether `connection_lost` has run and the descriptor is closed.
+    /// Whether `connection_lost` has run and the fd is closed.
     pub fn is_finished(&self) -> bool {
         self.channel.borrow().is_none()
     }
@@ -76,52 +75,51 @@ impl<H: TransportHost> Endpoint<H> {
         self.channel.borrow_mut().take()
     }
 
-    /// Puts another owner of the same descriptor in the channel's place. Nothing happens once the channel is gone.
-    /// `exchange` must not call out: the channel is borrowed.
+    /// Replaces the channel by another owner of the same fd. No effect once the channel is gone. `exchange` must not
+    /// run user code: the channel is borrowed.
     pub fn replace_channel(&self, exchange: impl FnOnce(H::Channel) -> H::Channel) {
         let mut channel = self.channel.borrow_mut();
         *channel = channel.take().map(exchange);
     }
 
-    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
     pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
         if let Ok(channel) = self.channel.try_borrow() {
             channel.iter().for_each(show);
         }
     }
 
-    /// Shows what the connection was lost by, likewise.
+    /// Shows the error of the lost connection to the garbage collector.
     pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
         let failure = self.failure.take();
         failure.iter().for_each(|failure| show(failure));
         self.failure.set(failure);
     }
 
-    /// Whether the descriptor is lent at this moment, so that it cannot be taken away.
+    /// Whether the channel is borrowed, so that it cannot be taken.
     pub fn is_lent(&self) -> bool {
         self.channel.try_borrow_mut().is_err()
     }
 
-    /// Lends the descriptor for one system call.
+    /// Lends the fd for one system call.
     #[inline]
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         use_it(self.lend()?.as_fd())
     }
 
-    /// The channel, until what is lent is dropped; for what is called too often for [`Endpoint::with_fd`], which the compiler
-    /// may make a call of.
+    /// Borrows the channel. Always inlined, for the hot path.
     #[inline(always)]
     pub fn lend(&self) -> io::Result<Ref<'_, H::Channel>> {
         Ref::filter_map(self.channel.borrow(), Option::as_ref).map_err(|_| io::ErrorKind::NotConnected.into())
     }
 
-    /// Adds a direction to what is wanted of the kernel, or takes it out.
+    /// Adds or removes a direction of interest.
     pub fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> io::Result<()> {
         let now = self.registration.interest();
         self.set_interest(cx, if wanted { now.with(direction) } else { now.without(direction) })
     }
 
-    /// Wants nothing more. The descriptor is closed in a moment: what the kernel makes of this does not matter.
+    /// Removes all interest. An error does not matter: the fd is about to be closed.
     pub fn deregister(&self, cx: Cx<'_, H>) {
         let _ = self.set_interest(cx, Interest::NONE);
     }
@@ -130,7 +128,7 @@ impl<H: TransportHost> Endpoint<H> {
         self.with_fd(|fd| self.registration.set(cx.engine, fd, cx.this, interest))
     }
 
-    /// Marks the connection as lost by `error`; `false` if it was already. `connection_lost` is to follow, once.
+    /// Marks the connection as lost by `error`; `false` if it already was. One `connection_lost` must follow.
     pub fn mark_lost(&self, error: Option<H::Error>) -> bool {
         if self.lost.replace(true) {
             return false;
@@ -139,9 +137,9 @@ impl<H: TransportHost> Endpoint<H> {
         true
     }
 
-    /// Schedules the one `connection_lost`, which will be told `error`.
+    /// Schedules the one `connection_lost`, with `error`.
     pub fn lose(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
-        // Before the face is asked, which may come back here.
+        // Set before the host is called, which may re-enter.
         if self.lost.replace(true) {
             return Ok(());
         }
@@ -149,13 +147,13 @@ impl<H: TransportHost> Endpoint<H> {
         self.failure.set(error.map(Box::new));
         let scheduled = cx.call_soon(call?);
         if scheduled.is_err() {
-            // Nobody will tell the end: it can be asked for again.
+            // `connection_lost` is not scheduled: allow another attempt.
             self.lost.set(false);
         }
         scheduled
     }
 
-    /// The end: tells the protocol what the connection was lost by, closes the descriptor, and lets go of the protocol.
+    /// Calls `connection_lost`, closes the fd, and detaches the protocol.
     pub fn finish(
         &self,
         cx: Cx<'_, H>,
@@ -169,7 +167,7 @@ impl<H: TransportHost> Endpoint<H> {
         cx.host().merge_outcomes(result, detach())
     }
 
-    /// The end of a transport with a protocol of streams above.
+    /// As [`Endpoint::finish`], for a stream protocol.
     pub fn finish_with<U: Upper<H>>(&self, cx: Cx<'_, H>, upper: &U) -> Result<(), H::Error> {
         self.finish(cx, |error| upper.connection_lost(cx, error), || upper.detach(cx))
     }

@@ -1,31 +1,31 @@
-//! Write flow control: when a protocol is told to pause writing, and when to go on. One for every kind of transport.
+//! Back-pressure: when to pause and resume the writing protocol. Shared by all transports.
 
 use super::{Cx, TransportHost};
 use std::cell::Cell;
 
-/// When to pause a protocol and when to resume it.
+/// The limits of the write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaterMarks {
     /// Above this many bytes the protocol is paused.
     pub high: usize,
-    /// At this many or fewer it is resumed.
+    /// At or below this many bytes it is resumed.
     pub low: usize,
 }
 
 impl Default for WaterMarks {
-    /// asyncio's for sockets and pipes.
+    /// asyncio's default for sockets and pipes.
     fn default() -> Self {
         WaterMarks::of(64 * 1024)
     }
 }
 
 impl WaterMarks {
-    /// Marks from what a user gave, the other derived as asyncio does; `None` if low is above high.
+    /// Marks from user input. A missing one is derived as in asyncio; `None` if low is above high.
     pub fn new(high: Option<usize>, low: Option<usize>) -> Option<Self> {
         WaterMarks::derive(WaterMarks::default().high, high, low)
     }
 
-    /// A high mark, and a quarter of it.
+    /// A high mark, with a quarter of it as the low mark.
     pub const fn of(high: usize) -> Self {
         WaterMarks { high, low: high / 4 }
     }
@@ -38,7 +38,7 @@ impl WaterMarks {
     }
 }
 
-/// The marks in force, and whether the protocol is paused by them.
+/// The marks, and whether the protocol is paused.
 #[derive(Default)]
 pub struct FlowControl {
     marks: Cell<WaterMarks>,
@@ -46,33 +46,33 @@ pub struct FlowControl {
 }
 
 impl FlowControl {
-    /// With other marks than the default, or for a protocol that is paused already.
+    /// Creates a flow control with these marks, for a protocol that may already be paused.
     pub fn new(marks: WaterMarks, paused: bool) -> Self {
         FlowControl { marks: Cell::new(marks), paused: Cell::new(paused) }
     }
 
-    /// The marks in force.
+    /// The marks.
     pub fn marks(&self) -> WaterMarks {
         self.marks.get()
     }
 
-    /// Sets the marks. To be followed by [`FlowControl::grown`]: more than the new high mark may wait already.
+    /// Sets the marks. Call [`FlowControl::grown`] next: the buffer may exceed the new high mark.
     pub fn set_marks(&self, marks: WaterMarks) {
         self.marks.set(marks);
     }
 
-    /// Whether the protocol was told to pause, and not yet to resume.
+    /// Whether the protocol is paused.
     pub fn is_paused(&self) -> bool {
         self.paused.get()
     }
 
-    /// Counts the protocol as paused, without a word to it: it has asked, and is told to resume.
+    /// Marks the protocol as paused without a call to it: it knows from a refused send, and waits for the resume.
     pub fn pause(&self) {
         self.paused.set(true);
     }
 
-    /// `waiting` bytes wait now: pauses the protocol if that is too much and it does not know yet. A failure of
-    /// `pause_writing` is reported, and the transport goes on.
+    /// Pauses the protocol if `waiting` bytes exceed the high mark and it is not paused. An error of `pause_writing`
+    /// is reported, and the transport continues.
     pub fn grown<H: TransportHost>(
         &self,
         cx: Cx<'_, H>,
@@ -88,7 +88,7 @@ impl FlowControl {
         }
     }
 
-    /// `waiting` bytes are left: resumes the protocol if it was paused and that is little enough. Failures as in
+    /// Resumes the protocol if it is paused and `waiting` bytes are within the low mark. Errors as in
     /// [`FlowControl::grown`].
     pub fn shrunk<H: TransportHost>(
         &self,

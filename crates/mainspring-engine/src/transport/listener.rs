@@ -1,4 +1,4 @@
-//! The listening end of a server: accepts in bounded batches, and rests when the system cannot.
+//! The listener of a server: accepts in bounded batches, and pauses when the system is out of resources.
 
 use super::{Cx, Notice, TransportHost, is_retryable};
 use crate::Registration;
@@ -9,25 +9,25 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// How long a listener rests after the system ran out of descriptors or memory, or failed to accept for any other
-/// reason (asyncio's number).
+/// The pause after the system ran out of fds or memory, or failed to accept for another reason (asyncio's number).
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Who takes the connections.
+/// The receiver of connections.
 pub trait Acceptor<H: TransportHost> {
-    /// A connection came, non-blocking and close-on-exec.
+    /// Takes a connection, which is non-blocking and close-on-exec.
     fn accepted(&self, cx: Cx<'_, H>, connection: OwnedFd, peer: PeerAddress) -> Result<(), H::Error>;
 
-    /// Whether it takes another one. If not, the listener lets them wait in the kernel until it is started again.
+    /// Whether it takes another connection. If not, connections wait in the kernel until the listener is started
+    /// again.
     fn has_room(&self) -> bool {
         true
     }
 }
 
-/// A listening socket on the loop.
+/// A listening socket.
 pub struct Listener<H: TransportHost, A> {
     acceptor: A,
-    /// Before the channel, which it is dropped before.
+    /// Declared before the channel, so that it is dropped first.
     registration: Registration,
     channel: RefCell<Option<H::Channel>>,
     fd: RawFd,
@@ -36,9 +36,8 @@ pub struct Listener<H: TransportHost, A> {
 }
 
 impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
-    /// A listener on a bound, listening, non-blocking socket. It accepts at most `backlog` connections (and
-    /// one) at a time, so that a storm of them leaves room for everybody else. Nothing happens before
-    /// [`Listener::start`].
+    /// A listener on a bound, listening, non-blocking socket. It accepts at most `backlog` + 1 connections per event,
+    /// so that a burst does not starve the loop. Inactive before [`Listener::start`].
     pub fn new(channel: H::Channel, acceptor: A, backlog: usize) -> Self {
         let fd = channel.as_fd().as_raw_fd();
         Listener {
@@ -51,24 +50,24 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         }
     }
 
-    /// Who takes the connections.
+    /// The receiver of connections.
     pub fn acceptor(&self) -> &A {
         &self.acceptor
     }
 
-    /// Shows the channel to a garbage collector, unless it is being changed at this moment.
+    /// Shows the channel to a garbage collector, unless it is mutably borrowed.
     pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
         if let Ok(channel) = self.channel.try_borrow() {
             channel.iter().for_each(show);
         }
     }
 
-    /// The descriptor's number; still told after it is closed.
+    /// The fd number, also after it is closed.
     pub fn fd(&self) -> RawFd {
         self.fd
     }
 
-    /// Lends the descriptor for one system call; `NotConnected` once it is given up.
+    /// Lends the fd for one system call; `NotConnected` after [`Listener::close`].
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         match self.channel.borrow().as_ref() {
             Some(channel) => use_it(channel.as_fd()),
@@ -76,7 +75,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         }
     }
 
-    /// Begins to accept. A listener that rests does so to the end.
+    /// Starts to accept. No effect during a pause, which runs to its end.
     pub fn start(&self, cx: Cx<'_, H>) -> io::Result<()> {
         if self.retry_timer.get().is_some() {
             return Ok(());
@@ -87,7 +86,8 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         self.set_interest(cx, Interest::READ)
     }
 
-    /// Goes on accepting after there was no room; later, if the kernel cannot watch the socket now.
+    /// Continues to accept after [`Acceptor::has_room`] was `false`. If the socket cannot be registered, tries again
+    /// after a pause.
     pub fn resume(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         match self.start(cx) {
             Ok(()) => Ok(()),
@@ -95,13 +95,13 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         }
     }
 
-    /// Accepts no more and gives the socket up to the caller; `None` if that has happened.
+    /// Stops accepting and returns the channel; `None` if it was already closed.
     pub fn close(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         if let Some(timer) = self.retry_timer.take() {
             let call = cx.engine.cancel_timer(timer);
             drop(call);
         }
-        // The descriptor leaves the kernel's set with its last owner in any case.
+        // On failure the kernel removes the fd when it is closed.
         let _ = self.set_interest(cx, Interest::NONE);
         self.registration.give_up();
         self.channel.borrow_mut().take()
@@ -118,9 +118,9 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
         Ok(())
     }
 
-    /// Connections wait.
+    /// Accepts pending connections.
     pub fn io_ready(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        // It may have stopped accepting since the event.
+        // Accepting may have stopped since the event.
         if !self.registration.interest().is_inbound() {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
             if !self.acceptor.has_room() {
                 return self.set_interest(cx, Interest::NONE).map_err(|error| cx.host().os_error(error));
             }
-            // Looked at anew each time: taking a connection may close the listener.
+            // Check the channel each time: `accepted` may close the listener.
             let accepted = match self.channel.borrow().as_ref() {
                 Some(channel) => cx.engine.with_poller(|poller| poller.accept(channel.as_fd())),
                 None => return Ok(()),
@@ -136,9 +136,9 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
             match accepted {
                 Ok((connection, peer)) => self.acceptor.accepted(cx, connection, peer)?,
                 Err(error) if is_retryable(&error) => return Ok(()),
-                // The peer gave up while it waited; the next one may not have.
+                // This peer has given up; others may be waiting.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // What fails now fails again at once: the kernel goes on announcing the connection.
+                // Pause: the connection stays pending, and every event would fail again.
                 Err(error) => return self.pause_accepting(cx, error),
             }
         }
@@ -166,7 +166,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
     }
 }
 
-/// Whether the system lacks something that may be there again in a moment.
+/// Whether the system is temporarily out of a resource.
 fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

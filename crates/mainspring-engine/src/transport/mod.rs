@@ -1,28 +1,28 @@
-//! Transports: the state machines between a descriptor and the protocol above it.
+//! Transports: the state machines between an fd and a protocol.
 //!
-//! A transport here is asyncio's: it delivers what arrives as it arrives, queues what cannot be sent at once,
-//! tells its protocol when the queue is too long and when it is short again, and ends with exactly one
-//! `connection_lost`. It is written once, generic over the face: [`Upper`] is the protocol as a transport sees
-//! it, [`TransportHost`] what a transport needs of its face beyond [`Host`].
+//! Transports follow asyncio: a transport delivers data as it arrives, queues data that cannot be sent at once,
+//! pauses and resumes its protocol by the size of that queue, and ends with exactly one `connection_lost`. Each is
+//! generic over the face: [`Upper`] is the protocol, [`TransportHost`] the part of the host that transports need
+//! beyond [`Host`].
 //!
-//! Every method takes `cx`, the engine and the transport's own handle: the transport does not hold a reference
-//! to itself, so its owner (a Python object, an `Rc`) stays the only thing that keeps it alive.
+//! Every method takes `cx`, the engine and the transport's own handle. The transport holds no reference to itself, so
+//! its owner (a Python object, an `Rc`) alone keeps it alive.
 //!
 //! # Failures
 //!
-//! What a method here gives back as `Err` is a failure of the face: of its protocol, where a transport has nothing to do
-//! about it, or of its host. Whoever called reports it, as [`Host::run_call`] does; the transport is in order all the same.
-//! Failures of the system come back only where it is said. All others go to [`TransportHost::report`], or end the
-//! transport through [`TransportHost::report_fatal`].
+//! An `Err` from a method is an error of the protocol, where the transport does not handle it, or of the host. The
+//! caller reports it, as [`Host::run_call`] does; the transport stays consistent. System errors are returned only
+//! where documented. All others go to [`TransportHost::report`], or end the transport through
+//! [`TransportHost::report_fatal`].
 //!
 //! # Threads
 //!
-//! A transport belongs to its loop, and one thread at a time uses both. Neither is `Send`: a face that moves them between
-//! threads, as Python's does under the interpreter lock, answers for that itself.
+//! A transport belongs to its loop, and one thread at a time uses both. Neither is `Send`: a face that moves them
+//! between threads, as Python's does under the interpreter lock, must ensure exclusive access itself.
 //!
-//! # A face and a protocol
+//! # Example
 //!
-//! A face that has nothing but connections, and a protocol that writes down what it is told:
+//! A face with connections only, and a protocol that records its callbacks:
 //!
 //! ```
 //! use mainspring_engine::clock::MonotonicClock;
@@ -38,7 +38,7 @@
 //!
 //! type Connection = Rc<Stream<Face, Record>>;
 //!
-//! /// What this face schedules.
+//! /// The calls of this face.
 //! enum Call {
 //!     Io(Connection, Readiness),
 //!     Notice(Connection, Notice),
@@ -56,7 +56,7 @@
 //!
 //! impl Face {
 //!     fn engine(&self) -> Rc<Engine<Face>> {
-//!         self.0.get().and_then(Weak::upgrade).expect("a loop is there while it runs")
+//!         self.0.get().and_then(Weak::upgrade).expect("the engine exists while it runs")
 //!     }
 //! }
 //!
@@ -85,7 +85,7 @@
 //!     }
 //! #
 //! #     fn receive(&self, (): ()) -> Call {
-//! #         unreachable!("no other thread is there")
+//! #         unreachable!("there is no other thread")
 //! #     }
 //! #
 //! #     fn blocking(&self, wait: &mut dyn FnMut()) {
@@ -180,14 +180,14 @@
 //! # assert!(engine.host().0.set(Rc::downgrade(&engine)).is_ok());
 //! let (here, mut there) = UnixStream::pair()?;
 //! here.set_nonblocking(true)?;
-//! let told = Record::default();
-//! let connection = Rc::new(Stream::new(OwnedFd::from(here), told.clone()));
+//! let record = Record::default();
+//! let connection = Rc::new(Stream::new(OwnedFd::from(here), record.clone()));
 //! connection.open(Cx { engine: &engine, this: &connection })?;
 //!
 //! there.write_all(b"hello")?;
 //! there.shutdown(Shutdown::Write)?;
 //! engine.run_until_idle()?;
-//! assert_eq!(*told.0.borrow(), ["made", "hello", "eof", "lost"]);
+//! assert_eq!(*record.0.borrow(), ["made", "hello", "eof", "lost"]);
 //! # Ok::<(), io::Error>(())
 //! ```
 
@@ -216,19 +216,19 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 
-/// What a transport needs of its face beyond [`Host`].
+/// The part of a host that transports need beyond [`Host`].
 pub trait TransportHost: Host {
-    /// The owner of a stream's descriptor. Dropping it closes the descriptor, and nothing else does.
+    /// The owner of a transport's fd. Dropping it closes the fd, and nothing else does.
     type Channel: AsFd;
 
-    /// Bytes that wait to be sent, kept alive by the queue.
+    /// Queued bytes, owned by the queue.
     type Chunk: AsRef<[u8]>;
 
-    /// A call that will [`Stream::notified`] (or [`Listener::notified`]) this source of `notice`.
+    /// A call that runs [`Stream::notified`] (or [`Listener::notified`]) of `source` with `notice`.
     fn notice(&self, source: &Self::Source, notice: Notice) -> Result<Self::Call, Self::Error>;
 
-    /// The call for [`Notice::ConnectionLost`], for a face whose calls show what the connection was lost by. The
-    /// protocol is told the error itself, whatever becomes of this.
+    /// The call for [`Notice::ConnectionLost`], for a host that shows the error in the call. The protocol gets the
+    /// error regardless of this call.
     fn lost_notice(
         &self,
         source: &Self::Source,
@@ -237,13 +237,12 @@ pub trait TransportHost: Host {
         self.notice(source, Notice::ConnectionLost)
     }
 
-    /// Something went wrong on a transport that goes on living: tells the exception handler. A failure that
-    /// has to end the loop comes back.
+    /// Reports an error that does not end the transport to the exception handler. Returns an error that must stop the
+    /// loop.
     fn report(&self, source: &Self::Source, error: Self::Error, message: &str) -> Result<(), Self::Error>;
 
-    /// Something went wrong that ends the transport: tells the exception handler, or a log where the system's
-    /// everyday failures go, and gives the failure back for `connection_lost`. `Err` as in
-    /// [`TransportHost::report`].
+    /// Reports an error that ends the transport: to the exception handler, or to a log if it is a common system
+    /// error. Returns the error for `connection_lost`. `Err` as in [`TransportHost::report`].
     fn report_fatal(
         &self,
         source: &Self::Source,
@@ -251,48 +250,47 @@ pub trait TransportHost: Host {
         message: &str,
     ) -> Result<Self::Error, Self::Error>;
 
-    /// Data was written to a transport whose connection is gone, for the fifth time or more.
+    /// Warns of a write to a lost connection, from the fifth on.
     fn warn_write_after_loss(&self, source: &Self::Source) -> Result<(), Self::Error>;
 }
 
-/// The deferred steps of a transport's life: each is a call of its own in the loop's order.
+/// The deferred steps of a transport. Each is a separate call in the loop's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Tell the protocol that it is connected.
+    /// Call `connection_made`.
     ConnectionMade,
-    /// Begin to deliver data; its own step because asyncio reads only after `connection_made` has run, also
-    /// if that failed.
+    /// Start to deliver data. A separate step, because asyncio starts to read only after `connection_made` has run,
+    /// even if that failed.
     StartReading,
-    /// Tell the protocol that there is nothing more to read. Only pipes tell it by a step of its own: a connection
-    /// waits for the answer.
+    /// Call `eof_received`. Only pipes use a separate step: a stream needs the result at once.
     EofReceived,
-    /// Tell the protocol that the connection is gone, and close the descriptor.
+    /// Call `connection_lost`, and close the fd.
     ConnectionLost,
-    /// Accept again after the system ran out of something.
+    /// Accept again after the system ran out of a resource.
     ResumeAccepting,
-    /// TLS: go on delivering what has arrived.
+    /// TLS: continue to deliver received data.
     ContinueReading,
-    /// TLS: the handshake has taken too long.
+    /// TLS: the handshake timed out.
     HandshakeTimeout,
-    /// TLS: the shutdown has taken too long.
+    /// TLS: the shutdown timed out.
     ShutdownTimeout,
-    /// TLS: all is said; close the transport below.
+    /// TLS: the shutdown is complete; close the transport below.
     CloseLower,
 }
 
-/// Why a call on a transport was refused.
+/// Why a write was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteRefused {
-    /// `write_eof` was called before.
+    /// After `write_eof`.
     AfterEof,
-    /// Somebody has reserved the sending end.
+    /// While the sending direction is reserved ([`Stream::reserve_writing`]).
     Reserved,
 }
 
-/// From so many writes on a lost connection on, each one is worth a warning (asyncio's number).
+/// The number of writes on a lost connection from which on each is worth a warning (asyncio's number).
 const WARN_AFTER_LOST_WRITES: u32 = 5;
 
-/// Counts a write on a connection that is gone, after `writes` of them; the host is told of one that is worth it.
+/// Counts a write on a lost connection, and warns from the limit on.
 #[cold]
 pub fn count_lost_write<H: TransportHost>(cx: Cx<'_, H>, writes: &Cell<u32>) -> Result<(), H::Error> {
     let before = writes.get();
@@ -302,7 +300,7 @@ pub fn count_lost_write<H: TransportHost>(cx: Cx<'_, H>, writes: &Cell<u32>) -> 
 
 /// The engine and the transport's own handle, for one call.
 pub struct Cx<'a, H: Host> {
-    /// The loop the transport lives on.
+    /// The loop of the transport.
     pub engine: &'a Engine<H>,
     /// The transport's handle, as the engine holds it.
     pub this: &'a H::Source,
@@ -322,7 +320,7 @@ impl<'a, H: Host> Cx<'a, H> {
         self.engine.host()
     }
 
-    /// Schedules a step; fails if there is no memory for it.
+    /// Schedules a call; fails if there is no memory.
     pub fn call_soon(&self, call: H::Call) -> Result<(), H::Error> {
         match self.engine.try_call_soon(call) {
             Ok(()) => Ok(()),
@@ -333,34 +331,33 @@ impl<'a, H: Host> Cx<'a, H> {
         }
     }
 
-    /// The failure of something that there is no memory for.
+    /// An out-of-memory error.
     pub fn out_of_memory(&self) -> H::Error {
         self.host().os_error(memory::out_of_memory())
     }
 }
 
-/// Whether a claim is to be made again when the kernel announces something: nothing was there, or a back end let a
-/// signal interrupt it.
+/// Whether to repeat the system call at the next readiness event.
 fn is_retryable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// A claim into a buffer that the protocol provides: gives how much was received.
+/// Receives into a buffer of the protocol. Returns the number of bytes.
 pub type Claim<'a> = &'a mut dyn FnMut(&mut [u8]) -> io::Result<usize>;
 
 /// The protocol above a stream transport. Every method may call any method of any transport, this one included.
 pub trait Upper<H: Host> {
-    /// The connection stands.
+    /// The connection is established.
     fn connection_made(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// Whether the protocol brings its own buffers ([`Upper::receive_into`]) instead of taking
-    /// [`Upper::data_received`].
+    /// Whether the protocol supplies buffers ([`Upper::receive_into`]) instead of taking [`Upper::data_received`].
     fn is_buffered(&self) -> bool;
 
-    /// Bytes arrived; never none.
+    /// Bytes arrived; `data` is not empty.
     fn data_received(&self, cx: Cx<'_, H>, data: &[u8]) -> Result<(), H::Error>;
 
-    /// The same for a transport that can give the bytes away: those of `chunk` from `skip` on, never none.
+    /// As [`Upper::data_received`], for a transport that can give the bytes away: those of `chunk` from `skip` on,
+    /// not empty.
     fn chunk_received(&self, cx: Cx<'_, H>, chunk: H::Chunk, skip: usize) -> Result<(), H::Error>
     where
         H: TransportHost,
@@ -368,30 +365,30 @@ pub trait Upper<H: Host> {
         self.data_received(cx, chunk.as_ref().get(skip..).unwrap_or_default())
     }
 
-    /// Asks the protocol for a buffer and lets `claim` fill it. `Err` is the protocol's failure to give one.
+    /// Gets a buffer from the protocol and lets `claim` fill it. `Err` is the protocol's error.
     fn receive_into(&self, cx: Cx<'_, H>, claim: Claim<'_>) -> Result<io::Result<usize>, H::Error>;
 
-    /// So many bytes of the last buffer were filled.
+    /// The protocol's last buffer got `filled` bytes.
     fn buffer_updated(&self, cx: Cx<'_, H>, filled: usize) -> Result<(), H::Error>;
 
-    /// The peer sends no more. `true` keeps the transport open for writing.
+    /// The peer has closed its sending direction. `true` keeps the transport open for writing.
     fn eof_received(&self, cx: Cx<'_, H>) -> Result<bool, H::Error>;
 
-    /// The connection is gone; `None` if it was closed in order. Called last, and once.
+    /// The connection is lost; `None` after an orderly close. Called last, and once.
     fn connection_lost(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error>;
 
-    /// More waits to be sent than the high-water mark.
+    /// The write buffer is above the high-water mark.
     fn pause_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// What waits to be sent is down to the low-water mark again.
+    /// The write buffer is at or below the low-water mark again.
     fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// For whoever has reserved the sending end: nothing is queued any more, or the connection is gone.
+    /// The sending direction is reserved, and the write buffer is empty or the connection lost.
     fn drained(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let _ = cx;
         Ok(())
     }
 
-    /// Drops everything the protocol side holds for this connection: the transport is at its end.
+    /// Drops everything that the protocol holds for this connection: the transport has ended.
     fn detach(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 }

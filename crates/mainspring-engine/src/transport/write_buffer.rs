@@ -1,30 +1,31 @@
-//! `WriteBuffer`: how a transport sends: at once when nothing waits, else in order, as the kernel takes it.
+//! `WriteBuffer`: the unsent bytes of a transport. A write is sent at once if the buffer is empty; else it is queued
+//! behind.
 //!
-//! The queue is borrowed for the system call and for nothing else; chunks that are done are dropped outside of the
-//! borrow, because dropping one may run user code that writes again.
+//! The queue is borrowed only for the system call. Chunks that are sent are dropped after the borrow, because a drop
+//! may run user code that writes again.
 
 use super::{WriteQueue, is_retryable};
 use crate::memory;
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// The kernel took all of it.
+    /// The kernel took all bytes.
     All,
-    /// Some of it waits, and nothing did before: the kernel has to be asked when it takes more.
+    /// Some bytes are queued, and the queue was empty before: register for writability.
     Begun,
-    /// It waits behind what waited before.
+    /// The bytes are queued behind others.
     Behind,
-    /// There is no memory to keep it. Nothing of it was sent, and nothing waits.
+    /// There is no memory to queue the bytes. Nothing was sent or queued.
     Refused,
 }
 
-/// See the module's text. There is a queue while something waits: most connections have none most of the time.
+/// Unsent bytes. The queue is allocated only while there are any: most connections have none most of the time.
 pub(super) struct WriteBuffer<C>(RefCell<Option<Box<WriteQueue<C>>>>);
 
-/// How many bytes that is in all.
+/// The total length of `pieces`.
 #[inline]
 pub(super) fn length_of(pieces: &[IoSlice<'_>]) -> usize {
     match pieces {
@@ -40,7 +41,7 @@ impl<C> Default for WriteBuffer<C> {
 }
 
 impl<C: AsRef<[u8]>> WriteBuffer<C> {
-    /// Bytes that wait.
+    /// Unsent bytes.
     pub fn len(&self) -> usize {
         self.0.borrow().as_ref().map_or(0, |queue| queue.len())
     }
@@ -49,8 +50,9 @@ impl<C: AsRef<[u8]>> WriteBuffer<C> {
         self.0.borrow().as_ref().is_none_or(|queue| queue.is_empty())
     }
 
-    /// Keeps what is left of `pieces` when `sent` came of sending them, which is tried when nothing waits. `keep` gives the
-    /// chunks, `None` if there is no memory for one. Then the write is refused, or fails if some of it was sent already.
+    /// Queues the part of `pieces` that was not sent. `sent` is the result of the send; `None` if it was not tried
+    /// because the queue is not empty. `keep` returns the chunk of a piece, `None` if there is no memory: then the
+    /// write is refused, or fails if a part was already sent.
     pub fn keep_rest(
         &self,
         pieces: &[IoSlice<'_>],
@@ -84,9 +86,9 @@ impl<C: AsRef<[u8]>> WriteBuffer<C> {
         })
     }
 
-    /// Puts a chunk at the end; `false` if there is no memory for it.
+    /// Appends a chunk; `false` if there is no memory.
     fn push(&self, chunk: C, skip: usize) -> bool {
-        // A chunk without room is dropped when nothing is borrowed.
+        // On failure the chunk is dropped after the borrow.
         if !self.0.borrow_mut().get_or_insert_default().try_reserve(1) {
             return false;
         }
@@ -94,7 +96,7 @@ impl<C: AsRef<[u8]>> WriteBuffer<C> {
         true
     }
 
-    /// Sends with `send` what one call takes of the queue; `false` if the kernel took nothing.
+    /// Sends the front of the queue with one call of `send`; `false` if the kernel took nothing.
     pub fn flush(&self, send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<bool> {
         let sent = match self.0.borrow().as_ref() {
             Some(queue) => queue.with_front(send),
@@ -117,13 +119,13 @@ impl<C: AsRef<[u8]>> WriteBuffer<C> {
         }
     }
 
-    /// Drops what waits.
+    /// Drops all unsent bytes.
     pub fn clear(&self) {
         let unsent = self.0.take();
         drop(unsent);
     }
 
-    /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
+    /// Shows the queued chunks to the garbage collector; none while the queue is mutably borrowed.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&C)) {
         if let Ok(queue) = self.0.try_borrow() {
             queue.iter().flat_map(|queue| queue.iter()).for_each(show);

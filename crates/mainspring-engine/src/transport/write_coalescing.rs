@@ -1,36 +1,37 @@
-//! `WriteCoalescing`: pieces that a protocol writes in one turn leave as one packet, and none of them waits.
+//! `WriteCoalescing`: several writes of one callback leave as one packet, without delay.
 //!
-//! Many protocols write an answer in pieces: a head, then a body. asyncio's `write` sends each at once, and so do we: what
-//! the kernel does not take, an error, the size of the buffer are known when `write` returns. But every send makes a
-//! packet, and wakes the peer to take it, which costs more than all else about a small write.
+//! Many protocols write a response in pieces: a head, then a body. Like asyncio's, `write` sends each piece at once:
+//! unsent bytes, errors and the buffer size are known when it returns. But every send makes a packet and wakes the
+//! peer, which dominates the cost of a small write.
 //!
-//! So a connection that wrote the same number of pieces in its last turns is expected to do so again: all but the last
-//! are handed to the kernel with the word that more follows. They are sent, but wait there for the last piece of the
-//! turn. If that does not come, the end of the turn lets them go. Nothing is kept on this side that could be lost: if the
-//! turn blocks, the kernel sends what it has after 200 ms; if the process ends, at once.
+//! A connection that wrote the same number of pieces in its last callbacks is expected to do so again. All pieces but
+//! the last are sent with `MSG_MORE`: the kernel holds them for the next piece. If that does not come, the end of the
+//! callback releases them. No data is held in this process: if the callback blocks, the kernel sends after 200 ms; if
+//! the process ends, at once.
 
 use crate::Turn;
 use std::cell::Cell;
 
-/// A piece of more bytes than this leaves by itself: it fills packets of its own.
+/// A longer piece is sent at once: it fills packets by itself.
 const MAX_PIECE_BYTES: usize = 8 * 1024;
 
-/// How many pieces the turns of one connection write. Counts end at 255: whoever writes so many fills packets anyway.
+/// The number of pieces that each callback of one connection writes. Counts saturate at 255: so many pieces fill
+/// packets anyway.
 #[derive(Default)]
 pub(super) struct WriteCoalescing {
     turn: Cell<Turn>,
-    /// Pieces written in the turn that is under way.
+    /// Pieces written in the current turn.
     count: Cell<u8>,
-    /// What to expect of it: the fewer of the two turns before.
+    /// The expected count: the minimum of the two previous turns.
     expected: Cell<u8>,
-    /// Pieces written in the turn before.
+    /// Pieces written in the previous turn.
     former: Cell<u8>,
-    /// Whether the kernel keeps something until the next piece.
+    /// Whether the kernel holds data for the next piece.
     is_corked: Cell<bool>,
 }
 
 impl WriteCoalescing {
-    /// One more piece, of `length` bytes: whether another is to be expected in the same turn.
+    /// Records a piece of `length` bytes. Returns whether another one is expected in the same turn.
     pub fn is_more_expected(&self, turn: Option<Turn>, length: usize) -> bool {
         let Some(turn) = turn else { return false };
         if self.turn.replace(turn) != turn {
@@ -43,7 +44,7 @@ impl WriteCoalescing {
         count < self.expected.get() && length <= MAX_PIECE_BYTES
     }
 
-    /// Whether the kernel keeps something from now on; whether it did before.
+    /// Sets whether the kernel holds data. Returns the previous value.
     pub fn set_corked(&self, is_corked: bool) -> bool {
         self.is_corked.replace(is_corked)
     }
@@ -53,7 +54,7 @@ impl WriteCoalescing {
 mod tests {
     use super::*;
 
-    /// What is expected at each piece of turns that write so many.
+    /// The expectation at each piece of turns with these counts.
     fn expectations(turns: &[u8]) -> Vec<Vec<bool>> {
         let coalescing = WriteCoalescing::default();
         let numbers = (1..).map(Turn::numbered);

@@ -1,18 +1,17 @@
-//! What a transport still has to send.
+//! The queue of unsent chunks.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// How many chunks one system call takes; the kernel's own limit is 1024, and past some dozens the call is as
-/// long as two.
+/// The most chunks per system call. The kernel's limit is 1024, but beyond some dozens one call costs as much as two.
 const MAX_CHUNKS_PER_SEND: usize = 64;
 
-/// Chunks in order, the first of them possibly sent in part.
+/// Chunks in order; the first one may be partly sent.
 pub struct WriteQueue<C> {
     chunks: VecDeque<C>,
-    /// How much of the first chunk is sent.
+    /// Sent bytes of the first chunk.
     offset: usize,
-    /// Bytes not yet sent, over all chunks.
+    /// Unsent bytes of all chunks.
     len: usize,
 }
 
@@ -23,22 +22,24 @@ impl<C> Default for WriteQueue<C> {
 }
 
 impl<C: AsRef<[u8]>> WriteQueue<C> {
-    /// Bytes not yet sent.
+    /// Unsent bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether all is sent.
+    /// Whether nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Makes room for `count` more chunks, so that appending them needs no memory. `false` if there is none.
+    /// Reserves room for `count` more chunks, so that appending them does not allocate. `false` if there is no
+    /// memory.
     pub fn try_reserve(&mut self, count: usize) -> bool {
         self.chunks.try_reserve(count).is_ok()
     }
 
-    /// Appends a chunk of which the first `sent` bytes are sent already (only the first chunk may be so).
+    /// Appends a chunk, of which the first `sent` bytes are already sent (only the first chunk of a queue may have
+    /// any).
     pub fn push(&mut self, chunk: C, sent: usize) {
         let remaining = chunk.as_ref().len().saturating_sub(sent);
         if remaining == 0 {
@@ -51,7 +52,7 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
         self.chunks.push_back(chunk);
     }
 
-    /// Takes the first chunk out, with how much of it is sent.
+    /// Removes the first chunk. Returns it and its number of sent bytes.
     pub fn pop_front(&mut self) -> Option<(C, usize)> {
         let chunk = self.chunks.pop_front()?;
         let sent = std::mem::take(&mut self.offset);
@@ -59,14 +60,14 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
         Some((chunk, sent))
     }
 
-    /// Puts a chunk that was taken out back to the front.
+    /// Puts a removed chunk back to the front.
     pub fn push_front(&mut self, chunk: C, sent: usize) {
         self.len += chunk.as_ref().len().saturating_sub(sent);
         self.offset = sent;
         self.chunks.push_front(chunk);
     }
 
-    /// Lends the front of the queue to `send`, as many chunks as one system call takes.
+    /// Lends the front of the queue to `send`, up to the limit of one system call.
     pub fn with_front<R>(&self, send: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
         let mut slices = [IoSlice::new(&[]); MAX_CHUNKS_PER_SEND];
         let mut count = 0;
@@ -78,8 +79,8 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
         send(slices.get(..count).unwrap_or_default())
     }
 
-    /// Marks `sent` bytes at the front as sent. The chunks that are done come back, to be dropped by the caller
-    /// when the queue is no longer borrowed.
+    /// Marks `sent` bytes at the front as sent. Returns the finished chunks; the caller drops them after releasing
+    /// the borrow.
     #[must_use = "dropping a chunk may run user code: do it outside of the borrow"]
     pub fn advance(&mut self, sent: usize) -> Vec<C> {
         let sent = sent.min(self.len);
@@ -97,7 +98,7 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
         done
     }
 
-    /// Empties the queue; its chunks come back.
+    /// Empties the queue and returns its chunks.
     #[must_use = "dropping a chunk may run user code: do it outside of the borrow"]
     pub fn take(&mut self) -> VecDeque<C> {
         self.offset = 0;
@@ -105,7 +106,7 @@ impl<C: AsRef<[u8]>> WriteQueue<C> {
         std::mem::take(&mut self.chunks)
     }
 
-    /// The chunks that wait, for the garbage collector.
+    /// The queued chunks, for the garbage collector.
     pub fn iter(&self) -> impl Iterator<Item = &C> {
         self.chunks.iter()
     }

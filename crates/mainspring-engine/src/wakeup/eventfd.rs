@@ -1,4 +1,4 @@
-//! An eventfd: one counter in the kernel that any thread may raise and a poller can wait for.
+//! An eventfd: a kernel counter that any thread may increment and a poller can wait for.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,26 +9,26 @@ use rustix::io::Errno;
 use super::Waker;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A descriptor that is readable from the first [`write`](EventFd::write) until the next
-/// [`drain`](EventFd::drain), and announces every write to who waits for
-/// [`Interest::WAKE`](crate::poller::Interest::WAKE). Non-blocking and close-on-exec.
+/// An fd that is readable from the first [`write`](EventFd::write) until the next [`drain`](EventFd::drain), and
+/// reports every write to a waiter with [`Interest::WAKE`](crate::poller::Interest::WAKE). Non-blocking and
+/// close-on-exec.
 #[derive(Debug)]
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// Opens one that is not readable yet.
+    /// Opens an eventfd that is not readable yet.
     pub fn new() -> io::Result<Self> {
         Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Makes it readable, and announces that also if it was before.
+    /// Makes the fd readable, and causes an edge even if it was readable before.
     pub fn write(&self) -> io::Result<()> {
         match self.add_one() {
-            // A full counter takes no more, and what is not written is not announced.
+            // A full counter rejects the write, which then causes no edge.
             Err(Errno::AGAIN) => {
                 self.drain()?;
                 match self.add_one() {
-                    // Others have filled it again: one of their writes is the announcement.
+                    // Other threads have filled it again: one of their writes caused the edge.
                     Err(Errno::AGAIN) => Ok(()),
                     written => Ok(written?),
                 }
@@ -41,7 +41,7 @@ impl EventFd {
         rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1u64.to_ne_bytes())).map(drop)
     }
 
-    /// Makes it unreadable again, and tells whether it was readable.
+    /// Makes the fd unreadable. Returns whether it was readable.
     pub fn drain(&self) -> io::Result<bool> {
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut [0u8; 8])) {
             Ok(_) => Ok(true),
@@ -59,15 +59,15 @@ impl AsFd for EventFd {
 
 impl Waker for EventFd {
     fn wake(&self) {
-        // What `write` could still report is a descriptor that is none, and this one is owned and open.
+        // The only remaining error is an invalid fd, and this one is owned and open.
         let _ = self.write();
     }
 }
 
-/// The eventfd of a loop as other threads hold it: until the loop closes.
+/// The eventfd of a loop, shared with other threads until the loop closes.
 ///
-/// A closed loop gives its descriptors back at once, and the number may mean something else in the next moment. So a
-/// thread that is just waking the loop holds the eventfd itself, and whoever lets go of it last closes it.
+/// A closed loop releases its fds at once, and the kernel may reuse the number. A thread that is waking the loop
+/// therefore holds the eventfd itself; the last holder closes it.
 #[derive(Debug)]
 pub struct LoopWaker(Mutex<Option<Arc<EventFd>>>);
 
@@ -77,13 +77,13 @@ impl LoopWaker {
         LoopWaker(Mutex::new(Some(event)))
     }
 
-    /// Wakes with `event` from here on.
+    /// Replaces the eventfd.
     pub fn replace(&self, event: Arc<EventFd>) {
         let former = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(event);
         drop(former);
     }
 
-    /// Lets go of the eventfd: there is nobody to wake any more.
+    /// Releases the eventfd: later wake-ups have no effect.
     pub fn close(&self) {
         let event = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(event);

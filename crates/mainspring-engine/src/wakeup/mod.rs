@@ -1,28 +1,27 @@
-//! The inbox: how other threads hand work to a loop, and how they wake it when it sleeps.
+//! The inbox: how other threads send items to a loop, and how they wake it.
 //!
 //! # Rules
 //!
-//! The queue, whether the loop sleeps, and whether the inbox is closed are one state under one lock, so there
-//! is no moment between "the queue is empty" and "the loop sleeps" in which an item could slip by.
+//! The queue, the sleep flag and the closed flag are one state under one lock. No item can arrive unnoticed between
+//! the check that the queue is empty and the sleep.
 //!
-//! - `asleep` is set by the loop alone, in [`Inbox::prepare_sleep`], and only when nothing waits. It is taken
-//!   back by whoever ends the sleep first: the pusher that is going to call the waker, or the loop itself in
-//!   [`Inbox::awake`]. So one sleep costs one wake-up at most, and a loop that is awake none.
-//! - `woken` is a wake-up that came without an item while the loop was awake: the next `prepare_sleep`
-//!   answers it by refusing to sleep.
-//! - `pending` mirrors "an item or `woken` is there". It is written under the lock and read without it, as a
-//!   hint: a stale `false` costs nothing but a pass, because `prepare_sleep` looks at the state itself.
-//! - `expected` counts what other threads are busy with and will tell the loop of ([`Inbox::expect`]). With it the
-//!   loop knows when nothing can come any more: nothing waits, and nothing is expected. Whoever ends the last
-//!   expectation wakes the loop, if it asked for that.
-//! - `working` counts those of `expected` that are jobs in a thread: a clock that jumps waits for them
-//!   ([`Inbox::waits_for_work`]), and whoever ends the last one wakes the loop that does.
-//! - A sealed inbox refuses new work ([`Inbox::submit`]) and still takes what belongs to work that it accepted
-//!   ([`Inbox::push`]). [`Inbox::seal_if_quiet`] looks and seals under one lock, so an item is either refused, or
+//! - Only the loop sets `asleep`, in [`Inbox::prepare_sleep`], and only if the queue is empty. It is cleared by the
+//!   first of: the pusher that is about to call the waker, and the loop in [`Inbox::awake`]. One sleep costs at most
+//!   one wake-up, and a loop that is awake none.
+//! - `woken` records a wake-up without an item while the loop was awake: the next `prepare_sleep` refuses to sleep.
+//! - `pending` mirrors "an item or `woken` is present". It is written under the lock and read without it, as a hint:
+//!   a stale `false` costs at most one iteration, because `prepare_sleep` checks the state itself.
+//! - `expected` counts operations of other threads that will send to the loop ([`Inbox::expect`]). If the queue is
+//!   empty and nothing is expected, no item can arrive any more. The end of the last expectation wakes the loop, if
+//!   the loop requested that.
+//! - `working` counts those of `expected` that are jobs in a thread. A virtual clock waits for them
+//!   ([`Inbox::waits_for_work`]), and the end of the last one wakes the waiting loop.
+//! - A sealed inbox refuses new work ([`Inbox::submit`]) and still takes items of work that it accepted
+//!   ([`Inbox::push`]). [`Inbox::seal_if_quiet`] checks and seals under one lock, so an item is either refused, or
 //!   seen by the loop before it ends.
-//! - The lock is held for a few instructions and never while an item is run or dropped, and never while the
-//!   waker is called. A wake-up may therefore come after the loop has found the item by itself: the loop must
-//!   bear a wake-up that finds nothing.
+//! - The lock is held for a few instructions, never while an item is run or dropped, and never while the waker is
+//!   called. A wake-up may therefore arrive after the loop has found the item: the loop must tolerate a wake-up
+//!   without an item.
 //!
 //! # The loop's side
 //!
@@ -73,16 +72,16 @@ use std::sync::PoisonError;
 use crate::loom_shim::atomic::{AtomicBool, Ordering};
 use crate::loom_shim::{Mutex, MutexGuard};
 
-/// Ends a loop's sleep. Called from any thread, never under a lock of the inbox.
+/// Ends a loop's sleep. Called from any thread, never under the inbox's lock.
 pub trait Waker: Send + Sync {
-    /// Makes the wait that is under way, or else the next one, end at once.
+    /// Ends the current wait, or else the next one, at once.
     fn wake(&self);
 }
 
-/// The answer of something that takes no more; what was offered comes back.
+/// The receiver is closed. Contains the refused item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Closed<T>(
-    /// What was offered.
+    /// The refused item.
     pub T,
 );
 
@@ -100,7 +99,7 @@ impl<T> fmt::Display for Closed<T> {
 
 impl<T> std::error::Error for Closed<T> {}
 
-/// A queue that any thread may push to and one loop empties, with the knowledge whether that loop sleeps.
+/// A queue that any thread may push to and one loop drains. It knows whether that loop sleeps.
 ///
 /// It is `Send` and `Sync`.
 pub struct Inbox<T, W = LoopWaker> {
@@ -116,15 +115,15 @@ struct State<T> {
     closed: bool,
     sealed: bool,
     expected: usize,
-    /// The loop wants to be woken when nothing is expected any more.
+    /// Whether to wake the loop when `expected` reaches zero.
     minds_quiet: bool,
     working: usize,
-    /// The loop wants to be woken when nobody works for it any more.
+    /// Whether to wake the loop when `working` reaches zero.
     minds_work: bool,
 }
 
 impl<T: Send, W: Waker> Inbox<T, W> {
-    /// An empty inbox of a loop that is awake.
+    /// Creates an empty inbox for a loop that is awake.
     pub fn new(waker: W) -> Self {
         let state = State {
             items: Vec::new(),
@@ -140,17 +139,17 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         Inbox { state: Mutex::new(state), pending: AtomicBool::new(false), waker }
     }
 
-    /// What ends the loop's sleep.
+    /// The waker.
     pub fn waker(&self) -> &W {
         &self.waker
     }
 
-    /// Appends `item`, and wakes the loop if it sleeps. After [`close`](Inbox::close) the item comes back.
+    /// Appends `item`, and wakes the loop if it sleeps. After [`close`](Inbox::close) the item is returned.
     pub fn push(&self, item: T) -> Result<(), Closed<T>> {
         self.push_unless(item, |state| state.closed)
     }
 
-    /// As [`push`](Inbox::push), for new work: after [`seal`](Inbox::seal) it comes back as well.
+    /// As [`push`](Inbox::push), for new work: the item is also returned after [`seal`](Inbox::seal).
     pub fn submit(&self, item: T) -> Result<(), Closed<T>> {
         self.push_unless(item, |state| state.closed || state.sealed)
     }
@@ -171,7 +170,7 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         Ok(())
     }
 
-    /// Wakes the loop without an item: the sleep under way ends, or the next one does not begin.
+    /// Wakes the loop without an item: ends the current sleep, or prevents the next one.
     pub fn wake(&self) {
         self.wake_from(self.lock());
     }
@@ -191,30 +190,30 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         }
     }
 
-    /// How many items wait to be drained.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.lock().items.len()
     }
 
-    /// Whether nothing waits to be drained.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes room for one more item, so that the next push needs no memory, if no other thread pushes between. `false` if
-    /// there is none.
+    /// Reserves room for one more item, so that the next push does not allocate, if no other thread pushes in
+    /// between. `false` if there is no memory.
     pub fn try_reserve(&self) -> bool {
         self.lock().items.try_reserve(1).is_ok()
     }
 
-    /// Whether something may wait to be drained: one load, for every pass.
+    /// Whether there may be something to drain: one relaxed load, cheap enough for every iteration.
     #[inline]
     pub fn has_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Appends everything that was pushed to `items`, in the order of the pushes. An empty vector is swapped
-    /// for the queue's own, so the two buffers take turns and neither is allocated anew.
+    /// Appends all items to `items`, in the order of the pushes. An empty vector is swapped with the queue's, so that
+    /// the two buffers alternate and neither is reallocated.
     pub fn drain_into(&self, items: &mut Vec<T>) {
         let mut state = self.lock();
         if items.is_empty() {
@@ -226,8 +225,8 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         self.pending.store(false, Ordering::Relaxed);
     }
 
-    /// Asks to sleep. `false`: something waits, poll without waiting. `true`: from now on until
-    /// [`awake`](Inbox::awake), whoever comes first calls the waker.
+    /// Prepares to sleep. `false`: there is something to drain, poll without waiting. `true`: until
+    /// [`awake`](Inbox::awake), the first push or wake calls the waker.
     #[must_use]
     pub fn prepare_sleep(&self) -> bool {
         let mut state = self.lock();
@@ -242,12 +241,12 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         true
     }
 
-    /// Says that the wait is over, whatever ended it: nobody needs to wake the loop any more.
+    /// Ends the sleep: pushes no longer call the waker.
     pub fn awake(&self) {
         self.lock().asleep = false;
     }
 
-    /// Takes no more items, and gives those that nobody drained. For the loop's own thread, which is awake.
+    /// Closes the inbox and returns the items that were not drained. Called by the loop's thread while it is awake.
     #[must_use = "the items are the caller's to drop or run"]
     pub fn close(&self) -> Vec<T> {
         let mut state = self.lock();
@@ -258,8 +257,8 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         mem::take(&mut state.items)
     }
 
-    /// Says that something will come of what another thread does. Each is ended by one
-    /// [`expect_no_more`](Inbox::expect_no_more), after what came of it was pushed.
+    /// Announces an item that another thread will push. Ended by one [`expect_no_more`](Inbox::expect_no_more), after
+    /// that push.
     pub fn expect(&self) {
         self.lock().expected += 1;
     }
@@ -269,15 +268,14 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         self.end_expectation(self.lock(), false);
     }
 
-    /// [`expect`](Inbox::expect), of a job that a thread has been given. Each is ended by one
-    /// [`end_work`](Inbox::end_work).
+    /// [`expect`](Inbox::expect) for a job in a thread. Ended by one [`end_work`](Inbox::end_work).
     pub fn begin_work(&self) {
         let mut state = self.lock();
         state.expected += 1;
         state.working += 1;
     }
 
-    /// Ends one [`begin_work`](Inbox::begin_work), after what came of it was pushed.
+    /// Ends one [`begin_work`](Inbox::begin_work), after its result was pushed.
     pub fn end_work(&self) {
         let mut state = self.lock();
         state.working = state.working.saturating_sub(1);
@@ -292,29 +290,29 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         }
     }
 
-    /// Whether a job is under way; then the end of the last one wakes the loop.
+    /// Whether a job is running; if so, the end of the last one wakes the loop.
     pub fn waits_for_work(&self) -> bool {
         let mut state = self.lock();
         state.minds_work = state.working > 0;
         state.minds_work
     }
 
-    /// Whether the end of the last expectation wakes the loop.
+    /// Sets whether the end of the last expectation wakes the loop.
     pub fn mind_quiet(&self, minds_quiet: bool) {
         self.lock().minds_quiet = minds_quiet;
     }
 
-    /// Whether nothing waits and nothing is expected.
+    /// Whether there is no item and nothing is expected.
     pub fn is_quiet(&self) -> bool {
         self.lock().is_quiet()
     }
 
-    /// Refuses new work from here on.
+    /// Refuses new work.
     pub fn seal(&self) {
         self.lock().sealed = true;
     }
 
-    /// Refuses new work from here on, if nothing waits and nothing is expected; whether that is so.
+    /// Refuses new work if there is no item and nothing is expected. Returns whether that is so.
     #[must_use = "what waits is to be run"]
     pub fn seal_if_quiet(&self) -> bool {
         let mut state = self.lock();
@@ -329,7 +327,7 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         state.sealed || state.closed
     }
 
-    /// Shows what waits, under the lock: `show` must not call out. Shows nothing if somebody is just pushing.
+    /// Shows the items, under the lock: `show` must not run user code. Shows nothing if the lock is taken.
     pub fn for_each(&self, show: &mut dyn FnMut(&T)) {
         if let Ok(state) = self.state.try_lock() {
             state.items.iter().for_each(show);
@@ -350,7 +348,7 @@ impl<T> State<T> {
 
 impl<T, W> Inbox<T, W> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // No foreign code runs under the lock, so a poisoned one guards a state that is still whole.
+        // No foreign code runs under the lock, so the state is consistent even if the lock is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

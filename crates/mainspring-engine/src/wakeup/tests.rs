@@ -1,4 +1,4 @@
-//! What one thread can see of the inbox; what takes several is in `tests/loom_inbox.rs` and at the end.
+//! Single-threaded behaviour of the inbox; `tests/loom_inbox.rs` models several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -132,7 +132,7 @@ fn the_two_buffers_take_turns() {
     assert_eq!(items.capacity(), 64);
 }
 
-/// Pushes into its inbox while it is dropped, which a lock held meanwhile would turn into a deadlock.
+/// Pushes into its inbox while it is dropped; a lock held during the drop would deadlock.
 struct Reentrant(Weak<Inbox<Option<Reentrant>, Counter>>);
 
 impl Drop for Reentrant {

@@ -1,45 +1,45 @@
-//! `Burst`: how many datagrams one event brings.
+//! `Burst`: the number of datagrams received per event.
 //!
-//! Several, for the sake of throughput; not all, for the sake of timers and other descriptors; and where one at a time is
-//! the rule, the attempt that finds nothing is made rarely.
+//! Several, for throughput; bounded, for timers and other fds. If events usually bring one datagram, the second
+//! attempt, which would find nothing, is made rarely.
 
 use std::cell::Cell;
 
-/// The most datagrams one event brings.
+/// The most datagrams received per event.
 const MAX_DATAGRAMS_PER_EVENT: u32 = 16;
-/// Of so many events that bring one datagram each, one looks for a second.
+/// After an event with one datagram, this many events do not try a second one.
 const SINGLE_EVENTS_PER_PROBE: u32 = 16;
 
-/// What is left of the event that is served.
+/// The attempts left for the current event.
 #[derive(Default)]
 pub struct Burst {
-    /// Attempts that this event still has.
+    /// Attempts left.
     left: Cell<u32>,
-    /// Events to come that take one datagram and do not look for a second.
+    /// Coming events that receive one datagram and do not try a second.
     single_events: Cell<u32>,
 }
 
 impl Burst {
-    /// An event announced something.
+    /// Begins an event.
     pub fn begin(&self) {
         let singles = self.single_events.get();
         self.single_events.set(singles.saturating_sub(1));
         self.left.set(if singles > 0 { 1 } else { MAX_DATAGRAMS_PER_EVENT });
     }
 
-    /// Whether this event has an attempt left.
+    /// Whether an attempt is left.
     pub fn has_more(&self) -> bool {
         self.left.get() > 0
     }
 
-    /// An attempt brought a datagram, or an error.
+    /// Records an attempt that returned a datagram or an error.
     pub fn brought(&self) {
         self.left.set(self.left.get().saturating_sub(1));
     }
 
-    /// An attempt found nothing: the event is over.
+    /// Records an attempt that found nothing, which ends the event.
     pub fn found_nothing(&self) {
-        // The one before it was the only one.
+        // Exactly one datagram was received before.
         if self.left.replace(0) == MAX_DATAGRAMS_PER_EVENT - 1 {
             self.single_events.set(SINGLE_EVENTS_PER_PROBE);
         }
@@ -50,7 +50,7 @@ impl Burst {
 mod tests {
     use super::*;
 
-    /// How many datagrams of `waiting` an event takes.
+    /// The number of datagrams received by one event with `waiting` datagrams.
     fn serve(burst: &Burst, mut waiting: u32) -> u32 {
         burst.begin();
         let mut taken = 0;

@@ -1,21 +1,21 @@
-//! The datagram transport: UDP and Unix datagram sockets, for both faces.
+//! The datagram transport: UDP and Unix datagram sockets.
 //!
-//! Its life is that of a stream (`stream.rs`): `open`, then `close`, `abort` or a failure, and one
-//! `connection_lost`. But a datagram that cannot be sent or received is no end: the system's errors, which are about a
-//! peer that is not there or a route that is gone for the moment, go to `error_received`, and the transport lives on.
+//! Its life cycle is that of a stream: `open`, then `close`, `abort` or an error, and one `connection_lost`. But a
+//! system error for one datagram (an unreachable peer, a missing route) does not end the transport: it goes to
+//! `error_received`.
 //!
 //! # Order
 //!
-//! A datagram is tried at once if none waits before it. What the kernel does not take waits with its destination and is
-//! sent in order, one system call each. A datagram that fails in the queue is told and dropped, and those behind it wait
-//! for the next event, so that a queue of a thousand failures does not keep the loop to itself.
+//! A datagram is sent at once if the queue is empty. Otherwise it is queued with its destination and sent in order,
+//! one system call each. A queued datagram that fails is reported and dropped, and those behind it wait for the next
+//! event, so that a thousand failures do not block the loop.
 //!
-//! In asyncio what the callback of a datagram schedules runs before the next one is delivered, and protocols rely on that
-//! (a future that is set by one datagram and replaced by whoever awaited it). So an event brings a second datagram only
-//! if the loop has nothing else to do, when the next pass would bring just that: a few system calls saved, and the same
-//! order. How many it brings is bounded: see `burst.rs`.
+//! In asyncio, calls scheduled by the callback of a datagram run before the next one is delivered, and protocols rely
+//! on that (a future that one datagram resolves and its waiter replaces). An event therefore receives a second
+//! datagram only if the loop has nothing else to do: the next iteration would do just that. The order is the same,
+//! with fewer system calls. The number per event is bounded: see `burst.rs`.
 //!
-//! A face whose users ask for datagrams uses it in another way: `datagram/asked.rs`.
+//! For a face whose users poll for datagrams, see `datagram/pollable.rs`.
 
 mod burst;
 mod pollable;
@@ -32,32 +32,33 @@ use queue::DatagramQueue;
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 
-/// The longest datagram that is received whole (asyncio's number). UDP's are shorter, Unix ones may be longer.
+/// The longest datagram that is received whole (asyncio's number). UDP datagrams are shorter, Unix ones may be
+/// longer.
 pub const MAX_DATAGRAM: usize = 256 * 1024;
 
-/// Where a datagram goes.
+/// The destination of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination<F> {
-    /// To the peer that the socket is connected to.
+    /// The connected peer.
     Connected,
-    /// To this address.
+    /// This address.
     Address(PeerAddress),
-    /// To where only the face can send: a host that has to be looked up, or what turns out to be no address.
+    /// A destination that only the face can send to: a host name to resolve, or an invalid address.
     Foreign(F),
 }
 
-/// Why a datagram was not sent, or none received.
+/// Why a datagram was not sent or received.
 #[derive(Debug)]
 pub enum Refusal<E> {
-    /// The kernel takes none at this moment.
+    /// The call would block.
     WouldBlock,
-    /// The system's failure: the protocol is told, and the transport lives on.
+    /// A system error: it goes to the protocol, and the transport continues.
     System(E),
-    /// Another failure, which ends the transport.
+    /// Another error, which ends the transport.
     Fatal(E),
 }
 
-/// What became of receiving by itself: no datagram, or one that was delivered, with what the protocol raised.
+/// The outcome of [`DatagramUpper::receive_foreign`]: no datagram, or a delivered one with the protocol's result.
 pub type Received<E> = Result<Result<(), E>, Refusal<E>>;
 
 /// The protocol above a datagram transport. Every method may call any method of any transport, this one included.
@@ -65,17 +66,17 @@ pub trait DatagramUpper<H: TransportHost> {
     /// See [`Destination::Foreign`].
     type Foreign;
 
-    /// The endpoint stands.
+    /// The endpoint is ready.
     fn connection_made(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
     /// A datagram arrived.
     fn datagram_received(&self, cx: Cx<'_, H>, data: &[u8], from: PeerAddress) -> Result<(), H::Error>;
 
-    /// The system failed to send or to receive a datagram.
+    /// A system error of sending or receiving a datagram.
     fn error_received(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error>;
 
-    /// Receives and delivers a datagram by itself, on a socket whose addresses only the face has words for; `None`
-    /// leaves it to the transport.
+    /// Receives and delivers a datagram on a socket with an address family that only the face supports; `None` leaves
+    /// it to the transport.
     fn receive_foreign(&self, cx: Cx<'_, H>) -> Option<Received<H::Error>> {
         let _ = cx;
         None
@@ -84,20 +85,20 @@ pub trait DatagramUpper<H: TransportHost> {
     /// Sends to a foreign destination.
     fn send_foreign(&self, cx: Cx<'_, H>, data: &[u8], to: &Self::Foreign) -> Result<(), Refusal<H::Error>>;
 
-    /// The endpoint is gone; `None` if it was closed in order. Called last, and once.
+    /// The endpoint is closed; `None` after an orderly close. Called last, and once.
     fn connection_lost(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error>;
 
-    /// More waits to be sent than the high-water mark.
+    /// The queue is above the high-water mark.
     fn pause_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// What waits to be sent is down to the low-water mark again.
+    /// The queue is at or below the low-water mark again.
     fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// Drops everything the protocol side holds for this endpoint: the transport is at its end.
+    /// Drops everything that the protocol holds for this endpoint: the transport has ended.
     fn detach(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 }
 
-/// A datagram that waits.
+/// A queued datagram.
 pub type QueuedDatagram<H, U> =
     Queued<<H as TransportHost>::Chunk, Destination<<U as DatagramUpper<H>>::Foreign>>;
 
@@ -114,11 +115,11 @@ pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
 }
 
 impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
-    /// A transport on a non-blocking datagram socket. Each datagram that waits counts as `header` bytes more than it
-    /// has. Nothing happens before [`Datagram::open`].
+    /// A transport on a non-blocking datagram socket. Each queued datagram counts `header` bytes in addition to its
+    /// own. Inactive before [`Datagram::open`].
     ///
-    /// After `close`, and until `connection_lost` has run, a transport still sends at once what can be sent at once,
-    /// unless it `drops_when_lost`: asyncio's rules for endpoints without and with a remote address.
+    /// Between `close` and `connection_lost` the transport still sends datagrams that the kernel takes at once,
+    /// unless `drops_when_lost`: asyncio's rules for endpoints without and with a remote address.
     pub fn new(channel: H::Channel, upper: U, header: usize, drops_when_lost: bool) -> Self {
         Datagram {
             upper,
@@ -140,37 +141,37 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         Ok(())
     }
 
-    /// The protocol above.
+    /// The protocol.
     pub fn upper(&self) -> &U {
         &self.upper
     }
 
-    /// The descriptor's number; still told after it is closed, for messages.
+    /// The fd number, also after it is closed, for messages.
     pub fn fd(&self) -> RawFd {
         self.endpoint.fd()
     }
 
-    /// Takes the channel out, from a transport that goes without having been closed.
+    /// Takes the channel out of a transport that is dropped without having been closed.
     pub fn take_channel(&self) -> Option<H::Channel> {
         self.endpoint.take_channel()
     }
 
-    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
     pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
         self.endpoint.show_channel(show);
     }
 
-    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    /// Shows the error for the pending `connection_lost` to the garbage collector.
     pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
         self.endpoint.show_failure(show);
     }
 
-    /// Whether the transport is closed or on the way there.
+    /// Whether the transport is closing or closed.
     pub fn is_closing(&self) -> bool {
         self.endpoint.is_closing()
     }
 
-    /// Whether `connection_lost` has run and the descriptor is closed.
+    /// Whether `connection_lost` has run and the fd is closed.
     pub fn is_finished(&self) -> bool {
         self.endpoint.is_finished()
     }
@@ -180,33 +181,33 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         !self.is_closing() && !self.reading_paused.get()
     }
 
-    /// Whether the protocol was told to pause writing, and not yet to resume.
+    /// Whether the protocol is paused by back-pressure.
     pub fn is_writing_paused(&self) -> bool {
         self.flow.is_paused()
     }
 
-    /// What the kernel is asked for at this moment.
+    /// The registered interest.
     pub fn interest(&self) -> Interest {
         self.endpoint.interest()
     }
 
-    /// Bytes that wait to be sent, headers included.
+    /// Queued bytes, including headers.
     pub fn write_buffer_size(&self) -> usize {
         self.queue.borrow().weight()
     }
 
-    /// The marks in force.
+    /// The water marks.
     pub fn water_marks(&self) -> WaterMarks {
         self.flow.marks()
     }
 
-    /// Sets the marks, and pauses the protocol if more than the new high mark waits already.
+    /// Sets the water marks, and pauses the protocol if the queue exceeds the new high mark.
     pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
         self.maybe_pause_protocol(cx)
     }
 
-    /// Shows the datagrams that wait; none if they are being changed at this moment. `show` must not call out.
+    /// Shows the queued datagrams; none while the queue is mutably borrowed. `show` must not run user code.
     pub fn for_each_queued(&self, show: &mut dyn FnMut(&QueuedDatagram<H, U>)) {
         if let Ok(queue) = self.queue.try_borrow() {
             queue.iter().for_each(show);
@@ -223,9 +224,9 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         }
     }
 
-    /// Something happened on the descriptor. What the protocol raises goes to the exception handler and ends nothing.
+    /// Handles readiness. Errors of the protocol go to the exception handler and do not end the transport.
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
-        // What the kernel is asked now, not what it was asked when it answered.
+        // Use the current interest, not that of the event.
         if readiness.inbound && self.endpoint.interest().is_inbound() {
             self.receive_some(cx)?;
         }
@@ -235,7 +236,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         Ok(())
     }
 
-    /// Stops receiving. Repeating it changes nothing; `false` if nothing changed.
+    /// Stops receiving. Returns `false` if nothing changed.
     pub fn pause_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if !self.is_reading() {
             return Ok(false);
@@ -245,7 +246,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         Ok(true)
     }
 
-    /// Receives again. Repeating it changes nothing; `false` if nothing changed.
+    /// Receives again. Returns `false` if nothing changed.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.is_closing() || !self.reading_paused.replace(false) {
             return Ok(false);
@@ -254,8 +255,9 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         Ok(true)
     }
 
-    /// Sends a datagram: now if none waits before it and the kernel takes it, else later. `keep` gives the chunk that
-    /// holds `data` for that case, `None` if there is no memory for it, which is an error. `Err` is what `error_received` raised, as it is for asyncio's callers.
+    /// Sends a datagram at once if the queue is empty and the kernel takes it, else later. `keep` returns the chunk
+    /// with `data` for the queue, `None` if there is no memory, which is an error. `Err` may also be an error of
+    /// `error_received`, as in asyncio.
     pub fn send_to(
         &self,
         cx: Cx<'_, H>,
@@ -275,7 +277,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             }
         }
         if self.endpoint.is_lost() {
-            // Nobody will be there to send it later.
+            // The transport has ended: a queued datagram would never be sent.
             return Ok(());
         }
         let Some(chunk) = keep() else { return Err(cx.out_of_memory()) };
@@ -287,7 +289,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         self.maybe_pause_protocol(cx)
     }
 
-    /// Closes in order: receives no more, sends what is queued, then `connection_lost`.
+    /// Closes in order: stops receiving, sends queued data, then calls `connection_lost`.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.endpoint.begin_closing() {
             return Ok(());
@@ -299,7 +301,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         self.want(cx, Interest::READ, false)
     }
 
-    /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
+    /// Closes at once: drops queued data. `connection_lost` gets `error`.
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         if self.endpoint.is_lost() {
             return Ok(());
@@ -312,7 +314,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         scheduled
     }
 
-    /// Receives one datagram, and more if that changes no order: see the module's text.
+    /// Receives one datagram, and more if that keeps the order: see the module's documentation.
     fn receive_some(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.burst.begin();
         loop {
@@ -327,7 +329,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         }
     }
 
-    /// Receives one datagram, or an error; `false` if there was none.
+    /// Receives one datagram or error; `false` if there was none.
     fn receive(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if let Some(received) = self.upper.receive_foreign(cx) {
             match received {
@@ -357,10 +359,10 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         report(cx, result, "protocol.datagram_received() failed")
     }
 
-    /// Goes on sending what is queued.
+    /// Sends queued data.
     fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         loop {
-            // Out of the queue while it is sent: a foreign destination is user code.
+            // Removed from the queue while it is sent: a foreign destination runs user code.
             let first = self.queue.borrow_mut().pop();
             let Some(first) = first else { break };
             match self.send(cx, first.chunk.as_ref(), &first.destination) {
@@ -371,22 +373,22 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
                     }
                     break;
                 }
-                // Still registered for writing: the next event goes on, and resumes the protocol.
+                // Still registered for writing: the next event continues, and resumes the protocol.
                 Err(Refusal::System(error)) => return self.deliver_error(cx, error),
                 Err(Refusal::Fatal(error)) => return self.write_failed(cx, error),
             }
         }
         self.maybe_resume_protocol(cx)?;
-        // The protocol may have sent again when it was resumed, or closed or aborted.
+        // The protocol may have sent, closed or aborted when it was resumed.
         if !self.queue.borrow().is_empty() || self.flow.is_paused() || self.endpoint.is_lost() {
             return Ok(());
         }
         self.want(cx, Interest::WRITE, false)?;
-        // A kernel that refuses even that has ended the transport already.
+        // If deregistering failed, the transport has already ended.
         if !self.is_closing() || self.endpoint.is_lost() {
             return Ok(());
         }
-        // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
+        // Called from the loop, not from the protocol, so `connection_lost` can run at once.
         self.endpoint.mark_lost(None);
         self.finish(cx)
     }
@@ -410,7 +412,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         })
     }
 
-    /// Tells the protocol of a failure, from an event: nobody is there to raise to.
+    /// Gives an error to the protocol during an event, where it has no caller to return to.
     fn deliver_error(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
         report(cx, self.upper.error_received(cx, error), "protocol.error_received() failed")
     }
@@ -448,7 +450,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     }
 }
 
-/// Tells the exception handler what a protocol raised.
+/// Reports an error of the protocol to the exception handler.
 fn report<H: TransportHost>(
     cx: Cx<'_, H>,
     result: Result<(), H::Error>,

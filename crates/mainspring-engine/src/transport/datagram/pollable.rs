@@ -1,9 +1,9 @@
-//! A datagram transport without a protocol, for a face whose users *ask* for datagrams.
+//! A datagram transport without a protocol, for a face whose users *poll* for datagrams.
 //!
-//! Such a transport is never [opened](Datagram::open); it begins with [`Datagram::own`]. Its upper takes [`DatagramUpper::receive_foreign`] as the word that
-//! something is there. Whoever asks does it with [`Datagram::try_receive`] and [`Datagram::try_send`], which queue
-//! nothing; waits after [`Datagram::want_readable`], or for [`DatagramUpper::resume_writing`]; and ends with
-//! [`Datagram::dismantle`]. Datagrams that nobody has asked for are still the kernel's, so nothing is lost by giving up.
+//! Such a transport is not [opened](Datagram::open) but starts with [`Datagram::own`]. Its upper takes
+//! [`DatagramUpper::receive_foreign`] as readiness. Users call [`Datagram::try_receive`] and [`Datagram::try_send`],
+//! which queue nothing; wait after [`Datagram::want_readable`] or for [`DatagramUpper::resume_writing`]; and end with
+//! [`Datagram::dismantle`]. Datagrams that were not received stay in the kernel, so cancellation loses nothing.
 
 use super::{Datagram, DatagramUpper};
 use crate::poller::{Interest, PeerAddress, peek_from};
@@ -12,30 +12,30 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
-    /// Begins: the descriptor is the transport's own, and nobody else may watch it.
+    /// Takes ownership of the fd: it cannot be watched otherwise.
     pub fn own(&self, cx: Cx<'_, H>) {
         self.endpoint.own(cx);
     }
 
-    /// Receives one datagram into `buffer`, for whoever asks: `WouldBlock` if there is none.
+    /// Receives one datagram into `buffer`; `WouldBlock` if there is none.
     pub fn try_receive(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         let received =
             self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.recv_from(fd, buffer)));
         received.map_err(or_would_block)
     }
 
-    /// Receives one datagram and leaves it with the kernel; else as [`Datagram::try_receive`].
+    /// As [`Datagram::try_receive`], but leaves the datagram in the kernel.
     pub fn try_peek(&self, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         self.endpoint.with_fd(|fd| peek_from(fd, buffer)).map_err(or_would_block)
     }
 
-    /// Has the upper told when there is something to receive, or no longer. A kernel that refuses ends nothing.
+    /// Registers or deregisters for reading. An error does not end the transport.
     pub fn want_readable(&self, cx: Cx<'_, H>, wanted: bool) -> io::Result<()> {
         self.endpoint.want(cx, Interest::READ, wanted)
     }
 
-    /// Sends one datagram now or not at all: `WouldBlock` if the kernel does not take it, and then the protocol counts as
-    /// paused and is resumed when the kernel takes more.
+    /// Sends one datagram now or not at all. On `WouldBlock` the protocol counts as paused, and is resumed when the
+    /// fd is writable.
     pub fn try_send(&self, cx: Cx<'_, H>, data: &[u8], destination: Option<&PeerAddress>) -> io::Result<()> {
         let sent = if self.queue.borrow().is_empty() {
             self.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_to(fd, data, destination)))
@@ -53,13 +53,13 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         sent
     }
 
-    /// Lends the descriptor, for what the transport knows nothing of: options, names. `NotConnected` after the end.
+    /// Lends the fd for one system call, such as a socket option. `NotConnected` after the end.
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         self.endpoint.with_fd(use_it)
     }
 
-    /// Ends at once and without a word to the protocol: the loop knows the descriptor no more, and its owner comes back.
-    /// What is queued is dropped.
+    /// Ends the transport at once, without a call to the protocol. Deregisters the fd and returns its owner. Queued
+    /// datagrams are dropped.
     pub fn dismantle(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.endpoint.begin_closing();
         self.endpoint.mark_lost(None);
@@ -70,7 +70,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     }
 }
 
-/// What is to be repeated is told in one way.
+/// Maps all retryable errors to `WouldBlock`.
 fn or_would_block(error: io::Error) -> io::Error {
     if is_retryable(&error) { io::ErrorKind::WouldBlock.into() } else { error }
 }

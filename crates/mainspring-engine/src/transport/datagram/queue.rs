@@ -1,20 +1,20 @@
-//! Datagrams that wait to be sent, each with its destination.
+//! The queue of unsent datagrams, each with its destination.
 
 use std::collections::VecDeque;
 
-/// A datagram and where it goes.
+/// A datagram and its destination.
 pub struct Queued<C, D> {
     /// Its bytes.
     pub chunk: C,
-    /// Where it goes.
+    /// The destination.
     pub destination: D,
 }
 
-/// Datagrams in order, and what they weigh together.
+/// Datagrams in order, and their total weight.
 pub(super) struct DatagramQueue<C, D> {
     datagrams: VecDeque<Queued<C, D>>,
     weight: usize,
-    /// What a datagram weighs beside its bytes, so that a queue of empty ones is not weightless.
+    /// The weight of a datagram in addition to its bytes, so that empty datagrams count too.
     header: usize,
 }
 
@@ -23,7 +23,7 @@ impl<C: AsRef<[u8]>, D> DatagramQueue<C, D> {
         DatagramQueue { datagrams: VecDeque::new(), weight: 0, header }
     }
 
-    /// Bytes that wait, headers included.
+    /// Queued bytes, including headers.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -36,7 +36,7 @@ impl<C: AsRef<[u8]>, D> DatagramQueue<C, D> {
         datagram.chunk.as_ref().len() + self.header
     }
 
-    /// Makes room for one more; `false` if there is no memory for it.
+    /// Reserves room for one more datagram; `false` if there is no memory.
     pub fn try_reserve_one(&mut self) -> bool {
         self.datagrams.try_reserve(1).is_ok()
     }
@@ -46,20 +46,20 @@ impl<C: AsRef<[u8]>, D> DatagramQueue<C, D> {
         self.datagrams.push_back(datagram);
     }
 
-    /// Takes the first one out, to be sent while nothing is borrowed.
+    /// Removes the first datagram, to be sent without a borrow.
     pub fn pop(&mut self) -> Option<Queued<C, D>> {
         let datagram = self.datagrams.pop_front()?;
         self.weight -= self.weigh(&datagram);
         Some(datagram)
     }
 
-    /// Puts the first one back: it could not be sent.
+    /// Puts a datagram that could not be sent back to the front.
     pub fn put_back(&mut self, datagram: Queued<C, D>) {
         self.weight += self.weigh(&datagram);
         self.datagrams.push_front(datagram);
     }
 
-    /// Empties the queue; its datagrams come back.
+    /// Empties the queue and returns its datagrams.
     #[must_use = "dropping a chunk may run user code: do it outside of the borrow"]
     pub fn take(&mut self) -> VecDeque<Queued<C, D>> {
         self.weight = 0;

@@ -1,4 +1,4 @@
-//! What may be a pipe, and how a descriptor becomes one that a loop can serve.
+//! Pipe transports, and which fds they accept.
 
 mod read;
 mod write;
@@ -10,10 +10,10 @@ use rustix::fs::{FileType, fstat};
 use std::io;
 use std::os::fd::AsFd;
 
-/// The kinds of files that pipe transports are for.
+/// The kinds of files that pipe transports serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipeKind {
-    /// An end of a `pipe(2)`, or a fifo that has a name.
+    /// An end of a `pipe(2)`, or a named fifo.
     Fifo,
     /// A socket.
     Socket,
@@ -22,15 +22,15 @@ pub enum PipeKind {
 }
 
 impl PipeKind {
-    /// Whether the kernel tells the writing end that nobody reads any more. A terminal is written and read by the same
-    /// device, so that what can be read there says nothing about its reader.
+    /// Whether the kernel reports to the writer that the reader has closed. Not for a terminal: the same device is
+    /// read and written, so readability says nothing about a reader.
     pub(super) fn reports_reader_close(self) -> bool {
         matches!(self, PipeKind::Fifo | PipeKind::Socket)
     }
 }
 
-/// Makes `fd` non-blocking and tells its kind; `None`, and nothing done, if it is none that a transport could serve: a
-/// regular file is always ready.
+/// Makes `fd` non-blocking and returns its kind. `None`, without effect, for other files: a regular file is always
+/// ready.
 pub fn prepare_pipe(fd: impl AsFd) -> io::Result<Option<PipeKind>> {
     let fd = fd.as_fd();
     let kind = match FileType::from_raw_mode(fstat(fd)?.st_mode) {

@@ -1,8 +1,8 @@
-//! The transport that reads from a pipe: the read end of a `pipe(2)` or fifo, a socket that is only read, a terminal.
+//! The transport that reads from a pipe: a `pipe(2)` or fifo, a socket that is only read, or a terminal.
 //!
-//! `open` schedules `connection_made` and then the start of reading. The end of the pipe schedules `eof_received`, whose
-//! answer does not matter, and `connection_lost` after it; so does `close` without the former. Unlike a connection, a
-//! pipe survives a `data_received` that fails: the failure is the caller's to report.
+//! `open` schedules `connection_made` and then the start of reading. EOF schedules `eof_received`, whose result is
+//! ignored, and then `connection_lost`; `close` schedules only the latter. Unlike a stream, a pipe survives an error
+//! of `data_received`: the caller reports it.
 
 use crate::Readiness;
 use crate::poller::Interest;
@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// The end of a pipe that is read, or what can be read like one, and the protocol above it ([`Upper`]).
+/// The reading end of a pipe, or a file like it, and its protocol ([`Upper`]).
 pub struct ReadPipe<H: TransportHost, U> {
     upper: U,
     end: Endpoint<H>,
@@ -20,7 +20,7 @@ pub struct ReadPipe<H: TransportHost, U> {
 }
 
 impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
-    /// A transport on a non-blocking pipe ([`prepare_pipe`](super::prepare_pipe)). Nothing happens before
+    /// A transport on a non-blocking pipe ([`prepare_pipe`](super::prepare_pipe)). Inactive before
     /// [`ReadPipe::open`].
     pub fn new(channel: H::Channel, upper: U) -> Self {
         ReadPipe { upper, end: Endpoint::new(channel), paused: Cell::new(false) }
@@ -34,53 +34,53 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         Ok(())
     }
 
-    /// The protocol above.
+    /// The protocol.
     pub fn upper(&self) -> &U {
         &self.upper
     }
 
-    /// The descriptor's number; still told after it is closed, for messages.
+    /// The fd number, also after it is closed, for messages.
     pub fn fd(&self) -> RawFd {
         self.end.fd()
     }
 
-    /// Takes the channel out, from a transport that goes without having been closed, and that nothing is wanted of.
+    /// Takes the channel out of an unregistered transport that is dropped without having been closed.
     pub fn take_channel(&self) -> Option<H::Channel> {
         self.end.take_channel()
     }
 
-    /// Takes the channel out of a transport that may still be asked for something.
+    /// Deregisters the fd and takes the channel out.
     pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.end.deregister(cx);
         self.end.take_channel()
     }
 
-    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
     pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
         self.end.show_channel(show);
     }
 
-    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    /// Shows the error for the pending `connection_lost` to the garbage collector.
     pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
         self.end.show_failure(show);
     }
 
-    /// Whether the transport is closed or on the way there.
+    /// Whether the transport is closing or closed.
     pub fn is_closing(&self) -> bool {
         self.end.is_closing()
     }
 
-    /// Whether `connection_lost` has run, or will in the next pass.
+    /// Whether `connection_lost` has run, or will in the next iteration.
     pub fn is_lost(&self) -> bool {
         self.end.is_lost()
     }
 
-    /// Lends the descriptor for one system call; `NotConnected` once it is closed.
+    /// Lends the fd for one system call; `NotConnected` once it is closed.
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         self.end.with_fd(use_it)
     }
 
-    /// Whether `connection_lost` has run and the descriptor is closed.
+    /// Whether `connection_lost` has run and the fd is closed.
     pub fn is_finished(&self) -> bool {
         self.end.is_finished()
     }
@@ -90,12 +90,12 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         !self.end.is_closing() && !self.paused.get()
     }
 
-    /// Never: it does not write.
+    /// Always `false`: this transport does not write.
     pub fn is_writing_paused(&self) -> bool {
         false
     }
 
-    /// What the kernel is asked for at this moment.
+    /// The registered interest.
     pub fn interest(&self) -> Interest {
         self.end.interest()
     }
@@ -111,9 +111,9 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         }
     }
 
-    /// Something happened on the descriptor.
+    /// Handles readiness of the fd.
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
-        // Reading may have been paused since the kernel was asked.
+        // Reading may have been paused since the event.
         if !readiness.inbound || !self.end.interest().is_inbound() {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         })
     }
 
-    /// Stops reading. Repeating it changes nothing; `false` if nothing changed.
+    /// Stops reading. Returns `false` if nothing changed.
     pub fn pause_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if !self.is_reading() {
             return Ok(false);
@@ -138,7 +138,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         Ok(true)
     }
 
-    /// Reads again. Repeating it changes nothing; `false` if nothing changed.
+    /// Reads again. Returns `false` if nothing changed.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.end.is_closing() || !self.paused.get() {
             return Ok(false);
@@ -148,12 +148,12 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         Ok(true)
     }
 
-    /// Reads no more; `connection_lost` follows.
+    /// Stops reading and schedules `connection_lost`.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.end_with(cx, None)
     }
 
-    /// The same; `error` is what `connection_lost` will be told.
+    /// As [`ReadPipe::close`]; `connection_lost` gets `error`.
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.end_with(cx, error)
     }

@@ -1,8 +1,8 @@
-//! The transport that writes to a pipe: the write end of a `pipe(2)` or fifo, a socket that is only written, a terminal.
+//! The transport that writes to a pipe: a `pipe(2)` or fifo, a socket that is only written, or a terminal.
 //!
-//! It closes by `close` or `write_eof`, which are one here, after what is queued has gone out; by `abort`; by a failed
-//! write; and when the reader is gone. The kernel tells that last one as an event in the direction of reading, so that
-//! one is asked for from the start: whatever comes there is the end, an error if something was still to be read.
+//! It closes by `close` or `write_eof`, which are the same here, after queued bytes are written; by `abort`; by a
+//! failed write; and when the reader closes. The kernel reports the latter as readability, so the fd is registered
+//! for reading from the start: any such event is the end, an error if bytes are queued.
 
 use super::PipeKind;
 use crate::Readiness;
@@ -14,19 +14,19 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// The end of a pipe that is written, or what can be written like one, and the protocol above it ([`Upper`]).
+/// The writing end of a pipe, or a file like it, and its protocol ([`Upper`]).
 pub struct WritePipe<H: TransportHost, U> {
     upper: U,
     end: Endpoint<H>,
     write_buffer: WriteBuffer<H::Chunk>,
     flow: FlowControl,
-    /// Writes that failed, or came too late.
+    /// Writes that failed, or followed the close.
     lost_writes: Cell<u32>,
     watches_reader: bool,
 }
 
 impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
-    /// A transport on a non-blocking pipe of this kind ([`prepare_pipe`](super::prepare_pipe)). Nothing happens before
+    /// A transport on a non-blocking pipe of this kind ([`prepare_pipe`](super::prepare_pipe)). Inactive before
     /// [`WritePipe::open`].
     pub fn new(channel: H::Channel, kind: PipeKind, upper: U) -> Self {
         WritePipe {
@@ -39,7 +39,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         }
     }
 
-    /// Schedules `connection_made`, and the look-out for the reader's end after it.
+    /// Schedules `connection_made`, and then the registration that detects the reader's close.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
         if self.watches_reader {
@@ -49,84 +49,84 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         Ok(())
     }
 
-    /// The protocol above.
+    /// The protocol.
     pub fn upper(&self) -> &U {
         &self.upper
     }
 
-    /// The descriptor's number; still told after it is closed, for messages.
+    /// The fd number, also after it is closed, for messages.
     pub fn fd(&self) -> RawFd {
         self.end.fd()
     }
 
-    /// Takes the channel out, from a transport that goes without having been closed, and that nothing is wanted of.
+    /// Takes the channel out of an unregistered transport that is dropped without having been closed.
     pub fn take_channel(&self) -> Option<H::Channel> {
         self.end.take_channel()
     }
 
-    /// Takes the channel out of a transport that may still be asked for something.
+    /// Deregisters the fd and takes the channel out.
     pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.end.deregister(cx);
         self.end.take_channel()
     }
 
-    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
     pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
         self.end.show_channel(show);
     }
 
-    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    /// Shows the error for the pending `connection_lost` to the garbage collector.
     pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
         self.end.show_failure(show);
     }
 
-    /// Whether the transport is closed or on the way there.
+    /// Whether the transport is closing or closed.
     pub fn is_closing(&self) -> bool {
         self.end.is_closing()
     }
 
-    /// Whether `connection_lost` has run, or will in the next pass.
+    /// Whether `connection_lost` has run, or will in the next iteration.
     pub fn is_lost(&self) -> bool {
         self.end.is_lost()
     }
 
-    /// Lends the descriptor for one system call; `NotConnected` once it is closed.
+    /// Lends the fd for one system call; `NotConnected` once it is closed.
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         self.end.with_fd(use_it)
     }
 
-    /// Whether `connection_lost` has run and the descriptor is closed.
+    /// Whether `connection_lost` has run and the fd is closed.
     pub fn is_finished(&self) -> bool {
         self.end.is_finished()
     }
 
-    /// Whether the protocol was told to pause writing, and not yet to resume.
+    /// Whether the protocol is paused by back-pressure.
     pub fn is_writing_paused(&self) -> bool {
         self.flow.is_paused()
     }
 
-    /// What the kernel is asked for at this moment.
+    /// The registered interest.
     pub fn interest(&self) -> Interest {
         self.end.interest()
     }
 
-    /// Bytes that wait to be written.
+    /// Unsent bytes.
     pub fn write_buffer_size(&self) -> usize {
         self.write_buffer.len()
     }
 
-    /// The marks in force.
+    /// The water marks.
     pub fn water_marks(&self) -> WaterMarks {
         self.flow.marks()
     }
 
-    /// Sets the marks, and pauses the protocol if more than the new high mark waits already.
+    /// Sets the water marks, and pauses the protocol if the queue exceeds the new high mark.
     pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
         self.flow.grown(cx, self.write_buffer.len(), || self.upper.pause_writing(cx))
     }
 
-    /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
+    /// Shows the queued chunks to the garbage collector; none while the queue is mutably borrowed.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
         self.write_buffer.for_each_chunk(show);
     }
@@ -135,14 +135,14 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
         match notice {
             Notice::ConnectionMade => self.upper.connection_made(cx),
-            // Closed meanwhile: if data still waits, its reader is of interest all the same.
+            // Also while closing: if bytes are queued, the reader's close still matters.
             Notice::StartReading => self.want(cx, Interest::READ, !self.end.is_lost()),
             Notice::ConnectionLost => self.end.finish_with(cx, &self.upper),
             _ => Ok(()),
         }
     }
 
-    /// Something happened on the descriptor.
+    /// Handles readiness of the fd.
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
         if readiness.inbound && self.end.interest().is_inbound() {
             self.reader_left(cx)?;
@@ -153,8 +153,8 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         Ok(())
     }
 
-    /// Writes `data`: now if nothing waits before it, and what the kernel does not take later. `keep` gives the chunk
-    /// that holds all of `data` for that case; without memory it is as in [`Stream::write`](crate::transport::Stream::write).
+    /// Writes `data` at once if the queue is empty, and queues the rest. `keep` returns the chunk with all of `data`
+    /// for the queue; without memory as in [`Stream::write`](crate::transport::Stream::write).
     pub fn write(
         &self,
         cx: Cx<'_, H>,
@@ -183,7 +183,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         self.flow.grown(cx, self.write_buffer.len(), || self.upper.pause_writing(cx))
     }
 
-    /// Closes after what is queued: the reader sees the end. The same as `write_eof`.
+    /// Closes after queued bytes are written: the reader sees EOF. The same as `write_eof`.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.end.begin_closing() {
             return Ok(());
@@ -195,7 +195,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         Ok(())
     }
 
-    /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
+    /// Closes at once: drops queued data. `connection_lost` gets `error`.
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.end.begin_closing();
         self.end.deregister(cx);
@@ -210,7 +210,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         self.abort(cx, error)
     }
 
-    /// Goes on writing what is queued.
+    /// Writes queued bytes.
     fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         match self.write_buffer.flush(|pieces| self.send(cx, pieces)) {
             Ok(true) => {}
@@ -218,12 +218,12 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
             Err(error) => return self.write_failed(cx, error),
         }
         self.flow.shrunk(cx, self.write_buffer.len(), || self.upper.resume_writing(cx))?;
-        // The protocol may have written again when it was resumed, or aborted.
+        // The protocol may have written or aborted when it was resumed.
         if !self.write_buffer.is_empty() || self.end.is_lost() {
             return Ok(());
         }
         if self.end.is_closing() {
-            // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
+            // Called from the loop, not from the protocol, so `connection_lost` can run at once.
             self.end.mark_lost(None);
             return self.end.finish_with(cx, &self.upper);
         }

@@ -1,15 +1,14 @@
-//! How a connection is taken off the loop without being closed.
+//! Taking a connection off the loop without closing it.
 
 use super::Stream;
 use crate::transport::{Cx, TransportHost, Upper};
 
 impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
-    /// Ends at once and without a word to the protocol: the loop knows the descriptor no more, and its owner comes back.
-    /// The connection itself goes on. What is queued is dropped; what has been sent is on its way, also a piece that was
-    /// to share a packet with others. `None` if the connection is over, while its sending end is reserved, and in the middle
-    /// of [`Stream::with_fd`].
+    /// Ends the transport at once, without a call to the protocol. Deregisters the fd and returns its owner; the
+    /// connection stays open. Queued bytes are dropped; bytes that the kernel holds for coalescing are sent. `None`
+    /// if the connection is lost, while its sending direction is reserved, and inside [`Stream::with_fd`].
     pub fn dismantle(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
-        // The end of one that is lost is on its way, and takes the descriptor with it.
+        // After a loss, the scheduled `connection_lost` closes the fd.
         if self.end.is_lost() || self.reserved.get() || self.end.is_lent() {
             return None;
         }

@@ -1,19 +1,18 @@
-//! The stream transport: TCP and Unix stream sockets, for both faces.
+//! The stream transport: TCP and Unix stream sockets.
 //!
-//! # Its life
+//! # Life cycle
 //!
-//! `open` schedules `connection_made` and then the start of reading. It ends once, by `close` (what is queued
-//! goes out first), by `abort`, or by a failure; all three lead to the one `connection_lost`, scheduled, or called
-//! out of the flush that sent the last byte. The descriptor is closed after that has run, never before
-//! ([`Endpoint`]).
+//! `open` schedules `connection_made` and then the start of reading. The transport ends once: by `close` (after
+//! queued bytes are sent), by `abort`, or by an error. All lead to one `connection_lost`, scheduled, or called from
+//! the flush that sent the last byte. The fd is closed after that ([`Endpoint`]).
 //!
-//! | flag | set when | then |
+//! | flag | set by | effect |
 //! | --- | --- | --- |
-//! | `closing` | by `close`, `abort` or a failure | nothing is delivered any more |
-//! | `lost` | when `connection_lost` is scheduled | nothing is sent any more, writes are counted and dropped |
-//! | `eof_written` | by `write_eof` | writing is an error; the socket is shut down once the queue is empty |
-//! | `reserved` | between `reserve_writing` and `release_writing` | writing is an error: somebody sends past the queue |
-//! | `reading_paused` | by `pause_reading` | nothing is received until `resume_reading` |
+//! | `closing` | `close`, `abort` or an error | no more data is delivered |
+//! | `lost` | scheduling `connection_lost` | no more data is sent; writes are counted and dropped |
+//! | `eof_written` | `write_eof` | writing is an error; the socket is shut down once the queue is empty |
+//! | `reserved` | `reserve_writing`, until `release_writing` | writing is an error: other code sends on the fd |
+//! | `reading_paused` | `pause_reading`, until `resume_reading` | no data is received |
 
 mod detach;
 mod send;
@@ -31,8 +30,6 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 /// A connection: a TCP or Unix stream socket, and the protocol above it ([`Upper`]).
-///
-/// What its users may do besides:
 pub struct Stream<H: TransportHost, U> {
     write_buffer: WriteBuffer<H::Chunk>,
     coalescing: WriteCoalescing,
@@ -46,7 +43,7 @@ pub struct Stream<H: TransportHost, U> {
 }
 
 impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
-    /// A transport on a connected, non-blocking stream socket. Nothing happens before [`Stream::open`].
+    /// A transport on a connected, non-blocking stream socket. Inactive before [`Stream::open`].
     pub fn new(channel: H::Channel, upper: U) -> Self {
         Stream {
             upper,
@@ -69,58 +66,58 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         Ok(())
     }
 
-    /// The protocol above.
+    /// The protocol.
     pub fn upper(&self) -> &U {
         &self.upper
     }
 
-    /// The descriptor's number; still told after it is closed, for messages.
+    /// The fd number, also after it is closed, for messages.
     pub fn fd(&self) -> RawFd {
         self.end.fd()
     }
 
-    /// Lends the descriptor for one system call; `NotConnected` once it is closed.
+    /// Lends the fd for one system call; `NotConnected` once it is closed.
     pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         self.end.with_fd(use_it)
     }
 
-    /// Takes the channel out, from a transport that goes without having been closed.
+    /// Takes the channel out of a transport that is dropped without having been closed.
     pub fn take_channel(&self) -> Option<H::Channel> {
         self.end.take_channel()
     }
 
-    /// Looks at the channel; `None` once the descriptor is closed. `look` must not call out: the channel is borrowed.
+    /// Borrows the channel; `None` once the fd is closed. `look` must not run user code: the channel is borrowed.
     pub fn with_channel<R>(&self, look: impl FnOnce(&H::Channel) -> R) -> Option<R> {
         self.end.lend().ok().map(|channel| look(&channel))
     }
 
-    /// Puts another owner of the same descriptor in the channel's place. Nothing happens once the descriptor is closed.
-    /// `exchange` must not call out: the channel is borrowed.
+    /// Replaces the channel by another owner of the same fd. No effect once the fd is closed. `exchange` must not run
+    /// user code: the channel is borrowed.
     pub fn replace_channel(&self, exchange: impl FnOnce(H::Channel) -> H::Channel) {
         self.end.replace_channel(exchange);
     }
 
-    /// Shows the channel to the garbage collector, unless it is being changed at this moment.
+    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
     pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
         self.end.show_channel(show);
     }
 
-    /// Shows what the connection was lost by and the protocol was not told yet, likewise.
+    /// Shows the error for the pending `connection_lost` to the garbage collector.
     pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
         self.end.show_failure(show);
     }
 
-    /// Whether the transport is closed or on the way there.
+    /// Whether the transport is closing or closed.
     pub fn is_closing(&self) -> bool {
         self.end.is_closing()
     }
 
-    /// Whether `connection_lost` has run, or will in the next pass.
+    /// Whether `connection_lost` has run, or will in the next iteration.
     pub fn is_lost(&self) -> bool {
         self.end.is_lost()
     }
 
-    /// Whether `connection_lost` has run and the descriptor is closed.
+    /// Whether `connection_lost` has run and the fd is closed.
     pub fn is_finished(&self) -> bool {
         self.end.is_finished()
     }
@@ -130,33 +127,33 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         !self.end.is_closing() && !self.reading_paused.get()
     }
 
-    /// Whether the protocol was told to pause writing, and not yet to resume.
+    /// Whether the protocol is paused by back-pressure.
     pub fn is_writing_paused(&self) -> bool {
         self.flow.is_paused()
     }
 
-    /// What the kernel is asked for at this moment.
+    /// The registered interest.
     pub fn interest(&self) -> Interest {
         self.end.interest()
     }
 
-    /// Bytes that wait to be sent.
+    /// Unsent bytes.
     pub fn write_buffer_size(&self) -> usize {
         self.write_buffer.len()
     }
 
-    /// The marks in force.
+    /// The water marks.
     pub fn water_marks(&self) -> WaterMarks {
         self.flow.marks()
     }
 
-    /// Sets the marks, and pauses the protocol if more than the new high mark waits already.
+    /// Sets the water marks, and pauses the protocol if the queue exceeds the new high mark.
     pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
         self.maybe_pause_protocol(cx)
     }
 
-    /// Shows the chunks that wait, to the garbage collector; none if they are being changed at this moment.
+    /// Shows the queued chunks to the garbage collector; none while the queue is mutably borrowed.
     pub fn for_each_chunk(&self, show: &mut dyn FnMut(&H::Chunk)) {
         self.write_buffer.for_each_chunk(show);
     }
@@ -171,27 +168,26 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
     }
 
-    /// Something happened on the descriptor.
+    /// Handles readiness of the fd.
     pub fn io_ready(&self, cx: Cx<'_, H>, readiness: Readiness) -> Result<(), H::Error> {
-        // What the kernel is asked now, not what it was asked when it answered: reading may have been paused, or the
-        // end of the stream seen, since then.
+        // Use the current interest, not that of the event: reading may have been paused, or EOF received, since then.
         if readiness.inbound && self.end.interest().is_inbound() {
             self.receive(cx)?;
         }
-        // The protocol may have closed, or written everything, while it took what arrived.
+        // The protocol may have closed the transport, or sent everything, during `receive`.
         if readiness.outbound && self.end.interest().is_outbound() {
             self.flush(cx)?;
         }
         Ok(())
     }
 
-    /// Whether the kernel is asked for what arrives.
+    /// Whether the fd is registered for reading.
     pub fn is_receiving(&self) -> bool {
         self.end.interest().is_inbound()
     }
 
-    /// Receives into `buffer`, for a reader that was woken instead of the protocol. `None` if there is nothing: reading is
-    /// paused, the event was spurious, or it was the end or a failure, which the protocol is told as usual.
+    /// Receives into `buffer`, for a task that waits in `read()`. `None` if there is nothing: reading is paused, the
+    /// event was spurious, or it was EOF or an error, which goes to the protocol as usual.
     pub fn recv_into(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> Result<Option<usize>, H::Error> {
         if buffer.is_empty() || !self.end.interest().is_inbound() {
             return Ok(None);
@@ -203,7 +199,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
     }
 
-    /// Stops receiving. Repeating it changes nothing; `false` if nothing changed.
+    /// Stops receiving. Returns `false` if nothing changed.
     pub fn pause_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if !self.is_reading() {
             return Ok(false);
@@ -213,7 +209,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         Ok(true)
     }
 
-    /// Receives again. Repeating it changes nothing; `false` if nothing changed.
+    /// Receives again. Returns `false` if nothing changed.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.end.is_closing() || !self.reading_paused.get() {
             return Ok(false);
@@ -223,7 +219,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         Ok(true)
     }
 
-    /// Whether a write would be refused; asked before the data is looked at.
+    /// Whether a write would be refused; checked before the data is evaluated.
     pub fn check_write(&self) -> Result<(), WriteRefused> {
         if self.eof_written.get() {
             Err(WriteRefused::AfterEof)
@@ -234,21 +230,21 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
     }
 
-    /// Refuses writes from here on, for somebody who will send on the descriptor when the queue is empty. Whether it is
-    /// already; if not, [`Upper::drained`] tells.
+    /// Reserves the sending direction for other code, which sends on the fd once the queue is empty. Writes are
+    /// refused meanwhile. Returns whether the queue is empty now; if not, [`Upper::drained`] is called then.
     pub fn reserve_writing(&self) -> bool {
         self.reserved.set(true);
         self.write_buffer.is_empty()
     }
 
-    /// Takes writes again.
+    /// Ends the reservation.
     pub fn release_writing(&self) {
         self.reserved.set(false);
     }
 
-    /// Sends `data`: now if nothing waits before it, and what the kernel does not take later. `keep` gives the
-    /// chunk that holds all of `data` for that case, `None` if there is no memory for it. Then the write fails with
-    /// [`io::ErrorKind::OutOfMemory`]; if some of it was sent already, the connection is lost by that.
+    /// Sends `data` at once if the queue is empty, and queues the rest. `keep` returns the chunk with all of `data`
+    /// for the queue, `None` if there is no memory. Then the write fails with [`io::ErrorKind::OutOfMemory`]; if a
+    /// part was already sent, the connection is lost.
     pub fn write(
         &self,
         cx: Cx<'_, H>,
@@ -259,7 +255,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.write_vectored(cx, &[IoSlice::new(data)], |_| keep.take().and_then(|keep| keep()))
     }
 
-    /// Sends several pieces as one write; `keep` gives the chunk of one of them, as in [`Stream::write`].
+    /// Sends several pieces as one write; `keep` returns the chunk of one piece, as in [`Stream::write`].
     #[inline(always)]
     pub fn write_vectored(
         &self,
@@ -293,8 +289,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.maybe_pause_protocol(cx)
     }
 
-    /// Sends no more after what is queued; the peer sees the end of the stream. Receiving goes on. Where nothing is
-    /// queued, fails as `shutdown(2)` does.
+    /// Shuts the sending direction down after queued bytes are sent. Receiving continues. If the queue is empty,
+    /// fails as `shutdown(2)` does.
     pub fn write_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.end.is_closing() || self.eof_written.get() {
             return Ok(());
@@ -306,7 +302,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.shutdown_write().map_err(|error| cx.host().os_error(error))
     }
 
-    /// Closes in order: receives no more, sends what is queued, then `connection_lost`.
+    /// Closes in order: stops receiving, sends queued data, then calls `connection_lost`.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         if self.end.begin_closing() {
             return Ok(());
@@ -318,7 +314,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         Ok(())
     }
 
-    /// Closes at once: drops what is queued. `error` is what `connection_lost` will be told.
+    /// Closes at once: drops queued data. `connection_lost` gets `error`.
     pub fn abort(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         if self.end.is_lost() {
             return Ok(());
@@ -368,14 +364,14 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     fn receive_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         match self.upper.eof_received(cx) {
-            // Open for writing, but there is nothing more to receive.
+            // Open for writing only.
             Ok(true) => self.want_inbound(cx, false),
             Ok(false) => self.close(cx),
             Err(error) => self.fatal(cx, error, "Fatal error: protocol.eof_received() call failed."),
         }
     }
 
-    /// Goes on sending what is queued.
+    /// Sends queued data.
     fn flush(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         match self.write_buffer.flush(|pieces| self.send(cx, pieces)) {
             Ok(true) => {}
@@ -383,7 +379,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             Err(error) => return self.fatal_os(cx, error, "Fatal write error on socket transport"),
         }
         self.maybe_resume_protocol(cx)?;
-        // The protocol may have written again when it was resumed, or closed or aborted.
+        // The protocol may have written, closed or aborted when it was resumed.
         if !self.write_buffer.is_empty() || self.end.is_lost() {
             return Ok(());
         }
@@ -392,17 +388,17 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
             self.upper.drained(cx)?;
         }
         if self.end.is_lost() {
-            // The kernel refused, and the end is on its way.
+            // The registration failed, and `connection_lost` is scheduled.
             Ok(())
         } else if self.end.is_closing() {
-            // The kernel has called us: nobody is in the middle of anything, and the end can be told at once.
+            // Called from the loop, not from the protocol, so `connection_lost` can run at once.
             self.lost_writes.set(1);
             self.end.mark_lost(None);
             self.finish(cx)
         } else if self.eof_written.get()
             && let Err(error) = self.shutdown_write()
         {
-            // The peer may be gone since the send: that ends this connection, not the loop.
+            // The peer may have closed since the send: that ends this connection, not the loop.
             self.fatal_os(cx, error, "Fatal write error on socket transport")
         } else {
             Ok(())
@@ -417,7 +413,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.flow.shrunk(cx, self.write_buffer_size(), || self.upper.resume_writing(cx))
     }
 
-    /// Ends the transport for a failure of the system's.
+    /// Ends the transport with a system error.
     fn fatal_os(&self, cx: Cx<'_, H>, error: io::Error, message: &str) -> Result<(), H::Error> {
         let error = cx.host().os_error(error);
         self.fatal(cx, error, message)
@@ -436,8 +432,8 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let detach = || {
-            let told = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
-            cx.host().merge_outcomes(told, self.upper.detach(cx))
+            let drained = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
+            cx.host().merge_outcomes(drained, self.upper.detach(cx))
         };
         self.end.finish(cx, |error| self.upper.connection_lost(cx, error), detach)
     }

@@ -1,4 +1,4 @@
-//! How a connection sends, and how several writes come to share a packet: see `coalescing.rs`.
+//! Sending, with write coalescing (`write_coalescing.rs`).
 
 use super::Stream;
 use crate::transport::{Cx, TransportHost, Upper};
@@ -12,7 +12,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         cx.engine.with_poller(|poller| poller.send(self.end.lend()?.as_fd(), pieces))
     }
 
-    /// Sends a new write, of `length` bytes: into a packet with what this turn is expected to write after it, if it is.
+    /// Sends a new write of `length` bytes; with `MSG_MORE` if another write is expected in this turn.
     #[inline(always)]
     pub(super) fn send_or_coalesce(
         &self,
@@ -33,14 +33,14 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_more(fd, pieces)))
     }
 
-    /// The turn is over in which something was kept ([`Engine::at_end_of_turn`]). The pieces that were expected may not have
-    /// come: what is kept for them goes without.
+    /// The turn of a coalesced write has ended ([`Engine::at_end_of_turn`]): releases the bytes that the kernel
+    /// holds, in case the expected pieces did not come.
     ///
     /// [`Engine::at_end_of_turn`]: crate::Engine::at_end_of_turn
     pub fn turn_ended(&self, cx: Cx<'_, H>) {
         if self.coalescing.set_corked(false) {
-            // A connection that can no longer be told has nothing more to tell its peer; and a socket that knows no
-            // packets (a Unix one) kept nothing.
+            // An error needs no handling: a broken connection has nothing to send, and a Unix socket, which ignores
+            // `MSG_MORE`, holds nothing.
             let _ = self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.push(fd)));
         }
     }
