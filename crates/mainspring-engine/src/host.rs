@@ -1,13 +1,14 @@
-//! `Host`: the interface from the engine to its face.
+//! `Host`: the interface through which the engine calls the code on top of it.
 //!
-//! The engine schedules calls and waits for I/O; it does not know what a call is. Python's host stores handle objects
-//! and runs them inside a `contextvars.Context`; Rust's stores closures and tasks. No call is boxed on the way.
+//! The engine schedules calls and waits for I/O; the type of a call is the host's. Python's host stores handle
+//! objects and runs them inside a `contextvars.Context`; Rust's stores closures and tasks. No call is boxed on the
+//! way.
 
 use crate::poller::Readiness;
 use crate::ready_queue::Lane;
 use std::io;
 
-/// The face of an engine. See the [example](super).
+/// The code on top of an engine. See the [example](super).
 ///
 /// Every method may run user code, and user code may call back into the engine. The engine therefore holds no borrow
 /// across these calls.
@@ -30,7 +31,7 @@ pub trait Host: Sized + 'static {
     /// An item that other threads send to the loop.
     type Inbound: Send;
 
-    /// The error type of the face, for errors of user code and of the system.
+    /// The error type, for errors of user code and of the system.
     type Error;
 
     /// Runs a call, unless it was cancelled. The host reports errors of user code itself and returns only those that

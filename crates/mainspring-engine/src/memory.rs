@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_copied_appended_and_zeroed() {
+    fn copy_append_and_fill() {
         let mut bytes = copy(b"ab").unwrap();
         append(&mut bytes, b"cd").unwrap();
         assert_eq!(bytes, b"abcd");
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error_that_names_the_reason() {
+    fn an_allocation_that_fails_is_out_of_memory() {
         let refused = fill_with_zeroes(&mut Vec::new(), isize::MAX as usize).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
         assert_eq!(out_of_memory().kind(), io::ErrorKind::OutOfMemory);

@@ -196,7 +196,7 @@ impl<T> Lanes<T> {
     }
 
     /// Removes and returns all items, in the order of the lanes. A current iteration ends.
-    #[must_use = "the items are to be dropped where no borrow of the lanes is held"]
+    #[must_use = "dropping an item may run user code: do it outside of the borrow"]
     pub fn clear(&mut self) -> Vec<T> {
         let (io, normal, background) = (self.io.clear(), self.normal.clear(), self.background.clear());
         io.into_iter().chain(normal).chain(background.into_iter().map(|(_, item)| item)).collect()
@@ -215,7 +215,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_nanos(100);
 
-    fn run_pass<T>(lanes: &mut Lanes<T>, mut run: impl FnMut(&mut Lanes<T>, &T)) -> Vec<T> {
+    fn run_iteration<T>(lanes: &mut Lanes<T>, mut run: impl FnMut(&mut Lanes<T>, &T)) -> Vec<T> {
         let mut ran = Vec::new();
         let mut pass = lanes.begin_pass();
         while let Some(item) = lanes.next(&mut pass) {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_serves_io_first_and_each_lane_in_order() {
+    fn an_iteration_serves_io_first_and_each_lane_in_order() {
         let mut lanes = lanes_of(&[
             (Lane::Normal, "a"),
             (Lane::Io, "x"),
@@ -243,40 +243,40 @@ mod tests {
             (Lane::Background, "z"),
         ]);
         assert_eq!(lanes.len(), 5);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["x", "y", "a", "b"]);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["z"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["x", "y", "a", "b"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["z"]);
         assert!(lanes.is_empty());
     }
 
     #[test]
-    fn what_is_pushed_during_a_pass_waits_for_the_next() {
+    fn items_pushed_during_an_iteration_run_in_the_next() {
         let mut lanes = lanes_of(&[(Lane::Normal, "a"), (Lane::Normal, "b")]);
-        let ran = run_pass(&mut lanes, |lanes, _| {
+        let ran = run_iteration(&mut lanes, |lanes, _| {
             lanes.push(Lane::Normal, "later");
             lanes.push(Lane::Io, "later io");
         });
         assert_eq!(ran, ["a", "b"]);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["later io", "later io", "later", "later"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["later io", "later io", "later", "later"]);
     }
 
     #[test]
     fn io_first_serves_new_io_before_each_remaining_normal_item() {
         let mut lanes = lanes_of(&[(Lane::Normal, "a"), (Lane::Normal, "b"), (Lane::Normal, "c")]);
         lanes.set_io_first(true);
-        let ran = run_pass(&mut lanes, |lanes, &item| match item {
+        let ran = run_iteration(&mut lanes, |lanes, &item| match item {
             "a" => lanes.push(Lane::Io, "x"),
             "c" => lanes.push(Lane::Io, "too late"),
             _ => {}
         });
         assert_eq!(ran, ["a", "x", "b", "c"]);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["too late"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["too late"]);
     }
 
     #[test]
-    fn io_that_begets_io_does_not_starve_normal_items() {
+    fn io_that_adds_io_does_not_starve_normal_items() {
         let mut lanes = lanes_of(&[(Lane::Io, "io"), (Lane::Normal, "a"), (Lane::Normal, "b")]);
         lanes.set_io_first(true);
-        let ran = run_pass(&mut lanes, |lanes, &item| {
+        let ran = run_iteration(&mut lanes, |lanes, &item| {
             if item == "io" {
                 lanes.push(Lane::Io, "io");
             }
@@ -285,12 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn background_items_run_one_to_an_idle_pass() {
+    fn one_background_item_runs_per_idle_iteration() {
         let mut lanes = lanes_of(&[(Lane::Background, "x"), (Lane::Background, "y")]);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["x"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["x"]);
         lanes.push(Lane::Io, "io");
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["io"]);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["y"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["io"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["y"]);
     }
 
     #[test]
@@ -299,31 +299,31 @@ mod tests {
         lanes.push_background("x", Time::from_nanos(1_000));
         lanes.push_background("y", Time::from_nanos(1_001));
         lanes.promote_overdue(Time::from_nanos(1_100), LIMIT);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["a"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["a"]);
         lanes.push(Lane::Normal, "b");
         lanes.promote_overdue(Time::from_nanos(1_101), LIMIT);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["b", "x"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["b", "x"]);
     }
 
     #[test]
-    fn a_background_item_pushed_without_a_time_waits_since_the_last_one_told() {
+    fn a_background_item_pushed_without_a_time_gets_the_last_known_one() {
         let mut lanes = Lanes::new();
         lanes.promote_overdue(Time::from_nanos(1_000), LIMIT);
         lanes.push(Lane::Background, "x");
         lanes.push(Lane::Normal, "a");
         lanes.promote_overdue(Time::from_nanos(1_100), LIMIT);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["a"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["a"]);
         lanes.push(Lane::Normal, "b");
         lanes.promote_overdue(Time::from_nanos(1_101), LIMIT);
-        assert_eq!(run_pass(&mut lanes, |_, _| {}), ["b", "x"]);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["b", "x"]);
     }
 
     #[test]
-    fn a_pass_within_a_pass_takes_its_share_and_the_outer_one_runs_nothing_new() {
+    fn a_nested_iteration_runs_the_rest_and_the_outer_one_runs_nothing_new() {
         let mut lanes = lanes_of(&[(Lane::Normal, "outer"), (Lane::Normal, "a"), (Lane::Normal, "b")]);
         let mut inner = Vec::new();
-        let ran = run_pass(&mut lanes, |lanes, _| {
-            inner = run_pass(lanes, |_, _| {});
+        let ran = run_iteration(&mut lanes, |lanes, _| {
+            inner = run_iteration(lanes, |_, _| {});
             lanes.push(Lane::Normal, "new");
             lanes.push(Lane::Normal, "new");
         });
@@ -332,12 +332,12 @@ mod tests {
     }
 
     #[test]
-    fn clearing_hands_everything_out_and_ends_the_pass() {
+    fn clear_returns_everything_and_ends_the_iteration() {
         let mut lanes = lanes_of(&[(Lane::Background, "z"), (Lane::Normal, "a"), (Lane::Io, "x")]);
         lanes.push(Lane::Normal, "b");
         assert_eq!(lanes.iter().copied().collect::<Vec<_>>(), ["x", "a", "b", "z"]);
         let mut cleared = Vec::new();
-        let ran = run_pass(&mut lanes, |lanes, _| {
+        let ran = run_iteration(&mut lanes, |lanes, _| {
             cleared = lanes.clear();
             lanes.push(Lane::Normal, "new");
         });

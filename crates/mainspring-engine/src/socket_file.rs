@@ -1,5 +1,5 @@
 //! The socket file of a Unix listener. A server removes its file when it closes, unless another server has replaced
-//! the file. Both faces use this.
+//! the file. Both languages use this.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

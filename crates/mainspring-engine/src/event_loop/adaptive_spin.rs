@@ -1,15 +1,17 @@
 //! Adaptive spinning: if recent sleeps were short, poll for a few microseconds before blocking.
 //!
-//! A sleep and the wake-up that ends it cost several microseconds in the kernel, more on a virtual machine. If the last
-//! sleep was shorter than [`MAX_SHORT_SLEEP`], the next event probably arrives as soon, and a loop that spins meanwhile
-//! receives it without that cost. A thread that sends to a spinning loop also saves the system call that would wake it.
-//! `bench/peers`, row echo c1, justifies this: spinning about doubles the rate.
+//! A sleep and the wake-up that ends it cost several microseconds in the kernel, more on a virtual machine. If the
+//! last sleep was shorter than [`MAX_SHORT_SLEEP`], the next event probably arrives as soon, and a loop that spins
+//! meanwhile receives it without that cost. A thread that sends to a spinning loop also saves the system call that
+//! would wake it. The `bench/peers` row `echo-1` (TCP echo, 1 connection) justifies this: spinning about doubles the
+//! rate.
 //!
 //! The loop spins on the inbox (calls from other threads) and on I/O. Each has its own [`SpinPredictor`]. These rules
 //! bound the cost:
 //!
-//! - The loop spins only after a short sleep that the same source ended. After a spin that found nothing it takes two such
-//!   sleeps until the next spin, then four, up to [`MAX_PENALTY_SLEEPS`]. A spin that found something resets the penalty.
+//! - The loop spins only after a short sleep that the same source ended. After a spin that found nothing it takes two
+//!   such sleeps until the next spin, then four, up to [`MAX_PENALTY_SLEEPS`]. A spin that found something resets the
+//!   penalty.
 //! - A spin lasts about as long as a sleep and a wake-up cost, and ends at the next deadline.
 //! - A host that holds a lock while the loop is awake never spins ([`Host::MAY_SPIN`]): other threads need the lock to
 //!   send. Python could release its lock while it spins on I/O, but its peers answer later than a spin may last.
@@ -30,8 +32,8 @@ const MAX_INBOX_SPIN: Duration = Duration::from_micros(5);
 const MAX_IO_SPIN: Duration = Duration::from_micros(20);
 /// The most short sleeps between two spins that found nothing.
 const MAX_PENALTY_SLEEPS: u32 = 64;
-/// Processor pauses between two polls of a spin on I/O: about the duration of one poll. Polling without a pause contends
-/// for the kernel's epoll lock with the code that adds the event.
+/// Processor pauses between two polls of a spin on I/O: about the duration of one poll. Polling without a pause slows
+/// down the code in the kernel that delivers the event.
 const PAUSES_BETWEEN_POLLS: u32 = 24;
 /// How often the inbox is checked between two reads of the clock.
 const INBOX_CHECKS_PER_CLOCK_READ: u32 = 32;
@@ -112,8 +114,8 @@ impl AdaptiveSpin {
 }
 
 impl<H: Host> Engine<H> {
-    /// Spins on the inbox before a sleep from `now` until `deadline`. Returns whether the inbox has items, and the current
-    /// time.
+    /// Spins on the inbox before a sleep from `now` until `deadline`. Returns whether the inbox has items, and the
+    /// current time.
     pub(super) fn spin_on_inbox(&self, mut now: Time, deadline: Option<Time>) -> (bool, Time) {
         let predictor = &self.spin.inbox;
         if !H::MAY_SPIN || !predictor.should_spin() || self.clock.is_virtual() {
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_short_sleep_should_spin_for_what_ended_it() {
+    fn a_short_sleep_makes_the_loop_spin_on_the_source_that_ended_it() {
         let spin = AdaptiveSpin::default();
         spin.record_io();
         spin.end_sleep(BEGIN, BEGIN.saturating_add(MAX_SHORT_SLEEP / 2));

@@ -18,7 +18,7 @@ pub enum Held<'a, H: Host> {
     Inbound(&'a H::Inbound),
 }
 
-/// A value that a closed loop held. The face drops them one by one: any destructor may run user code, and fail.
+/// A value that a closed loop held. The host drops them one by one: any destructor may run user code, and fail.
 pub enum Leftover<H: Host> {
     /// A call that did not run.
     Call(H::Call),
@@ -32,14 +32,14 @@ pub enum Leftover<H: Host> {
 
 impl<H: Host> Engine<H> {
     /// Removes and returns all ready calls. I/O that they would have served is reported again by the next poll.
-    #[must_use = "the calls are the caller's to drop"]
+    #[must_use = "the caller drops the calls"]
     pub fn take_ready(&self) -> Vec<H::Call> {
         self.lanes.borrow_mut().clear()
     }
 
     /// Closes the loop: removes all calls, timers and registrations and closes the loop's own fds. From here on the
     /// inbox refuses items.
-    #[must_use = "what is left is the face's to drop"]
+    #[must_use = "the caller drops the values"]
     pub fn close(&self) -> Vec<Leftover<H>> {
         self.closed.set(true);
         let unread = self.inbox.close();
@@ -112,7 +112,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Removes and returns all pending timers.
-    #[must_use = "the calls are the caller's to drop"]
+    #[must_use = "the caller drops the calls"]
     pub fn take_timers(&self) -> Vec<H::Call> {
         self.timers.borrow_mut().clear()
     }

@@ -135,7 +135,10 @@ impl<H: Host> Engine<H> {
     fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
         let Some(mut parking) = self.parking.take() else {
             // Another thread is blocked in this loop, or a callback runs the loop from inside dispatch.
-            let error = io::Error::new(io::ErrorKind::ResourceBusy, "the event loop is already waiting");
+            let error = io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "the event loop is already running: another thread or an outer callback waits in it",
+            );
             return Err(self.host.os_error(error));
         };
         let sleeps = timeout != Some(Duration::ZERO);

@@ -69,7 +69,7 @@ struct Parking {
     events: Vec<Event>,
 }
 
-/// The event loop. It is `!Send`: a face that moves it between threads, as Python's does under the interpreter lock,
+/// The event loop. It is `!Send`: a host that moves it between threads, as Python's does under the interpreter lock,
 /// must ensure exclusive access itself.
 pub struct Engine<H: Host> {
     pub(crate) host: H,

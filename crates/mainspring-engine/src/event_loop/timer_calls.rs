@@ -20,7 +20,7 @@ impl<H: Host> Engine<H> {
         self.timers.borrow_mut().cancel(key)
     }
 
-    /// As [`Engine::cancel_timer`], but only if `is_it` accepts the call; `is_it` must not use the engine. For a face
+    /// As [`Engine::cancel_timer`], but only if `is_it` accepts the call; `is_it` must not use the engine. For a host
     /// whose users can forge keys.
     pub fn cancel_timer_if(&self, key: TimerKey, is_it: impl FnOnce(&H::Call) -> bool) -> Option<H::Call> {
         let mut timers = self.timers.borrow_mut();

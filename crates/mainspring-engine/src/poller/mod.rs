@@ -1,10 +1,10 @@
 //! The poller contract: how the engine learns of I/O; and the back ends.
 //!
-//! The contract is readiness-based, as epoll and kqueue are: the engine registers an [`Interest`] in an fd, a wait reports
-//! an [`Event`] when the fd is ready, and the engine then makes the system call ([`Poller::recv`], [`Poller::send`],
-//! [`Poller::accept`]…). A system call may answer `WouldBlock` even after an event; the engine then waits for the next
-//! one. The system calls are methods of the back end so that tests can make them fail: `testing::FakePoller` runs the
-//! same code as the epoll back end, and changes the answers.
+//! The contract is readiness-based, as epoll and kqueue are: the engine registers an [`Interest`] in an fd, a wait
+//! reports an [`Event`] when the fd is ready, and the engine then makes the system call ([`Poller::recv`],
+//! [`Poller::send`], [`Poller::accept`]…). A system call may return `WouldBlock` even after an event; the engine then
+//! waits for the next one. The system calls are methods of the back end so that tests can make them fail:
+//! `testing::FakePoller` runs the same code as the epoll back end, and changes the results.
 //!
 //! # Rules
 //!

@@ -66,7 +66,7 @@ impl Registration {
         }
     }
 
-    /// Ends the ownership of the fd. The source must not be registered. Called before the fd is closed or
+    /// Ends the ownership of the fd. No effect while the source is registered. Called before the fd is closed or
     /// transferred; a drop does it too.
     pub fn give_up(&self) {
         if let Some(fd_table) = self.fd_table.get()

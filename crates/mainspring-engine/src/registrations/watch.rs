@@ -16,7 +16,7 @@ pub struct WatchTicket {
 
 impl<H: Host> Engine<H> {
     /// Calls `watch` whenever `fd` is ready in `direction`, until it is unwatched. Returns the watch that it
-    /// replaces; the face cancels and drops it.
+    /// replaces; the host cancels and drops it.
     ///
     /// Fails with the kernel's error, and with `ResourceBusy` if a transport owns the fd.
     pub fn watch(&self, fd: RawFd, direction: Direction, watch: H::Watch) -> io::Result<Option<H::Watch>> {
@@ -69,7 +69,7 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Removes and returns the watch; the face cancels and drops it. `None` if there was none.
+    /// Removes and returns the watch; the host cancels and drops it. `None` if there was none.
     ///
     /// Fails only with `ResourceBusy`, as [`Engine::watch`] does. The watch is removed whatever the kernel answers.
     pub fn unwatch(&self, fd: RawFd, direction: Direction) -> io::Result<Option<H::Watch>> {
@@ -118,7 +118,7 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Makes an fd watchable although a source without interest owns it: for a face that knows that the owner is
+    /// Makes an fd watchable although a source without interest owns it: for a host that knows that the owner is
     /// about to be dropped. See [`Registration::own`](super::Registration::own).
     pub fn forget_owner(&self, fd: RawFd) {
         let table = self.table.borrow();

@@ -75,7 +75,7 @@ mod models {
     use loom::thread;
 
     #[test]
-    fn nobody_uses_a_descriptor_after_its_gate_was_shut() {
+    fn no_handler_uses_an_fd_after_its_gate_was_shut() {
         loom::model(|| {
             let gate = Arc::new(Gate::new_shut());
             let is_closed = Arc::new(AtomicBool::new(false));
@@ -85,7 +85,7 @@ mod models {
                 thread::spawn(move || {
                     gate.enter(|fd| {
                         assert_eq!(fd, 7);
-                        assert!(!is_closed.load(Relaxed), "written to a descriptor that was closed");
+                        assert!(!is_closed.load(Relaxed), "the handler used a closed fd");
                     });
                 })
             };
@@ -96,7 +96,7 @@ mod models {
     }
 
     #[test]
-    fn a_user_sees_what_was_written_before_its_gate_was_opened() {
+    fn a_user_sees_writes_before_its_gate_was_opened() {
         loom::model(|| {
             let gate = Arc::new(Gate::new_shut());
             let owner = Arc::new(AtomicI32::new(1));

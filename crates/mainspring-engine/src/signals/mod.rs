@@ -122,13 +122,13 @@ impl<C: Clone> SignalTable<C> {
 
     /// Sets the callback for `signum` and returns the previous one. Does not validate the number: see
     /// [`check_signal`].
-    #[must_use = "the former callback is the caller's to drop"]
+    #[must_use = "the caller drops the former callback"]
     pub fn set(&mut self, signum: i32, callback: C) -> Option<C> {
         self.0.insert(signum, callback)
     }
 
     /// Removes and returns the callback for `signum`.
-    #[must_use = "the callback is the caller's to drop"]
+    #[must_use = "the caller drops the callback"]
     pub fn remove(&mut self, signum: i32) -> Option<C> {
         self.0.remove(&signum)
     }
@@ -149,7 +149,7 @@ impl<C: Clone> SignalTable<C> {
     }
 
     /// Removes and returns all callbacks.
-    #[must_use = "the callbacks are the caller's to drop"]
+    #[must_use = "the caller drops the callbacks"]
     pub fn clear(&mut self) -> Vec<(i32, C)> {
         std::mem::take(&mut self.0).into_iter().collect()
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_comes_out_once_and_in_order() {
+    fn bytes_arrive_once_and_in_order() {
         let pipe = SignalPipe::new().unwrap();
         assert_eq!(pending(&pipe), []);
         for signum in [15, 2, 15] {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_one_buffer_full_comes_out_at_once() {
+    fn more_than_one_buffer_is_read_at_once() {
         let pipe = SignalPipe::new().unwrap();
         let many: Vec<u8> = (0..1500).map(|number| number as u8).collect();
         assert_eq!(rustix::io::write(&pipe.write_end, &many).unwrap(), many.len());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_are_closed_in_a_program_that_is_executed() {
+    fn both_ends_are_close_on_exec() {
         let pipe = SignalPipe::new().unwrap();
         for end in [pipe.as_fd(), pipe.write_end.as_fd()] {
             assert!(rustix::io::fcntl_getfd(end).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_gives_back_what_it_no_longer_holds() {
+    fn the_table_returns_replaced_and_removed_callbacks() {
         let mut table = SignalTable::new();
         assert!(table.is_empty());
         assert_eq!(table.set(15, "first"), None);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_junk_mean_nothing() {
+    fn bytes_without_a_callback_are_ignored() {
         let mut table = SignalTable::new();
         assert_eq!(table.set(15, ()), None);
         assert_eq!(table.get(0), None);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_signals_are_refused() {
+    fn invalid_signal_numbers_are_refused() {
         for signum in [0, -1, 32, 65, i32::MIN, i32::MAX] {
             let error = check_signal(signum).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

@@ -36,7 +36,7 @@ impl<H: Host> Operation<H> for Ready {
 pub struct Settled<H: Host, T> {
     /// The result.
     pub outcome: io::Result<T>,
-    /// The watch that it left with the loop. The face drops it.
+    /// The watch that it left with the loop. The host drops it.
     pub watch: Option<H::Watch>,
 }
 
@@ -67,7 +67,7 @@ impl<O> Pending<O> {
         self.operation.replace(operation)
     }
 
-    /// Starts to wait. `watch` must call [`Pending::ready`]. Returns the watch that it replaces; the face cancels and
+    /// Starts to wait. `watch` must call [`Pending::ready`]. Returns the watch that it replaces; the host cancels and
     /// drops it. Fails as [`Engine::watch`] does.
     pub fn wait<H: Host>(
         &self,

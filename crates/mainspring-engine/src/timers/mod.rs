@@ -223,7 +223,7 @@ impl<T> TimerQueue<T> {
     }
 
     /// Removes and returns all timers, in no order.
-    #[must_use = "the items are to be dropped where no borrow of the queue is held"]
+    #[must_use = "dropping an item may run user code: do it outside of the borrow"]
     pub fn clear(&mut self) -> Vec<T> {
         self.heap.clear();
         self.wheel.clear();

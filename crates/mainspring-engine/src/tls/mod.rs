@@ -1,8 +1,8 @@
 //! TLS: the state machine between a transport that carries ciphertext and a protocol that takes plaintext.
 //!
-//! The machine is asyncio's `sslproto`, shared by both faces. A [`Session`] does the cryptography (Python's
+//! The machine is asyncio's `sslproto`, shared by both languages. A [`Session`] does the cryptography (Python's
 //! `ssl.SSLObject` over two `MemoryBIO`s, or another library that works on memory). A [`Lower`] does the I/O (the
-//! engine's [`Stream`](crate::transport::Stream), another transport of the face, or another [`Tls`]). The protocol is
+//! engine's [`Stream`](crate::transport::Stream), another transport of the host, or another [`Tls`]). The protocol is
 //! the same [`Upper`](crate::transport::Upper) as that of a plain stream.
 //!
 //! # States
@@ -70,7 +70,7 @@ pub enum Plain<C> {
     End,
 }
 
-/// An error that the machine detects. The face converts it ([`Session::trouble`]).
+/// An error that the machine detects. The host converts it ([`Session::trouble`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// EOF during the handshake.

@@ -1,4 +1,4 @@
-//! `Tls`: the state of the machine, and its calls from the face and from the transport below.
+//! `Tls`: the state of the machine, and its calls from the host and from the transport below.
 
 use super::{Lower, Note, Session, Trouble};
 use crate::timers::TimerKey;
@@ -56,7 +56,7 @@ pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) lost_writes: Cell<u32>,
     pub(super) flow: FlowControl,
     pub(super) read_marks: Cell<WaterMarks>,
-    /// Closed by the face or by an error.
+    /// Closed by the host or by an error.
     pub(super) closed: Cell<bool>,
     pub(super) established: Cell<bool>,
     pub(super) end_of_stream: Cell<bool>,
@@ -260,7 +260,7 @@ where
         self.lower().map_or(Ok(false), |lower| lower.is_closing(cx))
     }
 
-    /// Whether it was closed by the face or by an error.
+    /// Whether it was closed by the host or by an error.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }

@@ -2,7 +2,7 @@
 //!
 //! Transports follow asyncio: a transport delivers data as it arrives, queues data that cannot be sent at once,
 //! pauses and resumes its protocol by the size of that queue, and ends with exactly one `connection_lost`. Each is
-//! generic over the face: [`Upper`] is the protocol, [`TransportHost`] the part of the host that transports need
+//! generic over the host: [`Upper`] is the protocol, [`TransportHost`] the part of the host that transports need
 //! beyond [`Host`].
 //!
 //! Every method takes `cx`, the engine and the transport's own handle. The transport holds no reference to itself, so
@@ -17,12 +17,12 @@
 //!
 //! # Threads
 //!
-//! A transport belongs to its loop, and one thread at a time uses both. Neither is `Send`: a face that moves them
+//! A transport belongs to its loop, and one thread at a time uses both. Neither is `Send`: a host that moves them
 //! between threads, as Python's does under the interpreter lock, must ensure exclusive access itself.
 //!
 //! # Example
 //!
-//! A face with connections only, and a protocol that records its callbacks:
+//! A host with connections only, and a protocol that records its callbacks:
 //!
 //! ```
 //! use mainspring_engine::clock::MonotonicClock;
@@ -36,9 +36,9 @@
 //! use std::os::unix::net::UnixStream;
 //! use std::rc::{Rc, Weak};
 //!
-//! type Connection = Rc<Stream<Face, Record>>;
+//! type Connection = Rc<Stream<ExampleHost, Record>>;
 //!
-//! /// The calls of this face.
+//! /// The calls of this host.
 //! enum Call {
 //!     Io(Connection, Readiness),
 //!     Notice(Connection, Notice),
@@ -52,15 +52,15 @@
 //! # }
 //!
 //! #[derive(Default)]
-//! struct Face(OnceCell<Weak<Engine<Face>>>);
+//! struct ExampleHost(OnceCell<Weak<Engine<ExampleHost>>>);
 //!
-//! impl Face {
-//!     fn engine(&self) -> Rc<Engine<Face>> {
+//! impl ExampleHost {
+//!     fn engine(&self) -> Rc<Engine<ExampleHost>> {
 //!         self.0.get().and_then(Weak::upgrade).expect("the engine exists while it runs")
 //!     }
 //! }
 //!
-//! impl Host for Face {
+//! impl Host for ExampleHost {
 //!     type Call = Call;
 //!     type Watch = Never;
 //!     type Source = Connection;
@@ -101,7 +101,7 @@
 //! #     }
 //! }
 //!
-//! impl TransportHost for Face {
+//! impl TransportHost for ExampleHost {
 //!     type Channel = OwnedFd;
 //!     type Chunk = Vec<u8>;
 //!
@@ -134,20 +134,20 @@
 //!     }
 //! }
 //!
-//! impl Upper<Face> for Record {
-//!     fn connection_made(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! impl Upper<ExampleHost> for Record {
+//!     fn connection_made(&self, _: Cx<'_, ExampleHost>) -> io::Result<()> {
 //!         self.note("made")
 //!     }
 //!
-//!     fn data_received(&self, _: Cx<'_, Face>, data: &[u8]) -> io::Result<()> {
+//!     fn data_received(&self, _: Cx<'_, ExampleHost>, data: &[u8]) -> io::Result<()> {
 //!         self.note(&String::from_utf8_lossy(data))
 //!     }
 //!
-//!     fn eof_received(&self, _: Cx<'_, Face>) -> io::Result<bool> {
+//!     fn eof_received(&self, _: Cx<'_, ExampleHost>) -> io::Result<bool> {
 //!         self.note("eof").map(|()| false)
 //!     }
 //!
-//!     fn connection_lost(&self, _: Cx<'_, Face>, error: Option<io::Error>) -> io::Result<()> {
+//!     fn connection_lost(&self, _: Cx<'_, ExampleHost>, error: Option<io::Error>) -> io::Result<()> {
 //!         self.note(if error.is_some() { "failed" } else { "lost" })
 //!     }
 //!
@@ -155,28 +155,28 @@
 //!         false
 //!     }
 //! #
-//! #     fn receive_into(&self, _: Cx<'_, Face>, _: Claim<'_>) -> io::Result<io::Result<usize>> {
+//! #     fn receive_into(&self, _: Cx<'_, ExampleHost>, _: Claim<'_>) -> io::Result<io::Result<usize>> {
 //! #         unreachable!("it is not buffered")
 //! #     }
 //! #
-//! #     fn buffer_updated(&self, _: Cx<'_, Face>, _: usize) -> io::Result<()> {
+//! #     fn buffer_updated(&self, _: Cx<'_, ExampleHost>, _: usize) -> io::Result<()> {
 //! #         unreachable!("it is not buffered")
 //! #     }
 //! #
-//! #     fn pause_writing(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #     fn pause_writing(&self, _: Cx<'_, ExampleHost>) -> io::Result<()> {
 //! #         self.note("pause")
 //! #     }
 //! #
-//! #     fn resume_writing(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #     fn resume_writing(&self, _: Cx<'_, ExampleHost>) -> io::Result<()> {
 //! #         self.note("resume")
 //! #     }
 //! #
-//! #     fn detach(&self, _: Cx<'_, Face>) -> io::Result<()> {
+//! #     fn detach(&self, _: Cx<'_, ExampleHost>) -> io::Result<()> {
 //! #         Ok(())
 //! #     }
 //! }
 //!
-//! let engine = Rc::new(Engine::new(Face::default(), open_epoll()?, Box::new(MonotonicClock))?);
+//! let engine = Rc::new(Engine::new(ExampleHost::default(), open_epoll()?, Box::new(MonotonicClock))?);
 //! # assert!(engine.host().0.set(Rc::downgrade(&engine)).is_ok());
 //! let (here, mut there) = UnixStream::pair()?;
 //! here.set_nonblocking(true)?;

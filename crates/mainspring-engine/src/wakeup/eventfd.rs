@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_waker_holds_no_descriptor_and_wakes_nobody() {
+    fn a_closed_waker_holds_no_fd_and_does_not_wake() {
         let event = Arc::new(EventFd::new().unwrap());
         let waker = LoopWaker::new(event.clone());
         waker.wake();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_closed_in_a_program_that_is_executed() {
+    fn it_is_close_on_exec() {
         let event = EventFd::new().unwrap();
         assert!(rustix::io::fcntl_getfd(&event).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     }

@@ -93,7 +93,7 @@ impl<T> fmt::Debug for Closed<T> {
 
 impl<T> fmt::Display for Closed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("closed: it takes nothing more")
+        f.write_str("closed: the item was refused")
     }
 }
 
@@ -247,7 +247,7 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     }
 
     /// Closes the inbox and returns the items that were not drained. Called by the loop's thread while it is awake.
-    #[must_use = "the items are the caller's to drop or run"]
+    #[must_use = "the caller runs or drops the items"]
     pub fn close(&self) -> Vec<T> {
         let mut state = self.lock();
         state.closed = true;
@@ -313,7 +313,7 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     }
 
     /// Refuses new work if there is no item and nothing is expected. Returns whether that is so.
-    #[must_use = "what waits is to be run"]
+    #[must_use = "items may be left to run"]
     pub fn seal_if_quiet(&self) -> bool {
         let mut state = self.lock();
         let is_quiet = state.is_quiet();

@@ -80,7 +80,7 @@ fn a_sleep_that_something_else_ended_costs_no_wake_up() {
 }
 
 #[test]
-fn nobody_sleeps_on_an_item() {
+fn the_loop_does_not_sleep_while_an_item_is_queued() {
     let inbox = inbox();
     inbox.push(1).unwrap();
     assert!(!inbox.prepare_sleep());
@@ -107,7 +107,7 @@ fn a_wake_up_is_answered_by_the_drain_that_sees_it() {
 }
 
 #[test]
-fn what_is_left_at_the_close_is_given_back_and_so_is_what_comes_later() {
+fn close_returns_queued_items_and_refuses_later_ones() {
     let inbox = inbox();
     inbox.push("left").unwrap();
     assert_eq!(inbox.close(), ["left"]);

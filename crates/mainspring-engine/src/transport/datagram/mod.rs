@@ -15,7 +15,7 @@
 //! datagram only if the loop has nothing else to do: the next iteration would do just that. The order is the same,
 //! with fewer system calls. The number per event is bounded: see `burst.rs`.
 //!
-//! For a face whose users poll for datagrams, see `datagram/pollable.rs`.
+//! For a host whose users poll for datagrams, see `datagram/pollable.rs`.
 
 mod burst;
 mod pollable;
@@ -43,7 +43,7 @@ pub enum Destination<F> {
     Connected,
     /// This address.
     Address(PeerAddress),
-    /// A destination that only the face can send to: a host name to resolve, or an invalid address.
+    /// A destination that only the host can send to: a host name to resolve, or an invalid address.
     Foreign(F),
 }
 
@@ -75,7 +75,7 @@ pub trait DatagramUpper<H: TransportHost> {
     /// A system error of sending or receiving a datagram.
     fn error_received(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error>;
 
-    /// Receives and delivers a datagram on a socket with an address family that only the face supports; `None` leaves
+    /// Receives and delivers a datagram on a socket with an address family that only the host supports; `None` leaves
     /// it to the transport.
     fn receive_foreign(&self, cx: Cx<'_, H>) -> Option<Received<H::Error>> {
         let _ = cx;

@@ -1,4 +1,4 @@
-//! A datagram transport without a protocol, for a face whose users *poll* for datagrams.
+//! A datagram transport without a protocol, for a host whose users *poll* for datagrams.
 //!
 //! Such a transport is not [opened](Datagram::open) but starts with [`Datagram::own`]. Its upper takes
 //! [`DatagramUpper::receive_foreign`] as readiness. Users call [`Datagram::try_receive`] and [`Datagram::try_send`],
