@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_owners_of_a_number_the_later_one_has_it() {
+    fn the_later_of_two_owners_of_a_number_owns_it() {
         let (engine, _) = engine();
         let (here, _there) = UnixStream::pair().unwrap();
         let fd = here.as_raw_fd();
@@ -227,7 +227,7 @@ mod tests {
             if closes_first {
                 first.give_up();
                 drop(first);
-                assert!(!is_free(&engine, fd), "it is the second's");
+                assert!(!is_free(&engine, fd), "the second owner has it");
                 drop(second);
             } else {
                 drop(second);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_was_registered_before_another_came_leaves_nothing_with_the_kernel() {
+    fn a_former_owner_leaves_no_registration_in_the_kernel() {
         let (engine, control) = engine();
         let (here, _there) = UnixStream::pair().unwrap();
         let fd = here.as_raw_fd();

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_brings_a_batch_and_no_more() {
+    fn an_event_receives_a_bounded_batch() {
         let burst = Burst::default();
         assert_eq!(
             [serve(&burst, 100), serve(&burst, 7), serve(&burst, 100)],
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_is_the_rule_a_second_is_looked_for_once_in_a_while() {
+    fn after_an_event_with_one_datagram_a_second_is_tried_rarely() {
         let burst = Burst::default();
         assert_eq!(serve(&burst, 1), 1);
         for _ in 0..SINGLE_EVENTS_PER_PROBE {

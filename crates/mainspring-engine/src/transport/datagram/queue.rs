@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_is_that_of_the_bytes_and_a_header_each_and_comes_back_to_nothing() {
+    fn the_weight_counts_bytes_and_headers_and_returns_to_zero() {
         let mut queue = DatagramQueue::new(8);
         queue.push(datagram(b"abc", 1));
         queue.push(datagram(b"", 2));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_all_leaves_a_queue_that_weighs_nothing() {
+    fn take_resets_the_weight() {
         let mut queue = DatagramQueue::new(0);
         queue.push(datagram(b"abc", 1));
         assert_eq!(queue.take().len(), 1);
