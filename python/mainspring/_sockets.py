@@ -36,7 +36,6 @@ class SocketOperations(_internals.LoopParts):
 
     async def _attempts(self, sock: socket.socket, to_write: bool, method: str, *args: Any) -> Any:
         """Calls a method of the socket until it does not raise BlockingIOError."""
-        self._check_socket(sock)
         while True:
             try:
                 return getattr(sock, method)(*args)
@@ -60,6 +59,7 @@ class SocketOperations(_internals.LoopParts):
 
         async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
             """Receive a datagram of up to *bufsize* bytes.  Returns it and the address of its sender."""
+            self._check_socket(sock)
             data, address = await self._attempts(sock, False, "recvfrom", bufsize)
             return data, address
 
@@ -67,6 +67,7 @@ class SocketOperations(_internals.LoopParts):
             self, sock: socket.socket, buf: WriteableBuffer, nbytes: int = 0
         ) -> tuple[int, Any]:
             """Receive a datagram into a buffer.  Returns the number of bytes and the address of the sender."""
+            self._check_socket(sock)
             if not nbytes:
                 nbytes = len(buf)  # type: ignore[arg-type]
             count, address = await self._attempts(sock, False, "recvfrom_into", buf, nbytes)
@@ -74,6 +75,7 @@ class SocketOperations(_internals.LoopParts):
 
         async def sock_sendto(self, sock: socket.socket, data: ReadableBuffer, address: Any) -> int:
             """Send a datagram to an address.  Returns the number of bytes sent."""
+            self._check_socket(sock)
             sent: int = await self._attempts(sock, True, "sendto", data, address)
             return sent
 
@@ -97,6 +99,8 @@ class SocketOperations(_internals.LoopParts):
 
     async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
         """Accept a connection.  Returns its socket, which is non-blocking, and the address of the peer."""
+        self._check_socket(sock)
+        sock.fileno()  # asyncio calls it first: the exception for an object that is no socket is that of fileno()
         conn, address = await self._attempts(sock, False, "accept")
         conn.setblocking(False)
         return conn, address
