@@ -44,8 +44,8 @@ pub trait Host: Sized + 'static {
     /// Called during dispatch. Wakers may run here, no other user code.
     fn io_ready(&self, source: Self::Source, readiness: Readiness) -> Option<Self::Call>;
 
-    /// The callback during which `source` called [`Engine::at_end_of_turn`](crate::Engine::at_end_of_turn) has returned.
-    fn turn_ended(&self, source: Self::Source) -> Result<(), Self::Error>;
+    /// The callback during which `source` called [`Engine::at_scope_end`](crate::Engine::at_scope_end) has returned.
+    fn scope_ended(&self, source: Self::Source) -> Result<(), Self::Error>;
 
     /// A transport has taken ownership of the fd that `watch` watched. The engine no longer calls the watch and has
     /// removed it.

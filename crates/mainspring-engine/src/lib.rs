@@ -44,7 +44,7 @@
 //!         None
 //!     }
 //!
-//!     fn turn_ended(&self, (): ()) -> io::Result<()> {
+//!     fn scope_ended(&self, (): ()) -> io::Result<()> {
 //!         Ok(())
 //!     }
 //!
@@ -103,7 +103,7 @@ pub mod tls;
 pub mod transport;
 pub mod wakeup;
 
-pub use event_loop::{Direction, Engine, Held, Leftover, READ_SIZE, Turn};
+pub use event_loop::{CallbackScope, Direction, Engine, GcReference, READ_SIZE, Unreleased};
 pub use host::Host;
 pub use poller::Readiness;
 pub use registrations::{Registration, WatchTicket};

@@ -5,7 +5,7 @@
 //! lane.
 //!
 //! As in asyncio, an iteration runs exactly the calls that were ready when it began; calls that these schedule run in
-//! the next one. Every lane counts the items that ever left it, and a [`Pass`] stores the count at which to stop.
+//! the next one. Every lane counts the items that ever left it, and a [`IterationBound`] stores the count at which to stop.
 //! This also holds if the lanes are cleared meanwhile, or if a callback runs a nested iteration.
 //!
 //! [`Lanes::set_io_first`] makes one exception, as MicroPython's `fast_io` does: before each normal item, the
@@ -30,7 +30,7 @@ pub enum Lane {
 
 /// The limits of one iteration in each lane.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass {
+pub struct IterationBound {
     io: u64,
     normal: u64,
     background: u64,
@@ -167,9 +167,9 @@ impl<T> Lanes<T> {
     }
 
     /// Begins an iteration over the items that are ready now.
-    pub fn begin_pass(&self) -> Pass {
+    pub fn begin_iteration(&self) -> IterationBound {
         let idle = self.io.items.is_empty() && self.normal.items.is_empty();
-        Pass {
+        IterationBound {
             io: self.io.end(),
             normal: self.normal.end(),
             background: self.background.taken + u64::from(idle && !self.background.items.is_empty()),
@@ -178,21 +178,21 @@ impl<T> Lanes<T> {
     }
 
     /// The next item of the iteration; `None` at its end.
-    pub fn next(&mut self, pass: &mut Pass) -> Option<T> {
+    pub fn next(&mut self, bound: &mut IterationBound) -> Option<T> {
         // Extend the I/O limit once per normal item only: otherwise an I/O item that adds another would starve the
         // normal lane.
-        if self.io_first && pass.ran_normal && self.normal.taken < pass.normal {
-            pass.io = self.io.end();
-            pass.ran_normal = false;
+        if self.io_first && bound.ran_normal && self.normal.taken < bound.normal {
+            bound.io = self.io.end();
+            bound.ran_normal = false;
         }
-        if let Some(item) = self.io.pop_until(pass.io) {
+        if let Some(item) = self.io.pop_until(bound.io) {
             return Some(item);
         }
-        if let Some(item) = self.normal.pop_until(pass.normal) {
-            pass.ran_normal = true;
+        if let Some(item) = self.normal.pop_until(bound.normal) {
+            bound.ran_normal = true;
             return Some(item);
         }
-        self.background.pop_until(pass.background).map(|(_, item)| item)
+        self.background.pop_until(bound.background).map(|(_, item)| item)
     }
 
     /// Removes and returns all items, in the order of the lanes. A current iteration ends.
@@ -217,8 +217,8 @@ mod tests {
 
     fn run_iteration<T>(lanes: &mut Lanes<T>, mut run: impl FnMut(&mut Lanes<T>, &T)) -> Vec<T> {
         let mut ran = Vec::new();
-        let mut pass = lanes.begin_pass();
-        while let Some(item) = lanes.next(&mut pass) {
+        let mut bound = lanes.begin_iteration();
+        while let Some(item) = lanes.next(&mut bound) {
             run(lanes, &item);
             ran.push(item);
         }

@@ -26,7 +26,7 @@ enum Step {
     Promote(u64),
     SetIoFirst(bool),
     /// Run one pass, in which the items do these deeds, one after the other.
-    Pass(Vec<Deeds>),
+    IterationBound(Vec<Deeds>),
     Clear,
 }
 
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => lane().prop_map(Step::Push),
         2 => (0..80u64).prop_map(Step::Promote),
         1 => any::<bool>().prop_map(Step::SetIoFirst),
-        4 => prop::collection::vec(deeds, 0..12).prop_map(Step::Pass),
+        4 => prop::collection::vec(deeds, 0..12).prop_map(Step::IterationBound),
         1 => (0..8u8).prop_map(|luck| if luck == 0 { Step::Clear } else { Step::Promote(1) }),
     ]
 }
@@ -126,7 +126,7 @@ proptest! {
                     model.io_first = io_first;
                     lanes.set_io_first(io_first);
                 }
-                Step::Pass(deeds) => {
+                Step::IterationBound(deeds) => {
                     let mut expected = Vec::new();
                     let mut next_item = model.pushed;
                     let mut ahead = VecDeque::from(deeds.clone());
@@ -136,7 +136,7 @@ proptest! {
                     });
                     let mut ran = Vec::new();
                     let mut ahead = VecDeque::from(deeds);
-                    let mut pass = lanes.begin_pass();
+                    let mut pass = lanes.begin_iteration();
                     while let Some(item) = lanes.next(&mut pass) {
                         ran.push(item);
                         for lane in ahead.pop_front().unwrap_or_default() {

@@ -38,7 +38,7 @@ impl Host for Plain {
         None
     }
 
-    fn turn_ended(&self, _: ()) -> io::Result<()> {
+    fn scope_ended(&self, _: ()) -> io::Result<()> {
         unreachable!("nobody asks for it")
     }
 

@@ -1,14 +1,14 @@
-//! `RustHost`: the engine's view of a Rust program.
+//! `RustHost`: the engine's host for Rust programs.
 //!
-//! What user code panics with is caught here, or below where a transport has to know of it, and given to the
-//! loop's exception handler: nothing a program does on the loop ends the loop.
+//! Panics of user code are caught here, or in `net/connection/` where a transport has to react to them, and reported to the
+//! loop's exception handler. They do not end the loop.
 
 use crate::event_loop::{Core, DebugMode, ExceptionContext, Slow};
 use crate::handle::Callback;
-use crate::net::{Below, Offered};
+use crate::net::{TransportImpl, WriteOutcome};
 use crate::panics::catch;
 use mainspring_engine::ready_queue::Lane;
-use mainspring_engine::transport::{Notice, TransportHost};
+use mainspring_engine::transport::{DeferredCall, TransportHost};
 use mainspring_engine::wakeup::Inbox;
 use mainspring_engine::{Host, Readiness};
 use std::cell::OnceCell;
@@ -22,36 +22,36 @@ use std::task::Waker;
 pub(crate) enum Call {
     /// A closure with a handle to cancel it.
     Handle(Rc<dyn Callback>),
-    /// The same, for when its time has come, in the lane where it then waits its turn.
+    /// The same for a timer, with the lane to run in.
     Timer(Lane, Rc<dyn Callback>),
-    /// A closure nobody can cancel: it came from another thread.
+    /// A closure from another thread. It cannot be cancelled.
     Once(Box<dyn FnOnce()>),
     /// One step of a task.
     Task(Step),
-    /// Somebody waits for a time when nothing else is ready.
+    /// A task waits until nothing else is ready.
     Idle(Rc<dyn Watch>),
-    /// Wakes whoever sleeps.
+    /// Wakes a sleeping task.
     Wake(Waker),
     /// One step of the future that [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete)
     /// runs.
     Main,
-    /// That future is done, in the run of this number: stops the loop if it is still that run.
+    /// That future is done: stops the loop if the run has this number.
     MainDone(u64),
-    /// Something happened that is watched for.
+    /// A watched fd is ready, or a signal came.
     Watch(Rc<dyn Watch>),
     /// The fd of a transport or listener is ready.
     Io(Rc<dyn Source>, Readiness),
-    /// A step in a transport's life.
-    Notice(Rc<dyn Source>, Notice),
+    /// A deferred call of a transport.
+    Deferred(Rc<dyn Source>, DeferredCall),
     /// Stops the loop.
     Stop,
 }
 
-/// One step of a task. It is scheduled by a function that has captured nothing: around one that has, `async-task`
-/// counts a reference up and down each time.
+/// One step of a task. The schedule function captures nothing: with captures, `async-task` changes a reference count for
+/// each step.
 pub(crate) type Step = async_task::Runnable<TaskMetadata>;
 
-/// What cancels a task when it is dropped.
+/// Cancels the task when dropped.
 pub(crate) type Canceller = async_task::Task<(), TaskMetadata>;
 
 /// Where the steps of a task go: the inbox of its loop, and the lane in which they wait there.
@@ -60,7 +60,7 @@ pub(crate) struct TaskMetadata {
     pub(crate) lane: Lane,
 }
 
-/// What other threads send.
+/// What other threads send to the loop.
 pub(crate) enum Inbound {
     Once(Box<dyn FnOnce() + Send>),
     Task(Step),
@@ -79,12 +79,12 @@ impl From<Inbound> for Call {
     }
 }
 
-/// What is called each time a descriptor is ready or a signal came.
+/// Called each time an fd is ready or a signal came.
 pub(crate) trait Watch {
-    /// It happened.
+    /// The event happened.
     fn fire(&self);
 
-    /// Never again, also if it has happened and was not told yet.
+    /// No more calls, also for an event that is already queued.
     fn cancel(&self);
 }
 
@@ -102,47 +102,47 @@ pub(crate) trait Source {
         false
     }
 
-    /// Something happened on the descriptor.
+    /// Serves an event of the fd.
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
 
-    /// The turn is over whose end this has asked to be told of.
-    fn turn_ended(self: Rc<Self>, core: &Core) -> Result<(), Failure> {
+    /// The callback has returned for which this asked with `Engine::at_scope_end`.
+    fn scope_ended(self: Rc<Self>, core: &Core) -> Result<(), Failure> {
         let _ = core;
         Ok(())
     }
 
-    /// A deferred step is due.
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure>;
+    /// Runs a deferred call.
+    fn run_deferred(self: Rc<Self>, core: &Core, notice: DeferredCall) -> Result<(), Failure>;
 
-    /// The connection, if it is one that programs hold as a [`Transport`](crate::Transport).
-    fn below(&self) -> Option<&dyn Below> {
+    /// The connection, if programs hold it as a [`Transport`](crate::Transport).
+    fn below(&self) -> Option<&dyn TransportImpl> {
         None
     }
 
-    /// The same, with the loop it lives on, while that is open.
-    fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn Below)> {
+    /// The same with its loop, if that is open.
+    fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn TransportImpl)> {
         None
     }
 
-    /// Sends what a program writes on a connection, and awaits. `this` is the same source.
-    fn offer(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> Offered {
+    /// Sends bytes for a task that awaits the outcome. `this` is the same source.
+    fn offer(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> WriteOutcome {
         let _ = (this, pieces);
-        Offered::TooLate
+        WriteOutcome::TooLate
     }
 
-    /// Whether nothing more can be read, of which nobody will be told: because the connection is being closed from this end.
-    /// `None` if its loop is closed.
+    /// Whether this end is closing the connection, so that nothing more is received and no event follows. `None` if the loop
+    /// is closed.
     fn is_over(&self) -> Option<bool> {
         None
     }
 }
 
-/// What went wrong.
+/// A failure.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The system refused.
+    /// A system error.
     Io(io::Error),
-    /// User code panicked, with this text.
+    /// A panic of user code, with its message.
     Panic(String),
 }
 
@@ -155,7 +155,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// The face as the engine sees it.
+/// See the module comment.
 #[derive(Default)]
 pub(crate) struct RustHost {
     core: OnceCell<Weak<Core>>,
@@ -163,9 +163,9 @@ pub(crate) struct RustHost {
 }
 
 impl RustHost {
-    /// Tells the host what it lives in.
+    /// Sets the loop of this host.
     pub(crate) fn bind(&self, core: &Rc<Core>) {
-        // Bound once, by the builder.
+        // The builder calls this once.
         let _ = self.core.set(Rc::downgrade(core));
     }
 
@@ -173,7 +173,7 @@ impl RustHost {
         &self.debug_mode
     }
 
-    /// `None` when the loop is being taken apart.
+    /// `None` while the loop is being dropped.
     fn core(&self) -> Option<Rc<Core>> {
         self.core.get()?.upgrade()
     }
@@ -193,14 +193,13 @@ impl RustHost {
         }
     }
 
-    // Into the pass: a call that is copied once more on the way costs more than to look at it.
     #[inline(always)]
     fn run(&self, call: Call) {
         let ran = match call {
             Call::Handle(callback) | Call::Timer(_, callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
             Call::Task(step) => {
-                // What is the user's of it has a wall of its own, `Guarded`.
+                // Panics of the future are caught in `task/catch_unwind.rs`.
                 step.run();
                 Ok(())
             }
@@ -222,8 +221,8 @@ impl RustHost {
                 self.step(|core| source.io_ready(core, readiness), "Serving a transport failed");
                 Ok(())
             }
-            Call::Notice(source, notice) => {
-                self.step(|core| source.notified(core, notice), "A protocol's callback failed");
+            Call::Deferred(source, notice) => {
+                self.step(|core| source.run_deferred(core, notice), "A protocol's callback failed");
                 Ok(())
             }
         };
@@ -232,7 +231,7 @@ impl RustHost {
         }
     }
 
-    /// Runs a call in debug mode. The steps of tasks time themselves: they know their names.
+    /// Runs a call in debug mode. The steps of tasks are timed where their names are known.
     #[cold]
     fn run_timed(&self, call: Call) {
         let slow = match &call {
@@ -240,7 +239,7 @@ impl RustHost {
             Call::Once(_) => Slow::Sent,
             Call::Watch(_) => Slow::Watch,
             Call::Main => Slow::Main,
-            Call::Io(..) | Call::Notice(..) => Slow::Transport,
+            Call::Io(..) | Call::Deferred(..) => Slow::Transport,
             Call::Task(..) | Call::Idle(_) | Call::Wake(_) | Call::MainDone(_) | Call::Stop => {
                 return self.run(call);
             }
@@ -282,8 +281,8 @@ impl Host for RustHost {
         Some(Call::Io(source, readiness))
     }
 
-    fn turn_ended(&self, source: Rc<dyn Source>) -> Result<(), Failure> {
-        self.step(|core| source.turn_ended(core), "Serving a transport failed");
+    fn scope_ended(&self, source: Rc<dyn Source>) -> Result<(), Failure> {
+        self.step(|core| source.scope_ended(core), "Serving a transport failed");
         Ok(())
     }
 
@@ -328,8 +327,8 @@ impl TransportHost for RustHost {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn notice(&self, source: &Rc<dyn Source>, notice: Notice) -> Result<Call, Failure> {
-        Ok(Call::Notice(Rc::clone(source), notice))
+    fn deferred_call(&self, source: &Rc<dyn Source>, notice: DeferredCall) -> Result<Call, Failure> {
+        Ok(Call::Deferred(Rc::clone(source), notice))
     }
 
     fn report(&self, _: &Rc<dyn Source>, failure: Failure, message: &str) -> Result<(), Failure> {
@@ -337,8 +336,7 @@ impl TransportHost for RustHost {
         Ok(())
     }
 
-    /// The protocol hears of the system's failures in `connection_lost`; they are everyday to the exception
-    /// handler.
+    /// System errors go to `connection_lost` only; panics also go to the exception handler.
     fn report_fatal(&self, _: &Rc<dyn Source>, failure: Failure, message: &str) -> Result<Failure, Failure> {
         if let Failure::Panic(text) = &failure {
             self.tell(ExceptionContext::of_panic(message, text.clone()));

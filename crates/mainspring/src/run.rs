@@ -155,7 +155,7 @@ impl fmt::Debug for Runner {
 
 #[cfg(not(loom))]
 mod interruptible {
-    //! Ends the main future at Ctrl-C.
+    //! SharedStream the main future at Ctrl-C.
 
     use super::{Error, EventLoop};
     use std::cell::Cell;

@@ -38,14 +38,14 @@ type Model = Arc<Inbox<u8, Bell>>;
 /// The thread of a runtime that drains: passes until nothing is pending, and then no more. Gives what it ran.
 fn drain(inbox: &Model) -> Vec<u8> {
     let mut ran = Vec::new();
-    inbox.mind_quiet(true);
+    inbox.report_quiet(true);
     loop {
         if inbox.has_pending() {
             inbox.drain_into(&mut ran);
         }
         if inbox.is_quiet() {
             if inbox.seal_if_quiet() {
-                inbox.mind_quiet(false);
+                inbox.report_quiet(false);
                 return ran;
             }
         } else if inbox.prepare_sleep() {

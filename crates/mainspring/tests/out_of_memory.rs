@@ -77,7 +77,7 @@ fn ready_lanes_refuse_an_item_and_keep_the_others() {
     });
     assert!(pushed > 10);
     assert!(lanes.try_reserve(Lane::Normal, 1), "there is memory again");
-    let mut pass = lanes.begin_pass();
+    let mut pass = lanes.begin_iteration();
     let taken: Vec<_> = std::iter::from_fn(|| lanes.next(&mut pass)).collect();
     assert_eq!(taken, (0..pushed).collect::<Vec<_>>());
 }

@@ -7,7 +7,7 @@ use crate::registrations::{Registrant, Watches};
 use std::os::fd::RawFd;
 
 /// A value that the loop holds, as shown to a garbage collector.
-pub enum Held<'a, H: Host> {
+pub enum GcReference<'a, H: Host> {
     /// A scheduled call.
     Call(&'a H::Call),
     /// The watch of an fd or a signal.
@@ -19,7 +19,7 @@ pub enum Held<'a, H: Host> {
 }
 
 /// A value that a closed loop held. The host drops them one by one: any destructor may run user code, and fail.
-pub enum Leftover<H: Host> {
+pub enum Unreleased<H: Host> {
     /// A call that did not run.
     Call(H::Call),
     /// The watch of an fd or a signal.
@@ -40,7 +40,7 @@ impl<H: Host> Engine<H> {
     /// Closes the loop: removes all calls, timers and registrations and closes the loop's own fds. From here on the
     /// inbox refuses items.
     #[must_use = "the caller drops the values"]
-    pub fn close(&self) -> Vec<Leftover<H>> {
+    pub fn close(&self) -> Vec<Unreleased<H>> {
         self.closed.set(true);
         let unread = self.inbox.close();
         let ready = self.lanes.borrow_mut().clear();
@@ -55,17 +55,17 @@ impl<H: Host> Engine<H> {
         let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);
         self.inbox.waker().close();
         drop(own);
-        let mut left: Vec<_> = ready.into_iter().chain(timers).map(Leftover::Call).collect();
-        left.extend(unread.into_iter().map(Leftover::Inbound));
-        left.extend(signals.into_iter().map(|(_, watch)| Leftover::Watch(watch)));
+        let mut left: Vec<_> = ready.into_iter().chain(timers).map(Unreleased::Call).collect();
+        left.extend(unread.into_iter().map(Unreleased::Inbound));
+        left.extend(signals.into_iter().map(|(_, watch)| Unreleased::Watch(watch)));
         for (_, entry) in sources {
             match entry.registrant {
                 Registrant::Watch(watches) => {
                     let Watches { reader, writer } = *watches;
                     let watches = reader.into_iter().chain(writer).map(|watched| watched.watch);
-                    left.extend(watches.map(Leftover::Watch));
+                    left.extend(watches.map(Unreleased::Watch));
                 }
-                Registrant::Source(source) => left.push(Leftover::Source(source)),
+                Registrant::Source(source) => left.push(Unreleased::Source(source)),
             }
         }
         left
@@ -73,11 +73,11 @@ impl<H: Host> Engine<H> {
 
     /// Shows all values that the loop holds to a garbage collector. Skips a container that is mutably borrowed: the
     /// collector then treats its contents as reachable, which is safe.
-    pub fn for_each_held(&self, show: &mut dyn FnMut(Held<'_, H>)) {
+    pub fn for_each_gc_reference(&self, show: &mut dyn FnMut(GcReference<'_, H>)) {
         self.for_each_ready(show);
-        self.for_each_timer(&mut |call| show(Held::Call(call)));
+        self.for_each_timer(&mut |call| show(GcReference::Call(call)));
         if let Ok(signals) = self.signals.try_borrow() {
-            signals.iter().for_each(|(_, watch)| show(Held::Watch(watch)));
+            signals.iter().for_each(|(_, watch)| show(GcReference::Watch(watch)));
         }
         if let Ok(table) = self.table.try_borrow() {
             for (_, entry) in table.iter() {
@@ -87,9 +87,9 @@ impl<H: Host> Engine<H> {
                             .reader
                             .iter()
                             .chain(&watches.writer)
-                            .for_each(|watched| show(Held::Watch(&watched.watch)));
+                            .for_each(|watched| show(GcReference::Watch(&watched.watch)));
                     }
-                    Registrant::Source(source) => show(Held::Source(source)),
+                    Registrant::Source(source) => show(GcReference::Source(source)),
                 }
             }
         }
@@ -97,11 +97,11 @@ impl<H: Host> Engine<H> {
 
     /// Shows all ready calls in the order in which they will run, then the items of the inbox. `show` must not use
     /// the engine.
-    pub fn for_each_ready(&self, show: &mut dyn FnMut(Held<'_, H>)) {
+    pub fn for_each_ready(&self, show: &mut dyn FnMut(GcReference<'_, H>)) {
         if let Ok(lanes) = self.lanes.try_borrow() {
-            lanes.iter().for_each(|call| show(Held::Call(call)));
+            lanes.iter().for_each(|call| show(GcReference::Call(call)));
         }
-        self.inbox.for_each(&mut |inbound| show(Held::Inbound(inbound)));
+        self.inbox.for_each(&mut |inbound| show(GcReference::Inbound(inbound)));
     }
 
     /// Shows all pending timers, in no order. `show` must not use the engine.
@@ -118,24 +118,24 @@ impl<H: Host> Engine<H> {
     }
 
     /// Shows all registered fds, once per direction, with the watch or source. `show` must not use the engine.
-    pub fn for_each_registered(&self, show: &mut dyn FnMut(RawFd, Direction, Held<'_, H>)) {
+    pub fn for_each_registered(&self, show: &mut dyn FnMut(RawFd, Direction, GcReference<'_, H>)) {
         let Ok(table) = self.table.try_borrow() else { return };
         for (_, entry) in table.iter() {
             match &entry.registrant {
                 Registrant::Watch(watches) => {
                     if let Some(reader) = &watches.reader {
-                        show(entry.fd, Direction::Inbound, Held::Watch(&reader.watch));
+                        show(entry.fd, Direction::Inbound, GcReference::Watch(&reader.watch));
                     }
                     if let Some(writer) = &watches.writer {
-                        show(entry.fd, Direction::Outbound, Held::Watch(&writer.watch));
+                        show(entry.fd, Direction::Outbound, GcReference::Watch(&writer.watch));
                     }
                 }
                 Registrant::Source(source) => {
                     if entry.interest.is_inbound() {
-                        show(entry.fd, Direction::Inbound, Held::Source(source));
+                        show(entry.fd, Direction::Inbound, GcReference::Source(source));
                     }
                     if entry.interest.is_outbound() {
-                        show(entry.fd, Direction::Outbound, Held::Source(source));
+                        show(entry.fd, Direction::Outbound, GcReference::Source(source));
                     }
                 }
             }

@@ -27,12 +27,12 @@ impl<H: Host> Engine<H> {
     /// first.
     pub fn run_until_idle(&self) -> Result<bool, H::Error> {
         let is_idle = Cell::new(false);
-        self.inbox.mind_quiet(true);
+        self.inbox.report_quiet(true);
         let result = self.run_until(|| {
             is_idle.set(self.is_idle());
             is_idle.get()
         });
-        self.inbox.mind_quiet(false);
+        self.inbox.report_quiet(false);
         result.map(|()| is_idle.get())
     }
 
@@ -307,7 +307,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn run_ready(&self) -> Result<(), H::Error> {
-        let mut pass = self.lanes.borrow_mut().begin_pass();
+        let mut pass = self.lanes.borrow_mut().begin_iteration();
         let mut timer = self.start_call_timer();
         loop {
             let next = self.lanes.borrow_mut().next(&mut pass);
@@ -317,7 +317,7 @@ impl<H: Host> Engine<H> {
                     self.stop_call_timer(timer);
                     return Ok(());
                 }
-                Some(call) => self.in_turn(|| self.host.run_call(call))?,
+                Some(call) => self.in_callback_scope(|| self.host.run_call(call))?,
             }
         }
     }

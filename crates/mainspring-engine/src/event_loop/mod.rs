@@ -27,8 +27,8 @@ mod iteration;
 mod read_buffer;
 mod timer_calls;
 
-pub use callback_scope::Turn;
-pub use gc::{Held, Leftover};
+pub use callback_scope::CallbackScope;
+pub use gc::{GcReference, Unreleased};
 
 use crate::clock::{Clock, Time};
 use crate::host::Host;
@@ -93,7 +93,7 @@ pub struct Engine<H: Host> {
     poll_interval: Cell<u32>,
     io_budget: io_budget::IoBudget,
     spin: adaptive_spin::AdaptiveSpin,
-    turns: callback_scope::Turns<H>,
+    scopes: callback_scope::CallbackScopes<H>,
     io_lane: Cell<Lane>,
     max_overdue: Cell<Option<Duration>>,
 }
@@ -126,7 +126,7 @@ impl<H: Host> Engine<H> {
             poll_interval: Cell::new(1),
             io_budget: io_budget::IoBudget::default(),
             spin: adaptive_spin::AdaptiveSpin::default(),
-            turns: callback_scope::Turns::default(),
+            scopes: callback_scope::CallbackScopes::default(),
             io_lane: Cell::new(Lane::Normal),
             max_overdue: Cell::new(None),
         })

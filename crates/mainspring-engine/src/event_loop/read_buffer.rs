@@ -12,12 +12,12 @@ impl<H: Host> Engine<H> {
 
     /// Lends the receive buffer to `use_it`, which may run user code: the buffer is out of the engine meanwhile, and
     /// a nested borrower allocates its own.
-    pub fn with_scratch<R>(&self, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
-        self.with_scratch_of(READ_SIZE, use_it)
+    pub fn with_read_buffer<R>(&self, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.with_read_buffer_of(READ_SIZE, use_it)
     }
 
     /// Lends `size` bytes of the receive buffer, which grows to that size.
-    pub fn with_scratch_of<R>(&self, size: usize, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
+    pub fn with_read_buffer_of<R>(&self, size: usize, use_it: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut scratch = self.scratch.take().unwrap_or_default();
         if scratch.len() < size {
             // The allocator returns zeroed pages, which occupy no memory until something is received into them.

@@ -186,7 +186,7 @@ mod tests {
             None
         }
 
-        fn turn_ended(&self, (): ()) -> io::Result<()> {
+        fn scope_ended(&self, (): ()) -> io::Result<()> {
             Ok(())
         }
 

@@ -1,20 +1,20 @@
 //! The handshake and its timeout.
 
-use super::state::{State, UpperState};
+use super::state::{ProtocolState, State};
 use super::{Lower, Note, Session, Step, Tls, Trouble};
-use crate::transport::{Cx, Notice, TransportHost, Upper};
+use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost};
 
 impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
     L: Lower<H>,
-    U: Upper<H>,
+    U: ProtocolSink<H>,
 {
     pub(super) fn start_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.session.note(cx, Note::HandshakeBegins)?;
         self.state.set(State::Handshaking);
-        let timer = self.start_timer(cx, self.handshake_timeout, Notice::HandshakeTimeout)?;
+        let timer = self.start_timer(cx, self.handshake_timeout, DeferredCall::HandshakeTimeout)?;
         self.handshake_timer.set(Some(timer));
         self.continue_handshake(cx)
     }
@@ -39,9 +39,9 @@ where
         }
         self.established.set(true);
         self.state.set(State::Wrapped);
-        if self.upper_state.get() == UpperState::Initial {
-            self.upper_state.set(UpperState::Connected);
-            self.upper.connection_made(cx)?;
+        if self.upper_state.get() == ProtocolState::Initial {
+            self.upper_state.set(ProtocolState::Connected);
+            self.sink.connection_made(cx)?;
         }
         self.session.handshake_ended(cx, Ok(()))?;
         self.read(cx)

@@ -3,7 +3,7 @@
 //! The machine is asyncio's `sslproto`, shared by both languages. A [`Session`] does the cryptography (Python's
 //! `ssl.SSLObject` over two `MemoryBIO`s, or another library that works on memory). A [`Lower`] does the I/O (the
 //! engine's [`Stream`](crate::transport::Stream), another transport of the host, or another [`Tls`]). The protocol is
-//! the same [`Upper`](crate::transport::Upper) as that of a plain stream.
+//! the same [`ProtocolSink`](crate::transport::ProtocolSink) as that of a plain stream.
 //!
 //! # States
 //!

@@ -1,15 +1,15 @@
 //! Receiving: decryption, delivery to the protocol, and back-pressure.
 
-use super::state::{State, UpperState};
+use super::state::{ProtocolState, State};
 use super::{Lower, Note, Plain, Session, Tls};
-use crate::transport::{Cx, Notice, TransportHost, Upper, WaterMarks};
+use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost, WaterMarks};
 
 impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
     L: Lower<H>,
-    U: Upper<H>,
+    U: ProtocolSink<H>,
 {
     /// Delivers available data, then sends the protocol's output.
     pub(super) fn read(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
@@ -80,18 +80,18 @@ where
                 // The session ran user code, which closed the connection.
                 return Ok(true);
             }
-            if self.upper.is_buffered() {
+            if self.sink.is_buffered() {
                 let is_rest = self.fill_buffer(cx, chunk, done)?;
                 if is_all && !is_rest {
                     return Ok(true);
                 }
                 if self.state.get() == State::Wrapped && !self.reading_paused.get() {
                     // As in asyncio, one buffer per iteration, so that other callbacks run in between.
-                    self.schedule(cx, Notice::ContinueReading)?;
+                    self.schedule(cx, DeferredCall::ContinueReading)?;
                     return Ok(false);
                 }
             } else {
-                self.upper.chunk_received(cx, chunk, done)?;
+                self.sink.chunk_received(cx, chunk, done)?;
                 if is_all {
                     return Ok(true);
                 }
@@ -105,7 +105,7 @@ where
     /// Fills one buffer of the protocol. `true` if the chunk did not fit.
     fn fill_buffer(&self, cx: Cx<'_, H>, chunk: H::Chunk, done: usize) -> Result<bool, H::Error> {
         let rest = chunk.as_ref().get(done..).unwrap_or_default();
-        let filled = self.upper.receive_into(cx, &mut |buffer| {
+        let filled = self.sink.receive_into(cx, &mut |buffer| {
             let count = rest.len().min(buffer.len());
             if let (Some(to), Some(from)) = (buffer.get_mut(..count), rest.get(..count)) {
                 to.copy_from_slice(from);
@@ -118,17 +118,17 @@ where
             let former = self.undelivered.replace(Some((chunk, done + filled)));
             drop(former);
         }
-        self.upper.buffer_updated(cx, filled)?;
+        self.sink.buffer_updated(cx, filled)?;
         Ok(is_rest)
     }
 
     /// Calls `eof_received`, once. `true` if the connection is to be kept open for writing, and can be.
     pub(super) fn deliver_eof(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
-        if self.upper_state.get() != UpperState::Connected {
+        if self.upper_state.get() != ProtocolState::Connected {
             return Ok(false);
         }
-        self.upper_state.set(UpperState::EofReceived);
-        match self.upper.eof_received(cx) {
+        self.upper_state.set(ProtocolState::EofReceived);
+        match self.sink.eof_received(cx) {
             Ok(true) if self.session.can_half_close() => return Ok(true),
             Ok(true) => self.session.note(cx, Note::KeepOpenIgnored)?,
             Ok(false) => {}
@@ -144,7 +144,11 @@ where
 
     /// Resumes delivery in the next iteration.
     pub fn resume_reading(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if self.reading_paused.replace(false) { self.schedule(cx, Notice::ContinueReading) } else { Ok(()) }
+        if self.reading_paused.replace(false) {
+            self.schedule(cx, DeferredCall::ContinueReading)
+        } else {
+            Ok(())
+        }
     }
 
     /// Bytes received and not delivered.

@@ -1,15 +1,15 @@
 //! Shutdown, abort and errors. Each leads through the transport below to one `connection_lost`.
 
-use super::state::{State, UpperState};
+use super::state::{ProtocolState, State};
 use super::{Lower, Session, Step, Tls, Trouble};
-use crate::transport::{Cx, Notice, TransportHost, Upper};
+use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost};
 
 impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
     L: Lower<H>,
-    U: Upper<H>,
+    U: ProtocolSink<H>,
 {
     /// Closes in order: delivers received data, sends written data, exchanges close_notify with the peer.
     pub fn close(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
@@ -81,7 +81,7 @@ where
                 // The transport below sends its queue before it closes, and a peer that does not read can delay that
                 // without limit: the timeout runs until the connection is lost.
                 self.start_shutdown_timer(cx)?;
-                self.schedule(cx, Notice::CloseLower)
+                self.schedule(cx, DeferredCall::CloseLower)
             }
             Err(error) => {
                 self.stop_timer(cx, &self.shutdown_timer);
@@ -95,7 +95,7 @@ where
         let running = self.shutdown_timer.take();
         let timer = match running {
             Some(timer) => timer,
-            None => self.start_timer(cx, self.shutdown_timeout, Notice::ShutdownTimeout)?,
+            None => self.start_timer(cx, self.shutdown_timeout, DeferredCall::ShutdownTimeout)?,
         };
         self.shutdown_timer.set(Some(timer));
         Ok(())
@@ -130,11 +130,11 @@ where
             }
             None => self.session.handshake_ended(cx, Ok(())),
         };
-        let lost = match self.upper_state.replace(UpperState::ConnectionLost) {
-            UpperState::Connected | UpperState::EofReceived => self.upper.connection_lost(cx, error),
-            UpperState::Initial | UpperState::ConnectionLost => Ok(()),
+        let lost = match self.upper_state.replace(ProtocolState::ConnectionLost) {
+            ProtocolState::Connected | ProtocolState::EofReceived => self.sink.connection_lost(cx, error),
+            ProtocolState::Initial | ProtocolState::ConnectionLost => Ok(()),
         };
-        let detached = self.upper.detach(cx);
+        let detached = self.sink.detach(cx);
         let ended = cx.host().merge_outcomes(ended, lost);
         cx.host().merge_outcomes(ended, detached)
     }

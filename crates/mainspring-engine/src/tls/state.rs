@@ -2,7 +2,7 @@
 
 use super::{Lower, Note, Session, Trouble};
 use crate::timers::TimerKey;
-use crate::transport::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteQueue};
+use crate::transport::{Cx, DeferredCall, FlowControl, ProtocolSink, TransportHost, WaterMarks, WriteQueue};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) enum State {
 
 /// The last life-cycle call of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UpperState {
+pub(super) enum ProtocolState {
     Initial,
     Connected,
     EofReceived,
@@ -41,10 +41,10 @@ pub struct TlsOptions {
 /// The TLS state machine. See the [module](crate::tls).
 pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) session: S,
-    pub(super) upper: U,
+    pub(super) sink: U,
     pub(super) lower: RefCell<Option<L>>,
     pub(super) state: Cell<State>,
-    pub(super) upper_state: Cell<UpperState>,
+    pub(super) upper_state: Cell<ProtocolState>,
     pub(super) handshake_timeout: Duration,
     pub(super) shutdown_timeout: Duration,
     pub(super) handshake_timer: Cell<Option<TimerKey>>,
@@ -88,7 +88,7 @@ where
     H: TransportHost,
     S: Session<H>,
     L: Lower<H>,
-    U: Upper<H>,
+    U: ProtocolSink<H>,
 {
     /// asyncio's default high-water mark for written data.
     pub const WRITE_HIGH_WATER: usize = 512 * 1024;
@@ -97,16 +97,16 @@ where
     pub const READ_HIGH_WATER: usize = 256 * 1024;
 
     /// Creates a machine; [`Tls::connection_made`] starts it.
-    pub fn new(session: S, upper: U, options: TlsOptions) -> Self {
+    pub fn new(session: S, sink: U, options: TlsOptions) -> Self {
         Tls {
             session,
-            upper,
+            sink,
             lower: RefCell::new(None),
             state: Cell::new(State::Unwrapped),
             upper_state: Cell::new(if options.is_upgrade {
-                UpperState::Connected
+                ProtocolState::Connected
             } else {
-                UpperState::Initial
+                ProtocolState::Initial
             }),
             handshake_timeout: options.handshake_timeout,
             shutdown_timeout: options.shutdown_timeout,
@@ -143,8 +143,8 @@ where
     }
 
     /// The protocol.
-    pub fn upper(&self) -> &U {
-        &self.upper
+    pub fn sink(&self) -> &U {
+        &self.sink
     }
 
     /// The transport below, from `connection_made` to `connection_lost`.
@@ -234,17 +234,17 @@ where
     }
 
     /// Runs a deferred step.
-    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
         match notice {
-            Notice::HandshakeTimeout => self.handshake_timed_out(cx),
-            Notice::ShutdownTimeout => self.shutdown_timed_out(cx),
-            Notice::ContinueReading => match self.state.get() {
+            DeferredCall::HandshakeTimeout => self.handshake_timed_out(cx),
+            DeferredCall::ShutdownTimeout => self.shutdown_timed_out(cx),
+            DeferredCall::ContinueReading => match self.state.get() {
                 State::Wrapped => self.read(cx),
                 State::Flushing => self.flush(cx),
                 State::ShuttingDown => self.continue_shutdown(cx),
                 State::Unwrapped | State::Handshaking => Ok(()),
             },
-            Notice::CloseLower => match self.lower() {
+            DeferredCall::CloseLower => match self.lower() {
                 Some(lower) => lower.close(cx),
                 None => Ok(()),
             },
@@ -314,8 +314,8 @@ where
     }
 
     /// Schedules a deferred step.
-    pub(super) fn schedule(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
-        cx.call_soon(cx.host().notice(cx.this, notice)?)
+    pub(super) fn schedule(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
+        cx.call_soon(cx.host().deferred_call(cx.this, notice)?)
     }
 
     /// Starts a timeout.
@@ -323,9 +323,9 @@ where
         &self,
         cx: Cx<'_, H>,
         delay: Duration,
-        notice: Notice,
+        notice: DeferredCall,
     ) -> Result<TimerKey, H::Error> {
-        let call = cx.host().notice(cx.this, notice)?;
+        let call = cx.host().deferred_call(cx.this, notice)?;
         let timer = cx.engine.try_call_at(cx.engine.now().saturating_add(delay), call);
         timer.map_err(|call| {
             drop(call);

@@ -2,7 +2,7 @@
 
 use super::state::State;
 use super::{Lower, Session, Tls};
-use crate::transport::{Cx, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write};
+use crate::transport::{Cx, ProtocolSink, TransportHost, WaterMarks, WriteRefused, count_lost_write};
 
 /// Up to this many bytes that a protocol writes while it receives are held until it returns, and leave in one piece.
 const MAX_DEFERRED_BYTES: usize = 64 * 1024;
@@ -12,7 +12,7 @@ where
     H: TransportHost,
     S: Session<H>,
     L: Lower<H>,
-    U: Upper<H>,
+    U: ProtocolSink<H>,
 {
     /// Sends chunks of plaintext in order: all of them, or none if there is no memory to queue them.
     pub fn write(&self, cx: Cx<'_, H>, chunks: impl IntoIterator<Item = H::Chunk>) -> Result<(), H::Error> {
@@ -142,9 +142,9 @@ where
                 // The transport below paused the protocol before the upgrade; it also resumes it.
                 return Ok(());
             }
-            self.flow.shrunk(cx, size, || self.upper.resume_writing(cx))
+            self.flow.shrunk(cx, size, || self.sink.resume_writing(cx))
         } else {
-            self.flow.grown(cx, size, || self.upper.pause_writing(cx))
+            self.flow.grown(cx, size, || self.sink.pause_writing(cx))
         }
     }
 
@@ -166,7 +166,7 @@ where
         self.flow.set_marks(marks);
         let size = self.write_buffer_len(cx)?;
         // As in asyncio, only the marks decide here, even if the transport below is paused.
-        self.flow.shrunk(cx, size, || self.upper.resume_writing(cx))?;
-        self.flow.grown(cx, size, || self.upper.pause_writing(cx))
+        self.flow.shrunk(cx, size, || self.sink.resume_writing(cx))?;
+        self.flow.grown(cx, size, || self.sink.pause_writing(cx))
     }
 }

@@ -3,7 +3,7 @@
 //! The channel is the only owner of the fd. The fd is registered exactly while the transport has an interest, and
 //! closed after the one `connection_lost` has run: until then the kernel cannot reuse its number.
 
-use super::{Cx, TransportHost, Upper};
+use super::{Cx, ProtocolSink, TransportHost};
 use crate::Registration;
 use crate::poller::Interest;
 use std::cell::{Cell, Ref, RefCell};
@@ -143,7 +143,7 @@ impl<H: TransportHost> Endpoint<H> {
         if self.lost.replace(true) {
             return Ok(());
         }
-        let call = cx.host().lost_notice(cx.this, error.as_ref());
+        let call = cx.host().deferred_connection_lost(cx.this, error.as_ref());
         self.failure.set(error.map(Box::new));
         let scheduled = cx.call_soon(call?);
         if scheduled.is_err() {
@@ -168,7 +168,7 @@ impl<H: TransportHost> Endpoint<H> {
     }
 
     /// As [`Endpoint::finish`], for a stream protocol.
-    pub fn finish_with<U: Upper<H>>(&self, cx: Cx<'_, H>, upper: &U) -> Result<(), H::Error> {
-        self.finish(cx, |error| upper.connection_lost(cx, error), || upper.detach(cx))
+    pub fn finish_with<U: ProtocolSink<H>>(&self, cx: Cx<'_, H>, sink: &U) -> Result<(), H::Error> {
+        self.finish(cx, |error| sink.connection_lost(cx, error), || sink.detach(cx))
     }
 }

@@ -1,6 +1,6 @@
 //! The listener of a server: accepts in bounded batches, and pauses when the system is out of resources.
 
-use super::{Cx, Notice, TransportHost, is_retryable};
+use super::{Cx, DeferredCall, TransportHost, is_retryable};
 use crate::Registration;
 use crate::poller::{Interest, PeerAddress};
 use crate::timers::TimerKey;
@@ -108,8 +108,8 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
     }
 
     /// Runs a deferred step.
-    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
-        if notice == Notice::ResumeAccepting && self.channel.borrow().is_some() {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
+        if notice == DeferredCall::ResumeAccepting && self.channel.borrow().is_some() {
             self.retry_timer.set(None);
             if self.acceptor.has_room() {
                 return self.resume(cx);
@@ -147,7 +147,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
 
     fn pause_accepting(&self, cx: Cx<'_, H>, error: io::Error) -> Result<(), H::Error> {
         let _ = self.set_interest(cx, Interest::NONE);
-        let call = cx.host().notice(cx.this, Notice::ResumeAccepting)?;
+        let call = cx.host().deferred_call(cx.this, DeferredCall::ResumeAccepting)?;
         let timer = cx.engine.call_at(cx.engine.now().saturating_add(ACCEPT_RETRY_DELAY), call);
         self.retry_timer.set(Some(timer));
         let message = match is_exhaustion(&error) {

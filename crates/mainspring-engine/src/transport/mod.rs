@@ -2,7 +2,7 @@
 //!
 //! Transports follow asyncio: a transport delivers data as it arrives, queues data that cannot be sent at once,
 //! pauses and resumes its protocol by the size of that queue, and ends with exactly one `connection_lost`. Each is
-//! generic over the host: [`Upper`] is the protocol, [`TransportHost`] the part of the host that transports need
+//! generic over the host: [`ProtocolSink`] is the protocol, [`TransportHost`] the part of the host that transports need
 //! beyond [`Host`].
 //!
 //! Every method takes `cx`, the engine and the transport's own handle. The transport holds no reference to itself, so
@@ -28,7 +28,7 @@
 //! use mainspring_engine::clock::MonotonicClock;
 //! use mainspring_engine::{Engine, Host, Readiness};
 //! use mainspring_engine::poller::open_epoll;
-//! use mainspring_engine::transport::{Claim, Cx, Notice, Stream, TransportHost, Upper};
+//! use mainspring_engine::transport::{RecvFn, Cx, DeferredCall, Stream, TransportHost, ProtocolSink};
 //! use std::cell::{OnceCell, RefCell};
 //! use std::io::{self, Write};
 //! use std::net::Shutdown;
@@ -41,7 +41,7 @@
 //! /// The calls of this host.
 //! enum Call {
 //!     Io(Connection, Readiness),
-//!     Notice(Connection, Notice),
+//!     DeferredCall(Connection, DeferredCall),
 //! }
 //! # #[derive(Clone)]
 //! # enum Never {}
@@ -71,7 +71,7 @@
 //!         let engine = self.engine();
 //!         match call {
 //!             Call::Io(this, readiness) => this.io_ready(Cx { engine: &engine, this: &this }, readiness),
-//!             Call::Notice(this, notice) => this.notified(Cx { engine: &engine, this: &this }, notice),
+//!             Call::Deferred(this, notice) => this.run_deferred(Cx { engine: &engine, this: &this }, notice),
 //!         }
 //!     }
 //!
@@ -79,8 +79,8 @@
 //!         Some(Call::Io(this, readiness))
 //!     }
 //!
-//!     fn turn_ended(&self, this: Connection) -> io::Result<()> {
-//!         this.turn_ended(Cx { engine: &self.engine(), this: &this });
+//!     fn scope_ended(&self, this: Connection) -> io::Result<()> {
+//!         this.scope_ended(Cx { engine: &self.engine(), this: &this });
 //!         Ok(())
 //!     }
 //! #
@@ -105,8 +105,8 @@
 //!     type Channel = OwnedFd;
 //!     type Chunk = Vec<u8>;
 //!
-//!     fn notice(&self, this: &Connection, notice: Notice) -> io::Result<Call> {
-//!         Ok(Call::Notice(Rc::clone(this), notice))
+//!     fn deferred_call(&self, this: &Connection, notice: DeferredCall) -> io::Result<Call> {
+//!         Ok(Call::Deferred(Rc::clone(this), notice))
 //!     }
 //!
 //!     fn report(&self, _: &Connection, error: io::Error, message: &str) -> io::Result<()> {
@@ -134,7 +134,7 @@
 //!     }
 //! }
 //!
-//! impl Upper<ExampleHost> for Record {
+//! impl ProtocolSink<ExampleHost> for Record {
 //!     fn connection_made(&self, _: Cx<'_, ExampleHost>) -> io::Result<()> {
 //!         self.note("made")
 //!     }
@@ -155,7 +155,7 @@
 //!         false
 //!     }
 //! #
-//! #     fn receive_into(&self, _: Cx<'_, ExampleHost>, _: Claim<'_>) -> io::Result<io::Result<usize>> {
+//! #     fn receive_into(&self, _: Cx<'_, ExampleHost>, _: RecvFn<'_>) -> io::Result<io::Result<usize>> {
 //! #         unreachable!("it is not buffered")
 //! #     }
 //! #
@@ -202,7 +202,7 @@ mod write_coalescing;
 mod write_queue;
 
 pub use datagram::{
-    Burst, Datagram, DatagramUpper, Destination, MAX_DATAGRAM, Queued, QueuedDatagram, Received, Refusal,
+    Burst, Datagram, DatagramSink, Destination, MAX_DATAGRAM, Queued, QueuedDatagram, Received, Refusal,
 };
 pub use flow_control::{FlowControl, WaterMarks};
 pub use listener::{Acceptor, Listener};
@@ -224,17 +224,17 @@ pub trait TransportHost: Host {
     /// Queued bytes, owned by the queue.
     type Chunk: AsRef<[u8]>;
 
-    /// A call that runs [`Stream::notified`] (or [`Listener::notified`]) of `source` with `notice`.
-    fn notice(&self, source: &Self::Source, notice: Notice) -> Result<Self::Call, Self::Error>;
+    /// A call that runs [`Stream::run_deferred`] (or [`Listener::run_deferred`]) of `source` with `notice`.
+    fn deferred_call(&self, source: &Self::Source, notice: DeferredCall) -> Result<Self::Call, Self::Error>;
 
-    /// The call for [`Notice::ConnectionLost`], for a host that shows the error in the call. The protocol gets the
+    /// The call for [`DeferredCall::ConnectionLost`], for a host that shows the error in the call. The protocol gets the
     /// error regardless of this call.
-    fn lost_notice(
+    fn deferred_connection_lost(
         &self,
         source: &Self::Source,
         _error: Option<&Self::Error>,
     ) -> Result<Self::Call, Self::Error> {
-        self.notice(source, Notice::ConnectionLost)
+        self.deferred_call(source, DeferredCall::ConnectionLost)
     }
 
     /// Reports an error that does not end the transport to the exception handler. Returns an error that must stop the
@@ -256,7 +256,7 @@ pub trait TransportHost: Host {
 
 /// The deferred steps of a transport. Each is a separate call in the loop's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum DeferredCall {
     /// Call `connection_made`.
     ConnectionMade,
     /// Start to deliver data. A separate step, because asyncio starts to read only after `connection_made` has run,
@@ -343,20 +343,20 @@ fn is_retryable(error: &io::Error) -> bool {
 }
 
 /// Receives into a buffer of the protocol. Returns the number of bytes.
-pub type Claim<'a> = &'a mut dyn FnMut(&mut [u8]) -> io::Result<usize>;
+pub type RecvFn<'a> = &'a mut dyn FnMut(&mut [u8]) -> io::Result<usize>;
 
 /// The protocol above a stream transport. Every method may call any method of any transport, this one included.
-pub trait Upper<H: Host> {
+pub trait ProtocolSink<H: Host> {
     /// The connection is established.
     fn connection_made(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
 
-    /// Whether the protocol supplies buffers ([`Upper::receive_into`]) instead of taking [`Upper::data_received`].
+    /// Whether the protocol supplies buffers ([`ProtocolSink::receive_into`]) instead of taking [`ProtocolSink::data_received`].
     fn is_buffered(&self) -> bool;
 
     /// Bytes arrived; `data` is not empty.
     fn data_received(&self, cx: Cx<'_, H>, data: &[u8]) -> Result<(), H::Error>;
 
-    /// As [`Upper::data_received`], for a transport that can give the bytes away: those of `chunk` from `skip` on,
+    /// As [`ProtocolSink::data_received`], for a transport that can give the bytes away: those of `chunk` from `skip` on,
     /// not empty.
     fn chunk_received(&self, cx: Cx<'_, H>, chunk: H::Chunk, skip: usize) -> Result<(), H::Error>
     where
@@ -366,7 +366,7 @@ pub trait Upper<H: Host> {
     }
 
     /// Gets a buffer from the protocol and lets `claim` fill it. `Err` is the protocol's error.
-    fn receive_into(&self, cx: Cx<'_, H>, claim: Claim<'_>) -> Result<io::Result<usize>, H::Error>;
+    fn receive_into(&self, cx: Cx<'_, H>, claim: RecvFn<'_>) -> Result<io::Result<usize>, H::Error>;
 
     /// The protocol's last buffer got `filled` bytes.
     fn buffer_updated(&self, cx: Cx<'_, H>, filled: usize) -> Result<(), H::Error>;

@@ -9,7 +9,7 @@
 //! callback releases them. No data is held in this process: if the callback blocks, the kernel sends after 200 ms; if
 //! the process ends, at once.
 
-use crate::Turn;
+use crate::CallbackScope;
 use std::cell::Cell;
 
 /// A longer piece is sent at once: it fills packets by itself.
@@ -19,22 +19,22 @@ const MAX_PIECE_BYTES: usize = 8 * 1024;
 /// packets anyway.
 #[derive(Default)]
 pub(super) struct WriteCoalescing {
-    turn: Cell<Turn>,
-    /// Pieces written in the current turn.
+    scope: Cell<CallbackScope>,
+    /// Pieces written in the current scope.
     count: Cell<u8>,
-    /// The expected count: the minimum of the two previous turns.
+    /// The expected count: the minimum of the two previous scopes.
     expected: Cell<u8>,
-    /// Pieces written in the previous turn.
+    /// Pieces written in the previous scope.
     former: Cell<u8>,
     /// Whether the kernel holds data for the next piece.
     is_corked: Cell<bool>,
 }
 
 impl WriteCoalescing {
-    /// Records a piece of `length` bytes. Returns whether another one is expected in the same turn.
-    pub fn is_more_expected(&self, turn: Option<Turn>, length: usize) -> bool {
-        let Some(turn) = turn else { return false };
-        if self.turn.replace(turn) != turn {
+    /// Records a piece of `length` bytes. Returns whether another one is expected in the same scope.
+    pub fn is_more_expected(&self, scope: Option<CallbackScope>, length: usize) -> bool {
+        let Some(scope) = scope else { return false };
+        if self.scope.replace(scope) != scope {
             let ended = self.count.replace(0);
             let before = self.former.replace(ended);
             self.expected.set(ended.min(before));
@@ -54,14 +54,14 @@ impl WriteCoalescing {
 mod tests {
     use super::*;
 
-    /// The expectation at each piece of turns with these counts.
-    fn expectations(turns: &[u8]) -> Vec<Vec<bool>> {
+    /// The expectation at each piece of scopes with these counts.
+    fn expectations(scopes: &[u8]) -> Vec<Vec<bool>> {
         let coalescing = WriteCoalescing::default();
-        let numbers = (1..).map(Turn::numbered);
-        let pieces = |(turn, &count): (Turn, &u8)| {
-            (0..count).map(|_| coalescing.is_more_expected(Some(turn), 10)).collect()
+        let numbers = (1..).map(CallbackScope::numbered);
+        let pieces = |(scope, &count): (CallbackScope, &u8)| {
+            (0..count).map(|_| coalescing.is_more_expected(Some(scope), 10)).collect()
         };
-        numbers.zip(turns).map(pieces).collect()
+        numbers.zip(scopes).map(pieces).collect()
     }
 
     #[test]
@@ -88,21 +88,21 @@ mod tests {
     #[test]
     fn large_pieces_and_writes_outside_of_turns_are_sent_at_once() {
         let coalescing = WriteCoalescing::default();
-        for turn in 1..10 {
-            assert!(!coalescing.is_more_expected(Some(Turn::numbered(turn)), MAX_PIECE_BYTES + 1));
+        for scope in 1..10 {
+            assert!(!coalescing.is_more_expected(Some(CallbackScope::numbered(scope)), MAX_PIECE_BYTES + 1));
             assert!(!coalescing.is_more_expected(None, 1));
-            assert!(!coalescing.is_more_expected(Some(Turn::numbered(turn)), 1));
+            assert!(!coalescing.is_more_expected(Some(CallbackScope::numbered(scope)), 1));
         }
     }
 
     #[test]
     fn counts_saturate() {
         let coalescing = WriteCoalescing::default();
-        for turn in 1..4 {
+        for scope in 1..4 {
             for _ in 0..1000 {
-                coalescing.is_more_expected(Some(Turn::numbered(turn)), 1);
+                coalescing.is_more_expected(Some(CallbackScope::numbered(scope)), 1);
             }
         }
-        assert!(coalescing.is_more_expected(Some(Turn::numbered(4)), 1));
+        assert!(coalescing.is_more_expected(Some(CallbackScope::numbered(4)), 1));
     }
 }

@@ -298,7 +298,7 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     }
 
     /// Sets whether the end of the last expectation wakes the loop.
-    pub fn mind_quiet(&self, minds_quiet: bool) {
+    pub fn report_quiet(&self, minds_quiet: bool) {
         self.lock().minds_quiet = minds_quiet;
     }
 

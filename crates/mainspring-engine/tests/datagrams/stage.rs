@@ -3,7 +3,7 @@
 use mainspring_engine::poller::{PeerAddress, open_epoll};
 use mainspring_engine::testing::{FakeControl, FakePoller, VirtualClock};
 use mainspring_engine::transport::{
-    Cx, Datagram, DatagramUpper, Destination, Notice, Refusal, TransportHost, WaterMarks,
+    Cx, Datagram, DatagramSink, DeferredCall, Destination, Refusal, TransportHost, WaterMarks,
 };
 use mainspring_engine::{Engine, Host, Readiness};
 use std::cell::{Cell, RefCell};
@@ -51,7 +51,7 @@ type Source = Rc<Transport>;
 #[derive(Clone)]
 pub enum Call {
     Io(Source, Readiness),
-    Notice(Source, Notice),
+    Deferred(Source, DeferredCall),
     Never,
 }
 
@@ -91,8 +91,9 @@ impl Host for TestHost {
             Call::Io(source, readiness) => {
                 self.with_engine(|engine| source.io_ready(Cx { engine, this: &source }, readiness))
             }
-            Call::Notice(source, notice) => {
-                let result = self.with_engine(|engine| source.notified(Cx { engine, this: &source }, notice));
+            Call::Deferred(source, notice) => {
+                let result =
+                    self.with_engine(|engine| source.run_deferred(Cx { engine, this: &source }, notice));
                 if let Err(error) = result {
                     self.reports.borrow_mut().push(format!("a callback failed: {error:?}"));
                 }
@@ -106,7 +107,7 @@ impl Host for TestHost {
         Some(Call::Io(source, readiness))
     }
 
-    fn turn_ended(&self, _: Source) -> Result<(), Failure> {
+    fn scope_ended(&self, _: Source) -> Result<(), Failure> {
         unreachable!("nobody asks for it")
     }
 
@@ -131,8 +132,8 @@ impl TransportHost for TestHost {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn notice(&self, source: &Source, notice: Notice) -> Result<Call, Failure> {
-        Ok(Call::Notice(Rc::clone(source), notice))
+    fn deferred_call(&self, source: &Source, notice: DeferredCall) -> Result<Call, Failure> {
+        Ok(Call::Deferred(Rc::clone(source), notice))
     }
 
     fn report(&self, _: &Source, error: Failure, message: &str) -> Result<(), Failure> {
@@ -202,7 +203,7 @@ impl Protocol {
     }
 }
 
-impl DatagramUpper<TestHost> for Protocol {
+impl DatagramSink<TestHost> for Protocol {
     type Foreign = &'static str;
 
     fn connection_made(&self, cx: Cx<'_, TestHost>) -> Result<(), Failure> {
@@ -283,7 +284,7 @@ impl Stage {
     }
 
     pub fn protocol(&self) -> &Protocol {
-        self.transport.upper()
+        self.transport.sink()
     }
 
     pub fn send(&self, data: &[u8]) {

@@ -83,7 +83,7 @@ impl Host for ScriptHost {
         unreachable!("there is no source")
     }
 
-    fn turn_ended(&self, _: ()) -> Result<(), String> {
+    fn scope_ended(&self, _: ()) -> Result<(), String> {
         Err("there is no source".into())
     }
 
@@ -192,7 +192,7 @@ pub fn run_on_the_engine(script: &Script) -> (Vec<Ran>, [usize; 2]) {
     for step in &script.steps {
         match step {
             Step::Do(deed) => host.perform(&engine, deed),
-            Step::Pass => {
+            Step::IterationBound => {
                 engine.stop();
                 engine.run_forever().unwrap();
             }

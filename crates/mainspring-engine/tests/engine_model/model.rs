@@ -166,7 +166,7 @@ pub fn run_on_the_model(script: &Script) -> (Vec<Ran>, [usize; 2]) {
     for step in &script.steps {
         match step {
             Step::Do(deed) => model.perform(deed),
-            Step::Pass => {
+            Step::IterationBound => {
                 model.is_stopping = true;
                 model.pass();
             }

@@ -29,7 +29,7 @@ pub enum Deed {
 #[derive(Clone, Debug)]
 pub enum Step {
     Do(Deed),
-    Pass,
+    IterationBound,
     /// Runs until a timer that is due after so long stops the loop.
     RunFor(u64),
 }
@@ -63,7 +63,7 @@ pub struct Script {
 pub fn script() -> impl Strategy<Value = Script> {
     let step = prop_oneof![
         3 => deed().prop_map(Step::Do),
-        3 => Just(Step::Pass),
+        3 => Just(Step::IterationBound),
         1 => (0..200u64).prop_map(Step::RunFor),
     ];
     let steps = prop::collection::vec(step, 0..40);

@@ -4,7 +4,7 @@ use mainspring_engine::clock::MonotonicClock;
 use mainspring_engine::poller::{Backend, open_epoll};
 use mainspring_engine::testing::{FakeControl, FakePoller};
 use mainspring_engine::transport::{
-    Claim, Cx, Notice, PipeKind, ReadPipe, TransportHost, Upper, WritePipe, prepare_pipe,
+    Cx, DeferredCall, PipeKind, ProtocolSink, ReadPipe, RecvFn, TransportHost, WritePipe, prepare_pipe,
 };
 use mainspring_engine::{Engine, Host, Readiness};
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ use test_support::{On, PATIENCE};
 pub enum Call {
     Closure(Rc<dyn Fn()>),
     Io(Rc<dyn Source>, Readiness),
-    Step(Rc<dyn Source>, Notice),
+    Step(Rc<dyn Source>, DeferredCall),
 }
 
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl From<Watch> for Call {
 
 pub trait Source {
     fn io_ready(self: Rc<Self>, engine: &Engine<Bare>, readiness: Readiness) -> Result<(), Failure>;
-    fn notified(self: Rc<Self>, engine: &Engine<Bare>, notice: Notice) -> Result<(), Failure>;
+    fn run_deferred(self: Rc<Self>, engine: &Engine<Bare>, notice: DeferredCall) -> Result<(), Failure>;
 }
 
 /// What went wrong, in words.
@@ -69,7 +69,7 @@ impl Host for Bare {
         match call {
             Call::Closure(closure) => closure(),
             Call::Io(source, readiness) => self.note(source.io_ready(&self.engine(), readiness))?,
-            Call::Step(source, notice) => self.note(source.notified(&self.engine(), notice))?,
+            Call::Step(source, notice) => self.note(source.run_deferred(&self.engine(), notice))?,
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Host for Bare {
         Some(Call::Io(source, readiness))
     }
 
-    fn turn_ended(&self, _: Rc<dyn Source>) -> Result<(), Failure> {
+    fn scope_ended(&self, _: Rc<dyn Source>) -> Result<(), Failure> {
         unreachable!("nobody asks for it")
     }
 
@@ -103,7 +103,7 @@ impl TransportHost for Bare {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn notice(&self, source: &Rc<dyn Source>, notice: Notice) -> Result<Call, Failure> {
+    fn deferred_call(&self, source: &Rc<dyn Source>, notice: DeferredCall) -> Result<Call, Failure> {
         Ok(Call::Step(source.clone(), notice))
     }
 
@@ -157,7 +157,7 @@ impl Told {
 
 pub struct Above(pub Rc<Told>);
 
-impl Upper<Bare> for Above {
+impl ProtocolSink<Bare> for Above {
     fn connection_made(&self, _: Cx<'_, Bare>) -> Result<(), Failure> {
         self.0.tell("made")
     }
@@ -172,7 +172,7 @@ impl Upper<Bare> for Above {
         self.0.tell("data")
     }
 
-    fn receive_into(&self, _: Cx<'_, Bare>, _: Claim<'_>) -> Result<io::Result<usize>, Failure> {
+    fn receive_into(&self, _: Cx<'_, Bare>, _: RecvFn<'_>) -> Result<io::Result<usize>, Failure> {
         unreachable!("pipes ask for no buffer")
     }
 
@@ -231,9 +231,13 @@ macro_rules! source {
                 self.pipe.io_ready(Cx { engine, this: &this }, readiness)
             }
 
-            fn notified(self: Rc<Self>, engine: &Engine<Bare>, notice: Notice) -> Result<(), Failure> {
+            fn run_deferred(
+                self: Rc<Self>,
+                engine: &Engine<Bare>,
+                notice: DeferredCall,
+            ) -> Result<(), Failure> {
                 let this: Rc<dyn Source> = self.clone();
-                self.pipe.notified(Cx { engine, this: &this }, notice)
+                self.pipe.run_deferred(Cx { engine, this: &this }, notice)
             }
         }
     };

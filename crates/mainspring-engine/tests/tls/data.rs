@@ -107,7 +107,7 @@ fn a_protocol_that_fails_to_pause_is_reported_and_goes_on() {
     let client = &stage.client;
     client.tls.set_write_marks(stage.cx(client), WaterMarks { high: 0, low: 0 }).unwrap();
     client.tls.pause_writing();
-    *client.tls.upper().failure.borrow_mut() = Some(Failure("no".to_owned()));
+    *client.tls.sink().failure.borrow_mut() = Some(Failure("no".to_owned()));
     stage.write(client, b"x");
     assert_eq!(stage.reports(), ["protocol.pause_writing() failed: no"]);
     assert!(!client.wire.is_closed());
@@ -137,7 +137,7 @@ fn nothing_is_delivered_during_a_pause_and_the_transport_below_is_held_up() {
 #[test]
 fn a_protocol_with_a_buffer_gets_one_buffer_in_a_pass() {
     let stage = Stage::connected();
-    stage.server.tls.upper().buffer.set(4);
+    stage.server.tls.sink().buffer.set(4);
     stage.write(&stage.client, b"0123456789");
     stage.carry(&stage.client, &stage.server);
     for expected in ["0123", "01234567", "0123456789"] {
@@ -150,10 +150,10 @@ fn a_protocol_with_a_buffer_gets_one_buffer_in_a_pass() {
 #[test]
 fn a_protocol_that_gives_up_its_buffer_gets_the_rest_at_once() {
     let stage = Stage::connected();
-    stage.server.tls.upper().buffer.set(4);
+    stage.server.tls.sink().buffer.set(4);
     stage.write(&stage.client, b"0123456789");
     stage.carry(&stage.client, &stage.server);
-    stage.server.tls.upper().buffer.set(0);
+    stage.server.tls.sink().buffer.set(0);
     stage.pass();
     assert_eq!(stage.server.log(), ["made", "data 4", "data 6"]);
 }
@@ -161,7 +161,7 @@ fn a_protocol_that_gives_up_its_buffer_gets_the_rest_at_once() {
 #[test]
 fn a_protocol_that_fails_to_take_data_loses_its_connection() {
     let stage = Stage::connected();
-    *stage.server.tls.upper().failure.borrow_mut() = Some(Failure("no".to_owned()));
+    *stage.server.tls.sink().failure.borrow_mut() = Some(Failure("no".to_owned()));
     stage.write(&stage.client, b"x");
     stage.carry(&stage.client, &stage.server);
     assert_eq!(stage.server.wire.forced(), Some(Some("no".to_owned())));

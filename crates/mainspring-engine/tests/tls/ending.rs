@@ -25,7 +25,7 @@ fn closing_in_order_says_goodbye_both_ways_and_then_closes_below() {
 #[test]
 fn what_has_arrived_is_delivered_before_the_goodbye() {
     let stage = Stage::connected();
-    stage.server.tls.upper().buffer.set(3);
+    stage.server.tls.sink().buffer.set(3);
     stage.write(&stage.client, b"0123456789");
     stage.carry(&stage.client, &stage.server);
     stage.server.tls.close(stage.cx(&stage.server)).unwrap();
@@ -100,7 +100,7 @@ fn the_end_of_the_stream_waits_for_a_protocol_that_paused() {
 #[test]
 fn a_pause_in_the_middle_of_the_rest_is_respected() {
     let stage = Stage::connected();
-    stage.client.tls.upper().buffer.set(4);
+    stage.client.tls.sink().buffer.set(4);
     stage.client.tls.pause_reading();
     stage.write(&stage.server, b"the rest");
     stage.carry(&stage.server, &stage.client);

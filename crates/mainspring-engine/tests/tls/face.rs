@@ -3,7 +3,7 @@
 use crate::toy::{Recorder, Toy, Wire};
 use mainspring_engine::testing::{FakePoller, VirtualClock};
 use mainspring_engine::tls::{Tls, TlsOptions};
-use mainspring_engine::transport::{Cx, Notice, TransportHost};
+use mainspring_engine::transport::{Cx, DeferredCall, TransportHost};
 use mainspring_engine::{Engine, Host, Readiness};
 use std::cell::{OnceCell, RefCell};
 use std::io;
@@ -19,7 +19,7 @@ pub struct Failure(pub String);
 #[derive(Clone)]
 pub enum Never {}
 
-pub struct Call(Rc<End>, Notice);
+pub struct Call(Rc<End>, DeferredCall);
 
 impl From<Never> for Call {
     fn from(never: Never) -> Self {
@@ -48,14 +48,14 @@ impl Host for Face {
 
     fn run_call(&self, Call(end, notice): Call) -> Result<(), Failure> {
         let engine = self.engine.get().and_then(Weak::upgrade).expect("the stage holds the engine");
-        end.tls.notified(Cx { engine: &engine, this: &end }, notice)
+        end.tls.run_deferred(Cx { engine: &engine, this: &end }, notice)
     }
 
     fn io_ready(&self, _: Rc<End>, _: Readiness) -> Option<Call> {
         unreachable!("no descriptor is registered")
     }
 
-    fn turn_ended(&self, _: Rc<End>) -> Result<(), Failure> {
+    fn scope_ended(&self, _: Rc<End>) -> Result<(), Failure> {
         unreachable!("no descriptor is registered")
     }
 
@@ -80,7 +80,7 @@ impl TransportHost for Face {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn notice(&self, end: &Rc<End>, notice: Notice) -> Result<Call, Failure> {
+    fn deferred_call(&self, end: &Rc<End>, notice: DeferredCall) -> Result<Call, Failure> {
         Ok(Call(Rc::clone(end), notice))
     }
 

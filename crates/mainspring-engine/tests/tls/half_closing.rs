@@ -8,7 +8,7 @@ fn half_closing() -> Stage {
     let stage = Stage::connected();
     for end in [&stage.client, &stage.server] {
         end.tls.session().can_half_close.set(true);
-        end.tls.upper().keeps_open.set(true);
+        end.tls.sink().keeps_open.set(true);
     }
     stage
 }
@@ -37,7 +37,7 @@ fn the_end_of_one_direction_is_told_after_its_data_and_the_other_goes_on() {
 #[test]
 fn a_protocol_that_does_not_keep_it_open_closes_it() {
     let stage = half_closing();
-    stage.server.tls.upper().keeps_open.set(false);
+    stage.server.tls.sink().keeps_open.set(false);
     stage.client.tls.write_eof(stage.cx(&stage.client)).unwrap();
     stage.settle();
     for end in [&stage.client, &stage.server] {
@@ -48,7 +48,7 @@ fn a_protocol_that_does_not_keep_it_open_closes_it() {
 #[test]
 fn a_session_that_cannot_closes_whatever_the_protocol_says() {
     let stage = Stage::connected();
-    stage.server.tls.upper().keeps_open.set(true);
+    stage.server.tls.sink().keeps_open.set(true);
     stage.client.tls.close(stage.cx(&stage.client)).unwrap();
     stage.settle();
     assert!(stage.server.wire.is_closed() && stage.server.wire.forced().is_none());
@@ -59,7 +59,7 @@ fn the_end_of_writing_waits_for_the_handshake() {
     let stage = Stage::with(TlsOptions { is_upgrade: true, ..LIMITS });
     for end in [&stage.client, &stage.server] {
         end.tls.session().can_half_close.set(true);
-        end.tls.upper().keeps_open.set(true);
+        end.tls.sink().keeps_open.set(true);
     }
     stage.begin();
     stage.write(&stage.client, b"early");

@@ -6,7 +6,7 @@
 
 use crate::face::{End, Face, Failure};
 use mainspring_engine::tls::{Lower, Note, Plain, Session, Step, Trouble};
-use mainspring_engine::transport::{Claim, Cx, Upper};
+use mainspring_engine::transport::{Cx, ProtocolSink, RecvFn};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -284,7 +284,7 @@ impl Recorder {
     }
 }
 
-impl Upper<Face> for Recorder {
+impl ProtocolSink<Face> for Recorder {
     fn connection_made(&self, _: Cx<'_, Face>) -> Result<()> {
         self.note("made")
     }
@@ -297,7 +297,7 @@ impl Upper<Face> for Recorder {
         self.took(data, cx)
     }
 
-    fn receive_into(&self, _: Cx<'_, Face>, claim: Claim<'_>) -> Result<io::Result<usize>> {
+    fn receive_into(&self, _: Cx<'_, Face>, claim: RecvFn<'_>) -> Result<io::Result<usize>> {
         let mut buffer = vec![0; self.buffer.get()];
         let filled = claim(&mut buffer);
         *self.filling.borrow_mut() = buffer;
@@ -332,16 +332,16 @@ impl Upper<Face> for Recorder {
 
 impl End {
     pub fn log(&self) -> Vec<String> {
-        self.tls.upper().log.borrow().clone()
+        self.tls.sink().log.borrow().clone()
     }
 
     pub fn received(&self) -> Vec<u8> {
-        self.tls.upper().received.borrow().clone()
+        self.tls.sink().received.borrow().clone()
     }
 
     /// What to do with each piece of data.
     pub fn on_data(&self, hook: impl Fn(Cx<'_, Face>) + 'static) {
-        *self.tls.upper().on_data.borrow_mut() = Some(Box::new(hook));
+        *self.tls.sink().on_data.borrow_mut() = Some(Box::new(hook));
     }
 
     pub fn outcomes(&self) -> Vec<Option<String>> {

@@ -27,16 +27,16 @@ fn sendto(receiver: Receiver<'_, DatagramData>, args: &Args<'_>) -> PyResult<()>
         return Err(PyTypeError::new_err("sendto() missing 1 required positional argument: 'data'"));
     };
     let data = WriteData::new(py, data)?;
-    let upper = open.machine.upper();
-    if data.as_slice().is_empty() && !upper.sends_empty() {
+    let sink = open.machine.sink();
+    if data.as_slice().is_empty() && !sink.sends_empty() {
         return Ok(());
     }
-    let destination = upper.destination(py, address.map(|address| address.bind(py)))?;
+    let destination = sink.destination(py, address.map(|address| address.bind(py)))?;
     write_in_context(py, open, || open.machine.send_to(cx, data.as_slice(), destination, || data.to_chunk()))
 }
 
 fn take_socket(receiver: Receiver<'_, DatagramData>) -> PyResult<Option<Obj>> {
-    Ok(opened(receiver)?.0.machine.upper().socket())
+    Ok(opened(receiver)?.0.machine.sink().socket())
 }
 
 fn queued(receiver: Receiver<'_, DatagramData>) -> PyResult<Obj> {
@@ -52,7 +52,7 @@ fn queued(receiver: Receiver<'_, DatagramData>) -> PyResult<Obj> {
     for queued in found {
         let (chunk, destination) = queued?;
         let data = chunk.to_bytes(py)?.as_obj().bind(py);
-        list.append((data, open.machine.upper().name_of(py, &destination)?))?;
+        list.append((data, open.machine.sink().name_of(py, &destination)?))?;
     }
     Ok(list.into())
 }

@@ -80,11 +80,11 @@ impl TransportClass for DatagramData {
     }
 
     fn protocol(machine: &Self::Machine) -> &PyProtocol {
-        machine.upper().protocol()
+        machine.sink().protocol()
     }
 
     fn traverse_machine(machine: &Self::Machine, visit: &mut dyn FnMut(&Obj)) {
-        machine.upper().traverse(visit);
+        machine.sink().traverse(visit);
         machine.for_each_queued(&mut |datagram| {
             datagram.chunk.traverse(visit);
             if let Destination::Foreign(address) = &datagram.destination {
@@ -108,10 +108,10 @@ pub fn open_datagram(
     header: usize,
 ) -> PyResult<()> {
     catch_unwind(|| {
-        let upper = PyDatagramProtocol::new(sock, protocol, address, peername, header > 0)?;
-        let drops_when_lost = upper.has_remote();
+        let sink = PyDatagramProtocol::new(sock, protocol, address, peername, header > 0)?;
+        let drops_when_lost = sink.has_remote();
         let channel = PyChannel::Socket(SocketHold::new(sock)?);
-        let machine = Datagram::new(channel, upper, header, drops_when_lost);
+        let machine = Datagram::new(channel, sink, header, drops_when_lost);
         crate::transport::open::<DatagramData>(transport, event_loop, machine, None, || Ok(()))
     })
 }

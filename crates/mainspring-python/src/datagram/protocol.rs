@@ -8,7 +8,9 @@ use crate::python::object::{Obj, is_same};
 use crate::transport::address::{self, AddressCache};
 use crate::transport::protocol::PyProtocol;
 use mainspring_engine::poller::PeerAddress;
-use mainspring_engine::transport::{Cx, DatagramUpper, Destination, MAX_DATAGRAM, Received, Refusal, Upper};
+use mainspring_engine::transport::{
+    Cx, DatagramSink, Destination, MAX_DATAGRAM, ProtocolSink, Received, Refusal,
+};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -47,8 +49,8 @@ impl PyDatagramProtocol {
         sends_empty: bool,
     ) -> PyResult<Self> {
         let py = socket.py();
-        let upper = PyProtocol::new(py, None)?;
-        upper.set_protocol(protocol)?;
+        let sink = PyProtocol::new(py, None)?;
+        sink.set_protocol(protocol)?;
         let family: i32 = socket.getattr("family")?.extract()?;
         let has_named_peer = peername.is_truthy()?;
         let remote = address.is_truthy()?.then(|| Remote {
@@ -61,7 +63,7 @@ impl PyDatagramProtocol {
         });
         Ok(PyDatagramProtocol {
             names: names(py)?,
-            protocol: upper,
+            protocol: sink,
             socket: RefCell::new(Some(socket.into())),
             family,
             addresses: RefCell::default(),
@@ -185,7 +187,7 @@ impl PyDatagramProtocol {
     }
 }
 
-impl DatagramUpper<PyHost> for PyDatagramProtocol {
+impl DatagramSink<PyHost> for PyDatagramProtocol {
     type Foreign = Obj;
 
     fn connection_made(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {

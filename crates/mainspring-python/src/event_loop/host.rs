@@ -15,7 +15,7 @@ use crate::python::object::Obj;
 use crate::tls::{self, SharedBuffer};
 use crate::transport::channel::PyChannel;
 use crate::transport::write_data::PyChunk;
-use mainspring_engine::transport::{Notice, TransportHost};
+use mainspring_engine::transport::{DeferredCall, TransportHost};
 use mainspring_engine::{Host, Readiness};
 use pyo3::exceptions::{PyAttributeError, PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
@@ -237,7 +237,7 @@ impl PyHost {
     }
 
     /// A handle that calls the method for a notice.
-    fn notice_handle(&self, source: &Obj, notice: Notice, argument: Option<Obj>) -> PyResult<Handle> {
+    fn deferred_handle(&self, source: &Obj, notice: DeferredCall, argument: Option<Obj>) -> PyResult<Handle> {
         let py = attached();
         let event_loop = Obj::from(self.event_loop(py)?);
         if let Some(native) = NativeLoop::of(py, &event_loop) {
@@ -323,9 +323,9 @@ impl Host for PyHost {
         Some(Call::Io(source, readiness))
     }
 
-    fn turn_ended(&self, source: Obj) -> PyResult<()> {
+    fn scope_ended(&self, source: Obj) -> PyResult<()> {
         let py = attached();
-        match Source::of(py, &source)?.turn_ended(py, &source) {
+        match Source::of(py, &source)?.scope_ended(py, &source) {
             Ok(()) => Ok(()),
             Err(error) => self.report(&source, error, "Exception while handling I/O"),
         }
@@ -364,15 +364,15 @@ impl TransportHost for PyHost {
     type Channel = PyChannel;
     type Chunk = PyChunk;
 
-    fn notice(&self, source: &Obj, notice: Notice) -> PyResult<Call> {
-        if notice == Notice::EofReceived {
+    fn deferred_call(&self, source: &Obj, notice: DeferredCall) -> PyResult<Call> {
+        if notice == DeferredCall::EofReceived {
             self.log_closed_by_peer(source)?;
         }
-        let argument = (notice == Notice::ConnectionMade).then(|| source.clone());
-        self.notice_handle(source, notice, argument).map(Call::Handle)
+        let argument = (notice == DeferredCall::ConnectionMade).then(|| source.clone());
+        self.deferred_handle(source, notice, argument).map(Call::Handle)
     }
 
-    fn lost_notice(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Call> {
+    fn deferred_connection_lost(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Call> {
         let py = attached();
         let error = match error {
             Some(error) => {
@@ -381,7 +381,7 @@ impl TransportHost for PyHost {
             }
             None => Obj::none(),
         };
-        self.notice_handle(source, Notice::ConnectionLost, Some(error)).map(Call::Handle)
+        self.deferred_handle(source, DeferredCall::ConnectionLost, Some(error)).map(Call::Handle)
     }
 
     fn report(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<()> {

@@ -23,7 +23,7 @@ use crate::python::thread_exit;
 use clock::LoopClock;
 use fd_owners::FdOwners;
 use host::{PyHost, Watch, os_error, unbound};
-use mainspring_engine::{Direction, Engine, Held};
+use mainspring_engine::{Direction, Engine, GcReference};
 use overrides::Overrides;
 use pyo3::PyTraverseError;
 use pyo3::exceptions::PyRuntimeError;
@@ -338,12 +338,12 @@ impl NativeLoop {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(state) = self.state.get() else { return Ok(()) };
         let mut result = Ok(());
-        state.engine.for_each_held(&mut |held| {
+        state.engine.for_each_gc_reference(&mut |held| {
             let (object, file) = match held {
-                Held::Source(object) => (object, None),
-                Held::Call(call) => (call.object(), None),
-                Held::Inbound(handle) => (handle.as_obj(), None),
-                Held::Watch(Watch { handle, file }) => (handle.as_obj(), file.as_ref()),
+                GcReference::Source(object) => (object, None),
+                GcReference::Call(call) => (call.object(), None),
+                GcReference::Inbound(handle) => (handle.as_obj(), None),
+                GcReference::Watch(Watch { handle, file }) => (handle.as_obj(), file.as_ref()),
             };
             for object in std::iter::once(object).chain(file) {
                 if result.is_ok() {

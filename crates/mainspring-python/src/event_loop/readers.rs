@@ -3,7 +3,7 @@
 use super::NativeLoop;
 use super::host::{PyHost, Watch, os_error};
 use crate::python::object::{Obj, is_same};
-use mainspring_engine::{Direction, Engine, Held};
+use mainspring_engine::{Direction, Engine, GcReference};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
@@ -77,7 +77,7 @@ pub fn ensure_no_transport(native: &NativeLoop, fd: &Bound<'_, PyAny>) -> PyResu
 fn watched_descriptor(engine: &Engine<PyHost>, file: &Bound<'_, PyAny>) -> Option<RawFd> {
     let mut found = None;
     engine.for_each_registered(&mut |fd, _, held| {
-        if let Held::Watch(Watch { file: Some(watched), .. }) = held
+        if let GcReference::Watch(Watch { file: Some(watched), .. }) = held
             && is_same(watched, file)
         {
             found = Some(fd);

@@ -9,7 +9,7 @@ use crate::stream::{StreamData, listener};
 use crate::tls::TlsTransportData;
 use crate::transport;
 use mainspring_engine::Readiness;
-use mainspring_engine::transport::Notice;
+use mainspring_engine::transport::DeferredCall;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -54,12 +54,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The end of a turn, which `source`, this one, had asked for (`Engine::at_end_of_turn`).
-    pub fn turn_ended(&self, py: Python<'_>, source: &Obj) -> PyResult<()> {
+    /// The end of a turn, which `source`, this one, had asked for (`Engine::at_scope_end`).
+    pub fn scope_ended(&self, py: Python<'_>, source: &Obj) -> PyResult<()> {
         match self {
             Source::Stream(stream) => {
                 let (open, cx) = transport::opened_in(py, source, *stream)?;
-                open.machine.turn_ended(cx);
+                open.machine.scope_ended(cx);
                 Ok(())
             }
             // Only streams hold writes back for the end of a turn.
@@ -77,19 +77,19 @@ impl<'a> Source<'a> {
         &self,
         py: Python<'py>,
         source: &Obj,
-        notice: Notice,
+        notice: DeferredCall,
     ) -> PyResult<Bound<'py, PyAny>> {
         let names = names(py)?;
         let name = match notice {
-            Notice::ConnectionMade => return self.protocol_method(py, source, &names.connection_made),
-            Notice::EofReceived => return self.protocol_method(py, source, &names.eof_received),
-            Notice::StartReading => &names._add_reader,
-            Notice::ConnectionLost => &names._call_connection_lost,
-            Notice::ResumeAccepting => &names._start_serving,
-            Notice::ContinueReading => &names._do_read,
-            Notice::HandshakeTimeout => &names._check_handshake_timeout,
-            Notice::ShutdownTimeout => &names._check_shutdown_timeout,
-            Notice::CloseLower => &names._close_lower,
+            DeferredCall::ConnectionMade => return self.protocol_method(py, source, &names.connection_made),
+            DeferredCall::EofReceived => return self.protocol_method(py, source, &names.eof_received),
+            DeferredCall::StartReading => &names._add_reader,
+            DeferredCall::ConnectionLost => &names._call_connection_lost,
+            DeferredCall::ResumeAccepting => &names._start_serving,
+            DeferredCall::ContinueReading => &names._do_read,
+            DeferredCall::HandshakeTimeout => &names._check_handshake_timeout,
+            DeferredCall::ShutdownTimeout => &names._check_shutdown_timeout,
+            DeferredCall::CloseLower => &names._close_lower,
         };
         source.bind(py).getattr(name)
     }

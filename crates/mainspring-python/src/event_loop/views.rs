@@ -4,7 +4,7 @@ use super::host::{PyHost, Watch};
 use super::source::Source;
 use crate::handle::Handle;
 use crate::python::object::Obj;
-use mainspring_engine::{Direction, Engine, Held, Readiness};
+use mainspring_engine::{Direction, Engine, GcReference, Readiness};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -17,9 +17,9 @@ pub fn ready_handles<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<
     let mut handles = Vec::new();
     engine.for_each_ready(&mut |held| {
         let handle = match held {
-            Held::Call(call) => call.handle(),
-            Held::Inbound(handle) => Some(handle),
-            Held::Watch(_) | Held::Source(_) => None,
+            GcReference::Call(call) => call.handle(),
+            GcReference::Inbound(handle) => Some(handle),
+            GcReference::Watch(_) | GcReference::Source(_) => None,
         };
         handles.extend(handle.cloned());
     });
@@ -38,10 +38,10 @@ pub fn registrations<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<
     let mut found = Vec::new();
     engine.for_each_registered(&mut |fd, direction, held| {
         let (file, object): (_, Obj) = match held {
-            Held::Watch(Watch { handle, file }) => (file.clone(), handle.clone().into()),
-            Held::Call(call) => (None, call.object().clone()),
-            Held::Inbound(handle) => (None, handle.clone().into()),
-            Held::Source(object) => (None, object.clone()),
+            GcReference::Watch(Watch { handle, file }) => (file.clone(), handle.clone().into()),
+            GcReference::Call(call) => (None, call.object().clone()),
+            GcReference::Inbound(handle) => (None, handle.clone().into()),
+            GcReference::Source(object) => (None, object.clone()),
         };
         found.push((fd, direction == Direction::Outbound, file, object));
     });

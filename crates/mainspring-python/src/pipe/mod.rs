@@ -16,7 +16,7 @@ use crate::transport::channel::{FileHold, PyChannel};
 use crate::transport::protocol::PyProtocol;
 use crate::transport::write_data::PyChunk;
 use crate::transport::{self, EngineTransport, Open, TransportClass, opened};
-use mainspring_engine::transport::{Cx, PipeKind, ReadPipe, Upper, WritePipe, prepare_pipe};
+use mainspring_engine::transport::{Cx, PipeKind, ProtocolSink, ReadPipe, WritePipe, prepare_pipe};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -42,8 +42,8 @@ pub trait Pipe: EngineTransport + Sized + 'static {
 
     fn class_cell() -> &'static PyOnceLock<NativeClass<PipeData<Self>>>;
     fn methods() -> Vec<Method<Native<PipeData<Self>>>>;
-    fn new(channel: PyChannel, kind: PipeKind, upper: PyProtocol) -> Self;
-    fn upper(&self) -> &PyProtocol;
+    fn new(channel: PyChannel, kind: PipeKind, sink: PyProtocol) -> Self;
+    fn sink(&self) -> &PyProtocol;
     fn release(&self, cx: Cx<'_, PyHost>) -> Option<PyChannel>;
     fn for_each_chunk(&self, visit: &mut dyn FnMut(&PyChunk));
 }
@@ -101,7 +101,7 @@ impl<P: Pipe> TransportClass for PipeData<P> {
     }
 
     fn protocol(machine: &P) -> &PyProtocol {
-        machine.upper()
+        machine.sink()
     }
 
     fn traverse_machine(machine: &P, visit: &mut dyn FnMut(&Obj)) {
@@ -114,7 +114,7 @@ fn detach_pipe<P: Pipe>(receiver: Receiver<'_, PipeData<P>>) -> PyResult<()> {
     if let Some(PyChannel::File(file)) = open.machine.release(cx) {
         file.detach();
     }
-    open.machine.upper().detach(cx)
+    open.machine.sink().detach(cx)
 }
 
 /// Makes `transport`, a new instance, the transport of a file object, and schedules `connection_made()`. If this fails
@@ -130,10 +130,10 @@ fn open<P: Pipe>(
     let kind =
         descriptor::borrow_open(file, fd).and_then(prepare_pipe).map_err(|error| os_error(py, error))?;
     let Some(kind) = kind else { return Err(PyValueError::new_err(P::NOT_A_PIPE)) };
-    let upper = PyProtocol::new(py, None)?;
-    upper.set_protocol(protocol)?;
+    let sink = PyProtocol::new(py, None)?;
+    sink.set_protocol(protocol)?;
     let machine =
-        P::new(PyChannel::File(FileHold::new(file, fd).map_err(|error| os_error(py, error))?), kind, upper);
+        P::new(PyChannel::File(FileHold::new(file, fd).map_err(|error| os_error(py, error))?), kind, sink);
     crate::transport::open::<PipeData<P>>(transport, event_loop, machine, None, || Ok(()))
 }
 

@@ -27,12 +27,12 @@ impl Pipe for ReadMachine {
         methods::reading()
     }
 
-    fn new(channel: PyChannel, _: PipeKind, upper: PyProtocol) -> Self {
-        ReadPipe::new(channel, upper)
+    fn new(channel: PyChannel, _: PipeKind, sink: PyProtocol) -> Self {
+        ReadPipe::new(channel, sink)
     }
 
-    fn upper(&self) -> &PyProtocol {
-        self.upper()
+    fn sink(&self) -> &PyProtocol {
+        self.sink()
     }
 
     fn release(&self, cx: Cx<'_, PyHost>) -> Option<PyChannel> {

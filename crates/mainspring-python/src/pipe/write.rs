@@ -45,12 +45,12 @@ impl Pipe for WriteMachine {
         methods
     }
 
-    fn new(channel: PyChannel, kind: PipeKind, upper: PyProtocol) -> Self {
-        WritePipe::new(channel, kind, upper)
+    fn new(channel: PyChannel, kind: PipeKind, sink: PyProtocol) -> Self {
+        WritePipe::new(channel, kind, sink)
     }
 
-    fn upper(&self) -> &PyProtocol {
-        self.upper()
+    fn sink(&self) -> &PyProtocol {
+        self.sink()
     }
 
     fn release(&self, cx: Cx<'_, PyHost>) -> Option<PyChannel> {

@@ -126,7 +126,7 @@ fn try_recv(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj
     let socket = request.plain_descriptor()?.filter(|_| (1..=READ_SIZE).contains(&length));
     let Some(socket) = socket else { return request.call_socket(&names(py)?.recv, size) };
     let engine = receiver.data.engine();
-    engine.with_scratch(|scratch| {
+    engine.with_read_buffer(|scratch| {
         let received = engine.try_recv(socket, scratch.get_mut(..length).unwrap_or_default());
         match received.map_err(|error| request.io_error(error))? {
             Some(count) => Ok(Bytes::new(py, scratch.get(..count).unwrap_or_default())?.into()),

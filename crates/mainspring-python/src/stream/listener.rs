@@ -20,7 +20,7 @@ use crate::transport::address::peer_name;
 use crate::transport::channel::{PyChannel, SocketHold, socket_object};
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::socket_file;
-use mainspring_engine::transport::{Acceptor, Cx, Listener, Notice};
+use mainspring_engine::transport::{Acceptor, Cx, DeferredCall, Listener};
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::gc::PyVisit;
@@ -145,7 +145,9 @@ impl PyListener {
 
     /// Accept again after a pause; scheduled by the engine.
     fn _start_serving(slf: &Bound<'_, Self>) -> PyResult<()> {
-        catch_unwind(|| Self::with(slf, |listener, cx| listener.notified(cx, Notice::ResumeAccepting)))
+        catch_unwind(|| {
+            Self::with(slf, |listener, cx| listener.run_deferred(cx, DeferredCall::ResumeAccepting))
+        })
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -86,7 +86,7 @@ impl TransportClass for StreamData {
     }
 
     fn protocol(machine: &Self::Machine) -> &PyProtocol {
-        machine.upper()
+        machine.sink()
     }
 
     fn traverse_machine(machine: &Self::Machine, visit: &mut dyn FnMut(&Obj)) {
@@ -114,13 +114,13 @@ fn open(
     context: Option<Obj>,
 ) -> PyResult<()> {
     let py = object.py();
-    let upper = PyProtocol::new(py, server.map(Obj::from))?;
-    upper.set_protocol(protocol)?;
+    let sink = PyProtocol::new(py, server.map(Obj::from))?;
+    sink.set_protocol(protocol)?;
     let attach = || match server {
         Some(server) => call_server(server, object, &names(py)?._attach),
         None => Ok(()),
     };
-    transport::open::<StreamData>(object, event_loop, Stream::new(channel, upper), context, attach)
+    transport::open::<StreamData>(object, event_loop, Stream::new(channel, sink), context, attach)
 }
 
 /// Writes a chunk to `transport`, a `StreamTransport`. TLS sends its ciphertext with this.

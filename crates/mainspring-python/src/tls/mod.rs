@@ -21,7 +21,7 @@ use crate::transport::native_loop;
 use crate::transport::protocol::PyProtocol;
 use buffers::TlsBuffer;
 use mainspring_engine::tls::Tls;
-use mainspring_engine::transport::{Claim, Cx};
+use mainspring_engine::transport::{Cx, RecvFn};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -86,7 +86,7 @@ impl NativeData for TlsProtocolData {
             transport.iter().for_each(&mut *visit);
         }
         open.tls.session().traverse(visit);
-        open.tls.upper().traverse(visit);
+        open.tls.sink().traverse(visit);
         open.tls.show_lower(|lower| visit(lower.object()));
         open.tls.for_each_chunk(&mut |chunk| chunk.traverse(visit));
     }
@@ -95,7 +95,7 @@ impl NativeData for TlsProtocolData {
         if let Some(open) = self.open.get() {
             let transport = open.app_transport.take();
             open.tls.clear();
-            open.tls.upper().clear();
+            open.tls.sink().clear();
             drop(transport);
         }
     }
@@ -170,7 +170,7 @@ fn with_connection<R>(
 }
 
 /// Lets `claim` receive ciphertext from the underlying stream.
-pub fn receive(py: Python<'_>, protocol: &Obj, claim: Claim<'_>) -> PyResult<io::Result<usize>> {
+pub fn receive(py: Python<'_>, protocol: &Obj, claim: RecvFn<'_>) -> PyResult<io::Result<usize>> {
     let received =
         with_connection(py, protocol, |open, cx| open.tls.session().receive(cx.engine.host(), claim))?;
     // Nothing is received after the connection was lost.

@@ -118,8 +118,8 @@ fn bind(this: This<'_>, args: &Args<'_>) -> PyResult<()> {
         paused,
     ] = given;
     let session = PySession::new(py, ssl_object.clone(), incoming.clone(), outgoing.clone())?;
-    let upper = PyProtocol::new(py, None)?;
-    upper.set_protocol(&protocol.bind(py))?;
+    let sink = PyProtocol::new(py, None)?;
+    sink.set_protocol(&protocol.bind(py))?;
     let options = TlsOptions {
         handshake_timeout: duration(&handshake.bind(py))?,
         shutdown_timeout: duration(&shutdown.bind(py))?,
@@ -130,7 +130,7 @@ fn bind(this: This<'_>, args: &Args<'_>) -> PyResult<()> {
         return Err(PyTypeError::new_err("not an SSLTransport"));
     };
     let open = Open {
-        tls: Tls::new(session, upper, options),
+        tls: Tls::new(session, sink, options),
         event_loop: event_loop.clone(),
         app_transport: RefCell::new(Some(transport.clone())),
         buffer: RefCell::new(None),
@@ -160,7 +160,7 @@ fn parts(this: This<'_>) -> PyResult<Obj> {
     let parts = (
         bound(lower),
         bound(app_transport),
-        bound(open.tls.upper().protocol()),
+        bound(open.tls.sink().protocol()),
         open.tls.session().ssl_object().bind(py),
     );
     Ok(parts.into_pyobject(py)?.into())

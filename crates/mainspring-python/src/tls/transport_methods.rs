@@ -8,7 +8,7 @@ use crate::python::object::Obj;
 use crate::transport::methods::{exception, limits, try_collect};
 use crate::transport::write_data::WriteData;
 use crate::transport::{native_loop, write_buffer_limits};
-use mainspring_engine::transport::{Cx, Notice};
+use mainspring_engine::transport::{Cx, DeferredCall};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 
@@ -201,32 +201,32 @@ fn set_read_buffer_limits(this: This<'_>, args: &Args<'_>) -> PyResult<()> {
 
 fn set_protocol(this: This<'_>, args: &Args<'_>) -> PyResult<()> {
     let (tls, _) = opened(this)?;
-    tls.upper().set_protocol(&args.only("set_protocol", "protocol")?.bind(this.py))
+    tls.sink().set_protocol(&args.only("set_protocol", "protocol")?.bind(this.py))
 }
 
 fn get_protocol(this: This<'_>) -> PyResult<Option<Obj>> {
-    Ok(opened(this)?.0.upper().protocol())
+    Ok(opened(this)?.0.sink().protocol())
 }
 
-fn notified(this: This<'_>, notice: Notice) -> PyResult<()> {
+fn run_deferred(this: This<'_>, notice: DeferredCall) -> PyResult<()> {
     let (tls, cx) = opened(this)?;
-    tls.notified(cx, notice)
+    tls.run_deferred(cx, notice)
 }
 
 fn do_read(this: This<'_>) -> PyResult<()> {
-    notified(this, Notice::ContinueReading)
+    run_deferred(this, DeferredCall::ContinueReading)
 }
 
 fn check_handshake_timeout(this: This<'_>) -> PyResult<()> {
-    notified(this, Notice::HandshakeTimeout)
+    run_deferred(this, DeferredCall::HandshakeTimeout)
 }
 
 fn check_shutdown_timeout(this: This<'_>) -> PyResult<()> {
-    notified(this, Notice::ShutdownTimeout)
+    run_deferred(this, DeferredCall::ShutdownTimeout)
 }
 
 fn close_lower(this: This<'_>) -> PyResult<()> {
-    notified(this, Notice::CloseLower)
+    run_deferred(this, DeferredCall::CloseLower)
 }
 
 fn state(this: This<'_>) -> PyResult<Obj> {

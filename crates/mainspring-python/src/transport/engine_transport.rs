@@ -7,7 +7,7 @@ use crate::datagram::DatagramMachine;
 use crate::event_loop::host::PyHost;
 use mainspring_engine::Readiness;
 use mainspring_engine::poller::Interest;
-use mainspring_engine::transport::{Cx, Notice, ReadPipe, Stream, WaterMarks, WritePipe};
+use mainspring_engine::transport::{Cx, DeferredCall, ReadPipe, Stream, WaterMarks, WritePipe};
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
 
@@ -44,7 +44,7 @@ transport_trait! {
     {
         fn open(cx: Cx<'_, PyHost>) -> PyResult<()>;
         fn io_ready(cx: Cx<'_, PyHost>, readiness: Readiness) -> PyResult<()>;
-        fn notified(cx: Cx<'_, PyHost>, notice: Notice) -> PyResult<()>;
+        fn run_deferred(cx: Cx<'_, PyHost>, notice: DeferredCall) -> PyResult<()>;
         fn close(cx: Cx<'_, PyHost>) -> PyResult<()>;
         fn abort(cx: Cx<'_, PyHost>, error: Option<PyErr>) -> PyResult<()>;
         fn is_closing() -> bool;

@@ -7,7 +7,7 @@ use crate::event_loop::host::out_of_memory;
 use crate::python::args::Args;
 use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;
-use mainspring_engine::transport::{Notice, WaterMarks};
+use mainspring_engine::transport::{DeferredCall, WaterMarks};
 use pyo3::prelude::*;
 
 /// The methods of every transport.
@@ -158,13 +158,13 @@ fn get_protocol<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<Option
 fn add_reader<K: TransportClass>(receiver: Receiver<'_, K>) -> PyResult<()> {
     let (open, cx) = opened(receiver)?;
     open.contexts.capture_for_reading(receiver.py)?;
-    open.machine.notified(cx, Notice::StartReading)
+    open.machine.run_deferred(cx, DeferredCall::StartReading)
 }
 
 /// The engine has stored the exception, so the argument is not used.
 fn call_connection_lost<K: TransportClass>(receiver: Receiver<'_, K>, _: &Obj) -> PyResult<()> {
     let (open, cx) = opened(receiver)?;
-    let result = open.machine.notified(cx, Notice::ConnectionLost);
+    let result = open.machine.run_deferred(cx, DeferredCall::ConnectionLost);
     open.drop_contexts_if_finished();
     result
 }

@@ -12,7 +12,7 @@ use crate::python::interpreter::attached;
 use crate::python::object::Obj;
 use crate::stream;
 use crate::tls;
-use mainspring_engine::transport::{Claim, Cx, Upper};
+use mainspring_engine::transport::{Cx, ProtocolSink, RecvFn};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -91,7 +91,7 @@ impl PyProtocol {
     }
 }
 
-impl Upper<PyHost> for PyProtocol {
+impl ProtocolSink<PyHost> for PyProtocol {
     fn connection_made(&self, cx: Cx<'_, PyHost>) -> PyResult<()> {
         self.call(&self.names.connection_made, [cx.this]).map(drop)
     }
@@ -114,7 +114,7 @@ impl Upper<PyHost> for PyProtocol {
         }
     }
 
-    fn receive_into(&self, _: Cx<'_, PyHost>, claim: Claim<'_>) -> PyResult<io::Result<usize>> {
+    fn receive_into(&self, _: Cx<'_, PyHost>, claim: RecvFn<'_>) -> PyResult<io::Result<usize>> {
         let py = attached();
         if let Some(tls) = self.tls() {
             return tls::receive(py, &tls, claim);

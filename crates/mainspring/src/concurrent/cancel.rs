@@ -99,7 +99,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Shared<T, E> {
         if !matches!(state.stage, ResultStage::Pending) {
             return None;
         }
-        state.stage = ResultStage::Told;
+        state.stage = ResultStage::ProtocolRef;
         state.is_cancelled = true;
         let upstream = state.upstream.take();
         let keeper = state.keeper.take();

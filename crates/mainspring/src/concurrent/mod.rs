@@ -2,7 +2,7 @@
 //!
 //! # The stages
 //!
-//! *Pending* until its [`Promise`] is settled or dropped, or it is cancelled ([`cancel`]). *Told* while the done
+//! *Pending* until its [`Promise`] is settled or dropped, or it is cancelled ([`cancel`]). *ProtocolRef* while the done
 //! callbacks see the result, which is taken out of the state meanwhile. Then it is *settled*, or passed on to the
 //! chained closure. *Taken* when it was taken. A result is in one place at any time, and each change of the stage is
 //! made under the lock.
@@ -99,7 +99,7 @@ struct SharedState<T, E> {
 /// See the module's documentation.
 enum ResultStage<T, E> {
     Pending,
-    Told,
+    ProtocolRef,
     Settled(Result<T, E>),
     Taken,
 }
@@ -165,7 +165,7 @@ impl<T: 'static, E: 'static> Shared<T, E> {
             drop(state);
             return drop(result);
         }
-        state.stage = ResultStage::Told;
+        state.stage = ResultStage::ProtocolRef;
         state.is_cancelled = is_cancelled;
         let (upstream, keeper) = (state.upstream.take(), state.keeper.take());
         drop(state);
@@ -432,7 +432,7 @@ impl<T, E> ConcurrentFuture<T, E> {
         E: 'static,
     {
         let mut state = self.0.lock();
-        match mem::replace(&mut state.stage, ResultStage::Told) {
+        match mem::replace(&mut state.stage, ResultStage::ProtocolRef) {
             ResultStage::Taken => {
                 state.stage = ResultStage::Taken;
                 return false;

@@ -442,7 +442,7 @@ impl EventLoop {
         Future::new(self.core())
     }
 
-    /// Ends a loop that is no longer needed: cancels the remaining tasks, and closes it.
+    /// SharedStream a loop that is no longer needed: cancels the remaining tasks, and closes it.
     pub(crate) fn wind_up(&self, wait_for_executor: bool) {
         self.core().cancel_all_tasks();
         // Destructors of cancelled tasks may still send or close something.

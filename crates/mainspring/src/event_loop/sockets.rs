@@ -85,7 +85,7 @@ impl EventLoop {
         };
         loop {
             core.check_open()?;
-            let received = core.engine.with_scratch_of(count.min(READ_SIZE), receive);
+            let received = core.engine.with_read_buffer_of(count.min(READ_SIZE), receive);
             if let Some(data) = received? {
                 return Ok(data);
             }

@@ -2,7 +2,7 @@
 //!
 //! # Rules
 //!
-//! - `idle` counts the threads without a job: waiting, notified, or just started. If `queue.len() > idle`, a new job
+//! - `idle` counts the threads without a job: waiting, run_deferred, or just started. If `queue.len() > idle`, a new job
 //!   has no thread, and gets a new one if the limit allows. So idle threads are used first, and two jobs that wait
 //!   for each other never share a thread while another can be started.
 //! - Jobs are foreign code: they are taken, run and dropped outside of the lock, and their panics are caught.
@@ -134,7 +134,7 @@ impl std::error::Error for SubmitError {
 /// ```
 pub struct Executor {
     shared: Arc<Shared>,
-    /// Held while threads are joined, so that a second waiting shutdown waits as long as the first.
+    /// GcReference while threads are joined, so that a second waiting shutdown waits as long as the first.
     joining: Mutex<()>,
 }
 

@@ -53,7 +53,7 @@ pub use udp::UdpSocket;
 pub use unix::{UCred, UnixDatagram, UnixListener, UnixStream};
 
 pub(crate) use connect::{after_ready_calls, connect, connect_socket, wait_until_made};
-pub(crate) use connection::{Below, Offered};
+pub(crate) use connection::{TransportImpl, WriteOutcome};
 pub(crate) use stream::LIMIT;
 
 use std::io;

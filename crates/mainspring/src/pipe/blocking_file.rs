@@ -12,10 +12,10 @@
 use crate::event_loop::{Core, ExceptionContext, Retained, run_in_executor, wake_call};
 use crate::host::{Call, Failure, Inbound, RustHost, Source};
 use crate::net::Transport;
-use crate::net::connection::{Above, Below, Told, WithFd};
+use crate::net::connection::{ProtocolRef, ProtocolSlot, TransportImpl, WithFd};
 use mainspring_engine::Host;
 use mainspring_engine::memory;
-use mainspring_engine::transport::{Cx, FlowControl, Notice, Upper, WaterMarks};
+use mainspring_engine::transport::{Cx, DeferredCall, FlowControl, ProtocolSink, WaterMarks};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;
@@ -41,7 +41,7 @@ enum Direction {
 /// See the module documentation.
 pub(super) struct BlockingFile {
     core: Weak<Core>,
-    above: Above,
+    protocol_slot: ProtocolSlot,
     number: u64,
     direction: Direction,
     fd: RawFd,
@@ -68,23 +68,36 @@ struct Shared {
 
 impl BlockingFile {
     /// Attaches a protocol to a file for reading.
-    pub(super) fn open_reading(core: &Rc<Core>, file: OwnedFd, protocol: impl Into<Told>) -> Transport {
+    pub(super) fn open_reading(
+        core: &Rc<Core>,
+        file: OwnedFd,
+        protocol: impl Into<ProtocolRef>,
+    ) -> Transport {
         Self::open(core, file, protocol, Direction::Reading)
     }
 
     /// Attaches a protocol to a file for writing.
-    pub(super) fn open_writing(core: &Rc<Core>, file: OwnedFd, protocol: impl Into<Told>) -> Transport {
+    pub(super) fn open_writing(
+        core: &Rc<Core>,
+        file: OwnedFd,
+        protocol: impl Into<ProtocolRef>,
+    ) -> Transport {
         Self::open(core, file, protocol, Direction::Writing)
     }
 
-    fn open(core: &Rc<Core>, file: OwnedFd, protocol: impl Into<Told>, direction: Direction) -> Transport {
+    fn open(
+        core: &Rc<Core>,
+        file: OwnedFd,
+        protocol: impl Into<ProtocolRef>,
+        direction: Direction,
+    ) -> Transport {
         let number = BLOCKING_FILES.with_borrow_mut(|(made, _)| {
             *made += 1;
             *made
         });
         let end = Rc::new(BlockingFile {
             core: Rc::downgrade(core),
-            above: Above::new(protocol, None),
+            protocol_slot: ProtocolSlot::new(protocol, None),
             number,
             direction,
             fd: file.as_raw_fd(),
@@ -100,8 +113,8 @@ impl BlockingFile {
         });
         BLOCKING_FILES.with_borrow_mut(|(_, files)| files.insert(number, Rc::downgrade(&end)));
         let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&end);
-        core.call_soon(Call::Notice(Rc::clone(&this), Notice::ConnectionMade));
-        core.call_soon(Call::Notice(Rc::clone(&this), Notice::StartReading));
+        core.call_soon(Call::Deferred(Rc::clone(&this), DeferredCall::ConnectionMade));
+        core.call_soon(Call::Deferred(Rc::clone(&this), DeferredCall::StartReading));
         Transport::new(this)
     }
 
@@ -146,7 +159,7 @@ impl BlockingFile {
         if self.direction == Direction::Reading && self.is_reading() {
             let held = self.buffer.take();
             if !held.is_empty() {
-                self.above.data_received(cx, &held)?;
+                self.protocol_slot.data_received(cx, &held)?;
             }
         }
         if self.is_busy() || self.is_lost.get() {
@@ -171,11 +184,11 @@ impl BlockingFile {
         let outcome = match result {
             Err(error) => self.schedule_lost(cx, Some(Failure::Io(error))),
             Ok(_) if self.direction == Direction::Writing => {
-                self.flow.shrunk(cx, self.size(), || self.above.resume_writing(cx))
+                self.flow.shrunk(cx, self.size(), || self.protocol_slot.resume_writing(cx))
             }
             Ok(_) if self.is_closing.get() => Ok(()),
             Ok(data) if data.is_empty() => {
-                let outcome = self.above.eof_received(cx).map(drop);
+                let outcome = self.protocol_slot.eof_received(cx).map(drop);
                 cx.host().merge_outcomes(outcome, self.schedule_lost(cx, None))
             }
             Ok(data) => {
@@ -193,7 +206,7 @@ impl BlockingFile {
             self.failure.set(failure);
             let dropped = self.buffer.take();
             drop(dropped);
-            cx.engine.call_soon(Call::Notice(Rc::clone(cx.this), Notice::ConnectionLost));
+            cx.engine.call_soon(Call::Deferred(Rc::clone(cx.this), DeferredCall::ConnectionLost));
         }
         Ok(())
     }
@@ -269,24 +282,24 @@ impl Drop for BlockingFile {
     }
 }
 
-impl Below for BlockingFile {
+impl TransportImpl for BlockingFile {
     fn core(&self) -> &Weak<Core> {
         &self.core
     }
 
-    fn above(&self) -> &Above {
-        &self.above
+    fn protocol_slot(&self) -> &ProtocolSlot {
+        &self.protocol_slot
     }
 
-    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
+    fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
         match notice {
-            Notice::ConnectionMade => self.above.connection_made(cx),
-            Notice::StartReading => find(self.number).map_or(Ok(()), |this| this.advance(cx)),
-            Notice::ConnectionLost => {
-                let outcome = self.above.connection_lost(cx, self.failure.take());
+            DeferredCall::ConnectionMade => self.protocol_slot.connection_made(cx),
+            DeferredCall::StartReading => find(self.number).map_or(Ok(()), |this| this.advance(cx)),
+            DeferredCall::ConnectionLost => {
+                let outcome = self.protocol_slot.connection_lost(cx, self.failure.take());
                 let file = self.file.take();
                 drop(file);
-                cx.host().merge_outcomes(outcome, self.above.detach(cx))
+                cx.host().merge_outcomes(outcome, self.protocol_slot.detach(cx))
             }
             _ => Ok(()),
         }
@@ -305,7 +318,7 @@ impl Below for BlockingFile {
         if let Some(this) = find(self.number) {
             this.advance(cx)?;
         }
-        self.flow.grown(cx, self.size(), || self.above.pause_writing(cx))
+        self.flow.grown(cx, self.size(), || self.protocol_slot.pause_writing(cx))
     }
 
     fn can_write_eof(&self) -> bool {
@@ -345,7 +358,7 @@ impl Below for BlockingFile {
         let changes = !self.is_closing.get() && self.is_paused.replace(false);
         if changes {
             // In the next iteration, so that a callback is not called from inside another.
-            cx.engine.call_soon(Call::Notice(Rc::clone(cx.this), Notice::StartReading));
+            cx.engine.call_soon(Call::Deferred(Rc::clone(cx.this), DeferredCall::StartReading));
         }
         Ok(changes)
     }
@@ -368,7 +381,7 @@ impl Below for BlockingFile {
 
     fn set_water_marks(&self, cx: Cx<'_, RustHost>, marks: WaterMarks) -> Result<(), Failure> {
         self.flow.set_marks(marks);
-        self.flow.grown(cx, self.size(), || self.above.pause_writing(cx))
+        self.flow.grown(cx, self.size(), || self.protocol_slot.pause_writing(cx))
     }
 
     fn fd(&self) -> RawFd {

@@ -3,10 +3,10 @@
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::net::Transport;
-use crate::net::connection::{Above, Below, Told, WithFd};
+use crate::net::connection::{ProtocolRef, ProtocolSlot, TransportImpl, WithFd};
 use mainspring_engine::Readiness;
 use mainspring_engine::memory;
-use mainspring_engine::transport::{Cx, Notice, PipeKind, ReadPipe, WaterMarks, WritePipe};
+use mainspring_engine::transport::{Cx, DeferredCall, PipeKind, ReadPipe, WaterMarks, WritePipe};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
@@ -14,19 +14,19 @@ use std::rc::{Rc, Weak};
 /// The read end of a pipe.
 pub(crate) struct ReadEnd {
     core: Weak<Core>,
-    pipe: ReadPipe<RustHost, Above>,
+    pipe: ReadPipe<RustHost, ProtocolSlot>,
 }
 
 /// The write end of a pipe.
 pub(crate) struct WriteEnd {
     core: Weak<Core>,
-    pipe: WritePipe<RustHost, Above>,
+    pipe: WritePipe<RustHost, ProtocolSlot>,
 }
 
 impl ReadEnd {
     /// Attaches a protocol to a non-blocking pipe. `connection_made` is scheduled.
-    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, protocol: impl Into<Told>) -> Transport {
-        let pipe = ReadPipe::new(pipe, Above::new(protocol, None));
+    pub(crate) fn open(core: &Rc<Core>, pipe: OwnedFd, protocol: impl Into<ProtocolRef>) -> Transport {
+        let pipe = ReadPipe::new(pipe, ProtocolSlot::new(protocol, None));
         let end = Rc::new(ReadEnd { core: Rc::downgrade(core), pipe });
         let transport = Transport::new(Rc::<ReadEnd>::clone(&end));
         transport.with(|_, cx| end.pipe.open(cx));
@@ -40,9 +40,9 @@ impl WriteEnd {
         core: &Rc<Core>,
         pipe: OwnedFd,
         kind: PipeKind,
-        protocol: impl Into<Told>,
+        protocol: impl Into<ProtocolRef>,
     ) -> Transport {
-        let pipe = WritePipe::new(pipe, kind, Above::new(protocol, None));
+        let pipe = WritePipe::new(pipe, kind, ProtocolSlot::new(protocol, None));
         let end = Rc::new(WriteEnd { core: Rc::downgrade(core), pipe });
         let transport = Transport::new(Rc::<WriteEnd>::clone(&end));
         transport.with(|_, cx| end.pipe.open(cx));
@@ -50,23 +50,23 @@ impl WriteEnd {
     }
 }
 
-/// The methods of [`Below`] that both ends forward to the engine's transport.
+/// The methods of [`TransportImpl`] that both ends forward to the engine's transport.
 macro_rules! forward_to_pipe {
     () => {
         fn core(&self) -> &Weak<Core> {
             &self.core
         }
 
-        fn above(&self) -> &Above {
-            self.pipe.upper()
+        fn protocol_slot(&self) -> &ProtocolSlot {
+            self.pipe.sink()
         }
 
         fn io_ready(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<(), Failure> {
             self.pipe.io_ready(cx, readiness)
         }
 
-        fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
-            self.pipe.notified(cx, notice)
+        fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
+            self.pipe.run_deferred(cx, notice)
         }
 
         fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
@@ -95,7 +95,7 @@ macro_rules! forward_to_pipe {
     };
 }
 
-impl Below for ReadEnd {
+impl TransportImpl for ReadEnd {
     forward_to_pipe!();
 
     fn write(&self, _: Cx<'_, RustHost>, _: &[u8]) -> Result<(), Failure> {
@@ -116,7 +116,7 @@ impl Below for ReadEnd {
     }
 }
 
-impl Below for WriteEnd {
+impl TransportImpl for WriteEnd {
     forward_to_pipe!();
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {

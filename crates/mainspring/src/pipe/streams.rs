@@ -4,7 +4,7 @@ use super::blocking_file::BlockingFile;
 use super::ends::{ReadEnd, WriteEnd};
 use crate::current_core::current_core;
 use crate::event_loop::Core;
-use crate::net::connection::Told;
+use crate::net::connection::ProtocolRef;
 use crate::net::{LIMIT, Stream, StreamReader, StreamWriter, Transport};
 use mainspring_engine::transport::{PipeKind, prepare_pipe};
 use std::io::{self, IsTerminal};
@@ -81,7 +81,7 @@ pub(super) fn blocking_writer(core: &Rc<Core>, file: OwnedFd) -> StreamWriter {
     Stream::open(LIMIT, |protocol| BlockingFile::open_writing(core, file, protocol)).into_split().1
 }
 
-type Open<'a> = Box<dyn FnOnce(Told) -> Transport + 'a>;
+type Open<'a> = Box<dyn FnOnce(ProtocolRef) -> Transport + 'a>;
 
 /// Makes the file non-blocking and returns its kind, if epoll supports it. Terminals are the only supported devices:
 /// epoll refuses `/dev/null`.

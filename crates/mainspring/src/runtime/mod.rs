@@ -194,7 +194,7 @@ impl Runtime {
         drop(self.thread.take());
     }
 
-    /// Ends the loop without completing its work: tasks are cancelled, calls that have not run are dropped, and their
+    /// SharedStream the loop without completing its work: tasks are cancelled, calls that have not run are dropped, and their
     /// results are errors. Waits for the callback that is running, but not for the executor's threads. Dropping the
     /// runtime does the same.
     ///

@@ -59,7 +59,7 @@ pub async fn ctrl_c() -> io::Result<()> {
 
 /// The arrivals of one signal. Created by [`signal`].
 ///
-/// Each `Signal` is notified independently. Arrivals before the next `recv` are merged into one, as in the kernel.
+/// Each `Signal` is run_deferred independently. Arrivals before the next `recv` are merged into one, as in the kernel.
 ///
 /// It is not `Send`. Dropping it stops listening. It implements `Stream`.
 ///

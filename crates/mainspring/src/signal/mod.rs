@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Any number of [`Signal`]s on any number of loops can listen to one signal, beside the callback of
-//! [`EventLoop::add_signal_handler`](crate::EventLoop::add_signal_handler); all are notified. While one of them
+//! [`EventLoop::add_signal_handler`](crate::EventLoop::add_signal_handler); all are run_deferred. While one of them
 //! exists in the process, the default action of the signal is suspended. When the last one is dropped, the former
 //! action is restored.
 //!

@@ -297,7 +297,7 @@ impl<T: 'static> Sink for Member<T> {
     }
 
     fn settle(&self, result: Result<T, JoinError>) {
-        // The destructor of an unwanted output may panic: the set is notified all the same.
+        // The destructor of an unwanted output may panic: the set is run_deferred all the same.
         let settled = catch(|| TaskState::settle(&self.state, result));
         self.finished.places.borrow_mut().push_back(self.place);
         if let Some(waker) = self.finished.waker.take() {

@@ -149,7 +149,7 @@ impl<T> Task<T> {
 }
 
 impl<T: 'static> Task<T> {
-    /// The task without its result, to cancel it or to be notified of its end.
+    /// The task without its result, to cancel it or to be run_deferred of its end.
     ///
     /// ```
     /// # mainspring::run(async {

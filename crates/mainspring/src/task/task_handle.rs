@@ -6,7 +6,7 @@ use crate::event_loop::EventLoop;
 use std::fmt;
 use std::rc::Rc;
 
-/// A task without its result: to cancel it, to query it, to be notified of its end.
+/// A task without its result: to cancel it, to query it, to be run_deferred of its end.
 ///
 /// Clones refer to the same task. It neither keeps the task running nor takes its result, and it stays on its thread
 /// (`!Send`). tokio's `AbortHandle`.

@@ -25,7 +25,7 @@ pub use burst::Burst;
 pub use queue::Queued;
 
 use super::endpoint::Endpoint;
-use super::{Cx, FlowControl, Notice, TransportHost, WaterMarks, count_lost_write, is_retryable};
+use super::{Cx, DeferredCall, FlowControl, TransportHost, WaterMarks, count_lost_write, is_retryable};
 use crate::Readiness;
 use crate::poller::{Interest, PeerAddress};
 use queue::DatagramQueue;
@@ -58,11 +58,11 @@ pub enum Refusal<E> {
     Fatal(E),
 }
 
-/// The outcome of [`DatagramUpper::receive_foreign`]: no datagram, or a delivered one with the protocol's result.
+/// The outcome of [`DatagramSink::receive_foreign`]: no datagram, or a delivered one with the protocol's result.
 pub type Received<E> = Result<Result<(), E>, Refusal<E>>;
 
 /// The protocol above a datagram transport. Every method may call any method of any transport, this one included.
-pub trait DatagramUpper<H: TransportHost> {
+pub trait DatagramSink<H: TransportHost> {
     /// See [`Destination::Foreign`].
     type Foreign;
 
@@ -100,11 +100,11 @@ pub trait DatagramUpper<H: TransportHost> {
 
 /// A queued datagram.
 pub type QueuedDatagram<H, U> =
-    Queued<<H as TransportHost>::Chunk, Destination<<U as DatagramUpper<H>>::Foreign>>;
+    Queued<<H as TransportHost>::Chunk, Destination<<U as DatagramSink<H>>::Foreign>>;
 
-/// A datagram endpoint: a UDP or Unix datagram socket, and the protocol above it ([`DatagramUpper`]).
-pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
-    upper: U,
+/// A datagram endpoint: a UDP or Unix datagram socket, and the protocol above it ([`DatagramSink`]).
+pub struct Datagram<H: TransportHost, U: DatagramSink<H>> {
+    sink: U,
     endpoint: Endpoint<H>,
     queue: RefCell<DatagramQueue<H::Chunk, Destination<U::Foreign>>>,
     flow: FlowControl,
@@ -114,15 +114,15 @@ pub struct Datagram<H: TransportHost, U: DatagramUpper<H>> {
     drops_when_lost: bool,
 }
 
-impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
+impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
     /// A transport on a non-blocking datagram socket. Each queued datagram counts `header` bytes in addition to its
     /// own. Inactive before [`Datagram::open`].
     ///
     /// Between `close` and `connection_lost` the transport still sends datagrams that the kernel takes at once,
     /// unless `drops_when_lost`: asyncio's rules for endpoints without and with a remote address.
-    pub fn new(channel: H::Channel, upper: U, header: usize, drops_when_lost: bool) -> Self {
+    pub fn new(channel: H::Channel, sink: U, header: usize, drops_when_lost: bool) -> Self {
         Datagram {
-            upper,
+            sink,
             endpoint: Endpoint::new(channel),
             queue: RefCell::new(DatagramQueue::new(header)),
             flow: FlowControl::default(),
@@ -135,15 +135,15 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Schedules `connection_made`, and the start of receiving after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
-        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::ConnectionMade)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::StartReading)?)?;
         self.endpoint.own(cx);
         Ok(())
     }
 
     /// The protocol.
-    pub fn upper(&self) -> &U {
-        &self.upper
+    pub fn sink(&self) -> &U {
+        &self.sink
     }
 
     /// The fd number, also after it is closed, for messages.
@@ -176,7 +176,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         self.endpoint.is_finished()
     }
 
-    /// Whether the transport receives, or will after [`Notice::StartReading`].
+    /// Whether the transport receives, or will after [`DeferredCall::StartReading`].
     pub fn is_reading(&self) -> bool {
         !self.is_closing() && !self.reading_paused.get()
     }
@@ -215,11 +215,11 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     }
 
     /// Runs a deferred step.
-    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
         match notice {
-            Notice::ConnectionMade => self.upper.connection_made(cx),
-            Notice::StartReading => self.want(cx, Interest::READ, self.is_reading()),
-            Notice::ConnectionLost => self.finish(cx),
+            DeferredCall::ConnectionMade => self.sink.connection_made(cx),
+            DeferredCall::StartReading => self.want(cx, Interest::READ, self.is_reading()),
+            DeferredCall::ConnectionLost => self.finish(cx),
             _ => Ok(()),
         }
     }
@@ -272,7 +272,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             match self.send(cx, data, &destination) {
                 Ok(()) => return Ok(()),
                 Err(Refusal::WouldBlock) => {}
-                Err(Refusal::System(error)) => return self.upper.error_received(cx, error),
+                Err(Refusal::System(error)) => return self.sink.error_received(cx, error),
                 Err(Refusal::Fatal(error)) => return self.write_failed(cx, error),
             }
         }
@@ -331,7 +331,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Receives one datagram or error; `false` if there was none.
     fn receive(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
-        if let Some(received) = self.upper.receive_foreign(cx) {
+        if let Some(received) = self.sink.receive_foreign(cx) {
             match received {
                 Ok(delivered) => self.delivered(cx, delivered)?,
                 Err(Refusal::WouldBlock) => return Ok(false),
@@ -342,11 +342,11 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
             }
             return Ok(true);
         }
-        cx.engine.with_scratch_of(MAX_DATAGRAM, |scratch| {
+        cx.engine.with_read_buffer_of(MAX_DATAGRAM, |scratch| {
             match self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.recv_from(fd, scratch))) {
                 Ok((length, from)) => {
                     let data = scratch.get(..length).unwrap_or_default();
-                    self.delivered(cx, self.upper.datagram_received(cx, data, from))?;
+                    self.delivered(cx, self.sink.datagram_received(cx, data, from))?;
                 }
                 Err(error) if is_retryable(&error) => return Ok(false),
                 Err(error) => self.deliver_error(cx, cx.host().os_error(error))?,
@@ -402,7 +402,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
         let address = match destination {
             Destination::Connected => None,
             Destination::Address(address) => Some(address),
-            Destination::Foreign(foreign) => return self.upper.send_foreign(cx, data, foreign),
+            Destination::Foreign(foreign) => return self.sink.send_foreign(cx, data, foreign),
         };
         let sent =
             self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_to(fd, data, address)));
@@ -414,15 +414,15 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Gives an error to the protocol during an event, where it has no caller to return to.
     fn deliver_error(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
-        report(cx, self.upper.error_received(cx, error), "protocol.error_received() failed")
+        report(cx, self.sink.error_received(cx, error), "protocol.error_received() failed")
     }
 
     fn maybe_pause_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        self.flow.grown(cx, self.write_buffer_size(), || self.upper.pause_writing(cx))
+        self.flow.grown(cx, self.write_buffer_size(), || self.sink.pause_writing(cx))
     }
 
     fn maybe_resume_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        self.flow.shrunk(cx, self.write_buffer_size(), || self.upper.resume_writing(cx))
+        self.flow.shrunk(cx, self.write_buffer_size(), || self.sink.resume_writing(cx))
     }
 
     fn write_failed(&self, cx: Cx<'_, H>, error: H::Error) -> Result<(), H::Error> {
@@ -435,8 +435,8 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
     }
 
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        let connection_lost = |error| self.upper.connection_lost(cx, error);
-        self.endpoint.finish(cx, connection_lost, || self.upper.detach(cx))
+        let connection_lost = |error| self.sink.connection_lost(cx, error);
+        self.endpoint.finish(cx, connection_lost, || self.sink.detach(cx))
     }
 
     fn want(&self, cx: Cx<'_, H>, direction: Interest, wanted: bool) -> Result<(), H::Error> {

@@ -1,17 +1,17 @@
 //! A datagram transport without a protocol, for a host whose users *poll* for datagrams.
 //!
-//! Such a transport is not [opened](Datagram::open) but starts with [`Datagram::own`]. Its upper takes
-//! [`DatagramUpper::receive_foreign`] as readiness. Users call [`Datagram::try_receive`] and [`Datagram::try_send`],
-//! which queue nothing; wait after [`Datagram::want_readable`] or for [`DatagramUpper::resume_writing`]; and end with
-//! [`Datagram::dismantle`]. Datagrams that were not received stay in the kernel, so cancellation loses nothing.
+//! Such a transport is not [opened](Datagram::open) but starts with [`Datagram::own`]. Its protocol sink takes
+//! [`DatagramSink::receive_foreign`] as readiness. Users call [`Datagram::try_receive`] and [`Datagram::try_send`],
+//! which queue nothing; wait after [`Datagram::want_readable`] or for [`DatagramSink::resume_writing`]; and end with
+//! [`Datagram::detach_fd`]. Datagrams that were not received stay in the kernel, so cancellation loses nothing.
 
-use super::{Datagram, DatagramUpper};
+use super::{Datagram, DatagramSink};
 use crate::poller::{Interest, PeerAddress, peek_from};
 use crate::transport::{Cx, TransportHost, is_retryable};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
+impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
     /// Takes ownership of the fd: it cannot be watched otherwise.
     pub fn own(&self, cx: Cx<'_, H>) {
         self.endpoint.own(cx);
@@ -60,7 +60,7 @@ impl<H: TransportHost, U: DatagramUpper<H>> Datagram<H, U> {
 
     /// Ends the transport at once, without a call to the protocol. Deregisters the fd and returns its owner. Queued
     /// datagrams are dropped.
-    pub fn dismantle(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
+    pub fn detach_fd(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
         self.endpoint.begin_closing();
         self.endpoint.mark_lost(None);
         self.endpoint.deregister(cx);

@@ -7,36 +7,36 @@
 use crate::Readiness;
 use crate::poller::Interest;
 use crate::transport::endpoint::Endpoint;
-use crate::transport::{Cx, Notice, TransportHost, Upper, is_retryable};
+use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost, is_retryable};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// The reading end of a pipe, or a file like it, and its protocol ([`Upper`]).
+/// The reading end of a pipe, or a file like it, and its protocol ([`ProtocolSink`]).
 pub struct ReadPipe<H: TransportHost, U> {
-    upper: U,
+    sink: U,
     end: Endpoint<H>,
     paused: Cell<bool>,
 }
 
-impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
+impl<H: TransportHost, U: ProtocolSink<H>> ReadPipe<H, U> {
     /// A transport on a non-blocking pipe ([`prepare_pipe`](super::prepare_pipe)). Inactive before
     /// [`ReadPipe::open`].
-    pub fn new(channel: H::Channel, upper: U) -> Self {
-        ReadPipe { upper, end: Endpoint::new(channel), paused: Cell::new(false) }
+    pub fn new(channel: H::Channel, sink: U) -> Self {
+        ReadPipe { sink, end: Endpoint::new(channel), paused: Cell::new(false) }
     }
 
     /// Schedules `connection_made`, and the start of reading after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
-        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::ConnectionMade)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::StartReading)?)?;
         self.end.own(cx);
         Ok(())
     }
 
     /// The protocol.
-    pub fn upper(&self) -> &U {
-        &self.upper
+    pub fn sink(&self) -> &U {
+        &self.sink
     }
 
     /// The fd number, also after it is closed, for messages.
@@ -85,7 +85,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         self.end.is_finished()
     }
 
-    /// Whether the transport reads, or will after [`Notice::StartReading`].
+    /// Whether the transport reads, or will after [`DeferredCall::StartReading`].
     pub fn is_reading(&self) -> bool {
         !self.end.is_closing() && !self.paused.get()
     }
@@ -101,12 +101,12 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
     }
 
     /// Runs a deferred step.
-    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
         match notice {
-            Notice::ConnectionMade => self.upper.connection_made(cx),
-            Notice::StartReading => self.want_reading(cx, self.is_reading()),
-            Notice::EofReceived => self.upper.eof_received(cx).map(drop),
-            Notice::ConnectionLost => self.end.finish_with(cx, &self.upper),
+            DeferredCall::ConnectionMade => self.sink.connection_made(cx),
+            DeferredCall::StartReading => self.want_reading(cx, self.is_reading()),
+            DeferredCall::EofReceived => self.sink.eof_received(cx).map(drop),
+            DeferredCall::ConnectionLost => self.end.finish_with(cx, &self.sink),
             _ => Ok(()),
         }
     }
@@ -120,9 +120,9 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
         let read = |buffer: &mut [u8]| {
             self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.read(fd, buffer)))
         };
-        cx.engine.with_scratch(|scratch| match read(scratch) {
+        cx.engine.with_read_buffer(|scratch| match read(scratch) {
             Ok(0) => self.receive_eof(cx),
-            Ok(filled) => self.upper.data_received(cx, scratch.get(..filled).unwrap_or_default()),
+            Ok(filled) => self.sink.data_received(cx, scratch.get(..filled).unwrap_or_default()),
             Err(error) if is_retryable(&error) => Ok(()),
             Err(error) => self.fatal_os(cx, error, "Fatal read error on pipe transport"),
         })
@@ -159,7 +159,7 @@ impl<H: TransportHost, U: Upper<H>> ReadPipe<H, U> {
     }
 
     fn receive_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.call_soon(cx.host().notice(cx.this, Notice::EofReceived)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::EofReceived)?)?;
         self.end_with(cx, None)
     }
 

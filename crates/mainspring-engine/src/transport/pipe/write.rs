@@ -9,14 +9,16 @@ use crate::Readiness;
 use crate::poller::Interest;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::write_buffer::{WriteBuffer, Written};
-use crate::transport::{Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, count_lost_write};
+use crate::transport::{
+    Cx, DeferredCall, FlowControl, ProtocolSink, TransportHost, WaterMarks, count_lost_write,
+};
 use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// The writing end of a pipe, or a file like it, and its protocol ([`Upper`]).
+/// The writing end of a pipe, or a file like it, and its protocol ([`ProtocolSink`]).
 pub struct WritePipe<H: TransportHost, U> {
-    upper: U,
+    sink: U,
     end: Endpoint<H>,
     write_buffer: WriteBuffer<H::Chunk>,
     flow: FlowControl,
@@ -25,12 +27,12 @@ pub struct WritePipe<H: TransportHost, U> {
     watches_reader: bool,
 }
 
-impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
+impl<H: TransportHost, U: ProtocolSink<H>> WritePipe<H, U> {
     /// A transport on a non-blocking pipe of this kind ([`prepare_pipe`](super::prepare_pipe)). Inactive before
     /// [`WritePipe::open`].
-    pub fn new(channel: H::Channel, kind: PipeKind, upper: U) -> Self {
+    pub fn new(channel: H::Channel, kind: PipeKind, sink: U) -> Self {
         WritePipe {
-            upper,
+            sink,
             end: Endpoint::new(channel),
             write_buffer: WriteBuffer::default(),
             flow: FlowControl::default(),
@@ -41,17 +43,17 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
 
     /// Schedules `connection_made`, and then the registration that detects the reader's close.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::ConnectionMade)?)?;
         if self.watches_reader {
-            cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
+            cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::StartReading)?)?;
         }
         self.end.own(cx);
         Ok(())
     }
 
     /// The protocol.
-    pub fn upper(&self) -> &U {
-        &self.upper
+    pub fn sink(&self) -> &U {
+        &self.sink
     }
 
     /// The fd number, also after it is closed, for messages.
@@ -123,7 +125,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     /// Sets the water marks, and pauses the protocol if the queue exceeds the new high mark.
     pub fn set_water_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
-        self.flow.grown(cx, self.write_buffer.len(), || self.upper.pause_writing(cx))
+        self.flow.grown(cx, self.write_buffer.len(), || self.sink.pause_writing(cx))
     }
 
     /// Shows the queued chunks to the garbage collector; none while the queue is mutably borrowed.
@@ -132,12 +134,12 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
     }
 
     /// Runs a deferred step.
-    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
         match notice {
-            Notice::ConnectionMade => self.upper.connection_made(cx),
+            DeferredCall::ConnectionMade => self.sink.connection_made(cx),
             // Also while closing: if bytes are queued, the reader's close still matters.
-            Notice::StartReading => self.want(cx, Interest::READ, !self.end.is_lost()),
-            Notice::ConnectionLost => self.end.finish_with(cx, &self.upper),
+            DeferredCall::StartReading => self.want(cx, Interest::READ, !self.end.is_lost()),
+            DeferredCall::ConnectionLost => self.end.finish_with(cx, &self.sink),
             _ => Ok(()),
         }
     }
@@ -180,7 +182,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
             Ok(Written::Refused) => return Err(cx.out_of_memory()),
             Err(error) => return self.write_failed(cx, error),
         }
-        self.flow.grown(cx, self.write_buffer.len(), || self.upper.pause_writing(cx))
+        self.flow.grown(cx, self.write_buffer.len(), || self.sink.pause_writing(cx))
     }
 
     /// Closes after queued bytes are written: the reader sees EOF. The same as `write_eof`.
@@ -217,7 +219,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
             Ok(false) => return Ok(()),
             Err(error) => return self.write_failed(cx, error),
         }
-        self.flow.shrunk(cx, self.write_buffer.len(), || self.upper.resume_writing(cx))?;
+        self.flow.shrunk(cx, self.write_buffer.len(), || self.sink.resume_writing(cx))?;
         // The protocol may have written or aborted when it was resumed.
         if !self.write_buffer.is_empty() || self.end.is_lost() {
             return Ok(());
@@ -225,7 +227,7 @@ impl<H: TransportHost, U: Upper<H>> WritePipe<H, U> {
         if self.end.is_closing() {
             // Called from the loop, not from the protocol, so `connection_lost` can run at once.
             self.end.mark_lost(None);
-            return self.end.finish_with(cx, &self.upper);
+            return self.end.finish_with(cx, &self.sink);
         }
         self.want(cx, Interest::WRITE, false)
     }

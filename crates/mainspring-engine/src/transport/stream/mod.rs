@@ -21,7 +21,8 @@ use super::endpoint::Endpoint;
 use super::write_buffer::{WriteBuffer, Written, length_of};
 use super::write_coalescing::WriteCoalescing;
 use super::{
-    Cx, FlowControl, Notice, TransportHost, Upper, WaterMarks, WriteRefused, count_lost_write, is_retryable,
+    Cx, DeferredCall, FlowControl, ProtocolSink, TransportHost, WaterMarks, WriteRefused, count_lost_write,
+    is_retryable,
 };
 use crate::Readiness;
 use crate::poller::Interest;
@@ -29,7 +30,7 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
-/// A connection: a TCP or Unix stream socket, and the protocol above it ([`Upper`]).
+/// A connection: a TCP or Unix stream socket, and the protocol above it ([`ProtocolSink`]).
 pub struct Stream<H: TransportHost, U> {
     write_buffer: WriteBuffer<H::Chunk>,
     coalescing: WriteCoalescing,
@@ -38,15 +39,15 @@ pub struct Stream<H: TransportHost, U> {
     reading_paused: Cell<bool>,
     lost_writes: Cell<u32>,
     end: Endpoint<H>,
-    upper: U,
+    sink: U,
     flow: FlowControl,
 }
 
-impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
+impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
     /// A transport on a connected, non-blocking stream socket. Inactive before [`Stream::open`].
-    pub fn new(channel: H::Channel, upper: U) -> Self {
+    pub fn new(channel: H::Channel, sink: U) -> Self {
         Stream {
-            upper,
+            sink,
             end: Endpoint::new(channel),
             write_buffer: WriteBuffer::default(),
             flow: FlowControl::default(),
@@ -60,15 +61,15 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     /// Schedules `connection_made`, and the start of reading after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        cx.call_soon(cx.host().notice(cx.this, Notice::ConnectionMade)?)?;
-        cx.call_soon(cx.host().notice(cx.this, Notice::StartReading)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::ConnectionMade)?)?;
+        cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::StartReading)?)?;
         self.end.own(cx);
         Ok(())
     }
 
     /// The protocol.
-    pub fn upper(&self) -> &U {
-        &self.upper
+    pub fn sink(&self) -> &U {
+        &self.sink
     }
 
     /// The fd number, also after it is closed, for messages.
@@ -122,7 +123,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         self.end.is_finished()
     }
 
-    /// Whether the transport receives, or will after [`Notice::StartReading`].
+    /// Whether the transport receives, or will after [`DeferredCall::StartReading`].
     pub fn is_reading(&self) -> bool {
         !self.end.is_closing() && !self.reading_paused.get()
     }
@@ -159,11 +160,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     /// Runs a deferred step.
-    pub fn notified(&self, cx: Cx<'_, H>, notice: Notice) -> Result<(), H::Error> {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
         match notice {
-            Notice::ConnectionMade => self.upper.connection_made(cx),
-            Notice::StartReading if self.is_reading() => self.want_inbound(cx, true),
-            Notice::ConnectionLost => self.finish(cx),
+            DeferredCall::ConnectionMade => self.sink.connection_made(cx),
+            DeferredCall::StartReading if self.is_reading() => self.want_inbound(cx, true),
+            DeferredCall::ConnectionLost => self.finish(cx),
             _ => Ok(()),
         }
     }
@@ -231,7 +232,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     /// Reserves the sending direction for other code, which sends on the fd once the queue is empty. Writes are
-    /// refused meanwhile. Returns whether the queue is empty now; if not, [`Upper::drained`] is called then.
+    /// refused meanwhile. Returns whether the queue is empty now; if not, [`ProtocolSink::drained`] is called then.
     pub fn reserve_writing(&self) -> bool {
         self.reserved.set(true);
         self.write_buffer.is_empty()
@@ -327,12 +328,12 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     fn receive(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        if self.upper.is_buffered() {
+        if self.sink.is_buffered() {
             let claim = &mut |buffer: &mut [u8]| self.recv(cx, buffer);
-            return match self.upper.receive_into(cx, claim) {
+            return match self.sink.receive_into(cx, claim) {
                 Err(error) => self.fatal(cx, error, "Fatal error: protocol.get_buffer() call failed."),
                 Ok(Ok(0)) => self.receive_eof(cx),
-                Ok(Ok(filled)) => match self.upper.buffer_updated(cx, filled) {
+                Ok(Ok(filled)) => match self.sink.buffer_updated(cx, filled) {
                     Ok(()) => Ok(()),
                     Err(error) => {
                         self.fatal(cx, error, "Fatal error: protocol.buffer_updated() call failed.")
@@ -341,11 +342,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
                 Ok(Err(error)) => self.receive_failed(cx, error),
             };
         }
-        cx.engine.with_scratch(|scratch| match self.recv(cx, scratch) {
+        cx.engine.with_read_buffer(|scratch| match self.recv(cx, scratch) {
             Ok(0) => self.receive_eof(cx),
             Ok(filled) => {
                 let data = scratch.get(..filled).unwrap_or_default();
-                match self.upper.data_received(cx, data) {
+                match self.sink.data_received(cx, data) {
                     Ok(()) => Ok(()),
                     Err(error) => self.fatal(cx, error, "Fatal error: protocol.data_received() call failed."),
                 }
@@ -363,7 +364,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     fn receive_eof(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        match self.upper.eof_received(cx) {
+        match self.sink.eof_received(cx) {
             // Open for writing only.
             Ok(true) => self.want_inbound(cx, false),
             Ok(false) => self.close(cx),
@@ -385,7 +386,7 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
         }
         self.want_outbound(cx, false)?;
         if self.reserved.get() && !self.end.is_closing() {
-            self.upper.drained(cx)?;
+            self.sink.drained(cx)?;
         }
         if self.end.is_lost() {
             // The registration failed, and `connection_lost` is scheduled.
@@ -406,11 +407,11 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
     }
 
     fn maybe_pause_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        self.flow.grown(cx, self.write_buffer_size(), || self.upper.pause_writing(cx))
+        self.flow.grown(cx, self.write_buffer_size(), || self.sink.pause_writing(cx))
     }
 
     fn maybe_resume_protocol(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        self.flow.shrunk(cx, self.write_buffer_size(), || self.upper.resume_writing(cx))
+        self.flow.shrunk(cx, self.write_buffer_size(), || self.sink.resume_writing(cx))
     }
 
     /// Ends the transport with a system error.
@@ -432,10 +433,10 @@ impl<H: TransportHost, U: Upper<H>> Stream<H, U> {
 
     fn finish(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         let detach = || {
-            let drained = if self.reserved.get() { self.upper.drained(cx) } else { Ok(()) };
-            cx.host().merge_outcomes(drained, self.upper.detach(cx))
+            let drained = if self.reserved.get() { self.sink.drained(cx) } else { Ok(()) };
+            cx.host().merge_outcomes(drained, self.sink.detach(cx))
         };
-        self.end.finish(cx, |error| self.upper.connection_lost(cx, error), detach)
+        self.end.finish(cx, |error| self.sink.connection_lost(cx, error), detach)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {

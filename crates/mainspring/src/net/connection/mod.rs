@@ -5,20 +5,20 @@
 //!   sessions are the other kinds (`crate::pipe`, `crate::net::tls`).
 //! - `protocol.rs` is the public trait, and the adapter between it and the engine.
 
-mod below;
 mod cancel_guard;
 mod protocol;
 mod sendfile;
 mod socket;
 mod transport_handle;
+mod transport_impl;
 
 pub use protocol::Protocol;
 pub use transport_handle::Transport;
 
-pub(crate) use below::{Below, Offered, WithFd, refused};
 pub(crate) use cancel_guard::CancelGuard;
 #[cfg(feature = "rustls")]
-pub(in crate::net) use protocol::OfStream;
-pub(crate) use protocol::{Above, Told};
+pub(in crate::net) use protocol::StreamProtocol;
+pub(crate) use protocol::{ProtocolRef, ProtocolSlot};
 pub(in crate::net) use socket::SocketConnection;
 pub(in crate::net) use transport_handle::WeakTransport;
+pub(crate) use transport_impl::{TransportImpl, WithFd, WriteOutcome, refused};

@@ -1,25 +1,25 @@
-//! `Protocol`: what is above a transport.
+//! `Protocol`, and how a transport refers to its protocol.
 
 use super::transport_handle::Transport;
 use crate::host::{Failure, RustHost};
 use crate::net::server::Connection;
-use crate::net::stream::Ends;
+use crate::net::stream::SharedStream;
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
-use mainspring_engine::transport::{Claim, Cx, Upper};
+use mainspring_engine::transport::{Cx, ProtocolSink, RecvFn};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 
-/// What a connection's events are told to, as asyncio's `Protocol`.
+/// Receives the events of a connection: asyncio's `Protocol`.
 ///
 /// The methods are called on the loop, one after the other: `connection_made` first, then `data_received` any
 /// number of times, `eof_received` if the peer ends its side first, and `connection_lost` last, once. They take
 /// `&self` because they may be called again while they run (a `write` may call `pause_writing`); state goes
 /// into cells.
 ///
-/// A method that panics harms nobody else, and the exception handler is told. As in asyncio, `data_received` and
-/// `eof_received` lose their connection by it, and the others do not.
+/// A panic in a method is reported to the exception handler. As in asyncio, a panic in `data_received` or `eof_received`
+/// aborts the connection; in the others it does not.
 ///
 /// ```
 /// use mainspring::net::TcpStream;
@@ -44,165 +44,165 @@ use std::rc::{Rc, Weak};
 /// ```
 #[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
 pub trait Protocol: 'static {
-    /// The connection stands. The transport may be kept, for writing later.
+    /// The connection is established. The transport may be kept for later writes.
     fn connection_made(&self, transport: &Transport) {}
 
-    /// Bytes arrived: some of what the peer sent, not one of its writes.
+    /// Bytes arrived. Their boundaries are not those of the peer's writes.
     fn data_received(&self, transport: &Transport, data: &[u8]) {}
 
-    /// The peer sends no more. `true` leaves the transport open for writing, as long as somebody keeps it;
+    /// The peer has shut down its sending side. `true` keeps the transport open for writing, as long as it is referenced;
     /// `false` closes it.
     fn eof_received(&self, transport: &Transport) -> bool {
         false
     }
 
-    /// The connection is gone: with an error, or in order.
+    /// The connection is closed: with an error, or gracefully.
     fn connection_lost(&self, transport: &Transport, error: Option<io::Error>) {}
 
-    /// More waits to be sent than the high-water mark: better to write no more for now.
+    /// More than the high-water mark is queued: stop writing.
     fn pause_writing(&self, transport: &Transport) {}
 
-    /// What waits to be sent is down to the low-water mark.
+    /// The queue is down to the low-water mark: writing may go on.
     fn resume_writing(&self, transport: &Transport) {}
 }
 
-/// Whom a connection tells of its events.
+/// How a connection refers to its protocol.
 #[derive(Clone)]
-pub(crate) enum Told {
-    /// A protocol, which the connection keeps.
+pub(crate) enum ProtocolRef {
+    /// A protocol that the connection owns.
     Kept(Rc<dyn Protocol>),
-    /// A stream, which is its users' and keeps the connection.
-    Stream(Weak<Ends>),
+    /// A stream, which owns the connection.
+    Stream(Weak<SharedStream>),
 }
 
-impl<P: Protocol> From<Rc<P>> for Told {
+impl<P: Protocol> From<Rc<P>> for ProtocolRef {
     fn from(protocol: Rc<P>) -> Self {
-        Told::Kept(protocol)
+        ProtocolRef::Kept(protocol)
     }
 }
 
-impl From<Rc<dyn Protocol>> for Told {
+impl From<Rc<dyn Protocol>> for ProtocolRef {
     fn from(protocol: Rc<dyn Protocol>) -> Self {
-        Told::Kept(protocol)
+        ProtocolRef::Kept(protocol)
     }
 }
 
-impl Told {
-    /// Tells it, if there is still somebody to tell.
-    fn tell<R>(&self, tell: impl FnOnce(&dyn Protocol) -> R) -> Option<R> {
+impl ProtocolRef {
+    /// Calls the protocol, if it still exists.
+    fn call<R>(&self, call: impl FnOnce(&dyn Protocol) -> R) -> Option<R> {
         match self {
-            Told::Kept(protocol) => Some(tell(&**protocol)),
-            Told::Stream(ends) => ends.upgrade().map(|ends| tell(ends.protocol())),
+            ProtocolRef::Kept(protocol) => Some(call(&**protocol)),
+            ProtocolRef::Stream(shared) => shared.upgrade().map(|stream| call(stream.protocol())),
         }
     }
 
     fn into_protocol(self) -> Rc<dyn Protocol> {
         match self {
-            Told::Kept(protocol) => protocol,
-            Told::Stream(ends) => Rc::new(OfStream(ends)),
+            ProtocolRef::Kept(protocol) => protocol,
+            ProtocolRef::Stream(shared) => Rc::new(StreamProtocol(shared)),
         }
     }
 }
 
-/// The protocol of a stream, for others than its connection. It does not keep the stream.
-pub(in crate::net) struct OfStream(pub(in crate::net) Weak<Ends>);
+/// The protocol of a stream as an `Rc<dyn Protocol>`. It does not keep the stream alive.
+pub(in crate::net) struct StreamProtocol(pub(in crate::net) Weak<SharedStream>);
 
-impl OfStream {
-    fn tell(&self, tell: impl FnOnce(&dyn Protocol)) {
-        if let Some(ends) = self.0.upgrade() {
-            tell(ends.protocol());
+impl StreamProtocol {
+    fn call(&self, call: impl FnOnce(&dyn Protocol)) {
+        if let Some(shared) = self.0.upgrade() {
+            call(shared.protocol());
         }
     }
 }
 
-impl Protocol for OfStream {
+impl Protocol for StreamProtocol {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
-        self.tell(|stream| stream.data_received(transport, data));
+        self.call(|stream| stream.data_received(transport, data));
     }
 
     fn eof_received(&self, transport: &Transport) -> bool {
-        self.0.upgrade().is_some_and(|ends| ends.protocol().eof_received(transport))
+        self.0.upgrade().is_some_and(|shared| shared.protocol().eof_received(transport))
     }
 
     fn connection_lost(&self, transport: &Transport, error: Option<io::Error>) {
-        self.tell(|stream| stream.connection_lost(transport, error));
+        self.call(|stream| stream.connection_lost(transport, error));
     }
 
     fn pause_writing(&self, transport: &Transport) {
-        self.tell(|stream| stream.pause_writing(transport));
+        self.call(|stream| stream.pause_writing(transport));
     }
 
     fn resume_writing(&self, transport: &Transport) {
-        self.tell(|stream| stream.resume_writing(transport));
+        self.call(|stream| stream.resume_writing(transport));
     }
 }
 
-/// A protocol, as the engine's transports see it: one for every kind of them.
-pub(crate) struct Above {
-    told: RefCell<Option<Told>>,
-    /// Counts the connection at the server that accepted it.
+/// The protocol of a connection, as the engine's transports call it.
+pub(crate) struct ProtocolSlot {
+    protocol_ref: RefCell<Option<ProtocolRef>>,
+    /// Registers the connection with the server that accepted it.
     connection: Cell<Option<Box<Connection>>>,
-    /// Who waits until nothing is queued, to send past the queue. There from when somebody does.
+    /// Tasks that wait for an empty queue, to send on the fd directly. Allocated on first use.
     drained: OnceCell<Box<WaitList>>,
 }
 
-impl Above {
-    pub(crate) fn new(told: impl Into<Told>, connection: Option<Connection>) -> Self {
-        Above {
-            told: RefCell::new(Some(told.into())),
+impl ProtocolSlot {
+    pub(crate) fn new(protocol_ref: impl Into<ProtocolRef>, connection: Option<Connection>) -> Self {
+        ProtocolSlot {
+            protocol_ref: RefCell::new(Some(protocol_ref.into())),
             connection: Cell::new(connection.map(Box::new)),
             drained: OnceCell::new(),
         }
     }
 
-    /// The protocol, until the connection is gone.
+    /// The protocol, until the connection is closed.
     pub(in crate::net) fn protocol(&self) -> Option<Rc<dyn Protocol>> {
-        self.told().map(Told::into_protocol)
+        self.protocol_ref().map(ProtocolRef::into_protocol)
     }
 
-    fn told(&self) -> Option<Told> {
-        self.told.borrow().clone()
+    fn protocol_ref(&self) -> Option<ProtocolRef> {
+        self.protocol_ref.borrow().clone()
     }
 
     /// Wakes the task that waits to receive from the stream, if this is one and a task does.
     #[inline]
     pub(super) fn wake_reader(&self) -> bool {
-        let stream = match &*self.told.borrow() {
-            Some(Told::Stream(ends)) => ends.upgrade(),
+        let stream = match &*self.protocol_ref.borrow() {
+            Some(ProtocolRef::Stream(shared)) => shared.upgrade(),
             _ => None,
         };
-        stream.is_some_and(|ends| ends.protocol().wake_reader())
+        stream.is_some_and(|shared| shared.protocol().wake_reader())
     }
 
     pub(in crate::net) fn drained(&self) -> &WaitList {
         self.drained.get_or_init(Box::default)
     }
 
-    /// Puts another protocol in the place of this one, which comes back; the new one does if the connection is gone.
-    pub(in crate::net) fn replace(&self, protocol: Rc<dyn Protocol>) -> Told {
+    /// Replaces the protocol and returns the previous one; returns the new one if the connection is closed.
+    pub(in crate::net) fn replace(&self, protocol: Rc<dyn Protocol>) -> ProtocolRef {
         let new = protocol.into();
-        match &mut *self.told.borrow_mut() {
+        match &mut *self.protocol_ref.borrow_mut() {
             Some(current) => std::mem::replace(current, new),
             None => new,
         }
     }
 
-    /// Calls the protocol, unless it has been let go.
-    fn tell<R: Default>(
+    /// Calls the protocol, unless it was released.
+    fn call<R: Default>(
         &self,
         cx: Cx<'_, RustHost>,
-        tell: impl FnOnce(&dyn Protocol, &Transport) -> R,
+        call: impl FnOnce(&dyn Protocol, &Transport) -> R,
     ) -> Result<R, Failure> {
-        let Some(told) = self.told() else { return Ok(R::default()) };
+        let Some(protocol_ref) = self.protocol_ref() else { return Ok(R::default()) };
         let transport = Transport::new(Rc::clone(cx.this));
-        let told = catch(|| told.tell(|protocol| tell(protocol, &transport)));
-        told.map(Option::unwrap_or_default).map_err(Failure::Panic)
+        let protocol_ref = catch(|| protocol_ref.call(|protocol| call(protocol, &transport)));
+        protocol_ref.map(Option::unwrap_or_default).map_err(Failure::Panic)
     }
 }
 
-impl Upper<RustHost> for Above {
+impl ProtocolSink<RustHost> for ProtocolSlot {
     fn connection_made(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(cx, |protocol, transport| protocol.connection_made(transport))
+        self.call(cx, |protocol, transport| protocol.connection_made(transport))
     }
 
     fn is_buffered(&self) -> bool {
@@ -210,10 +210,10 @@ impl Upper<RustHost> for Above {
     }
 
     fn data_received(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
-        self.tell(cx, |protocol, transport| protocol.data_received(transport, data))
+        self.call(cx, |protocol, transport| protocol.data_received(transport, data))
     }
 
-    fn receive_into(&self, _: Cx<'_, RustHost>, _: Claim<'_>) -> Result<io::Result<usize>, Failure> {
+    fn receive_into(&self, _: Cx<'_, RustHost>, _: RecvFn<'_>) -> Result<io::Result<usize>, Failure> {
         Ok(Err(io::ErrorKind::Unsupported.into()))
     }
 
@@ -222,22 +222,22 @@ impl Upper<RustHost> for Above {
     }
 
     fn eof_received(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
-        self.tell(cx, |protocol, transport| protocol.eof_received(transport))
+        self.call(cx, |protocol, transport| protocol.eof_received(transport))
     }
 
     fn connection_lost(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
         if let Some(below) = cx.this.below() {
-            below.about_to_go();
+            below.before_close();
         }
-        self.tell(cx, |protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
+        self.call(cx, |protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
     }
 
     fn pause_writing(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(cx, |protocol, transport| protocol.pause_writing(transport))
+        self.call(cx, |protocol, transport| protocol.pause_writing(transport))
     }
 
     fn resume_writing(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.tell(cx, |protocol, transport| protocol.resume_writing(transport))
+        self.call(cx, |protocol, transport| protocol.resume_writing(transport))
     }
 
     fn drained(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
@@ -248,9 +248,9 @@ impl Upper<RustHost> for Above {
     }
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        let told = self.told.take();
+        let protocol_ref = self.protocol_ref.take();
         let connection = self.connection.take();
-        let dropped = catch(|| drop(told)).map_err(Failure::Panic);
+        let dropped = catch(|| drop(protocol_ref)).map_err(Failure::Panic);
         drop(connection);
         dropped
     }

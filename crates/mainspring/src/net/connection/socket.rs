@@ -1,15 +1,15 @@
-//! A connection on a stream socket, TCP's or Unix's: the plainest kind of [`Below`].
+//! The [`TransportImpl`] of TCP and Unix stream sockets.
 
-use super::below::{Below, WithFd, refused};
-use super::protocol::{Above, Told};
+use super::protocol::{ProtocolRef, ProtocolSlot};
 use super::transport_handle::Transport;
+use super::transport_impl::{TransportImpl, WithFd, refused};
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::net::server::Connection;
 use mainspring_engine::Readiness;
 use mainspring_engine::memory;
 use mainspring_engine::poller::{PeerAddress, local_address};
-use mainspring_engine::transport::{Cx, Notice, Stream, WaterMarks, WriteRefused};
+use mainspring_engine::transport::{Cx, DeferredCall, Stream, WaterMarks, WriteRefused};
 use socket2::SockRef;
 use std::cell::OnceCell;
 use std::io::{self, IoSlice};
@@ -17,16 +17,16 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 
-/// See the module's text.
+/// See the module comment.
 pub(in crate::net) struct SocketConnection {
     core: Weak<Core>,
-    stream: Stream<RustHost, Above>,
+    stream: Stream<RustHost, ProtocolSlot>,
     peer: Peer,
-    /// Asked for when somebody wants to know it, or when the connection is about to go.
+    /// Read on first use, or before the fd is closed.
     local: OnceCell<Box<PeerAddress>>,
 }
 
-/// The peer's address. One of the usual kind takes no more room than it needs.
+/// The peer's address. IPv4, the common case, needs no allocation.
 enum Peer {
     V4(SocketAddrV4),
     Other(Box<PeerAddress>),
@@ -42,21 +42,21 @@ impl From<PeerAddress> for Peer {
 }
 
 impl SocketConnection {
-    /// Puts `protocol` on a connected, non-blocking stream socket. `connection_made` is called soon.
+    /// Opens a transport on a connected, non-blocking stream socket. `connection_made` is scheduled.
     pub(in crate::net) fn open(
         core: &Rc<Core>,
         socket: OwnedFd,
         peer: PeerAddress,
-        told: impl Into<Told>,
+        told: impl Into<ProtocolRef>,
         connection: Option<Connection>,
     ) -> Transport {
         if matches!(peer, PeerAddress::Inet(_)) {
-            // asyncio's choice; a connection that is gone already tells so soon enough.
+            // As asyncio does. A failure means that the connection is lost, which the first receive reports.
             let _ = SockRef::from(&socket).set_tcp_nodelay(true);
         }
         let connection = Rc::new(SocketConnection {
             core: Rc::downgrade(core),
-            stream: Stream::new(socket, Above::new(told, connection)),
+            stream: Stream::new(socket, ProtocolSlot::new(told, connection)),
             peer: peer.into(),
             local: OnceCell::new(),
         });
@@ -73,35 +73,35 @@ impl SocketConnection {
     }
 }
 
-impl Below for SocketConnection {
+impl TransportImpl for SocketConnection {
     fn core(&self) -> &Weak<Core> {
         &self.core
     }
 
-    fn above(&self) -> &Above {
-        self.stream.upper()
+    fn protocol_slot(&self) -> &ProtocolSlot {
+        self.stream.sink()
     }
 
     fn io_ready(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<(), Failure> {
         self.stream.io_ready(cx, readiness)
     }
 
-    fn turn_ended(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.stream.turn_ended(cx);
+    fn scope_ended(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
+        self.stream.scope_ended(cx);
         Ok(())
     }
 
     #[inline]
     fn wake_reader(&self, readiness: Readiness) -> bool {
-        readiness == Readiness::INBOUND && self.stream.is_receiving() && self.stream.upper().wake_reader()
+        readiness == Readiness::INBOUND && self.stream.is_receiving() && self.stream.sink().wake_reader()
     }
 
     fn recv_into(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         self.stream.recv_into(cx, buffer)
     }
 
-    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
-        self.stream.notified(cx, notice)
+    fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
+        self.stream.run_deferred(cx, notice)
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
@@ -181,7 +181,7 @@ impl Below for SocketConnection {
         }
     }
 
-    fn about_to_go(&self) {
+    fn before_close(&self) {
         self.local();
     }
 
@@ -201,8 +201,8 @@ impl Below for SocketConnection {
         self.stream.release_writing();
     }
 
-    fn dismantle(&self, cx: Cx<'_, RustHost>) -> Option<OwnedFd> {
-        self.about_to_go();
-        self.stream.dismantle(cx)
+    fn detach_fd(&self, cx: Cx<'_, RustHost>) -> Option<OwnedFd> {
+        self.before_close();
+        self.stream.detach_fd(cx)
     }
 }

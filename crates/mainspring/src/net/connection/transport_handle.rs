@@ -1,7 +1,7 @@
 //! `Transport`: the public handle on a connection.
 
-use super::below::{Below, Offered, refused};
 use super::protocol::Protocol;
+use super::transport_impl::{TransportImpl, WriteOutcome, refused};
 use crate::error::Error;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
@@ -78,16 +78,16 @@ impl Transport {
         WeakTransport(Rc::downgrade(&self.source))
     }
 
-    /// A handle on any kind of connection: a source that has a [`Below`].
+    /// A handle on any kind of connection: a source that has a [`TransportImpl`].
     pub(crate) fn new(source: Rc<dyn Source>) -> Self {
-        let carrier = source.below().and_then(Below::carrier);
+        let carrier = source.below().and_then(TransportImpl::carrier);
         Transport { source, _carrier: carrier }
     }
 
     /// Runs `work` on the connection, unless the loop is closed. A failure is reported to the exception handler.
     pub(crate) fn with<R>(
         &self,
-        work: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<R, Failure>,
+        work: impl FnOnce(&dyn TransportImpl, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Option<R> {
         let (core, below) = self.source.on_open_loop()?;
         match work(below, Cx { engine: &core.engine, this: &self.source }) {
@@ -101,7 +101,7 @@ impl Transport {
 
     /// Sends `pieces` as one write, for a caller that awaits the outcome.
     #[inline]
-    pub(in crate::net) fn offer(&self, pieces: &[IoSlice<'_>]) -> Offered {
+    pub(in crate::net) fn offer(&self, pieces: &[IoSlice<'_>]) -> WriteOutcome {
         self.source.offer(&self.source, pieces)
     }
 
@@ -124,16 +124,16 @@ impl Transport {
 
     /// Waiters for an empty write buffer, after the write side was reserved.
     pub(in crate::net) fn drained(&self) -> Option<&WaitList> {
-        Some(self.source.below()?.above().drained())
+        Some(self.source.below()?.protocol_slot().drained())
     }
 
     /// Reads state of the connection.
-    pub(crate) fn inspect<R>(&self, inspect: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+    pub(crate) fn inspect<R>(&self, inspect: impl FnOnce(&dyn TransportImpl) -> R) -> Option<R> {
         self.source.below().map(inspect)
     }
 
     /// Reads state of the connection, unless the loop is closed.
-    pub(in crate::net) fn inspect_open<R>(&self, inspect: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+    pub(in crate::net) fn inspect_open<R>(&self, inspect: impl FnOnce(&dyn TransportImpl) -> R) -> Option<R> {
         let (_core, below) = self.source.on_open_loop()?;
         Some(inspect(below))
     }
@@ -291,7 +291,7 @@ impl Transport {
 
     /// The protocol. `None` once the connection is lost.
     pub fn get_protocol(&self) -> Option<Rc<dyn Protocol>> {
-        self.inspect(|below| below.above().protocol()).flatten()
+        self.inspect(|below| below.protocol_slot().protocol()).flatten()
     }
 
     /// Replaces the protocol. Earlier callbacks are not repeated for the new one.
@@ -320,7 +320,7 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_protocol(&self, protocol: Rc<dyn Protocol>) {
-        let former = self.inspect(|below| below.above().replace(protocol));
+        let former = self.inspect(|below| below.protocol_slot().replace(protocol));
         drop(former);
     }
 

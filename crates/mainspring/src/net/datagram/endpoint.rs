@@ -7,7 +7,7 @@ use crate::host::{Failure, RustHost, Source};
 use crate::net::unix::address::to_std;
 use mainspring_engine::Readiness;
 use mainspring_engine::poller::PeerAddress;
-use mainspring_engine::transport::{Cx, Datagram, DatagramUpper, Notice};
+use mainspring_engine::transport::{Cx, Datagram, DatagramSink, DeferredCall};
 use std::fmt::Debug;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -73,35 +73,35 @@ impl SealedAddress for UnixAddress {
 }
 
 /// The engine's datagram transport and its loop.
-pub(in crate::net) struct Endpoint<U: DatagramUpper<RustHost>> {
+pub(in crate::net) struct Endpoint<U: DatagramSink<RustHost>> {
     core: Weak<Core>,
     machine: Datagram<RustHost, U>,
 }
 
-impl<U: DatagramUpper<RustHost> + 'static> Source for Endpoint<U> {
+impl<U: DatagramSink<RustHost> + 'static> Source for Endpoint<U> {
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<Self>::clone(&self);
         self.machine.io_ready(Cx { engine: &core.engine, this: &this }, readiness)
     }
 
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
+    fn run_deferred(self: Rc<Self>, core: &Core, notice: DeferredCall) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<Self>::clone(&self);
-        self.machine.notified(Cx { engine: &core.engine, this: &this }, notice)
+        self.machine.run_deferred(Cx { engine: &core.engine, this: &this }, notice)
     }
 }
 
-impl<U: DatagramUpper<RustHost> + 'static> Endpoint<U> {
+impl<U: DatagramSink<RustHost> + 'static> Endpoint<U> {
     /// Wraps a non-blocking datagram socket. See [`Datagram::new`].
     pub(in crate::net) fn new(
         core: &Rc<Core>,
         socket: OwnedFd,
         header: usize,
         drops_when_lost: bool,
-        upper: impl FnOnce(Weak<Self>) -> U,
+        sink: impl FnOnce(Weak<Self>) -> U,
     ) -> Rc<Self> {
         Rc::new_cyclic(|this| Endpoint {
             core: Rc::downgrade(core),
-            machine: Datagram::new(socket, upper(Weak::clone(this)), header, drops_when_lost),
+            machine: Datagram::new(socket, sink(Weak::clone(this)), header, drops_when_lost),
         })
     }
 

@@ -325,8 +325,8 @@ async fn attach_protocol<A: DatagramAddress, P: DatagramProtocol<A>>(
 ) -> io::Result<(DatagramTransport<A>, Rc<P>)> {
     let local = A::from_peer(local_address(socket.as_fd())).ok();
     let protocol = Rc::new(protocol_factory());
-    let above = Rc::<P>::clone(&protocol);
-    let transport = DatagramTransport::open(core, socket, above, local, remote, is_connected);
+    let protocol_slot = Rc::<P>::clone(&protocol);
+    let transport = DatagramTransport::open(core, socket, protocol_slot, local, remote, is_connected);
     let guard = CancelGuard::new(transport.clone(), DatagramTransport::abort);
     after_ready_calls(core).await;
     guard.disarm();

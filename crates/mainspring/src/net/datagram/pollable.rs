@@ -1,11 +1,11 @@
-//! `Pollable`: the upper side of a datagram transport that is awaited. It holds waiters and no datagrams.
+//! `Pollable`: the protocol sink of a datagram transport that is awaited. It holds waiters and no datagrams.
 
 use super::endpoint::Endpoint;
 use crate::host::{Failure, RustHost};
 use crate::net::clone_error;
 use crate::sync::wait_list::WaitList;
 use mainspring_engine::poller::PeerAddress;
-use mainspring_engine::transport::{Burst, Cx, DatagramUpper, Received, Refusal};
+use mainspring_engine::transport::{Burst, Cx, DatagramSink, Received, Refusal};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io;
@@ -39,7 +39,7 @@ impl Pollable {
     }
 }
 
-impl DatagramUpper<RustHost> for Pollable {
+impl DatagramSink<RustHost> for Pollable {
     type Foreign = Infallible;
 
     /// The socket is readable: wakes the readers and leaves the datagrams in the kernel.

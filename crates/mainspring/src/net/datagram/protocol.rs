@@ -5,7 +5,7 @@ use super::transport_handle::DatagramTransport;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
 use mainspring_engine::poller::PeerAddress;
-use mainspring_engine::transport::{Cx, DatagramUpper, Refusal};
+use mainspring_engine::transport::{Cx, DatagramSink, Refusal};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
@@ -101,7 +101,7 @@ impl<A: DatagramAddress> ProtocolAdapter<A> {
     }
 }
 
-impl<A: DatagramAddress> DatagramUpper<RustHost> for ProtocolAdapter<A> {
+impl<A: DatagramAddress> DatagramSink<RustHost> for ProtocolAdapter<A> {
     type Foreign = Infallible;
 
     fn connection_made(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {

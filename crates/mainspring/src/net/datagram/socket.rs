@@ -104,7 +104,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     }
 
     fn pollable(&self) -> &Pollable {
-        self.endpoint.machine().upper()
+        self.endpoint.machine().sink()
     }
 
     /// Lends the fd to `use_it`.
@@ -322,7 +322,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         attempt: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
     ) -> io::Result<R> {
         self.with(|machine, cx| {
-            let burst = &machine.upper().burst;
+            let burst = &machine.sink().burst;
             let received = attempt(machine, cx);
             match &received {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => burst.found_nothing(),
@@ -438,7 +438,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     }
 
     fn detach(&self) -> Option<OwnedFd> {
-        match self.endpoint.with(|machine, cx| machine.dismantle(cx)) {
+        match self.endpoint.with(|machine, cx| machine.detach_fd(cx)) {
             Some(socket) => socket,
             // A closed loop has released the socket already.
             None => self.endpoint.machine().take_channel(),

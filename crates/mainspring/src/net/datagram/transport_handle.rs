@@ -95,8 +95,8 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         }
     }
 
-    fn upper(&self) -> &ProtocolAdapter<A> {
-        self.endpoint.machine().upper()
+    fn sink(&self) -> &ProtocolAdapter<A> {
+        self.endpoint.machine().sink()
     }
 
     /// Sends a datagram to `to`. If the kernel does not accept it at once, it is queued in order. A datagram that
@@ -127,9 +127,9 @@ impl<A: DatagramAddress> DatagramTransport<A> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send(&self, data: &[u8]) {
-        let upper = self.upper();
-        let destination = match &upper.remote {
-            Some(remote) if !upper.is_connected => Destination::Address(remote.to_peer()),
+        let sink = self.sink();
+        let destination = match &sink.remote {
+            Some(remote) if !sink.is_connected => Destination::Address(remote.to_peer()),
             _ => Destination::Connected,
         };
         self.send_with(data, destination);
@@ -223,12 +223,12 @@ impl<A: DatagramAddress> DatagramTransport<A> {
 
     /// The remote address, if the endpoint was created with one. Stays available after close.
     pub fn peer_addr(&self) -> Option<A> {
-        self.upper().remote.clone()
+        self.sink().remote.clone()
     }
 
     /// The local address. Stays available after close.
     pub fn local_addr(&self) -> Option<A> {
-        self.upper().local.clone()
+        self.sink().local.clone()
     }
 }
 
@@ -236,8 +236,8 @@ impl<A: DatagramAddress> fmt::Debug for DatagramTransport<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DatagramTransport")
             .field("fd", &self.endpoint.machine().fd())
-            .field("local", &self.upper().local)
-            .field("remote", &self.upper().remote)
+            .field("local", &self.sink().local)
+            .field("remote", &self.sink().remote)
             .field("closing", &self.is_closing())
             .finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use mainspring_engine::Readiness;
-use mainspring_engine::transport::{Acceptor, Cx, Listener, Notice};
+use mainspring_engine::transport::{Acceptor, Cx, DeferredCall, Listener};
 use std::io;
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
         with_listener(core, &self, |listener, cx| Listener::io_ready(listener, cx))
     }
 
-    fn notified(self: Rc<Self>, core: &Core, notice: Notice) -> Result<(), Failure> {
-        with_listener(core, &self, |listener, cx| Listener::notified(listener, cx, notice))
+    fn run_deferred(self: Rc<Self>, core: &Core, notice: DeferredCall) -> Result<(), Failure> {
+        with_listener(core, &self, |listener, cx| Listener::run_deferred(listener, cx, notice))
     }
 }

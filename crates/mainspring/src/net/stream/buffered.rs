@@ -21,7 +21,7 @@ use std::io;
 /// asyncio's limit for a reader's buffer.
 pub(crate) const LIMIT: usize = 64 * 1024;
 
-/// See the module's text.
+/// See the module comment.
 pub(crate) struct Buffered {
     received: RefCell<ByteBuffer>,
     readiness: Cell<Readiness>,
@@ -73,7 +73,7 @@ impl Buffered {
         work(&mut self.received.borrow_mut())
     }
 
-    /// Why the connection was lost, if it was for a reason.
+    /// The error that the connection was lost with.
     pub(super) fn error(&self) -> Option<io::Error> {
         self.error.get().map(again)
     }
@@ -132,12 +132,12 @@ impl Buffered {
         self.readiness.set(if is_small_reader { Readiness::Unknown } else { Readiness::Awaited });
     }
 
-    /// Whether nothing more can come, or why; asked when what has come is not enough.
+    /// The end of the stream, or the error; `None` while more can come. Called when the buffer does not have enough.
     pub(super) fn end(&self, transport: &Transport) -> Option<io::Result<()>> {
         if self.readiness.get() != Readiness::MayHaveMore {
             self.readiness.set(Readiness::Unknown);
         }
-        // A transport that is just being lost will tell why: until then its end is not the stream's.
+        // A transport that is being lost reports its error soon. Until then the stream has not ended.
         if !self.is_at_eof.get() && !self.is_lost.get() && transport.is_over() == Some(false) {
             return None;
         }
@@ -153,14 +153,14 @@ impl Buffered {
         transport.is_over().map(drop).ok_or_else(|| Error::Closed.into())
     }
 
-    /// Receives more, for somebody who waits for more than is there.
+    /// Resumes reading, for a task that waits for more than is buffered.
     pub(super) fn want_more(&self, transport: &Transport) {
         if self.is_reading_paused.replace(false) {
             transport.resume_reading();
         }
     }
 
-    /// `waiting` bytes are left to read.
+    /// `waiting` bytes are left in the buffer.
     pub(super) fn shrunk(&self, transport: &Transport, waiting: usize) {
         if waiting <= self.limit.get() {
             self.want_more(transport);
@@ -175,7 +175,7 @@ impl Protocol for Buffered {
         let buffered = match pushed {
             Ok(buffered) => buffered,
             Err(error) => {
-                // What was received is lost, and with it the connection: its readers are told why.
+                // The received bytes are lost, so the connection is aborted. Its readers get the error.
                 let _ = self.error.set(error);
                 return transport.abort();
             }
@@ -190,14 +190,14 @@ impl Protocol for Buffered {
     fn eof_received(&self, transport: &Transport) -> bool {
         self.is_at_eof.set(true);
         self.readers.wake_all();
-        // Where one direction cannot end alone, the end of this one is the end of both.
+        // If one direction cannot be shut down alone, the end of this one ends both.
         transport.can_write_eof()
     }
 
     fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
         self.is_lost.set(true);
         if let Some(error) = error {
-            // The one end of the connection is told once.
+            // The connection ends once.
             let _ = self.error.set(error);
         }
         self.readers.wake_all();

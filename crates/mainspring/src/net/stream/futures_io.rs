@@ -12,8 +12,8 @@ use std::task::{Context, Poll, ready};
 
 impl AsyncRead for StreamReader {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let readers = &self.ends.buffered.readers;
-        self.ends.poll_until(readers, |seats| &mut seats.reading, cx, || self.try_read(buffer))
+        let readers = &self.shared.buffered.readers;
+        self.shared.poll_until(readers, |seats| &mut seats.reading, cx, || self.try_read(buffer))
     }
 
     fn poll_read_vectored(
@@ -32,7 +32,7 @@ impl AsyncBufRead for StreamReader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.get_mut();
         if this.lent.get_mut().as_ref().is_none_or(|lent| lent.is_empty()) {
-            let buffered = &this.ends.buffered;
+            let buffered = &this.shared.buffered;
             let check = || {
                 let mut lent = this.lent.take();
                 let is_any = buffered.with_received(|received| {
@@ -48,7 +48,7 @@ impl AsyncBufRead for StreamReader {
                 }
                 Some(Ok(()))
             };
-            ready!(this.ends.poll_until(&buffered.readers, |seats| &mut seats.reading, cx, check))?;
+            ready!(this.shared.poll_until(&buffered.readers, |seats| &mut seats.reading, cx, check))?;
         }
         Poll::Ready(Ok(this.lent.get_mut().as_ref().map_or(&[], |lent| lent.unread())))
     }
@@ -57,7 +57,7 @@ impl AsyncBufRead for StreamReader {
         if let Some(lent) = self.lent.get_mut() {
             lent.consume(amount);
         }
-        self.ends.buffered.shrunk(self.ends.transport(), self.buffered());
+        self.shared.buffered.shrunk(self.shared.transport(), self.buffered());
     }
 }
 
@@ -85,8 +85,8 @@ impl AsyncWrite for StreamWriter {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let writers = &self.ends.buffered.writers;
-        self.ends.poll_until(writers, |seats| &mut seats.writing, cx, || self.try_drain())
+        let writers = &self.shared.buffered.writers;
+        self.shared.poll_until(writers, |seats| &mut seats.writing, cx, || self.try_drain())
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -96,8 +96,8 @@ impl AsyncWrite for StreamWriter {
             return Poll::Ready(Ok(()));
         }
         self.close();
-        let writers = &self.ends.buffered.writers;
-        self.ends.poll_until(writers, |seats| &mut seats.closing, cx, || self.try_closed())
+        let writers = &self.shared.buffered.writers;
+        self.shared.poll_until(writers, |seats| &mut seats.closing, cx, || self.try_closed())
     }
 }
 

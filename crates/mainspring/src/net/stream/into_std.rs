@@ -2,7 +2,7 @@
 
 use super::Stream;
 use crate::error::Error;
-use mainspring_engine::transport::Upper;
+use mainspring_engine::transport::ProtocolSink;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -103,7 +103,7 @@ impl Stream {
     /// Detaches the socket from the loop. The stream is unusable afterwards. Fails without a change.
     pub(in crate::net) fn take_socket(&self) -> io::Result<OwnedFd> {
         let transport = self.transport();
-        if let Some(error) = self.reader.ends.buffered.error() {
+        if let Some(error) = self.reader.shared.buffered.error() {
             return Err(error);
         }
         if transport.is_loop_closed() {
@@ -123,11 +123,11 @@ impl Stream {
                 )));
             }
         }
-        let socket = transport.with(|below, cx| Ok(below.dismantle(cx))).flatten();
+        let socket = transport.with(|below, cx| Ok(below.detach_fd(cx))).flatten();
         let in_use = || resource_busy("a file is being sent, or the fd is in use".to_owned());
         let socket = socket.ok_or_else(in_use)?;
         // Detaching drops the protocol, which may run user code.
-        transport.with(|below, cx| below.above().detach(cx));
+        transport.with(|below, cx| below.protocol_slot().detach(cx));
         Ok(socket)
     }
 }

@@ -7,11 +7,11 @@
 mod buffer;
 mod buffered;
 mod copy;
-mod ends;
 mod errors;
 mod futures_io;
 mod into_std;
 mod reader;
+mod shared_stream;
 mod write_turn;
 mod writer;
 
@@ -22,13 +22,13 @@ pub use reader::StreamReader;
 pub use writer::StreamWriter;
 
 pub(crate) use buffered::LIMIT;
-pub(crate) use ends::Ends;
 pub(crate) use futures_io::{async_io_by, stream_on};
 pub(super) use into_std::resource_busy;
+pub(crate) use shared_stream::SharedStream;
 
 #[cfg(feature = "rustls")]
-use crate::net::connection::{OfStream, Protocol};
-use crate::net::connection::{Told, Transport};
+use crate::net::connection::{Protocol, StreamProtocol};
+use crate::net::connection::{ProtocolRef, Transport};
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -93,21 +93,21 @@ pub struct Stream {
 
 impl Stream {
     /// Creates a stream on the connection that `open` returns.
-    pub(crate) fn open(limit: usize, open: impl FnOnce(Told) -> Transport) -> Self {
-        let ends = Ends::new(limit);
-        ends.opened(open(ends.told()));
-        Self::new(ends)
+    pub(crate) fn open(limit: usize, open: impl FnOnce(ProtocolRef) -> Transport) -> Self {
+        let shared = SharedStream::new(limit);
+        shared.opened(open(shared.protocol_ref()));
+        Self::new(shared)
     }
 
-    fn new(ends: Rc<Ends>) -> Self {
-        Stream { reader: StreamReader::new(Rc::clone(&ends)), writer: StreamWriter::new(ends) }
+    fn new(shared: Rc<SharedStream>) -> Self {
+        Stream { reader: StreamReader::new(Rc::clone(&shared)), writer: StreamWriter::new(shared) }
     }
 
     /// Releases the transport without closing it, together with the unread bytes.
     #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
     pub(crate) fn into_transport(self) -> (Transport, Vec<u8>) {
         let unread = self.reader.with(|received| received.take_all());
-        (self.reader.ends.give_away(), unread)
+        (self.reader.shared.give_away(), unread)
     }
 
     /// Borrows the two halves, for two tasks that share the stream.
@@ -257,17 +257,17 @@ impl Stream {
 
 /// A stream without a connection yet: TLS opens it after the handshake.
 #[cfg(feature = "rustls")]
-pub(crate) struct PendingStream(Rc<Ends>);
+pub(crate) struct PendingStream(Rc<SharedStream>);
 
 #[cfg(feature = "rustls")]
 impl PendingStream {
     pub(crate) fn new(limit: usize) -> Self {
-        PendingStream(Ends::new(limit))
+        PendingStream(SharedStream::new(limit))
     }
 
     /// The protocol for the connection. Received bytes are stored while this object exists.
     pub(crate) fn protocol(&self) -> Rc<dyn Protocol> {
-        Rc::new(OfStream(Rc::downgrade(&self.0)))
+        Rc::new(StreamProtocol(Rc::downgrade(&self.0)))
     }
 
     /// Attaches the connection.

@@ -1,8 +1,8 @@
 //! `StreamReader`: the receiving half of a stream.
 
 use super::buffer::ByteBuffer;
-use super::ends::Ends;
 use super::errors::ReadError;
+use super::shared_stream::SharedStream;
 use crate::net::connection::Transport;
 use memchr::memmem;
 use std::cell::Cell;
@@ -46,14 +46,14 @@ use std::rc::Rc;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct StreamReader {
-    pub(super) ends: Rc<Ends>,
+    pub(super) shared: Rc<SharedStream>,
     /// The bytes that `poll_fill_buf` has lent, removed from the buffer. Allocated at the first use.
     pub(super) lent: Cell<Option<Box<ByteBuffer>>>,
 }
 
 impl StreamReader {
-    pub(super) fn new(ends: Rc<Ends>) -> Self {
-        StreamReader { ends, lent: Cell::default() }
+    pub(super) fn new(shared: Rc<SharedStream>) -> Self {
+        StreamReader { shared, lent: Cell::default() }
     }
 
     /// The transport.
@@ -70,13 +70,13 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn transport(&self) -> &Transport {
-        self.ends.transport()
+        self.shared.transport()
     }
 
     /// How far [`read_until`](StreamReader::read_until) and [`read_line`](StreamReader::read_line) search for their
     /// separator. Receiving pauses at twice this number of buffered bytes. Default: 64 KiB.
     pub fn limit(&self) -> usize {
-        self.ends.buffered.limit.get()
+        self.shared.buffered.limit.get()
     }
 
     /// Sets the [limit](StreamReader::limit).
@@ -98,7 +98,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_limit(&self, limit: usize) {
-        self.ends.buffered.limit.set(limit);
+        self.shared.buffered.limit.set(limit);
     }
 
     /// Whether the stream has ended and the buffer is empty.
@@ -123,7 +123,7 @@ impl StreamReader {
         let lent = self.lent.take();
         let lent_len = lent.as_ref().map_or(0, |lent| lent.len());
         self.lent.set(lent);
-        self.ends.buffered.with_received(|received| received.len()) + lent_len
+        self.shared.buffered.with_received(|received| received.len()) + lent_len
     }
 
     /// Reads available bytes into `buffer`. Waits for at least one. Zero is the end of the stream.
@@ -145,7 +145,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        self.ends.buffered.readers.until(|| self.try_read(buffer))
+        self.shared.buffered.readers.until(|| self.try_read(buffer))
     }
 
     /// [`StreamReader::read`] without waiting. `None` if nothing is available.
@@ -157,8 +157,8 @@ impl StreamReader {
         if let count @ 1.. = self.read_kept(buffer) {
             return Some(Ok(count));
         }
-        let buffered = &self.ends.buffered;
-        if let Some(count) = buffered.recv(self.ends.transport(), buffer) {
+        let buffered = &self.shared.buffered;
+        if let Some(count) = buffered.recv(self.shared.transport(), buffer) {
             return Some(Ok(count));
         }
         let end = self.end();
@@ -172,7 +172,7 @@ impl StreamReader {
     #[inline]
     fn read_kept(&self, buffer: &mut [u8]) -> usize {
         match self.lent.take() {
-            None => self.ends.buffered.read(self.ends.transport(), buffer),
+            None => self.shared.buffered.read(self.shared.transport(), buffer),
             lent => {
                 self.lent.set(lent);
                 self.with(|received| received.read(buffer))
@@ -203,7 +203,7 @@ impl StreamReader {
             Ok(some) if !some.is_empty() || count == 0 => Some(Ok(some)),
             Ok(none) => self.end().map(|end| end.map(|()| none)),
         };
-        self.ends.buffered.readers.until(check)
+        self.shared.buffered.readers.until(check)
     }
 
     /// Reads to the end of the stream, without a size limit.
@@ -224,7 +224,7 @@ impl StreamReader {
             Some(end) => Some(end.map(|()| self.with(ByteBuffer::take_all))),
             None => self.wait_for_more(),
         };
-        self.ends.buffered.readers.until(check)
+        self.shared.buffered.readers.until(check)
     }
 
     /// Reads exactly `count` bytes. Fails with [`ReadError::Incomplete`] if the stream ends early.
@@ -289,7 +289,7 @@ impl StreamReader {
                 Some(Ok(())) => Some(Err(self.incomplete(Some(count)))),
             }
         };
-        self.ends.buffered.readers.until(check).await
+        self.shared.buffered.readers.until(check).await
     }
 
     /// Reads up to and including `separator`. Fails with [`ReadError::Incomplete`] if the stream ends early, and with
@@ -324,7 +324,7 @@ impl StreamReader {
                 Some(Ok(())) => Some(Err(self.incomplete(None))),
             },
         };
-        self.ends.buffered.readers.until(check).await
+        self.shared.buffered.readers.until(check).await
     }
 
     fn search(
@@ -378,18 +378,18 @@ impl StreamReader {
 
     /// `Some` at the end of the stream: `Ok`, or the error that ended it.
     pub(super) fn end(&self) -> Option<io::Result<()>> {
-        self.ends.buffered.end(self.ends.transport())
+        self.shared.buffered.end(self.shared.transport())
     }
 
     /// Resumes receiving, regardless of the limit, because the buffered bytes are not enough.
     fn wait_for_more<R>(&self) -> Option<R> {
-        self.ends.buffered.want_more(self.ends.transport());
+        self.shared.buffered.want_more(self.shared.transport());
         None
     }
 
     /// Runs `work` on the buffer, and resumes receiving if the buffer is small enough.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
-        let buffered = &self.ends.buffered;
+        let buffered = &self.shared.buffered;
         let lent = self.lent.take().filter(|lent| !lent.is_empty());
         let (result, left) = buffered.with_received(|received| {
             if let Some(mut lent) = lent {
@@ -397,21 +397,21 @@ impl StreamReader {
             }
             (work(received), received.len())
         });
-        buffered.shrunk(self.ends.transport(), left);
+        buffered.shrunk(self.shared.transport(), left);
         result
     }
 }
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        self.ends.leave(&self.ends.buffered.readers, |seats| &mut seats.reading);
+        self.shared.leave(&self.shared.buffered.readers, |seats| &mut seats.reading);
     }
 }
 
 impl fmt::Debug for StreamReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StreamReader")
-            .field("transport", self.ends.transport())
+            .field("transport", self.shared.transport())
             .field("buffered", &self.buffered())
             .finish_non_exhaustive()
     }

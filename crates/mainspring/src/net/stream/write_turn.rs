@@ -56,12 +56,12 @@ impl StreamWriter {
     /// Whether a message is being written.
     #[inline]
     pub(super) fn is_turn_held(&self) -> bool {
-        self.ends.buffered.turn.get().is_some_and(|turn| turn.is_held())
+        self.shared.buffered.turn.get().is_some_and(|turn| turn.is_held())
     }
 
     /// Waits for the turn. Fails if the connection is lost.
     pub(crate) async fn take_turn(&self) -> io::Result<Turn<'_>> {
-        let turn = self.ends.buffered.turn.get_or_init(Box::default);
+        let turn = self.shared.buffered.turn.get_or_init(Box::default);
         match turn.semaphore.acquire().await {
             Ok(permit) => Ok(Turn { writer: self, _permit: permit }),
             Err(_) => Err(self.lost()),
@@ -70,11 +70,11 @@ impl StreamWriter {
 
     /// Defers `pieces` until the turn ends. `false` if there is no turn.
     pub(super) fn defer(&self, pieces: &[&[u8]]) -> bool {
-        let Some(turn) = self.ends.buffered.turn.get().filter(|turn| turn.is_held()) else { return false };
+        let Some(turn) = self.shared.buffered.turn.get().filter(|turn| turn.is_held()) else { return false };
         let length = pieces.iter().map(|piece| piece.len()).sum();
         if turn.deferred.borrow_mut().try_reserve(length).is_err() {
             // Out of memory ends the connection, as it does in the transport.
-            self.ends.transport().abort();
+            self.shared.transport().abort();
             return true;
         }
         let mut deferred = turn.deferred.borrow_mut();
@@ -84,16 +84,16 @@ impl StreamWriter {
 
     /// Whether data is deferred.
     pub(super) fn has_deferred(&self) -> bool {
-        self.ends.buffered.turn.get().is_some_and(|turn| !turn.deferred.borrow().is_empty())
+        self.shared.buffered.turn.get().is_some_and(|turn| !turn.deferred.borrow().is_empty())
     }
 
     /// Moves the deferred data to the write buffer.
     pub(super) fn queue_deferred(&self) {
-        let Some(turn) = self.ends.buffered.turn.get() else { return };
+        let Some(turn) = self.shared.buffered.turn.get() else { return };
         let deferred = turn.deferred.take();
         if !deferred.is_empty() {
-            self.ends.transport().write(&deferred);
-            self.ends.buffered.writers.wake_all();
+            self.shared.transport().write(&deferred);
+            self.shared.buffered.writers.wake_all();
         }
     }
 }

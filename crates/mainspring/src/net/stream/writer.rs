@@ -1,8 +1,8 @@
 //! `StreamWriter`: the sending half of a stream.
 
-use super::ends::Ends;
+use super::shared_stream::SharedStream;
 use crate::error::Error;
-use crate::net::connection::{Offered, Transport, refused};
+use crate::net::connection::{Transport, WriteOutcome, refused};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -45,12 +45,12 @@ pub(super) const MAX_WRITE_BYTES: usize = 256 * 1024;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct StreamWriter {
-    pub(super) ends: Rc<Ends>,
+    pub(super) shared: Rc<SharedStream>,
 }
 
 impl StreamWriter {
-    pub(super) fn new(ends: Rc<Ends>) -> Self {
-        StreamWriter { ends }
+    pub(super) fn new(shared: Rc<SharedStream>) -> Self {
+        StreamWriter { shared }
     }
 
     /// The transport.
@@ -66,12 +66,12 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn transport(&self) -> &Transport {
-        self.ends.transport()
+        self.shared.transport()
     }
 
     /// The peer's address, if this is a TCP connection.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.ends.transport().peer_addr()
+        self.shared.transport().peer_addr()
     }
 
     /// The local address, if this is a TCP connection.
@@ -88,7 +88,7 @@ impl StreamWriter {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.ends.transport().local_addr()
+        self.shared.transport().local_addr()
     }
 
     /// Sends `data`, or buffers what the kernel does not accept. The next [`drain`](StreamWriter::drain) reports a
@@ -110,14 +110,14 @@ impl StreamWriter {
     /// ```
     pub fn write(&self, data: &[u8]) {
         if !self.defer(&[data]) {
-            self.ends.transport().write(data);
+            self.shared.transport().write(data);
         }
     }
 
     /// Sends several pieces as one write.
     pub fn writelines(&self, pieces: &[&[u8]]) {
         if !self.defer(pieces) {
-            self.ends.transport().writelines(pieces);
+            self.shared.transport().writelines(pieces);
         }
     }
 
@@ -125,7 +125,7 @@ impl StreamWriter {
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
-        self.ends.buffered.writers.until(|| self.try_drain())
+        self.shared.buffered.writers.until(|| self.try_drain())
     }
 
     /// [`StreamWriter::drain`] without waiting. `None` if it would wait.
@@ -138,14 +138,14 @@ impl StreamWriter {
 
     /// As [`try_drain`](StreamWriter::try_drain), without the deferred data.
     fn try_drain_queue(&self) -> Option<io::Result<()>> {
-        if self.ends.buffered.is_lost() {
+        if self.shared.buffered.is_lost() {
             return Some(Err(self.lost()));
         }
-        match self.ends.transport().inspect_open(|below| below.is_lost()) {
+        match self.shared.transport().inspect_open(|below| below.is_lost()) {
             None => Some(Err(Error::Closed.into())),
             // A send has failed; `connection_lost` is scheduled and will provide the error.
             Some(true) => None,
-            Some(false) => (!self.ends.buffered.is_writing_paused()).then_some(Ok(())),
+            Some(false) => (!self.shared.buffered.is_writing_paused()).then_some(Ok(())),
         }
     }
 
@@ -188,13 +188,13 @@ impl StreamWriter {
             return done;
         }
         let _turn = self.take_turn().await?;
-        self.ends.buffered.writers.until(|| self.continue_write(&mut rest, &mut is_draining)).await
+        self.shared.buffered.writers.until(|| self.continue_write(&mut rest, &mut is_draining)).await
     }
 
     /// Writes `data` for a caller that holds the turn.
     pub(crate) async fn write_in_turn(&self, mut data: &[u8]) -> io::Result<()> {
         let mut is_draining = true;
-        self.ends.buffered.writers.until(|| self.continue_write(&mut data, &mut is_draining)).await
+        self.shared.buffered.writers.until(|| self.continue_write(&mut data, &mut is_draining)).await
     }
 
     /// Writes chunk by chunk, draining in between. `None` if it has to wait.
@@ -219,9 +219,9 @@ impl StreamWriter {
     /// Offers the data to the connection. `true` if no drain is needed.
     #[inline]
     pub(super) fn offer(&self, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
-        let buffered = &self.ends.buffered;
-        let offered = self.ends.transport().offer(pieces);
-        if matches!(offered, Offered::Taken) && !buffered.is_lost() {
+        let buffered = &self.shared.buffered;
+        let offered = self.shared.transport().offer(pieces);
+        if matches!(offered, WriteOutcome::Taken) && !buffered.is_lost() {
             return Ok(!buffered.is_writing_paused());
         }
         self.offer_failed(offered)
@@ -229,17 +229,17 @@ impl StreamWriter {
 
     #[cold]
     #[inline(never)]
-    fn offer_failed(&self, offered: Offered) -> io::Result<bool> {
+    fn offer_failed(&self, offered: WriteOutcome) -> io::Result<bool> {
         match offered {
-            Offered::Lost if !self.ends.buffered.is_lost() => Ok(false),
-            Offered::Taken | Offered::Lost | Offered::TooLate => Err(self.lost()),
-            Offered::LoopClosed => Err(Error::Closed.into()),
-            Offered::Refused(refusal) => Err(refused(refusal).into()),
+            WriteOutcome::Lost if !self.shared.buffered.is_lost() => Ok(false),
+            WriteOutcome::Taken | WriteOutcome::Lost | WriteOutcome::TooLate => Err(self.lost()),
+            WriteOutcome::LoopClosed => Err(Error::Closed.into()),
+            WriteOutcome::Refused(refusal) => Err(refused(refusal).into()),
         }
     }
 
     pub(super) fn lost(&self) -> io::Error {
-        self.ends.buffered.error().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+        self.shared.buffered.error().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
     }
 
     /// Half-closes the connection after the write buffer is sent: the peer reads the end of the stream. Reading
@@ -261,48 +261,48 @@ impl StreamWriter {
     /// ```
     pub fn write_eof(&self) {
         self.queue_deferred();
-        self.ends.transport().write_eof();
+        self.shared.transport().write_eof();
     }
 
     /// Whether [`write_eof`](StreamWriter::write_eof) is supported.
     pub fn can_write_eof(&self) -> bool {
-        self.ends.transport().can_write_eof()
+        self.shared.transport().can_write_eof()
     }
 
     /// Closes the connection after the write buffer is sent. An unfinished [`write_all`](StreamWriter::write_all) of
     /// another task fails.
     pub fn close(&self) {
         self.queue_deferred();
-        self.ends.transport().close();
+        self.shared.transport().close();
     }
 
     /// Whether the connection is closing or closed.
     pub fn is_closing(&self) -> bool {
-        self.ends.transport().is_closing()
+        self.shared.transport().is_closing()
     }
 
     /// Waits until the connection is closed. Returns the error that ended it, if any.
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn wait_closed(&self) -> impl Future<Output = io::Result<()>> {
-        self.ends.buffered.writers.until(|| self.try_closed())
+        self.shared.buffered.writers.until(|| self.try_closed())
     }
 
     pub(super) fn try_closed(&self) -> Option<io::Result<()>> {
-        if self.ends.buffered.is_lost() {
-            return Some(self.ends.buffered.error().map_or(Ok(()), Err));
+        if self.shared.buffered.is_lost() {
+            return Some(self.shared.buffered.error().map_or(Ok(()), Err));
         }
         // A closed loop will not call `connection_lost`.
-        self.ends.transport().is_loop_closed().then(|| Err(Error::Closed.into()))
+        self.shared.transport().is_loop_closed().then(|| Err(Error::Closed.into()))
     }
 }
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        self.ends.leave(&self.ends.buffered.writers, |seats| &mut seats.writing);
-        self.ends.leave(&self.ends.buffered.writers, |seats| &mut seats.closing);
+        self.shared.leave(&self.shared.buffered.writers, |seats| &mut seats.writing);
+        self.shared.leave(&self.shared.buffered.writers, |seats| &mut seats.closing);
         // If the reader is gone too, dropping `ends` closes the connection.
-        if Rc::strong_count(&self.ends) > 1 && !self.ends.is_given_away() && self.can_write_eof() {
+        if Rc::strong_count(&self.shared) > 1 && !self.shared.is_given_away() && self.can_write_eof() {
             self.write_eof();
         }
     }
@@ -310,6 +310,6 @@ impl Drop for StreamWriter {
 
 impl fmt::Debug for StreamWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamWriter").field("transport", self.ends.transport()).finish_non_exhaustive()
+        f.debug_struct("StreamWriter").field("transport", self.shared.transport()).finish_non_exhaustive()
     }
 }

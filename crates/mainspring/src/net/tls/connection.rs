@@ -1,27 +1,27 @@
-//! `TlsConnection`: the kind of [`Below`] that runs over another transport.
+//! `TlsConnection`: the kind of [`TransportImpl`] that runs over another transport.
 //!
 //! # Ownership
 //!
 //! The transport below owns its protocol, the [`TlsProtocol`](super::TlsProtocol), which owns this connection, which
 //! owns the user's protocol. References downwards are weak, so there is no cycle: whatever keeps the lowest transport
 //! alive keeps the TLS connection alive. A [`Transport`] handle therefore also holds the lowest transport
-//! ([`Below::carrier`]).
+//! ([`TransportImpl::carrier`]).
 
 use super::session::RustlsSession;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::net::Transport;
-use crate::net::connection::{Above, Below, Protocol, WithFd, refused};
+use crate::net::connection::{Protocol, ProtocolSlot, TransportImpl, WithFd, refused};
 use mainspring_engine::memory;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::tls::{Lower, Tls, TlsOptions};
-use mainspring_engine::transport::{Cx, Notice, WaterMarks, WriteRefused};
+use mainspring_engine::transport::{Cx, DeferredCall, WaterMarks, WriteRefused};
 use std::any::Any;
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 
-type Machine = Tls<RustHost, RustlsSession, Carrier, Above>;
+type Machine = Tls<RustHost, RustlsSession, Carrier, ProtocolSlot>;
 
 /// See the module documentation.
 pub(super) struct TlsConnection {
@@ -45,7 +45,7 @@ impl TlsConnection {
         below.inspect(|below| {
             Rc::new(TlsConnection {
                 core: Weak::clone(below.core()),
-                machine: Tls::new(session, Above::new(protocol, None), options),
+                machine: Tls::new(session, ProtocolSlot::new(protocol, None), options),
                 carrier,
                 local: below.local_address(),
                 peer: below.peer_address(),
@@ -82,22 +82,22 @@ impl TlsConnection {
     }
 }
 
-impl Below for TlsConnection {
+impl TransportImpl for TlsConnection {
     fn core(&self) -> &Weak<Core> {
         &self.core
     }
 
-    fn above(&self) -> &Above {
-        self.machine.upper()
+    fn protocol_slot(&self) -> &ProtocolSlot {
+        self.machine.sink()
     }
 
-    fn notified(&self, cx: Cx<'_, RustHost>, notice: Notice) -> Result<(), Failure> {
-        self.machine.notified(cx, notice)
+    fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
+        self.machine.run_deferred(cx, notice)
     }
 
     fn carrier(&self) -> Option<Rc<dyn Source>> {
         let below = self.carrier.0.upgrade()?;
-        let lowest = below.below().and_then(Below::carrier);
+        let lowest = below.below().and_then(TransportImpl::carrier);
         Some(lowest.unwrap_or(below))
     }
 
@@ -211,7 +211,7 @@ pub(super) struct Carrier(Weak<dyn Source>);
 
 impl Carrier {
     /// Reads state of the transport below, if it still exists.
-    fn inspect<R>(&self, inspect: impl FnOnce(&dyn Below) -> R) -> Option<R> {
+    fn inspect<R>(&self, inspect: impl FnOnce(&dyn TransportImpl) -> R) -> Option<R> {
         let source = self.0.upgrade()?;
         source.below().map(inspect)
     }
@@ -220,7 +220,7 @@ impl Carrier {
     fn with<R: Default>(
         &self,
         cx: Cx<'_, RustHost>,
-        work: impl FnOnce(&dyn Below, Cx<'_, RustHost>) -> Result<R, Failure>,
+        work: impl FnOnce(&dyn TransportImpl, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let Some(source) = self.0.upgrade() else { return Ok(R::default()) };
         match source.below() {

@@ -120,7 +120,7 @@ impl<E: 'static> TaskGroup<E> {
             errors: RefCell::default(),
             waker: Cell::new(None),
         });
-        // Ends the group when this future is dropped, or done.
+        // SharedStream the group when this future is dropped, or done.
         let end = End::of(&inner);
         let group = TaskGroup { inner: Rc::clone(&inner) };
         let result = {

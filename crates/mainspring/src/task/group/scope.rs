@@ -4,7 +4,7 @@ use super::{ChildError, GroupStage, Inner};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Ends a scope, at whatever point.
+/// SharedStream a scope, at whatever point.
 pub(super) struct End<'a, E: 'static>(&'a Inner<E>);
 
 impl<'a, E> End<'a, E> {

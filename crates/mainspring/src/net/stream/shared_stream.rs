@@ -1,0 +1,122 @@
+//! `SharedStream`: the state that the reader and the writer of one connection share.
+
+use super::buffered::Buffered;
+use crate::net::connection::{ProtocolRef, Transport};
+use crate::sync::wait_list::{WaitList, WaiterSlot};
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A connection and its receive buffer. Dropping the last reference closes the connection gracefully.
+pub(crate) struct SharedStream {
+    /// Set before the reader and the writer exist.
+    transport: OnceCell<Transport>,
+    pub(super) buffered: Buffered,
+    is_given_away: Cell<bool>,
+    /// Allocated on the first poll.
+    waiter_slots: Cell<Option<Box<WaiterSlots>>>,
+}
+
+/// The slots of tasks that poll (futures-io) instead of awaiting: one each for reading, writing and closing.
+#[derive(Default)]
+pub(super) struct WaiterSlots {
+    pub(super) reading: WaiterSlot,
+    pub(super) writing: WaiterSlot,
+    pub(super) closing: WaiterSlot,
+}
+
+/// Selects one of the slots.
+pub(super) type SelectSlot = fn(&mut WaiterSlots) -> &mut WaiterSlot;
+
+impl SharedStream {
+    /// The state of a connection that is not open yet. Its protocol is [`SharedStream::protocol_ref`].
+    pub(super) fn new(limit: usize) -> Rc<Self> {
+        Rc::new(SharedStream {
+            transport: OnceCell::new(),
+            buffered: Buffered::new(limit),
+            is_given_away: Cell::new(false),
+            waiter_slots: Cell::default(),
+        })
+    }
+
+    /// The protocol of the connection.
+    pub(super) fn protocol_ref(self: &Rc<Self>) -> ProtocolRef {
+        ProtocolRef::Stream(Rc::downgrade(self))
+    }
+
+    /// The connection is open.
+    pub(super) fn opened(&self, transport: Transport) {
+        // It is opened once.
+        let _ = self.transport.set(transport);
+    }
+
+    pub(super) fn transport(&self) -> &Transport {
+        match self.transport.get() {
+            Some(transport) => transport,
+            None => unreachable!("a reader or writer exists only after the connection was opened"),
+        }
+    }
+
+    /// The protocol that receives the events of the connection.
+    pub(crate) fn protocol(&self) -> &Buffered {
+        &self.buffered
+    }
+
+    /// Polls `check`. If it returns `None`, the task waits in `list` with its slot, and is woken when `check` may succeed.
+    pub(super) fn poll_until<R>(
+        &self,
+        list: &WaitList,
+        which: SelectSlot,
+        cx: &Context<'_>,
+        mut check: impl FnMut() -> Option<R>,
+    ) -> Poll<R> {
+        let mut slot = self.take_slot(which);
+        let polled = loop {
+            if let Some(result) = check() {
+                list.leave(&mut slot);
+                break Poll::Ready(result);
+            }
+            if list.poll_wait(&mut slot, cx).is_pending() {
+                break Poll::Pending;
+            }
+        };
+        if polled.is_pending() {
+            let mut waiter_slots = self.waiter_slots.take().unwrap_or_default();
+            *which(&mut waiter_slots) = slot;
+            self.waiter_slots.set(Some(waiter_slots));
+        }
+        polled
+    }
+
+    /// Takes the slot out while it is in use, because wakers may re-enter.
+    fn take_slot(&self, which: SelectSlot) -> WaiterSlot {
+        let mut waiter_slots = self.waiter_slots.take();
+        let slot = waiter_slots.as_mut().map(|waiter_slots| std::mem::take(which(waiter_slots)));
+        self.waiter_slots.set(waiter_slots);
+        slot.unwrap_or_default()
+    }
+
+    /// No task polls any more.
+    pub(super) fn leave(&self, list: &WaitList, which: SelectSlot) {
+        list.leave(&mut self.take_slot(which));
+    }
+
+    /// Hands the connection to a new owner, who closes it.
+    #[allow(dead_code, reason = "used by TLS, which is an optional feature")]
+    pub(super) fn give_away(&self) -> Transport {
+        self.is_given_away.set(true);
+        self.transport().clone()
+    }
+
+    pub(super) fn is_given_away(&self) -> bool {
+        self.is_given_away.get()
+    }
+}
+
+impl Drop for SharedStream {
+    fn drop(&mut self) {
+        if let Some(transport) = self.transport.get().filter(|_| !self.is_given_away()) {
+            transport.close();
+        }
+    }
+}
