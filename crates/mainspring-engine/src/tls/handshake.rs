@@ -1,18 +1,18 @@
 //! The handshake and its timeout.
 
 use super::state::{ProtocolState, State};
-use super::{Lower, Note, Session, Step, Tls, Trouble};
+use super::{LogEvent, LowerTransport, Progress, Session, Tls, TlsFailure};
 use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost};
 
 impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
-    L: Lower<H>,
+    L: LowerTransport<H>,
     U: ProtocolSink<H>,
 {
     pub(super) fn start_handshake(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
-        self.session.note(cx, Note::HandshakeBegins)?;
+        self.session.note(cx, LogEvent::HandshakeBegins)?;
         self.state.set(State::Handshaking);
         let timer = self.start_timer(cx, self.handshake_timeout, DeferredCall::HandshakeTimeout)?;
         self.handshake_timer.set(Some(timer));
@@ -26,8 +26,8 @@ where
             return Ok(());
         }
         match step {
-            Ok(Step::Again) => self.send(cx),
-            Ok(Step::Done) => self.handshake_done(cx),
+            Ok(Progress::Again) => self.send(cx),
+            Ok(Progress::Done) => self.handshake_done(cx),
             Err(error) => self.handshake_failed(cx, error),
         }
     }
@@ -67,7 +67,7 @@ where
         if self.state.get() != State::Handshaking {
             return Ok(());
         }
-        let error = self.session.trouble(cx, Trouble::HandshakeTimeout);
+        let error = self.session.trouble(cx, TlsFailure::HandshakeTimeout);
         self.fatal(cx, error, "Fatal error on transport")
     }
 }

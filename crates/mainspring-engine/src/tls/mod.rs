@@ -1,7 +1,7 @@
 //! TLS: the state machine between a transport that carries ciphertext and a protocol that takes plaintext.
 //!
 //! The machine is asyncio's `sslproto`, shared by both languages. A [`Session`] does the cryptography (Python's
-//! `ssl.SSLObject` over two `MemoryBIO`s, or another library that works on memory). A [`Lower`] does the I/O (the
+//! `ssl.SSLObject` over two `MemoryBIO`s, or another library that works on memory). A [`LowerTransport`] does the I/O (the
 //! engine's [`Stream`](crate::transport::Stream), another transport of the host, or another [`Tls`]). The protocol is
 //! the same [`ProtocolSink`](crate::transport::ProtocolSink) as that of a plain stream.
 //!
@@ -47,7 +47,7 @@ use crate::transport::{Cx, TransportHost};
 
 /// The progress of an operation of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Progress {
     /// Complete.
     Done,
     /// More data from the peer is needed.
@@ -56,7 +56,7 @@ pub enum Step {
 
 /// The result of reading from a session.
 #[derive(Debug)]
-pub enum Plain<C> {
+pub enum Plaintext<C> {
     /// Plaintext, not empty. `is_all`: nothing more can be read before more ciphertext is fed.
     Data {
         /// The plaintext.
@@ -72,7 +72,7 @@ pub enum Plain<C> {
 
 /// An error that the machine detects. The host converts it ([`Session::trouble`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum TlsFailure {
     /// EOF during the handshake.
     HandshakeReset,
     /// The handshake timed out.
@@ -83,7 +83,7 @@ pub enum Trouble {
 
 /// An event for the debug log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum LogEvent {
     /// The handshake begins.
     HandshakeBegins,
     /// EOF of the transport below.
@@ -95,7 +95,7 @@ pub enum Note {
 /// One end of a TLS connection, working on memory.
 pub trait Session<H: TransportHost> {
     /// Continues the handshake.
-    fn handshake(&self, cx: Cx<'_, H>) -> Result<Step, H::Error>;
+    fn handshake(&self, cx: Cx<'_, H>) -> Result<Progress, H::Error>;
 
     /// The handshake is complete: stores what is known of the peer.
     fn established(&self, cx: Cx<'_, H>) -> Result<(), H::Error>;
@@ -107,13 +107,13 @@ pub trait Session<H: TransportHost> {
     fn fed(&self, cx: Cx<'_, H>) -> Result<usize, H::Error>;
 
     /// Decrypts fed bytes, up to one chunk.
-    fn read(&self, cx: Cx<'_, H>) -> Result<Plain<H::Chunk>, H::Error>;
+    fn read(&self, cx: Cx<'_, H>) -> Result<Plaintext<H::Chunk>, H::Error>;
 
     /// Encrypts `chunk` from byte `done` on. Returns the number of bytes taken, `None` if it cannot take any now.
     fn write(&self, cx: Cx<'_, H>, chunk: &H::Chunk, done: usize) -> Result<Option<usize>, H::Error>;
 
     /// Continues the shutdown: sends close_notify and waits for the peer's.
-    fn shutdown(&self, cx: Cx<'_, H>) -> Result<Step, H::Error>;
+    fn shutdown(&self, cx: Cx<'_, H>) -> Result<Progress, H::Error>;
 
     /// Whether one direction can end before the other, as in TLS 1.3. asyncio's sessions cannot.
     fn can_half_close(&self) -> bool {
@@ -146,14 +146,14 @@ pub trait Session<H: TransportHost> {
     fn handshake_failure(&self, error: &H::Error) -> &'static str;
 
     /// Converts an error of the machine.
-    fn trouble(&self, cx: Cx<'_, H>, trouble: Trouble) -> H::Error;
+    fn trouble(&self, cx: Cx<'_, H>, trouble: TlsFailure) -> H::Error;
 
     /// Logs an event.
-    fn note(&self, cx: Cx<'_, H>, note: Note) -> Result<(), H::Error>;
+    fn note(&self, cx: Cx<'_, H>, note: LogEvent) -> Result<(), H::Error>;
 }
 
 /// The transport below. A clone is the same transport.
-pub trait Lower<H: TransportHost>: Clone {
+pub trait LowerTransport<H: TransportHost>: Clone {
     /// Sends ciphertext.
     fn write(&self, cx: Cx<'_, H>, chunk: H::Chunk) -> Result<(), H::Error>;
 

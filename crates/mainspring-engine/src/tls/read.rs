@@ -1,14 +1,14 @@
 //! Receiving: decryption, delivery to the protocol, and back-pressure.
 
 use super::state::{ProtocolState, State};
-use super::{Lower, Note, Plain, Session, Tls};
+use super::{LogEvent, LowerTransport, Plaintext, Session, Tls};
 use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost, WaterMarks};
 
 impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
-    L: Lower<H>,
+    L: LowerTransport<H>,
     U: ProtocolSink<H>,
 {
     /// Delivers available data, then sends the protocol's output.
@@ -63,9 +63,9 @@ where
             let (chunk, done, is_all) = match left_over {
                 Some((chunk, done)) => (chunk, done, false),
                 None => match self.session.read(cx)? {
-                    Plain::Data { chunk, is_all } => (chunk, 0, is_all),
-                    Plain::Again => return Ok(true),
-                    Plain::End => {
+                    Plaintext::Data { chunk, is_all } => (chunk, 0, is_all),
+                    Plaintext::Again => return Ok(true),
+                    Plaintext::End => {
                         let is_kept = self.deliver_eof(cx)?;
                         if is_kept && self.state.get() == State::Wrapped && !self.eof_written.get() {
                             self.peer_ended.set(true);
@@ -130,7 +130,7 @@ where
         self.upper_state.set(ProtocolState::EofReceived);
         match self.sink.eof_received(cx) {
             Ok(true) if self.session.can_half_close() => return Ok(true),
-            Ok(true) => self.session.note(cx, Note::KeepOpenIgnored)?,
+            Ok(true) => self.session.note(cx, LogEvent::KeepOpenIgnored)?,
             Ok(false) => {}
             Err(error) => self.fatal(cx, error, "Error calling eof_received()")?,
         }

@@ -1,14 +1,14 @@
 //! Shutdown, abort and errors. Each leads through the transport below to one `connection_lost`.
 
 use super::state::{ProtocolState, State};
-use super::{Lower, Session, Step, Tls, Trouble};
+use super::{LowerTransport, Progress, Session, Tls, TlsFailure};
 use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost};
 
 impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
-    L: Lower<H>,
+    L: LowerTransport<H>,
     U: ProtocolSink<H>,
 {
     /// Closes in order: delivers received data, sends written data, exchanges close_notify with the peer.
@@ -71,10 +71,10 @@ where
         // After EOF the peer's close_notify cannot arrive. But if the peer sent close_notify and the connection was
         // kept open for writing, this side's close_notify can still be sent.
         let is_deaf = self.end_of_stream.get() && !self.peer_ended.get();
-        let step = if is_deaf { Ok(Step::Done) } else { self.session.shutdown(cx) };
+        let step = if is_deaf { Ok(Progress::Done) } else { self.session.shutdown(cx) };
         match step {
-            Ok(Step::Again) => self.send(cx),
-            Ok(Step::Done) => {
+            Ok(Progress::Again) => self.send(cx),
+            Ok(Progress::Done) => {
                 self.shut_down.set(true);
                 self.send_last(cx)?;
                 self.deliver_eof(cx)?;
@@ -107,7 +107,7 @@ where
             return Ok(());
         }
         let Some(lower) = self.lower() else { return Ok(()) };
-        let error = self.session.trouble(cx, Trouble::ShutdownTimeout);
+        let error = self.session.trouble(cx, TlsFailure::ShutdownTimeout);
         lower.force_close(cx, Some(error))
     }
 
@@ -125,7 +125,7 @@ where
             Some(error) => self.session.handshake_ended(cx, Err(error)),
             // Closed during the handshake: its waiter would otherwise wait for ever.
             None if !self.established.get() => {
-                let error = self.session.trouble(cx, Trouble::HandshakeReset);
+                let error = self.session.trouble(cx, TlsFailure::HandshakeReset);
                 self.session.handshake_ended(cx, Err(&error))
             }
             None => self.session.handshake_ended(cx, Ok(())),

@@ -1,6 +1,6 @@
 //! `Tls`: the state of the machine, and its calls from the host and from the transport below.
 
-use super::{Lower, Note, Session, Trouble};
+use super::{LogEvent, LowerTransport, Session, TlsFailure};
 use crate::timers::TimerKey;
 use crate::transport::{Cx, DeferredCall, FlowControl, ProtocolSink, TransportHost, WaterMarks, WriteQueue};
 use std::cell::{Cell, RefCell};
@@ -87,7 +87,7 @@ impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
-    L: Lower<H>,
+    L: LowerTransport<H>,
     U: ProtocolSink<H>,
 {
     /// asyncio's default high-water mark for written data.
@@ -193,11 +193,11 @@ where
 
     fn stream_ended(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         self.end_of_stream.set(true);
-        self.session.note(cx, Note::EndOfStream)?;
+        self.session.note(cx, LogEvent::EndOfStream)?;
         match self.state.get() {
             State::Unwrapped => {}
             State::Handshaking => {
-                let error = self.session.trouble(cx, Trouble::HandshakeReset);
+                let error = self.session.trouble(cx, TlsFailure::HandshakeReset);
                 self.handshake_failed(cx, error)?;
             }
             State::Wrapped if self.session.can_half_close() => {

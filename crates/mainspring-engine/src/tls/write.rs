@@ -1,7 +1,7 @@
 //! Sending: queueing, encryption, output to the transport below, and back-pressure.
 
 use super::state::State;
-use super::{Lower, Session, Tls};
+use super::{LowerTransport, Session, Tls};
 use crate::transport::{Cx, ProtocolSink, TransportHost, WaterMarks, WriteRefused, count_lost_write};
 
 /// Up to this many bytes that a protocol writes while it receives are held until it returns, and leave in one piece.
@@ -11,7 +11,7 @@ impl<H, S, L, U> Tls<H, S, L, U>
 where
     H: TransportHost,
     S: Session<H>,
-    L: Lower<H>,
+    L: LowerTransport<H>,
     U: ProtocolSink<H>,
 {
     /// Sends chunks of plaintext in order: all of them, or none if there is no memory to queue them.

@@ -5,7 +5,7 @@
 //! client first, the server answers), `D` is data, `C` says goodbye.
 
 use crate::face::{End, Face, Failure};
-use mainspring_engine::tls::{Lower, Note, Plain, Session, Step, Trouble};
+use mainspring_engine::tls::{LogEvent, LowerTransport, Plaintext, Progress, Session, TlsFailure};
 use mainspring_engine::transport::{Cx, ProtocolSink, RecvFn};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -72,17 +72,17 @@ impl Toy {
 }
 
 impl Session<Face> for Toy {
-    fn handshake(&self, _: Cx<'_, Face>) -> Result<Step> {
+    fn handshake(&self, _: Cx<'_, Face>) -> Result<Progress> {
         if !self.is_server && !self.greeted.replace(true) {
             self.put(b'H', b"");
         }
         match self.next()? {
-            None => Ok(Step::Again),
+            None => Ok(Progress::Again),
             Some((b'H', _)) => {
                 if self.is_server {
                     self.put(b'H', b"");
                 }
-                Ok(Step::Done)
+                Ok(Progress::Done)
             }
             Some(_) => {
                 self.put(b'C', b"an alert");
@@ -104,17 +104,17 @@ impl Session<Face> for Toy {
         Ok(self.incoming.borrow().len())
     }
 
-    fn read(&self, _: Cx<'_, Face>) -> Result<Plain<Vec<u8>>> {
+    fn read(&self, _: Cx<'_, Face>) -> Result<Plaintext<Vec<u8>>> {
         if self.heard_goodbye.get() {
-            return Ok(Plain::End);
+            return Ok(Plaintext::End);
         }
         match self.next()? {
-            None => Ok(Plain::Again),
+            None => Ok(Plaintext::Again),
             Some((b'C', _)) => {
                 self.heard_goodbye.set(true);
-                Ok(Plain::End)
+                Ok(Plaintext::End)
             }
-            Some((_, chunk)) => Ok(Plain::Data { chunk, is_all: self.incoming.borrow().is_empty() }),
+            Some((_, chunk)) => Ok(Plaintext::Data { chunk, is_all: self.incoming.borrow().is_empty() }),
         }
     }
 
@@ -129,14 +129,14 @@ impl Session<Face> for Toy {
         Ok(Some(count))
     }
 
-    fn shutdown(&self, cx: Cx<'_, Face>) -> Result<Step> {
+    fn shutdown(&self, cx: Cx<'_, Face>) -> Result<Progress> {
         if !self.said_goodbye.replace(true) {
             self.put(b'C', b"");
         }
         match self.read(cx)? {
-            Plain::End => Ok(Step::Done),
-            Plain::Again => Ok(Step::Again),
-            Plain::Data { .. } => Err(Failure("data after goodbye".to_owned())),
+            Plaintext::End => Ok(Progress::Done),
+            Plaintext::Again => Ok(Progress::Again),
+            Plaintext::Data { .. } => Err(Failure("data after goodbye".to_owned())),
         }
     }
 
@@ -172,11 +172,11 @@ impl Session<Face> for Toy {
         "handshake failed"
     }
 
-    fn trouble(&self, _: Cx<'_, Face>, trouble: Trouble) -> Failure {
+    fn trouble(&self, _: Cx<'_, Face>, trouble: TlsFailure) -> Failure {
         Failure(format!("{trouble:?}"))
     }
 
-    fn note(&self, _: Cx<'_, Face>, _: Note) -> Result<()> {
+    fn note(&self, _: Cx<'_, Face>, _: LogEvent) -> Result<()> {
         Ok(())
     }
 }
@@ -218,7 +218,7 @@ impl Wire {
     }
 }
 
-impl Lower<Face> for Wire {
+impl LowerTransport<Face> for Wire {
     fn write(&self, _: Cx<'_, Face>, chunk: Vec<u8>) -> Result<()> {
         self.0.writes.borrow_mut().push(chunk);
         Ok(())

@@ -10,7 +10,7 @@ use crate::python::bytes::Bytes;
 use crate::python::interpreter::attached;
 use crate::python::object::Obj;
 use crate::transport::write_data::PyChunk;
-use mainspring_engine::tls::{Note, Plain, Session, Step, Trouble};
+use mainspring_engine::tls::{LogEvent, Plaintext, Progress, Session, TlsFailure};
 use mainspring_engine::transport::Cx;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -114,8 +114,8 @@ impl PySession {
         }
     }
 
-    fn step(&self, name: &Py<PyString>) -> PyResult<Step> {
-        Ok(if self.try_call(name, [])?.is_some() { Step::Done } else { Step::Again })
+    fn step(&self, name: &Py<PyString>) -> PyResult<Progress> {
+        Ok(if self.try_call(name, [])?.is_some() { Progress::Done } else { Progress::Again })
     }
 
     /// `bio.pending`.
@@ -141,14 +141,14 @@ impl PySession {
         Ok(Some(count))
     }
 
-    fn read_into(&self, py: Python<'_>, buffer: &TlsBuffer) -> PyResult<Plain<PyChunk>> {
+    fn read_into(&self, py: Python<'_>, buffer: &TlsBuffer) -> PyResult<Plaintext<PyChunk>> {
         let mut filled = 0;
         let is_all = loop {
             let available = buffer.len().saturating_sub(filled);
             match self.read_once(py, buffer, filled)? {
-                None if filled == 0 => return Ok(Plain::Again),
+                None if filled == 0 => return Ok(Plaintext::Again),
                 None => break true,
-                Some(0) if filled == 0 => return Ok(Plain::End),
+                Some(0) if filled == 0 => return Ok(Plaintext::End),
                 // The next read returns 0 again.
                 Some(0) => break false,
                 Some(count) => {
@@ -163,7 +163,7 @@ impl PySession {
                 break true;
             }
         };
-        Ok(Plain::Data { chunk: PyChunk::Bytes(buffer.to_bytes(py, filled)?), is_all })
+        Ok(Plaintext::Data { chunk: PyChunk::Bytes(buffer.to_bytes(py, filled)?), is_all })
     }
 
     fn protocol<'py>(&self, py: Python<'py>, cx: Cx<'_, PyHost>) -> PyResult<Bound<'py, PyAny>> {
@@ -172,7 +172,7 @@ impl PySession {
 }
 
 impl Session<PyHost> for PySession {
-    fn handshake(&self, _: Cx<'_, PyHost>) -> PyResult<Step> {
+    fn handshake(&self, _: Cx<'_, PyHost>) -> PyResult<Progress> {
         self.step(&self.names.do_handshake)
     }
 
@@ -189,7 +189,7 @@ impl Session<PyHost> for PySession {
         self.pending_in(&self.incoming)
     }
 
-    fn read(&self, cx: Cx<'_, PyHost>) -> PyResult<Plain<PyChunk>> {
+    fn read(&self, cx: Cx<'_, PyHost>) -> PyResult<Plaintext<PyChunk>> {
         let py = attached();
         cx.engine.host().plaintext_buffer().with(py, PLAINTEXT_SIZE, |buffer| self.read_into(py, buffer))
     }
@@ -202,7 +202,7 @@ impl Session<PyHost> for PySession {
         written.map(|count| count.to_usize(py)).transpose()
     }
 
-    fn shutdown(&self, _: Cx<'_, PyHost>) -> PyResult<Step> {
+    fn shutdown(&self, _: Cx<'_, PyHost>) -> PyResult<Progress> {
         self.step(&self.names.unwrap)
     }
 
@@ -232,25 +232,25 @@ impl Session<PyHost> for PySession {
         }
     }
 
-    fn trouble(&self, cx: Cx<'_, PyHost>, trouble: Trouble) -> PyErr {
+    fn trouble(&self, cx: Cx<'_, PyHost>, trouble: TlsFailure) -> PyErr {
         let py = attached();
         let number = match trouble {
-            Trouble::HandshakeReset => 0,
-            Trouble::HandshakeTimeout => 1,
-            Trouble::ShutdownTimeout => 2,
+            TlsFailure::HandshakeReset => 0,
+            TlsFailure::HandshakeTimeout => 1,
+            TlsFailure::ShutdownTimeout => 2,
         };
         let error = self.protocol(py, cx).and_then(|it| it.call_method1(&self.names._trouble, (number,)));
         error.map_or_else(|failure| failure, PyErr::from_value)
     }
 
-    fn note(&self, cx: Cx<'_, PyHost>, note: Note) -> PyResult<()> {
+    fn note(&self, cx: Cx<'_, PyHost>, note: LogEvent) -> PyResult<()> {
         let py = attached();
         let is_debug = cx.engine.host().is_debug();
         let number = match note {
-            Note::HandshakeBegins if is_debug => 0,
-            Note::EndOfStream if is_debug => 1,
-            Note::KeepOpenIgnored => 2,
-            Note::HandshakeBegins | Note::EndOfStream => return Ok(()),
+            LogEvent::HandshakeBegins if is_debug => 0,
+            LogEvent::EndOfStream if is_debug => 1,
+            LogEvent::KeepOpenIgnored => 2,
+            LogEvent::HandshakeBegins | LogEvent::EndOfStream => return Ok(()),
         };
         self.protocol(py, cx)?.call_method1(&self.names._note, (number,)).map(drop)
     }

@@ -8,7 +8,7 @@ use crate::python::native_class::native_data;
 use crate::python::object::Obj;
 use crate::stream::{self, StreamData};
 use crate::transport::write_data::PyChunk;
-use mainspring_engine::tls::Lower;
+use mainspring_engine::tls::LowerTransport;
 use mainspring_engine::transport::Cx;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -41,7 +41,7 @@ impl UnderlyingTransport {
     }
 }
 
-impl Lower<PyHost> for UnderlyingTransport {
+impl LowerTransport<PyHost> for UnderlyingTransport {
     fn write(&self, _: Cx<'_, PyHost>, chunk: PyChunk) -> PyResult<()> {
         let py = attached();
         match self {

@@ -14,7 +14,7 @@ use crate::net::Transport;
 use crate::net::connection::{Protocol, ProtocolSlot, TransportImpl, WithFd, refused};
 use mainspring_engine::memory;
 use mainspring_engine::poller::PeerAddress;
-use mainspring_engine::tls::{Lower, Tls, TlsOptions};
+use mainspring_engine::tls::{LowerTransport, Tls, TlsOptions};
 use mainspring_engine::transport::{Cx, DeferredCall, WaterMarks, WriteRefused};
 use std::any::Any;
 use std::io::{self, IoSlice};
@@ -230,7 +230,7 @@ impl Carrier {
     }
 }
 
-impl Lower<RustHost> for Carrier {
+impl LowerTransport<RustHost> for Carrier {
     fn write(&self, cx: Cx<'_, RustHost>, chunk: Vec<u8>) -> Result<(), Failure> {
         self.with(cx, |below, cx| below.write(cx, &chunk))
     }

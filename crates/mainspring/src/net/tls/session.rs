@@ -11,7 +11,7 @@ use super::error::TlsError;
 use super::handshake::Handshake;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
-use mainspring_engine::tls::{Note, Plain, Session, Step, TlsOptions, Trouble};
+use mainspring_engine::tls::{LogEvent, Plaintext, Progress, Session, TlsFailure, TlsOptions};
 use mainspring_engine::transport::{Cx, TransportHost};
 use rustls::{Connection, IoState};
 use std::cell::{Cell, RefCell};
@@ -106,12 +106,12 @@ fn failure(error: TlsError) -> Failure {
 }
 
 impl Session<RustHost> for RustlsSession {
-    fn handshake(&self, _: Cx<'_, RustHost>) -> Result<Step, Failure> {
+    fn handshake(&self, _: Cx<'_, RustHost>) -> Result<Progress, Failure> {
         let done = self.with(|connection| {
             self.refill(connection).map_err(|error| failure(TlsError::of_handshake(error)))?;
             Ok(!connection.is_handshaking())
         })?;
-        Ok(if done == Some(true) { Step::Done } else { Step::Again })
+        Ok(if done == Some(true) { Progress::Done } else { Progress::Again })
     }
 
     fn established(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
@@ -155,34 +155,34 @@ impl Session<RustHost> for RustlsSession {
         Ok(decrypted.unwrap_or(0).saturating_add(self.ciphertext.borrow().len()))
     }
 
-    fn read(&self, _: Cx<'_, RustHost>) -> Result<Plain<Vec<u8>>, Failure> {
+    fn read(&self, _: Cx<'_, RustHost>) -> Result<Plaintext<Vec<u8>>, Failure> {
         let plain = self.with(|connection| {
             let mut chunk = Vec::new();
             loop {
                 let mut reader = connection.reader();
                 match reader.fill_buf() {
-                    Ok([]) if chunk.is_empty() => return Ok(Plain::End),
-                    Ok([]) => return Ok(Plain::Data { chunk, is_all: false }),
+                    Ok([]) if chunk.is_empty() => return Ok(Plaintext::End),
+                    Ok([]) => return Ok(Plaintext::Data { chunk, is_all: false }),
                     Ok(part) => {
                         chunk.extend_from_slice(part);
                         let count = part.len();
                         reader.consume(count);
                         if chunk.len() >= MAX_PLAINTEXT_BYTES {
-                            return Ok(Plain::Data { chunk, is_all: false });
+                            return Ok(Plaintext::Data { chunk, is_all: false });
                         }
                     }
                     Err(_) => match self.refill(connection) {
                         Ok(true) => {}
-                        Ok(false) if chunk.is_empty() => return Ok(Plain::Again),
-                        Ok(false) => return Ok(Plain::Data { chunk, is_all: true }),
+                        Ok(false) if chunk.is_empty() => return Ok(Plaintext::Again),
+                        Ok(false) => return Ok(Plaintext::Data { chunk, is_all: true }),
                         Err(error) if chunk.is_empty() => return Err(failure(TlsError::Rustls(error))),
                         // Plaintext before the failure is delivered first.
-                        Err(_) => return Ok(Plain::Data { chunk, is_all: false }),
+                        Err(_) => return Ok(Plaintext::Data { chunk, is_all: false }),
                     },
                 }
             }
         })?;
-        Ok(plain.unwrap_or(Plain::Again))
+        Ok(plain.unwrap_or(Plaintext::Again))
     }
 
     fn write(&self, _: Cx<'_, RustHost>, chunk: &Vec<u8>, done: usize) -> Result<Option<usize>, Failure> {
@@ -191,7 +191,7 @@ impl Session<RustHost> for RustlsSession {
         Ok(taken.filter(|count| *count > 0))
     }
 
-    fn shutdown(&self, _: Cx<'_, RustHost>) -> Result<Step, Failure> {
+    fn shutdown(&self, _: Cx<'_, RustHost>) -> Result<Progress, Failure> {
         let done = self.with(|connection| {
             connection.send_close_notify();
             // Data that arrives after the local close is discarded.
@@ -206,7 +206,7 @@ impl Session<RustHost> for RustlsSession {
                 }
             }
         })?;
-        Ok(if done == Some(true) { Step::Done } else { Step::Again })
+        Ok(if done == Some(true) { Progress::Done } else { Progress::Again })
     }
 
     fn can_half_close(&self) -> bool {
@@ -257,15 +257,15 @@ impl Session<RustHost> for RustlsSession {
         "A TLS handshake failed"
     }
 
-    fn trouble(&self, _: Cx<'_, RustHost>, trouble: Trouble) -> Failure {
+    fn trouble(&self, _: Cx<'_, RustHost>, trouble: TlsFailure) -> Failure {
         failure(match trouble {
-            Trouble::HandshakeReset => TlsError::HandshakeReset,
-            Trouble::HandshakeTimeout => TlsError::HandshakeTimeout(self.handshake_timeout),
-            Trouble::ShutdownTimeout => TlsError::ShutdownTimeout(self.shutdown_timeout),
+            TlsFailure::HandshakeReset => TlsError::HandshakeReset,
+            TlsFailure::HandshakeTimeout => TlsError::HandshakeTimeout(self.handshake_timeout),
+            TlsFailure::ShutdownTimeout => TlsError::ShutdownTimeout(self.shutdown_timeout),
         })
     }
 
-    fn note(&self, _: Cx<'_, RustHost>, _: Note) -> Result<(), Failure> {
+    fn note(&self, _: Cx<'_, RustHost>, _: LogEvent) -> Result<(), Failure> {
         Ok(())
     }
 }
