@@ -65,7 +65,7 @@ def no_descriptor_leaks(request):
     gc.collect()
     after = open_descriptors()
     left = {fd: target for fd, target in after.items() if before.get(fd) != target}
-    if request.path.parent not in (HERE, HERE / "known_failures"):
+    if request.path.parent not in (HERE, HERE / "regressions"):
         return  # the folders below have fixtures of their own
     assert not left, f"descriptors left open: {left}"
 
