@@ -36,7 +36,6 @@ class Network(_internals.LoopParts):
         if _internals.ONE_TRANSPORT_PER_SOCKET:
             self._ensure_fd_no_transport(sock)
         transport = StreamTransport(extra)
-        _set_nodelay(sock)
         _mainspring.open_stream(transport, self, sock, protocol, server, context)
         transport._load_extra()
         if waiter is not None:
@@ -88,16 +87,3 @@ class Network(_internals.LoopParts):
         if listener is not None:
             listener.close()
         sock.close()
-
-
-def _set_nodelay(sock: socket.socket) -> None:
-    """Switches Nagle's algorithm off, so that small writes are sent without delay.
-
-    asyncio does this only for sockets that were created with ``IPPROTO_TCP``, and not for those with the default
-    protocol 0, which are TCP too.
-    """
-    if sock.family in (socket.AF_INET, socket.AF_INET6) and sock.type == socket.SOCK_STREAM:
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError:
-            pass  # not TCP, or the connection is gone: then the first read fails

@@ -41,7 +41,7 @@
 //! /// The calls of this host.
 //! enum Call {
 //!     Io(Connection, Readiness),
-//!     DeferredCall(Connection, DeferredCall),
+//!     Deferred(Connection, DeferredCall),
 //! }
 //! # #[derive(Clone)]
 //! # enum Never {}

@@ -26,7 +26,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use std::cell::RefCell;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -46,8 +46,6 @@ struct PyAcceptor {
     context: Obj,
     /// Whether the copy is also the context of the transport (from Python 3.15 on).
     passes_context: bool,
-    /// Whether `TCP_NODELAY` is set on connections.
-    is_tcp: bool,
 }
 
 type ListenerCell = RefCell<Option<Rc<Listener<PyHost, PyAcceptor>>>>;
@@ -97,7 +95,6 @@ impl PyListener {
     ) -> PyResult<Self> {
         catch_unwind(|| {
             let py = event_loop.py();
-            let family: i32 = sock.getattr("family")?.extract()?;
             let acceptor = PyAcceptor {
                 event_loop: event_loop.into(),
                 socket: sock.into(),
@@ -111,7 +108,6 @@ impl PyListener {
                     Some(context) => context.into(),
                     None => context::copy_current(py)?,
                 },
-                is_tcp: matches!(family, libc::AF_INET | libc::AF_INET6),
             };
             let channel = PyChannel::Socket(SocketHold::borrowed(sock)?);
             let listener = Listener::new(channel, acceptor, usize::try_from(backlog).unwrap_or(0));
@@ -207,9 +203,6 @@ impl PyAcceptor {
             let _ = connection.into_raw_fd();
             return accept_secure.bind(py).call1((socket, peername)).map(drop);
         }
-        if self.is_tcp {
-            set_nodelay(&connection);
-        }
         let protocol = self.protocol_factory.bind(py).call0()?;
         let transport = self.transport_class.bind(py).call0()?;
         super::set_accepted_names(&transport, AcceptedNames::new(&connection, peer, self.name.as_ref()))?;
@@ -252,10 +245,4 @@ impl Acceptor<PyHost> for PyAcceptor {
         let arguments = (self.event_loop.bind(py), error.into_value(py));
         names.reports.bind(py).call_method1(&names.accept_failed, arguments).map(drop)
     }
-}
-
-/// Switches Nagle's algorithm off: small writes are sent without waiting for an acknowledgement.
-fn set_nodelay(connection: &impl AsFd) {
-    // Fails if the connection is closed already; then the first read reports it.
-    let _ = rustix::net::sockopt::set_tcp_nodelay(connection, true);
 }

@@ -61,6 +61,8 @@ impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
 
     /// Schedules `connection_made`, and the start of reading after it.
     pub fn open(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
+        // Small writes are sent without waiting for an acknowledgement. Other stream sockets than TCP refuse the option.
+        let _ = self.end.with_fd(|fd| Ok(rustix::net::sockopt::set_tcp_nodelay(fd, true)?));
         cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::ConnectionMade)?)?;
         cx.call_soon(cx.host().deferred_call(cx.this, DeferredCall::StartReading)?)?;
         self.end.own(cx);

@@ -10,7 +10,6 @@ use mainspring_engine::Readiness;
 use mainspring_engine::memory;
 use mainspring_engine::poller::{PeerAddress, local_address};
 use mainspring_engine::transport::{Cx, DeferredCall, Stream, WaterMarks, WriteRefused};
-use socket2::SockRef;
 use std::cell::OnceCell;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, SocketAddrV4};
@@ -50,10 +49,6 @@ impl SocketConnection {
         told: impl Into<ProtocolRef>,
         connection: Option<Connection>,
     ) -> Transport {
-        if matches!(peer, PeerAddress::Inet(_)) {
-            // As asyncio does. A failure means that the connection is lost, which the first receive reports.
-            let _ = SockRef::from(&socket).set_tcp_nodelay(true);
-        }
         let connection = Rc::new(SocketConnection {
             core: Rc::downgrade(core),
             stream: Stream::new(socket, ProtocolSlot::new(told, connection)),
