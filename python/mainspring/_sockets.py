@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
 from . import _internals
+from ._mainspring import connect_backoff
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 __all__ = ("SocketOperations",)
-
-# Backoff of a connection to a Unix socket whose listen queue is full, in seconds.
-_FIRST_BACKOFF, _MAX_BACKOFF = 0.001, 0.05
 
 
 class SocketOperations(_internals.LoopParts):
@@ -113,8 +112,7 @@ class SocketOperations(_internals.LoopParts):
                 address, family=sock.family, type=sock.type, proto=sock.proto, loop=self
             )
             address = resolved[0][4]
-        backoff = _FIRST_BACKOFF
-        while True:
+        for attempt in itertools.count():
             try:
                 sock.connect(address)
                 return
@@ -124,8 +122,7 @@ class SocketOperations(_internals.LoopParts):
                 if sock.family != socket.AF_UNIX:
                     raise
             # The listen queue is full.  The kernel does not report when it has room again.
-            await asyncio.sleep(backoff)
-            backoff = min(2 * backoff, _MAX_BACKOFF)
+            await asyncio.sleep(connect_backoff(attempt))
         await self._until_ready(sock, True)
         failure = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if failure:

@@ -63,6 +63,7 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pipe::open_read_pipe, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_write_pipe, module)?)?;
     module.add_function(wrap_pyfunction!(listener::remove_socket_file, module)?)?;
+    module.add_function(wrap_pyfunction!(socket_ops::connect_backoff, module)?)?;
     add_methods(py, scheduling::methods())?;
     add_methods(py, create_task::methods())?;
     add_methods(py, socket_ops::methods())?;

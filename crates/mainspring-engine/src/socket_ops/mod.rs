@@ -20,7 +20,7 @@ mod pending;
 mod send_all;
 mod send_file;
 
-pub use connect_backoff::ConnectBackoff;
+pub use connect_backoff::connect_backoff;
 pub use pending::{Operation, Pending, Ready, Settled};
 pub use send_all::SendAll;
 pub use send_file::SendFile;

@@ -2,6 +2,10 @@
 
 use super::{Cx, TransportHost};
 use std::cell::Cell;
+use std::convert::Infallible;
+
+/// The high mark divided by the low mark, unless both are set.
+const HIGH_TO_LOW: usize = 4;
 
 /// The limits of the write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +29,36 @@ impl WaterMarks {
         WaterMarks::derive(WaterMarks::default().high, high, low)
     }
 
-    /// A high mark, with a quarter of it as the low mark.
+    /// A high mark, with its low mark.
     pub const fn of(high: usize) -> Self {
-        WaterMarks { high, low: high / 4 }
+        WaterMarks { high, low: high / HIGH_TO_LOW }
     }
 
     /// As [`WaterMarks::new`], with another default for the high mark.
     pub fn derive(default: usize, high: Option<usize>, low: Option<usize>) -> Option<Self> {
-        let high = high.unwrap_or_else(|| low.map_or(default, |low| low.saturating_mul(4)));
-        let low = low.unwrap_or(high / 4);
+        let multiply = |low: &usize, factor| Ok::<_, Infallible>(low.saturating_mul(factor));
+        let divide = |high: &usize, factor| Ok(high / factor);
+        let Ok((high, low)) = complete_water_marks(high, low, default, multiply, divide);
         (low <= high).then_some(WaterMarks { high, low })
     }
+}
+
+/// Completes the marks of `set_write_buffer_limits(high, low)`: the high mark is four times the low mark. `default` is
+/// the high mark if both are missing. Generic over the number, because asyncio accepts any Python number.
+pub fn complete_water_marks<N, E>(
+    high: Option<N>,
+    low: Option<N>,
+    default: N,
+    multiply: impl FnOnce(&N, usize) -> Result<N, E>,
+    divide: impl FnOnce(&N, usize) -> Result<N, E>,
+) -> Result<(N, N), E> {
+    let high = match (high, &low) {
+        (Some(high), _) => high,
+        (None, Some(low)) => multiply(low, HIGH_TO_LOW)?,
+        (None, None) => default,
+    };
+    let low = low.map_or_else(|| divide(&high, HIGH_TO_LOW), Ok)?;
+    Ok((high, low))
 }
 
 /// The marks, and whether the protocol is paused.

@@ -21,7 +21,7 @@ use crate::python::descriptor;
 use crate::python::method::{Method, PyO3, Receiver};
 use crate::python::object::Obj;
 use held_buffer::HeldBuffer;
-use mainspring_engine::socket_ops::{Ready, SendAll, SendFile};
+use mainspring_engine::socket_ops::{self, Ready, SendAll, SendFile};
 use mainspring_engine::{Direction, READ_SIZE};
 use pyo3::exceptions::{PyBlockingIOError, PyInterruptedError, PyTypeError};
 use pyo3::prelude::*;
@@ -29,6 +29,12 @@ use pyo3::types::PyString;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use wait::Waiting;
+
+/// The delay in seconds after failed attempt number `attempt` to connect a Unix socket.
+#[pyfunction]
+pub fn connect_backoff(attempt: u32) -> f64 {
+    socket_ops::connect_backoff(attempt).as_secs_f64()
+}
 
 /// The methods of this file.
 pub fn methods() -> Vec<Method<PyO3<NativeLoop>>> {

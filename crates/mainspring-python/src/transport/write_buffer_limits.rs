@@ -1,7 +1,7 @@
 //! The arguments of `set_write_buffer_limits(high=None, low=None)` and `set_read_buffer_limits()`.
 
 use crate::python::object::Obj;
-use mainspring_engine::transport::WaterMarks;
+use mainspring_engine::transport::{WaterMarks, complete_water_marks};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
@@ -9,20 +9,18 @@ use pyo3::types::PyFloat;
 /// The water marks for the arguments; `default` is the high mark if both are missing.
 ///
 /// asyncio accepts any numbers, and its exception shows them as they were given. So the missing mark is computed and
-/// checked with Python's arithmetic; the engine's rule is the same for byte counts.
-pub fn write_buffer_limits(
-    py: Python<'_>,
+/// checked with Python's arithmetic.
+pub fn write_buffer_limits<'py>(
+    py: Python<'py>,
     high: Option<&Obj>,
     low: Option<&Obj>,
     default: usize,
 ) -> PyResult<WaterMarks> {
     let [high, low] = [high, low].map(|mark| mark.filter(|mark| !mark.is_none()).map(|mark| mark.bind(py)));
-    let high = match (high, &low) {
-        (Some(high), _) => high,
-        (None, Some(low)) => 4_i32.into_pyobject(py)?.mul(low)?,
-        (None, None) => default.into_pyobject(py)?.into_any(),
-    };
-    let low = low.map_or_else(|| high.floor_div(4), Ok)?;
+    let default = default.into_pyobject(py)?.into_any();
+    let multiply = |low: &Bound<'py, PyAny>, factor: usize| factor.into_pyobject(py)?.mul(low);
+    let divide = |high: &Bound<'py, PyAny>, factor: usize| high.floor_div(factor);
+    let (high, low) = complete_water_marks(high, low, default, multiply, divide)?;
     if !(high.ge(&low)? && low.ge(0)?) {
         let (high, low) = (high.repr()?, low.repr()?);
         return Err(PyValueError::new_err(format!("high ({high}) must be >= low ({low}) must be >= 0")));

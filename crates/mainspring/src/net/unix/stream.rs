@@ -10,7 +10,7 @@ use crate::net::connection::{Protocol, SocketConnection, Transport};
 use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
 use crate::time::sleep;
 use mainspring_engine::poller::{PeerAddress, peer_address};
-use mainspring_engine::socket_ops::ConnectBackoff;
+use mainspring_engine::socket_ops::connect_backoff;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -191,12 +191,15 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
     let address = to_sock_addr(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
-    let mut backoff = ConnectBackoff::default();
+    let mut attempts = 0;
     loop {
         match socket.connect(&address) {
             Ok(()) => break,
             // The listener's queue is full. A blocking connect would wait for a place in it.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(backoff.next_delay()).await,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                sleep(connect_backoff(attempts)).await;
+                attempts += 1;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let text = format!("cannot connect to {}: {error}", display_path(&address, path));
