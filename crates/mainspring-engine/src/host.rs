@@ -28,6 +28,11 @@ pub trait Host: Sized + 'static {
     /// holds one while the source is registered, which keeps it alive.
     type Source: Clone;
 
+    /// The host's name for a transport that owns an fd, returned by [`Engine::owner_of`](crate::Engine::owner_of). The
+    /// engine forgets it when the transport gives up the fd, and at the latest when the transport is dropped. It does
+    /// not keep the transport alive.
+    type Owner: Copy;
+
     /// An item that other threads send to the loop.
     type Inbound: Send;
 

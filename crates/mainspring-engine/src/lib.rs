@@ -32,6 +32,7 @@
 //!     type Call = Callback;
 //!     type Watch = Callback;
 //!     type Source = ();
+//!     type Owner = ();
 //!     type Inbound = Box<dyn Fn() + Send>;
 //!     type Error = io::Error;
 //!

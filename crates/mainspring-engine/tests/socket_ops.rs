@@ -26,6 +26,7 @@ impl Host for Plain {
     type Call = Callback;
     type Watch = Callback;
     type Source = ();
+    type Owner = ();
     type Inbound = ();
     type Error = io::Error;
 

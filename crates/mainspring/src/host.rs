@@ -257,6 +257,7 @@ impl Host for RustHost {
     type Call = Call;
     type Watch = Rc<dyn Watch>;
     type Source = Rc<dyn Source>;
+    type Owner = ();
     type Inbound = Inbound;
     type Error = Failure;
 

@@ -147,11 +147,6 @@ impl<H: Host> Engine<H> {
         &self.inbox
     }
 
-    /// The back end's name.
-    pub fn backend_name(&self) -> &'static str {
-        self.poller.borrow().name()
-    }
-
     /// Schedules a call for the next iteration, after the calls that are already ready.
     #[inline(always)]
     pub fn call_soon(&self, call: H::Call) {

@@ -52,8 +52,4 @@ impl Poller for ClosedPoller {
     fn write(&mut self, _: BorrowedFd<'_>, _: &[IoSlice<'_>]) -> io::Result<usize> {
         refuse()
     }
-
-    fn name(&self) -> &'static str {
-        "closed"
-    }
 }

@@ -115,10 +115,6 @@ impl Poller for EpollPoller {
         };
         Ok(done?)
     }
-
-    fn name(&self) -> &'static str {
-        "epoll"
-    }
 }
 
 struct EpollParker {

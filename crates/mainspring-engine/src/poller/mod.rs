@@ -236,9 +236,6 @@ pub trait Poller {
     fn write(&mut self, fd: BorrowedFd<'_>, chunks: &[IoSlice<'_>]) -> io::Result<usize> {
         file::write(fd, chunks)
     }
-
-    /// The name of the back end, for diagnostics.
-    fn name(&self) -> &'static str;
 }
 
 /// The part of a back end that blocks. One thread at a time uses it, while no other part is borrowed.

@@ -1,8 +1,9 @@
 //! `FdTable`: which registration or owner each fd number belongs to.
 //!
-//! An entry is empty, or holds the key of a registration (of a watch or a source), or an owner mark. An owner mark
+//! A slot is empty, or holds the key of a registration (of a watch or a source), or an owner mark. An owner mark
 //! stands for a source that owns the fd and has no registered interest. It has a generation of its own and a slot
-//! that no registration has, so that it stays unique however often the kernel reuses the number.
+//! that no registration has, so that it stays unique however often the kernel reuses the number. With the key the
+//! slot holds the host's name for the owner, [`Host::Owner`](crate::Host::Owner).
 //!
 //! The registration table and every owner share the `FdTable` through an `Rc`: an owner that is dropped releases its
 //! number without access to the loop.
@@ -11,9 +12,18 @@ use crate::poller::Key;
 use std::cell::RefCell;
 use std::os::fd::RawFd;
 
-/// Keys indexed by fd. A vector, because the kernel assigns the lowest free number.
-#[derive(Default)]
-pub(super) struct FdTable(RefCell<Vec<Key>>);
+/// Slots indexed by fd. A vector, because the kernel assigns the lowest free number.
+pub(super) struct FdTable<O>(RefCell<Vec<FdSlot<O>>>);
+
+#[derive(Clone, Copy)]
+struct FdSlot<O> {
+    key: Key,
+    owner: Option<O>,
+}
+
+impl<O> FdSlot<O> {
+    const EMPTY: Self = FdSlot { key: Key::UNREGISTERED, owner: None };
+}
 
 /// The owner mark of this generation.
 pub(super) fn owner_mark(generation: u32) -> Key {
@@ -25,33 +35,52 @@ pub(super) fn is_registered(key: Key) -> bool {
     key.slot != Key::UNREGISTERED.slot
 }
 
-impl FdTable {
-    /// The entry; [`Key::UNREGISTERED`] if it is empty.
-    pub fn get(&self, fd: RawFd) -> Key {
-        let key = usize::try_from(fd).ok().and_then(|number| self.0.borrow().get(number).copied());
-        key.unwrap_or(Key::UNREGISTERED)
+impl<O> Default for FdTable<O> {
+    fn default() -> Self {
+        FdTable(RefCell::default())
+    }
+}
+
+impl<O: Copy> FdTable<O> {
+    fn slot(&self, fd: RawFd) -> FdSlot<O> {
+        let slot = usize::try_from(fd).ok().and_then(|number| self.0.borrow().get(number).copied());
+        slot.unwrap_or(FdSlot::EMPTY)
     }
 
-    pub fn set(&self, fd: RawFd, key: Key) {
+    /// The key; [`Key::UNREGISTERED`] if the slot is empty.
+    pub fn get(&self, fd: RawFd) -> Key {
+        self.slot(fd).key
+    }
+
+    /// The host's name for the owner; `None` without an owner, or if it has no name.
+    pub fn owner(&self, fd: RawFd) -> Option<O> {
+        self.slot(fd).owner
+    }
+
+    pub fn set(&self, fd: RawFd, key: Key, owner: Option<O>) {
         // An fd is never negative.
         let Ok(number) = usize::try_from(fd) else { return };
-        let mut keys = self.0.borrow_mut();
-        if number >= keys.len() {
-            keys.resize(number + 1, Key::UNREGISTERED);
+        let mut slots = self.0.borrow_mut();
+        if number >= slots.len() {
+            slots.resize(number + 1, FdSlot::EMPTY);
         }
-        if let Some(slot) = keys.get_mut(number) {
-            *slot = key;
-        }
-    }
-
-    /// Replaces the entry with `to` if it is `from`.
-    pub fn exchange(&self, fd: RawFd, from: Key, to: Key) {
-        if self.get(fd) == from {
-            self.set(fd, to);
+        if let Some(slot) = slots.get_mut(number) {
+            *slot = FdSlot { key, owner };
         }
     }
 
-    pub fn clear(&self) {
-        self.0.borrow_mut().clear();
+    /// Empties the slot if its key is `key`.
+    pub fn release(&self, fd: RawFd, key: Key) {
+        if self.get(fd) == key {
+            self.set(fd, Key::UNREGISTERED, None);
+        }
+    }
+
+    /// Replaces the key of a registration by the mark of its owner, if the slot holds that key.
+    pub fn deregister(&self, fd: RawFd, key: Key) {
+        let slot = self.slot(fd);
+        if slot.key == key {
+            self.set(fd, owner_mark(key.generation), slot.owner);
+        }
     }
 }

@@ -13,47 +13,52 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 
 /// The interest of a source in its fd, and the key of its registration. It is `!Send`, as the loop is.
-pub struct Registration {
+pub struct Registration<H: Host> {
     /// The loop's table, once the fd is owned.
-    fd_table: OnceCell<Rc<FdTable>>,
+    fd_table: OnceCell<Rc<FdTable<H::Owner>>>,
     /// The owned fd.
     fd: Cell<RawFd>,
+    /// The host's name for this source as an owner, once the fd is owned.
+    owner: Cell<Option<H::Owner>>,
     interest: Cell<Interest>,
     /// The key of the registration; else the owner mark; `UNREGISTERED` before [`Registration::own`].
     key: Cell<Key>,
 }
 
-impl Default for Registration {
+impl<H: Host> Default for Registration<H> {
     fn default() -> Self {
         Registration {
             fd_table: OnceCell::new(),
             key: Cell::new(Key::UNREGISTERED),
             fd: Cell::new(-1),
+            owner: Cell::new(None),
             interest: Cell::new(Interest::NONE),
         }
     }
 }
 
-impl Drop for Registration {
+impl<H: Host> Drop for Registration<H> {
     fn drop(&mut self) {
         self.give_up();
     }
 }
 
-impl Registration {
+impl<H: Host> Registration<H> {
     /// Makes this source the owner of `fd`, with or without an interest: watching the fd fails from here on. Existing
-    /// watches are removed and given to [`Host::displaced`]. Repeating this has no effect.
-    pub fn own<H: Host>(&self, engine: &Engine<H>, fd: RawFd) {
+    /// watches are removed and given to [`Host::displaced`]. [`Engine::owner_of`] returns `owner`. Repeating this has
+    /// no effect.
+    pub fn own(&self, engine: &Engine<H>, fd: RawFd, owner: Option<H::Owner>) {
         if self.fd_table.get().is_some() {
             return;
         }
         let mut table = engine.table.borrow_mut();
         let _ = self.fd_table.set(Rc::clone(table.fd_table()));
         self.fd.set(fd);
+        self.owner.set(owner);
         if fd_table::is_registered(self.key.get()) {
             return;
         }
-        let (mark, displaced) = table.own(fd);
+        let (mark, displaced) = table.own(fd, owner);
         self.key.set(mark);
         drop(table);
         let Some((key, entry)) = displaced else { return };
@@ -69,10 +74,8 @@ impl Registration {
     /// Ends the ownership of the fd. No effect while the source is registered. Called before the fd is closed or
     /// transferred; a drop does it too.
     pub fn give_up(&self) {
-        if let Some(fd_table) = self.fd_table.get()
-            && !fd_table::is_registered(self.key.get())
-        {
-            fd_table.exchange(self.fd.get(), self.key.get(), Key::UNREGISTERED);
+        if let Some(fd_table) = self.fd_table.get() {
+            fd_table.release(self.fd.get(), fd_table::owner_mark(self.key.get().generation));
         }
     }
 
@@ -81,16 +84,10 @@ impl Registration {
         self.interest.get()
     }
 
-    /// The key of the registration; [`Key::UNREGISTERED`] without one.
-    pub fn key(&self) -> Key {
-        let key = self.key.get();
-        if fd_table::is_registered(key) { key } else { Key::UNREGISTERED }
-    }
-
     /// Registers `interest` in `fd` for `source`.
     ///
     /// The source that leaves the table is dropped here; the caller holds another clone.
-    pub fn set<H: Host>(
+    pub fn set(
         &self,
         engine: &Engine<H>,
         fd: BorrowedFd<'_>,
@@ -109,7 +106,8 @@ impl Registration {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 };
                 engine.poller.borrow_mut().update(fd.as_raw_fd(), key, Interest::NONE, interest)?;
-                let (key, stale) = table.insert(fd.as_raw_fd(), interest, Registrant::Source(source));
+                let (key, stale) =
+                    table.insert(fd.as_raw_fd(), interest, Registrant::Source(source), self.owner.get());
                 self.key.set(key);
                 self.interest.set(interest);
                 drop(table);
@@ -139,21 +137,20 @@ impl Registration {
 
     /// Whether the kernel's registration for this fd number is this one: no other registration followed. A mere owner
     /// mark may stand for the same open file.
-    fn is_current<H: Host>(&self, engine: &Engine<H>, fd: RawFd) -> bool {
+    fn is_current(&self, engine: &Engine<H>, fd: RawFd) -> bool {
         let table = engine.table.borrow();
         table.key_of(fd) == Some(self.key.get()) || table.is_owned(fd)
     }
 
     /// Removes the table entry without a call to the kernel: for an fd that is closed, or after the kernel's entry is
     /// removed.
-    fn forget<H: Host>(&self, engine: &Engine<H>, key: Key) {
-        let next = match self.fd_table.get() {
-            Some(_) => fd_table::owner_mark(key.generation),
-            None => Key::UNREGISTERED,
-        };
+    fn forget(&self, engine: &Engine<H>, key: Key) {
+        let owns = self.fd_table.get().is_some();
         self.interest.set(Interest::NONE);
-        self.key.set(next);
-        let entry = engine.table.borrow_mut().remove_for(key, next);
+        self.key.set(if owns { fd_table::owner_mark(key.generation) } else { Key::UNREGISTERED });
+        let mut table = engine.table.borrow_mut();
+        let entry = if owns { table.remove_owned(key) } else { table.remove(key) };
+        drop(table);
         drop(entry);
     }
 }
@@ -175,6 +172,7 @@ mod tests {
         type Call = ();
         type Watch = ();
         type Source = ();
+        type Owner = u8;
         type Inbound = ();
         type Error = io::Error;
 
@@ -222,8 +220,8 @@ mod tests {
         let fd = here.as_raw_fd();
         for closes_first in [true, false] {
             let (first, second) = (Registration::default(), Registration::default());
-            first.own(&engine, fd);
-            second.own(&engine, fd);
+            first.own(&engine, fd, None);
+            second.own(&engine, fd, None);
             if closes_first {
                 first.give_up();
                 drop(first);
@@ -243,9 +241,9 @@ mod tests {
         let (here, _there) = UnixStream::pair().unwrap();
         let fd = here.as_raw_fd();
         let (first, second) = (Registration::default(), Registration::default());
-        first.own(&engine, fd);
+        first.own(&engine, fd, None);
         first.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
-        second.own(&engine, fd);
+        second.own(&engine, fd, None);
         first.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
         assert_eq!(control.key_of(fd), None);
         drop(first);
@@ -254,10 +252,10 @@ mod tests {
         // The reverse: the second owner's registration stays.
         let third = Registration::default();
         second.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
-        third.own(&engine, fd);
+        third.own(&engine, fd, None);
         third.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
         second.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
-        assert_eq!(control.key_of(fd), Some(third.key()));
+        assert_eq!(control.key_of(fd), Some(third.key.get()));
         third.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
         drop(second);
         assert!(!is_free(&engine, fd));
@@ -267,12 +265,38 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_an_owner_is_known_until_it_gives_up_the_fd() {
+        let (engine, _) = engine();
+        let (here, _there) = UnixStream::pair().unwrap();
+        let fd = here.as_raw_fd();
+        let (first, second) = (Registration::default(), Registration::default());
+        first.own(&engine, fd, Some(1));
+        assert_eq!(engine.owner_of(fd), Some(1));
+        first.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
+        assert_eq!(engine.owner_of(fd), Some(1), "registered");
+        second.own(&engine, fd, Some(2));
+        assert_eq!(engine.owner_of(fd), Some(2));
+        first.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();
+        drop(first);
+        assert_eq!(engine.owner_of(fd), Some(2), "a former owner does not release the fd");
+        second.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
+        drop(engine.close());
+        assert_eq!(engine.owner_of(fd), Some(2), "owned on a closed loop");
+        drop(second);
+        assert_eq!(engine.owner_of(fd), None);
+        let third = Registration::default();
+        third.own(&engine, fd, Some(3));
+        engine.forget_owner(fd);
+        assert_eq!(engine.owner_of(fd), None);
+    }
+
+    #[test]
     fn an_owner_outlives_its_loop() {
         let (engine, _) = engine();
         let (here, _there) = UnixStream::pair().unwrap();
         let (resting, registered) = (Registration::default(), Registration::default());
-        resting.own(&engine, here.as_raw_fd());
-        registered.own(&engine, here.as_raw_fd());
+        resting.own(&engine, here.as_raw_fd(), None);
+        registered.own(&engine, here.as_raw_fd(), None);
         registered.set(&engine, here.as_fd(), &(), Interest::READ).unwrap();
         drop(engine.close());
         registered.set(&engine, here.as_fd(), &(), Interest::NONE).unwrap();

@@ -44,7 +44,7 @@ pub(crate) struct SourceTable<H: Host> {
     entries: Slab<Entry<H>>,
     /// Only grows, so that keys are unique until it wraps after 2^32 registrations.
     next_generation: u32,
-    fd_table: Rc<FdTable>,
+    fd_table: Rc<FdTable<H::Owner>>,
     next_serial: u64,
 }
 
@@ -73,22 +73,23 @@ impl<H: Host> SourceTable<H> {
         fd: RawFd,
         interest: Interest,
         registrant: Registrant<H>,
+        owner: Option<H::Owner>,
     ) -> (Key, Option<Entry<H>>) {
         let generation = self.generation();
         let slot = self.entries.insert(Entry { fd, interest, registrant, generation });
         let key = Key { slot: slot as u32, generation };
         let former = self.watch_of(fd);
-        self.fd_table.set(fd, key);
+        self.fd_table.set(fd, key, owner);
         (key, former.and_then(|former| self.remove(former)))
     }
 
     /// Adds the owner of an fd, replacing any previous one. Returns its mark, and the watch of that number, which
     /// ends.
     #[must_use = "dropping an entry may run user code: do it outside of the borrow"]
-    pub fn own(&mut self, fd: RawFd) -> (Key, Option<(Key, Entry<H>)>) {
+    pub fn own(&mut self, fd: RawFd, owner: Option<H::Owner>) -> (Key, Option<(Key, Entry<H>)>) {
         let mark = fd_table::owner_mark(self.generation());
         let former = self.watch_of(fd);
-        self.fd_table.set(fd, mark);
+        self.fd_table.set(fd, mark, owner);
         (mark, former.and_then(|former| Some((former, self.remove(former)?))))
     }
 
@@ -105,7 +106,7 @@ impl<H: Host> SourceTable<H> {
     }
 
     /// Shared with the owners of fds.
-    pub(super) fn fd_table(&self) -> &Rc<FdTable> {
+    pub(super) fn fd_table(&self) -> &Rc<FdTable<H::Owner>> {
         &self.fd_table
     }
 
@@ -118,15 +119,21 @@ impl<H: Host> SourceTable<H> {
     }
 
     pub fn remove(&mut self, key: Key) -> Option<Entry<H>> {
-        self.remove_for(key, Key::UNREGISTERED)
+        let entry = self.take_entry(key)?;
+        self.fd_table.release(entry.fd, key);
+        Some(entry)
     }
 
-    /// As [`SourceTable::remove`]; if the fd number belonged to this registration, its entry becomes `next`.
-    pub fn remove_for(&mut self, key: Key, next: Key) -> Option<Entry<H>> {
-        self.get(key)?;
-        let entry = self.entries.remove(key.slot as usize);
-        self.fd_table.exchange(entry.fd, key, next);
+    /// As [`SourceTable::remove`], for a source that still owns its fd.
+    pub fn remove_owned(&mut self, key: Key) -> Option<Entry<H>> {
+        let entry = self.take_entry(key)?;
+        self.fd_table.deregister(entry.fd, key);
         Some(entry)
+    }
+
+    fn take_entry(&mut self, key: Key) -> Option<Entry<H>> {
+        self.get(key)?;
+        Some(self.entries.remove(key.slot as usize))
     }
 
     /// The registration of this fd number.
@@ -149,11 +156,18 @@ impl<H: Host> SourceTable<H> {
         self.entries.iter().map(move |(slot, entry)| (key(slot, entry), entry))
     }
 
+    /// Removes and returns all registrations. Sources still own their fds.
     pub fn take_all(&mut self) -> Vec<(Key, Entry<H>)> {
-        self.fd_table.clear();
-        let entries = std::mem::take(&mut self.entries).into_iter();
-        entries
+        let entries: Vec<_> = std::mem::take(&mut self.entries)
+            .into_iter()
             .map(|(slot, entry)| (Key { slot: slot as u32, generation: entry.generation }, entry))
-            .collect()
+            .collect();
+        for (key, entry) in &entries {
+            match entry.registrant {
+                Registrant::Watch(_) => self.fd_table.release(entry.fd, *key),
+                Registrant::Source(_) => self.fd_table.deregister(entry.fd, *key),
+            }
+        }
+        entries
     }
 }

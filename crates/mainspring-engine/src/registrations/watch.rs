@@ -61,7 +61,7 @@ impl<H: Host> Engine<H> {
                     Direction::Outbound => (None, Some(watched)),
                 };
                 let watches = Box::new(Watches { reader, writer });
-                let inserted = table.insert(fd, direction.interest(), Registrant::Watch(watches));
+                let inserted = table.insert(fd, direction.interest(), Registrant::Watch(watches), None);
                 drop(table);
                 drop(inserted);
                 Ok((ticket, None))
@@ -109,6 +109,11 @@ impl<H: Host> Engine<H> {
         Ok(Some(watched.watch))
     }
 
+    /// The transport that owns this fd, registered or not, by the host's name for it.
+    pub fn owner_of(&self, fd: RawFd) -> Option<H::Owner> {
+        self.table.borrow().fd_table().owner(fd)
+    }
+
     /// The transport or listener for which this fd is registered.
     pub fn source_of(&self, fd: RawFd) -> Option<H::Source> {
         let table = self.table.borrow();
@@ -123,7 +128,7 @@ impl<H: Host> Engine<H> {
     pub fn forget_owner(&self, fd: RawFd) {
         let table = self.table.borrow();
         if table.is_owned(fd) {
-            table.fd_table().set(fd, Key::UNREGISTERED);
+            table.fd_table().set(fd, Key::UNREGISTERED, None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The self-pipe that scopes an asynchronous signal into a readable fd, and the table of signal callbacks.
+//! The self-pipe that turns an asynchronous signal into a readable fd, and the table of signal callbacks.
 //!
 //! The handler that catches a signal writes its number, one byte, to the pipe: this crate's handler ([`install`]) or
 //! another runtime's (Python's `signal.set_wakeup_fd`). The loop polls the read end and looks each byte up in its

@@ -210,10 +210,6 @@ impl Poller for FakePoller {
         let call = Call::Write { fd: fd.as_raw_fd(), chunks: lengths(chunks) };
         self.control.move_out(call, chunks, |chunks| self.inner.write(fd, chunks))
     }
-
-    fn name(&self) -> &'static str {
-        "fake"
-    }
 }
 
 /// The lengths of `chunks`, for the log.

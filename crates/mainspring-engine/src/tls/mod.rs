@@ -9,15 +9,15 @@
 //!
 //! | state | entered | left |
 //! | --- | --- | --- |
-//! | `Unwrapped` | initially; again when the connection is lost, aborted or failed | to `Handshaking`, by `connection_made` of the transport below |
+//! | `Unwrapped` | initially; again when the connection is lost, aborted or failed | to `Handshaking`, by `connection_made` of the lower transport |
 //! | `Handshaking` | | to `Wrapped`, when the session has completed the handshake |
-//! | `Wrapped` | | to `Flushing`, by `close`, the peer's close_notify, or EOF of the transport below |
+//! | `Wrapped` | | to `Flushing`, by `close`, the peer's close_notify, or EOF of the lower transport |
 //! | `Flushing` | received data is delivered, written data is encrypted | to `ShuttingDown` |
-//! | `ShuttingDown` | close_notify goes both ways | the transport below is closed, and its `connection_lost` ends this one |
+//! | `ShuttingDown` | close_notify goes both ways | the lower transport is closed, and its `connection_lost` ends this one |
 //!
 //! A session that can half-close ([`Session::can_half_close`]) stays `Wrapped` when the peer has sent close_notify
 //! and the protocol keeps the connection open, or after [`Tls::write_eof`] while the peer still sends. Such a session
-//! also distinguishes EOF of the transport below from close_notify ([`Session::truncated`]).
+//! also distinguishes EOF of the lower transport from close_notify ([`Session::truncated`]).
 //!
 //! A protocol that got `connection_made` gets `connection_lost`, once and last. Handshake and shutdown each have a
 //! timeout; that of the shutdown runs until the connection is lost.
@@ -86,7 +86,7 @@ pub enum TlsFailure {
 pub enum LogEvent {
     /// The handshake begins.
     HandshakeBegins,
-    /// EOF of the transport below.
+    /// EOF of the lower transport.
     EndOfStream,
     /// The protocol asked to keep the connection open for writing, which the session does not support.
     KeepOpenIgnored,
@@ -152,7 +152,7 @@ pub trait Session<H: TransportHost> {
     fn note(&self, cx: Cx<'_, H>, note: LogEvent) -> Result<(), H::Error>;
 }
 
-/// The transport below. A clone is the same transport.
+/// The lower transport. A clone is the same transport.
 pub trait LowerTransport<H: TransportHost>: Clone {
     /// Sends ciphertext.
     fn write(&self, cx: Cx<'_, H>, chunk: H::Chunk) -> Result<(), H::Error>;

@@ -46,7 +46,7 @@ where
         if is_all { self.control_reading(cx, 0) } else { self.control_reading_by_size(cx) }
     }
 
-    /// The error if all data is delivered, the transport below is at EOF and the peer has not sent close_notify.
+    /// The error if all data is delivered, the lower transport is at EOF and the peer has not sent close_notify.
     fn truncated(&self, cx: Cx<'_, H>) -> Option<H::Error> {
         let is_early =
             self.end_of_stream.get() && self.state.get() == State::Wrapped && !self.peer_ended.get();
@@ -161,7 +161,7 @@ where
         Ok(self.session.fed(cx)?.saturating_add(undelivered))
     }
 
-    /// Sets the water marks of received data, and pauses or resumes the transport below accordingly.
+    /// Sets the water marks of received data, and pauses or resumes the lower transport accordingly.
     pub fn set_read_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.read_marks.set(marks);
         self.control_reading_by_size(cx)

@@ -1,4 +1,4 @@
-//! Shutdown, abort and errors. Each leads through the transport below to one `connection_lost`.
+//! Shutdown, abort and errors. Each leads through the lower transport to one `connection_lost`.
 
 use super::state::{ProtocolState, State};
 use super::{LowerTransport, Progress, Session, Tls, TlsFailure};
@@ -78,7 +78,7 @@ where
                 self.shut_down.set(true);
                 self.send_last(cx)?;
                 self.deliver_eof(cx)?;
-                // The transport below sends its queue before it closes, and a peer that does not read can delay that
+                // The lower transport sends its queue before it closes, and a peer that does not read can delay that
                 // without limit: the timeout runs until the connection is lost.
                 self.start_shutdown_timer(cx)?;
                 self.schedule(cx, DeferredCall::CloseLower)
@@ -111,7 +111,7 @@ where
         lower.force_close(cx, Some(error))
     }
 
-    /// The transport below is lost. Calls `connection_lost` at once: this is already a separate call of the loop.
+    /// The lower transport is lost. Calls `connection_lost` at once: this is already a separate call of the loop.
     pub fn connection_lost(&self, cx: Cx<'_, H>, error: Option<H::Error>) -> Result<(), H::Error> {
         self.closed.set(true);
         self.lost_writes.set(self.lost_writes.get().saturating_add(1));

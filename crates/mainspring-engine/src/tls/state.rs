@@ -1,4 +1,4 @@
-//! `Tls`: the state of the machine, and its calls from the host and from the transport below.
+//! `Tls`: the state of the machine, and its calls from the host and from the lower transport.
 
 use super::{LogEvent, LowerTransport, Session, TlsFailure};
 use crate::timers::TimerKey;
@@ -34,7 +34,7 @@ pub struct TlsOptions {
     pub shutdown_timeout: Duration,
     /// Whether the protocol already has the connection: a plain one that is upgraded.
     pub is_upgrade: bool,
-    /// Whether the transport below has paused the protocol (upgrades only).
+    /// Whether the lower transport has paused the protocol (upgrades only).
     pub is_writing_paused: bool,
 }
 
@@ -71,9 +71,9 @@ pub struct Tls<H: TransportHost, S, L, U> {
     pub(super) has_more: Cell<bool>,
     /// The protocol has paused reading.
     pub(super) reading_paused: Cell<bool>,
-    /// The machine has paused the transport below.
+    /// The machine has paused the lower transport.
     pub(super) lower_reading_paused: Cell<bool>,
-    /// The transport below has paused the machine.
+    /// The lower transport has paused the machine.
     pub(super) lower_writing_paused: Cell<bool>,
     /// A writer is feeding the session.
     pub(super) encrypting: Cell<bool>,
@@ -147,12 +147,12 @@ where
         &self.sink
     }
 
-    /// The transport below, from `connection_made` to `connection_lost`.
+    /// The lower transport, from `connection_made` to `connection_lost`.
     pub fn lower(&self) -> Option<L> {
         self.lower.borrow().clone()
     }
 
-    /// The transport below is connected: starts the handshake.
+    /// The lower transport is connected: starts the handshake.
     pub fn connection_made(&self, cx: Cx<'_, H>, lower: L) -> Result<(), H::Error> {
         let former = self.lower.replace(Some(lower.clone()));
         drop(former);
@@ -180,7 +180,7 @@ where
         }
     }
 
-    /// EOF of the transport below. `true` keeps that transport open.
+    /// EOF of the lower transport. `true` keeps that transport open.
     pub fn eof_received(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         match self.stream_ended(cx) {
             Ok(keep_open) => Ok(keep_open),
@@ -222,20 +222,20 @@ where
         Ok(false)
     }
 
-    /// The transport below pauses writing.
+    /// The lower transport pauses writing.
     pub fn pause_writing(&self) {
         self.lower_writing_paused.set(true);
     }
 
-    /// The transport below resumes writing.
+    /// The lower transport resumes writing.
     pub fn resume_writing(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.lower_writing_paused.set(false);
         self.send(cx)
     }
 
     /// Runs a deferred step.
-    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
-        match notice {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, deferred: DeferredCall) -> Result<(), H::Error> {
+        match deferred {
             DeferredCall::HandshakeTimeout => self.handshake_timed_out(cx),
             DeferredCall::ShutdownTimeout => self.shutdown_timed_out(cx),
             DeferredCall::ContinueReading => match self.state.get() {
@@ -252,7 +252,7 @@ where
         }
     }
 
-    /// Whether this or the transport below is closing or closed.
+    /// Whether this or the lower transport is closing or closed.
     pub fn is_closing(&self, cx: Cx<'_, H>) -> Result<bool, H::Error> {
         if self.closed.get() {
             return Ok(true);
@@ -297,7 +297,7 @@ where
         }
     }
 
-    /// Shows the transport below to the garbage collector, unless it is mutably borrowed.
+    /// Shows the lower transport to the garbage collector, unless it is mutably borrowed.
     pub fn show_lower(&self, show: impl FnOnce(&L)) {
         if let Ok(lower) = self.lower.try_borrow()
             && let Some(lower) = &*lower
@@ -314,8 +314,8 @@ where
     }
 
     /// Schedules a deferred step.
-    pub(super) fn schedule(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
-        cx.call_soon(cx.host().deferred_call(cx.this, notice)?)
+    pub(super) fn schedule(&self, cx: Cx<'_, H>, deferred: DeferredCall) -> Result<(), H::Error> {
+        cx.call_soon(cx.host().deferred_call(cx.this, deferred)?)
     }
 
     /// Starts a timeout.
@@ -323,9 +323,9 @@ where
         &self,
         cx: Cx<'_, H>,
         delay: Duration,
-        notice: DeferredCall,
+        deferred: DeferredCall,
     ) -> Result<TimerKey, H::Error> {
-        let call = cx.host().deferred_call(cx.this, notice)?;
+        let call = cx.host().deferred_call(cx.this, deferred)?;
         let timer = cx.engine.try_call_at(cx.engine.now().saturating_add(delay), call);
         timer.map_err(|call| {
             drop(call);

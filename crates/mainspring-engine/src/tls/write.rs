@@ -1,4 +1,4 @@
-//! Sending: queueing, encryption, output to the transport below, and back-pressure.
+//! Sending: queueing, encryption, output to the lower transport, and back-pressure.
 
 use super::state::State;
 use super::{LowerTransport, Session, Tls};
@@ -110,7 +110,7 @@ where
         if is_due && !self.eof_sent.replace(true) { self.session.end_writing(cx) } else { Ok(()) }
     }
 
-    /// Writes ciphertext to the transport below, unless that has paused writing.
+    /// Writes ciphertext to the lower transport, unless that has paused writing.
     pub(super) fn send(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.deferred.set(0);
         if !self.lower_writing_paused.get() {
@@ -119,7 +119,7 @@ where
         self.control_writing(cx)
     }
 
-    /// As [`Tls::send`], at the end: writes even if the transport below has paused writing, because there is no later
+    /// As [`Tls::send`], at the end: writes even if the lower transport has paused writing, because there is no later
     /// chance. That transport queues it.
     pub(super) fn send_last(&self, cx: Cx<'_, H>) -> Result<(), H::Error> {
         self.deferred.set(0);
@@ -139,7 +139,7 @@ where
         let size = self.write_buffer_len(cx)?;
         if self.flow.is_paused() {
             if self.lower_writing_paused.get() {
-                // The transport below paused the protocol before the upgrade; it also resumes it.
+                // The lower transport paused the protocol before the upgrade; it also resumes it.
                 return Ok(());
             }
             self.flow.shrunk(cx, size, || self.sink.resume_writing(cx))
@@ -153,7 +153,7 @@ where
         Ok(self.backlog.borrow().len().saturating_add(ciphertext))
     }
 
-    /// Unsent bytes: not yet encrypted, or not yet written to the transport below.
+    /// Unsent bytes: not yet encrypted, or not yet written to the lower transport.
     pub fn write_buffer_size(&self, cx: Cx<'_, H>) -> Result<usize, H::Error> {
         if self.deferred.get() > 0 {
             self.send(cx)?;
@@ -165,7 +165,7 @@ where
     pub fn set_write_marks(&self, cx: Cx<'_, H>, marks: WaterMarks) -> Result<(), H::Error> {
         self.flow.set_marks(marks);
         let size = self.write_buffer_len(cx)?;
-        // As in asyncio, only the marks decide here, even if the transport below is paused.
+        // As in asyncio, only the marks decide here, even if the lower transport is paused.
         self.flow.shrunk(cx, size, || self.sink.resume_writing(cx))?;
         self.flow.grown(cx, size, || self.sink.pause_writing(cx))
     }

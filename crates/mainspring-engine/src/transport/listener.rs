@@ -28,7 +28,7 @@ pub trait Acceptor<H: TransportHost> {
 pub struct Listener<H: TransportHost, A> {
     acceptor: A,
     /// Declared before the channel, so that it is dropped first.
-    registration: Registration,
+    registration: Registration<H>,
     channel: RefCell<Option<H::Channel>>,
     fd: RawFd,
     batch: usize,
@@ -81,7 +81,7 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
             return Ok(());
         }
         if self.channel.borrow().is_some() {
-            self.registration.own(cx.engine, self.fd);
+            self.registration.own(cx.engine, self.fd, None);
         }
         self.set_interest(cx, Interest::READ)
     }
@@ -108,8 +108,8 @@ impl<H: TransportHost, A: Acceptor<H>> Listener<H, A> {
     }
 
     /// Runs a deferred step.
-    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
-        if notice == DeferredCall::ResumeAccepting && self.channel.borrow().is_some() {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, deferred: DeferredCall) -> Result<(), H::Error> {
+        if deferred == DeferredCall::ResumeAccepting && self.channel.borrow().is_some() {
             self.retry_timer.set(None);
             if self.acceptor.has_room() {
                 return self.resume(cx);

@@ -64,6 +64,7 @@
 //!     type Call = Call;
 //!     type Watch = Never;
 //!     type Source = Connection;
+//!     type Owner = ();
 //!     type Inbound = ();
 //!     type Error = io::Error;
 //!
@@ -71,7 +72,7 @@
 //!         let engine = self.engine();
 //!         match call {
 //!             Call::Io(this, readiness) => this.io_ready(Cx { engine: &engine, this: &this }, readiness),
-//!             Call::Deferred(this, notice) => this.run_deferred(Cx { engine: &engine, this: &this }, notice),
+//!             Call::Deferred(this, deferred) => this.run_deferred(Cx { engine: &engine, this: &this }, deferred),
 //!         }
 //!     }
 //!
@@ -105,8 +106,8 @@
 //!     type Channel = OwnedFd;
 //!     type Chunk = Vec<u8>;
 //!
-//!     fn deferred_call(&self, this: &Connection, notice: DeferredCall) -> io::Result<Call> {
-//!         Ok(Call::Deferred(Rc::clone(this), notice))
+//!     fn deferred_call(&self, this: &Connection, deferred: DeferredCall) -> io::Result<Call> {
+//!         Ok(Call::Deferred(Rc::clone(this), deferred))
 //!     }
 //!
 //!     fn report(&self, _: &Connection, error: io::Error, message: &str) -> io::Result<()> {
@@ -204,7 +205,8 @@ mod write_queue;
 pub use datagram::{
     Burst, Datagram, DatagramSink, Destination, MAX_DATAGRAM, Queued, QueuedDatagram, Received, Refusal,
 };
-pub use flow_control::{FlowControl, WaterMarks};
+pub use endpoint::Transport;
+pub use flow_control::{FlowControl, WaterMarks, complete_water_marks};
 pub use listener::{Acceptor, Listener};
 pub use pipe::{PipeKind, ReadPipe, WritePipe, prepare_pipe};
 pub use stream::Stream;
@@ -224,8 +226,15 @@ pub trait TransportHost: Host {
     /// Queued bytes, owned by the queue.
     type Chunk: AsRef<[u8]>;
 
-    /// A call that runs [`Stream::run_deferred`] (or [`Listener::run_deferred`]) of `source` with `notice`.
-    fn deferred_call(&self, source: &Self::Source, notice: DeferredCall) -> Result<Self::Call, Self::Error>;
+    /// The host's name for a transport, for [`Engine::owner_of`](crate::Engine::owner_of).
+    fn owner(&self, source: &Self::Source) -> Option<Self::Owner> {
+        let _ = source;
+        None
+    }
+
+    /// A call that runs [`Stream::run_deferred`] (or [`Listener::run_deferred`]) of `source` with `deferred`.
+    fn deferred_call(&self, source: &Self::Source, deferred: DeferredCall)
+    -> Result<Self::Call, Self::Error>;
 
     /// The call for [`DeferredCall::ConnectionLost`], for a host that shows the error in the call. The protocol gets the
     /// error regardless of this call.
@@ -274,7 +283,7 @@ pub enum DeferredCall {
     HandshakeTimeout,
     /// TLS: the shutdown timed out.
     ShutdownTimeout,
-    /// TLS: the shutdown is complete; close the transport below.
+    /// TLS: the shutdown is complete; close the lower transport.
     CloseLower,
 }
 

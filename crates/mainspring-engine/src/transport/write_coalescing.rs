@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn two_turns_with_equal_counts_predict_the_third() {
+    fn two_scopes_with_equal_counts_predict_the_third() {
         let expected = expectations(&[3, 3, 3, 4]);
         assert_eq!(expected[0], [false; 3]);
         assert_eq!(expected[1], [false; 3]);
@@ -74,19 +74,19 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_of_two_turns_is_expected() {
+    fn the_minimum_of_two_scopes_is_expected() {
         assert_eq!(expectations(&[2, 5, 5])[2], [true, false, false, false, false]);
         assert_eq!(expectations(&[5, 2, 2])[2], [true, false]);
         assert_eq!(expectations(&[2, 1, 2, 2, 2])[3..], [[false, false], [true, false]]);
     }
 
     #[test]
-    fn a_turn_with_a_single_piece_is_never_delayed() {
+    fn a_scope_with_a_single_piece_is_never_delayed() {
         assert!(expectations(&[1; 10]).concat().iter().all(|more| !more));
     }
 
     #[test]
-    fn large_pieces_and_writes_outside_of_turns_are_sent_at_once() {
+    fn large_pieces_and_writes_outside_of_scopes_are_sent_at_once() {
         let coalescing = WriteCoalescing::default();
         for scope in 1..10 {
             assert!(!coalescing.is_more_expected(Some(CallbackScope::numbered(scope)), MAX_PIECE_BYTES + 1));

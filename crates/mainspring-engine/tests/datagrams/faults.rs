@@ -3,6 +3,7 @@
 use crate::order::bind_near;
 use crate::stage::{Stage, Told};
 use mainspring_engine::testing::{FaultPlan, Op};
+use mainspring_engine::transport::Transport as _;
 use test_support::{On, guarded};
 
 const TRANSIENT: [i32; 5] =

@@ -1,6 +1,7 @@
 //! What is sent, in which order, and when the protocol is paused.
 
 use crate::stage::{Deed, Stage, Told};
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{Destination, Refusal};
 use test_support::{On, guarded};
 

@@ -2,6 +2,7 @@
 
 use crate::order::bind_near;
 use crate::stage::{Deed, Stage, Told};
+use mainspring_engine::transport::Transport as _;
 use test_support::{On, guarded};
 
 const DEEDS: [Deed; 6] =

@@ -2,6 +2,7 @@
 
 use mainspring_engine::poller::{PeerAddress, open_epoll};
 use mainspring_engine::testing::{FakeControl, FakePoller, VirtualClock};
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{
     Cx, Datagram, DatagramSink, DeferredCall, Destination, Refusal, TransportHost, WaterMarks,
 };
@@ -83,6 +84,7 @@ impl Host for TestHost {
     type Call = Call;
     type Watch = ();
     type Source = Source;
+    type Owner = ();
     type Inbound = ();
     type Error = Failure;
 

@@ -57,6 +57,7 @@ impl Host for ScriptHost {
     type Call = Call;
     type Watch = WatchHandle;
     type Source = ();
+    type Owner = ();
     type Inbound = usize;
     type Error = String;
 

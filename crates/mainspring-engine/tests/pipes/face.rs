@@ -62,6 +62,7 @@ impl Host for Bare {
     type Call = Call;
     type Watch = Watch;
     type Source = Rc<dyn Source>;
+    type Owner = ();
     type Inbound = ();
     type Error = Failure;
 

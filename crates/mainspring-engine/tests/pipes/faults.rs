@@ -3,6 +3,7 @@
 use crate::face::{Bench, drain, pipe};
 use mainspring_engine::poller::Readiness;
 use mainspring_engine::testing::{FaultPlan, Op};
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::WritePipe;
 use test_support::pattern;
 use test_support::{On, guarded};

@@ -2,6 +2,7 @@
 
 use crate::face::{Bench, pipe};
 use mainspring_engine::poller::Interest;
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{PipeKind, ReadPipe, prepare_pipe};
 use rustix::io::write;
 use test_support::{On, guarded};

@@ -2,6 +2,7 @@
 
 use crate::face::{Bench, drain, pipe};
 use mainspring_engine::poller::Interest;
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{WaterMarks, WritePipe};
 use test_support::pattern;
 use test_support::{On, guarded};

@@ -43,6 +43,7 @@ impl Host for Face {
     type Call = Call;
     type Watch = Never;
     type Source = Rc<End>;
+    type Owner = ();
     type Inbound = ();
     type Error = Failure;
 

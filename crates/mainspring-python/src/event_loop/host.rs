@@ -236,8 +236,13 @@ impl PyHost {
         names.reports.bind(py).call_method1(&names.closed_by_peer, (source.bind(py),)).map(drop)
     }
 
-    /// A handle that calls the method for a notice.
-    fn deferred_handle(&self, source: &Obj, notice: DeferredCall, argument: Option<Obj>) -> PyResult<Handle> {
+    /// A handle for a deferred call.
+    fn deferred_handle(
+        &self,
+        source: &Obj,
+        deferred: DeferredCall,
+        argument: Option<Obj>,
+    ) -> PyResult<Handle> {
         let py = attached();
         let event_loop = Obj::from(self.event_loop(py)?);
         if let Some(native) = NativeLoop::of(py, &event_loop) {
@@ -245,13 +250,13 @@ impl PyHost {
             native.check_closed()?;
         }
         let kind = Source::of(py, source)?;
-        let callback = Obj::from(kind.notice_method(py, source, notice)?);
+        let callback = Obj::from(kind.deferred_method(py, source, deferred)?);
         let traceback = self.source_traceback(py)?;
         Callback {
             event_loop: &event_loop,
             callback: &callback,
             args: argument.as_slice(),
-            context: kind.notice_context(),
+            context: kind.deferred_context(),
             source_traceback: traceback.as_ref(),
         }
         .new_handle(py)
@@ -300,6 +305,7 @@ impl Host for PyHost {
     type Call = Call;
     type Watch = Watch;
     type Source = Obj;
+    type Owner = BackReference;
     type Inbound = Handle;
     type Error = PyErr;
 
@@ -364,12 +370,16 @@ impl TransportHost for PyHost {
     type Channel = PyChannel;
     type Chunk = PyChunk;
 
-    fn deferred_call(&self, source: &Obj, notice: DeferredCall) -> PyResult<Call> {
-        if notice == DeferredCall::EofReceived {
+    fn owner(&self, source: &Obj) -> Option<BackReference> {
+        Some(BackReference::new(&source.bind(attached())))
+    }
+
+    fn deferred_call(&self, source: &Obj, deferred: DeferredCall) -> PyResult<Call> {
+        if deferred == DeferredCall::EofReceived {
             self.log_closed_by_peer(source)?;
         }
-        let argument = (notice == DeferredCall::ConnectionMade).then(|| source.clone());
-        self.deferred_handle(source, notice, argument).map(Call::Handle)
+        let argument = (deferred == DeferredCall::ConnectionMade).then(|| source.clone());
+        self.deferred_handle(source, deferred, argument).map(Call::Handle)
     }
 
     fn deferred_connection_lost(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Call> {

@@ -5,7 +5,6 @@
 
 mod clock;
 pub mod create_task;
-pub mod fd_owners;
 pub mod host;
 mod overrides;
 pub mod readers;
@@ -21,7 +20,6 @@ use crate::python::interpreter::thread_ident;
 use crate::python::object::{Obj, generic_setattr};
 use crate::python::thread_exit;
 use clock::LoopClock;
-use fd_owners::FdOwners;
 use host::{PyHost, Watch, os_error, unbound};
 use mainspring_engine::{Direction, Engine, GcReference};
 use overrides::Overrides;
@@ -39,7 +37,6 @@ struct LoopState {
     /// The identifier of the thread that runs the loop.
     running_in: Cell<Option<u64>>,
     overrides: Rc<Overrides>,
-    owners: Rc<FdOwners>,
 }
 
 /// See the module comment.
@@ -75,11 +72,6 @@ impl NativeLoop {
     /// Methods of the loop that Python code has replaced.
     pub fn overrides(&self) -> &Overrides {
         &self.state.overrides
-    }
-
-    /// The transports that own file descriptors.
-    pub fn owners(&self) -> &Rc<FdOwners> {
-        &self.state.owners
     }
 
     /// `RuntimeError` if the loop is closed, `AttributeError` if its `__init__()` was not called.
@@ -143,7 +135,7 @@ impl NativeLoop {
             let clock = LoopClock::new(overrides.clone());
             let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
             let engine = engine.map_err(|error| os_error(py, error))?;
-            let state = LoopState { engine, running_in: Cell::new(None), overrides, owners: Rc::default() };
+            let state = LoopState { engine, running_in: Cell::new(None), overrides };
             Ok(NativeLoop { state: ClassData::new(state) })
         })
     }

@@ -23,7 +23,7 @@ pub fn add(
     native.check_closed()?;
     let file = (!fd.is_instance_of::<PyInt>()).then(|| Obj::from(fd));
     let fd = file_descriptor(fd)?;
-    native.owners().check_free(py, native.engine(), fd)?;
+    check_no_transport(py, native.engine(), fd)?;
     let handle = NativeLoop::new_handle(event_loop, callback, args)?;
     let watch = Watch { handle: handle.clone(), file };
     let replaced = match native.engine().watch(fd, direction, watch) {
@@ -56,7 +56,7 @@ pub fn remove(
         }
         Err(error) => return Err(error),
     };
-    native.owners().check_free(py, native.engine(), fd)?;
+    check_no_transport(py, native.engine(), fd)?;
     match native.engine().unwatch(fd, direction) {
         Ok(Some(watch)) => watch.cancel(py).map(|()| true),
         Ok(None) => Ok(false),
@@ -67,10 +67,28 @@ pub fn remove(
 /// Raises `RuntimeError` if a transport that is not closing uses the file descriptor.
 pub fn ensure_no_transport(native: &NativeLoop, fd: &Bound<'_, PyAny>) -> PyResult<()> {
     match file_number(fd)?.extract() {
-        Ok(number) => native.owners().check_free_named(native.engine(), number, fd),
+        Ok(number) => check_no_transport_named(native.engine(), number, fd),
         // The number is too large for a file descriptor.
         Err(_) => Ok(()),
     }
+}
+
+/// As [`ensure_no_transport`], for a number.
+pub fn check_no_transport(py: Python<'_>, engine: &Engine<PyHost>, fd: RawFd) -> PyResult<()> {
+    check_no_transport_named(engine, fd, fd.into_pyobject(py)?.as_any())
+}
+
+/// asyncio's exception names the transport. A transport that is closing and not registered any more loses the file
+/// descriptor.
+fn check_no_transport_named(engine: &Engine<PyHost>, fd: RawFd, name: &Bound<'_, PyAny>) -> PyResult<()> {
+    let owner = engine.owner_of(fd).and_then(|owner| owner.bind(name.py()));
+    let Some(owner) = owner else { return Ok(()) };
+    if owner.call_method0("is_closing")?.is_truthy()? {
+        engine.forget_owner(fd);
+        return Ok(());
+    }
+    let (name, owner) = (name.repr()?, owner.repr()?);
+    Err(PyRuntimeError::new_err(format!("File descriptor {name} is used by transport {owner}")))
 }
 
 /// The file descriptor that was watched through a file object, which may be closed by now.

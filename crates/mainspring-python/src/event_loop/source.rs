@@ -19,7 +19,7 @@ pub enum Source<'a> {
     Datagram(&'a DatagramData),
     ReadPipe(&'a ReadPipeData),
     WritePipe(&'a WritePipeData),
-    /// Has no file descriptor of its own; the engine sends it notices only.
+    /// Has no file descriptor of its own; the engine only makes deferred calls to it.
     Tls,
     Listener,
 }
@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The end of a turn, which `source`, this one, had asked for (`Engine::at_scope_end`).
+    /// The callback during which `source`, which is this one, wrote has ended (`Engine::at_scope_end`).
     pub fn scope_ended(&self, py: Python<'_>, source: &Obj) -> PyResult<()> {
         match self {
             Source::Stream(stream) => {
@@ -62,7 +62,7 @@ impl<'a> Source<'a> {
                 open.machine.scope_ended(cx);
                 Ok(())
             }
-            // Only streams hold writes back for the end of a turn.
+            // Only streams coalesce writes.
             Source::Datagram(_)
             | Source::ReadPipe(_)
             | Source::WritePipe(_)
@@ -71,16 +71,16 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The method to call for a notice to `source`, which is this one. Methods have asyncio's names, so that reports look
+    /// The method of a deferred call to `source`, which is this one. Methods have asyncio's names, so that reports look
     /// the same; where asyncio calls the protocol, this is a method of the protocol.
-    pub fn notice_method<'py>(
+    pub fn deferred_method<'py>(
         &self,
         py: Python<'py>,
         source: &Obj,
-        notice: DeferredCall,
+        deferred: DeferredCall,
     ) -> PyResult<Bound<'py, PyAny>> {
         let names = names(py)?;
-        let name = match notice {
+        let name = match deferred {
             DeferredCall::ConnectionMade => return self.protocol_method(py, source, &names.connection_made),
             DeferredCall::EofReceived => return self.protocol_method(py, source, &names.eof_received),
             DeferredCall::StartReading => &names._add_reader,
@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
             Source::Datagram(datagram) => transport::protocol_method(py, *datagram, name),
             Source::ReadPipe(pipe) => transport::protocol_method(py, *pipe, name),
             Source::WritePipe(pipe) => transport::protocol_method(py, *pipe, name),
-            // The engine sends them no such notices.
+            // The engine makes no such deferred calls to them.
             Source::Tls | Source::Listener => source.bind(py).getattr(name),
         }
     }
@@ -120,13 +120,13 @@ impl<'a> Source<'a> {
         matches!(self, Source::WritePipe(pipe) if transport::is_registered_for_reading(*pipe))
     }
 
-    /// The context that notices are called in; `None` for a copy of the current one.
-    pub fn notice_context(&self) -> Option<&Obj> {
+    /// The context of deferred calls; `None` for a copy of the current one.
+    pub fn deferred_context(&self) -> Option<&Obj> {
         match self {
-            Source::Stream(stream) => transport::notice_context(*stream),
-            Source::Datagram(datagram) => transport::notice_context(*datagram),
-            Source::ReadPipe(pipe) => transport::notice_context(*pipe),
-            Source::WritePipe(pipe) => transport::notice_context(*pipe),
+            Source::Stream(stream) => transport::deferred_context(*stream),
+            Source::Datagram(datagram) => transport::deferred_context(*datagram),
+            Source::ReadPipe(pipe) => transport::deferred_context(*pipe),
+            Source::WritePipe(pipe) => transport::deferred_context(*pipe),
             Source::Tls | Source::Listener => None,
         }
     }

@@ -16,7 +16,7 @@ use crate::transport::channel::{FileHold, PyChannel};
 use crate::transport::protocol::PyProtocol;
 use crate::transport::write_data::PyChunk;
 use crate::transport::{self, EngineTransport, Open, TransportClass, opened};
-use mainspring_engine::transport::{Cx, PipeKind, ProtocolSink, ReadPipe, WritePipe, prepare_pipe};
+use mainspring_engine::transport::{PipeKind, ProtocolSink, ReadPipe, WritePipe, prepare_pipe};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -44,7 +44,6 @@ pub trait Pipe: EngineTransport + Sized + 'static {
     fn methods() -> Vec<Method<Native<PipeData<Self>>>>;
     fn new(channel: PyChannel, kind: PipeKind, sink: PyProtocol) -> Self;
     fn sink(&self) -> &PyProtocol;
-    fn release(&self, cx: Cx<'_, PyHost>) -> Option<PyChannel>;
     fn for_each_chunk(&self, visit: &mut dyn FnMut(&PyChunk));
 }
 

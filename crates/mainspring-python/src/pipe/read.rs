@@ -1,14 +1,13 @@
 //! The reading end: an `asyncio.ReadTransport`.
 
 use super::{Pipe, ReadMachine, ReadPipeData};
-use crate::event_loop::host::PyHost;
 use crate::python::method::{Method, Native};
 use crate::python::native_class::NativeClass;
 use crate::transport::channel::PyChannel;
 use crate::transport::methods;
 use crate::transport::protocol::PyProtocol;
 use crate::transport::write_data::PyChunk;
-use mainspring_engine::transport::{Cx, PipeKind, ReadPipe};
+use mainspring_engine::transport::{PipeKind, ReadPipe};
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;
 
@@ -33,10 +32,6 @@ impl Pipe for ReadMachine {
 
     fn sink(&self) -> &PyProtocol {
         self.sink()
-    }
-
-    fn release(&self, cx: Cx<'_, PyHost>) -> Option<PyChannel> {
-        self.release(cx)
     }
 
     fn for_each_chunk(&self, _: &mut dyn FnMut(&PyChunk)) {}

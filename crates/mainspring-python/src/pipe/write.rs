@@ -1,7 +1,6 @@
 //! The writing end: an `asyncio.WriteTransport` with asyncio's flow control mixin.
 
 use super::{Pipe, WriteMachine, WritePipeData};
-use crate::event_loop::host::PyHost;
 use crate::python::args::Args;
 use crate::python::method::{Method, Native, Receiver};
 use crate::python::native_class::NativeClass;
@@ -10,7 +9,7 @@ use crate::transport::methods;
 use crate::transport::protocol::PyProtocol;
 use crate::transport::write_data::{PyChunk, WriteData};
 use crate::transport::{opened, write_in_context};
-use mainspring_engine::transport::{Cx, PipeKind, WritePipe};
+use mainspring_engine::transport::{PipeKind, WritePipe};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::ffi::CStr;
@@ -51,10 +50,6 @@ impl Pipe for WriteMachine {
 
     fn sink(&self) -> &PyProtocol {
         self.sink()
-    }
-
-    fn release(&self, cx: Cx<'_, PyHost>) -> Option<PyChannel> {
-        self.release(cx)
     }
 
     fn for_each_chunk(&self, show: &mut dyn FnMut(&PyChunk)) {

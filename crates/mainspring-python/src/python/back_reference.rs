@@ -3,17 +3,20 @@
 use super::object::Obj;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::ptr::NonNull;
 
 /// A pointer from a part of an object to the object itself, which does not keep it alive.
 ///
 /// Rule: a `BackReference` is stored in the native data of the object that it refers to, or is removed from where it is
-/// stored when that data is dropped (`FdClaim`). So the memory of the object is there while the pointer is.
+/// stored when that data is dropped (the engine's table of fd owners). So the memory of the object is there while the
+/// pointer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct BackReference(*mut ffi::PyObject);
+pub struct BackReference(NonNull<ffi::PyObject>);
 
 impl BackReference {
     pub fn new(object: &Bound<'_, PyAny>) -> Self {
-        BackReference(object.as_ptr())
+        // SAFETY: the pointer of a reference is not null.
+        BackReference(unsafe { NonNull::new_unchecked(object.as_ptr()) })
     }
 
     /// A new reference; `None` if the object is being deallocated. A weak reference's callback can run at that moment,
@@ -21,7 +24,7 @@ impl BackReference {
     #[inline]
     pub fn get(self) -> Option<Obj> {
         // SAFETY: the memory of the object is there, by the rule of this type.
-        unsafe { (ffi::Py_REFCNT(self.0) > 0).then(|| Obj::from_borrowed(self.0)) }
+        unsafe { (ffi::Py_REFCNT(self.0.as_ptr()) > 0).then(|| Obj::from_borrowed(self.0.as_ptr())) }
     }
 
     /// As [`BackReference::get`], as a PyO3 reference.
@@ -37,7 +40,7 @@ impl BackReference {
     pub fn class_version(self) -> (usize, u32) {
         // SAFETY: the memory of the object is there, by the rule of this type; the object holds its class.
         unsafe {
-            let class = ffi::Py_TYPE(self.0);
+            let class = ffi::Py_TYPE(self.0.as_ptr());
             (class as usize, (*class).tp_version_tag)
         }
     }

@@ -7,7 +7,7 @@ use super::held_buffer::HeldBuffer;
 use crate::coroutine::{Coroutine, coroutine_class};
 use crate::event_loop::NativeLoop;
 use crate::event_loop::host::{PyHost, os_error};
-use crate::event_loop::readers::watch_error;
+use crate::event_loop::readers::{check_no_transport, watch_error};
 use crate::names::names;
 use crate::python::dealloc::ClassData;
 use crate::python::descriptor;
@@ -89,7 +89,7 @@ impl SocketWait {
         let py = event_loop.py();
         let native = event_loop.get();
         native.check_closed()?;
-        native.owners().check_free(py, native.engine(), fd.as_raw_fd())?;
+        check_no_transport(py, native.engine(), fd.as_raw_fd())?;
         let future = event_loop.call_method0(&names(py)?.create_future)?;
         let this = Self::new(event_loop, socket, fd, operation, Some(future.into()), None)?;
         let handle = NativeLoop::new_handle(event_loop, this.as_any(), &PyTuple::empty(py))?;

@@ -208,9 +208,9 @@ fn get_protocol(this: This<'_>) -> PyResult<Option<Obj>> {
     Ok(opened(this)?.0.sink().protocol())
 }
 
-fn run_deferred(this: This<'_>, notice: DeferredCall) -> PyResult<()> {
+fn run_deferred(this: This<'_>, deferred: DeferredCall) -> PyResult<()> {
     let (tls, cx) = opened(this)?;
-    tls.run_deferred(cx, notice)
+    tls.run_deferred(cx, deferred)
 }
 
 fn do_read(this: This<'_>) -> PyResult<()> {

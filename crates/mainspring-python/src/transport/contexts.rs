@@ -43,8 +43,8 @@ impl Contexts {
         Ok(())
     }
 
-    /// The context that notices are called in; `None` for a copy of the current one.
-    pub(super) fn for_notices(&self) -> Option<&Obj> {
+    /// The context of deferred calls; `None` for a copy of the current one.
+    pub(super) fn for_deferred(&self) -> Option<&Obj> {
         self.given.as_ref()
     }
 

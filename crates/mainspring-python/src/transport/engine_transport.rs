@@ -1,15 +1,12 @@
 //! The engine's transports as the shared methods see them: [`EngineTransport`] for all, [`ReadableTransport`] and
 //! [`WritableTransport`] for those that read and those that write.
 
-use super::channel::PyChannel;
 use super::protocol::PyProtocol;
 use crate::datagram::DatagramMachine;
 use crate::event_loop::host::PyHost;
 use mainspring_engine::Readiness;
-use mainspring_engine::poller::Interest;
-use mainspring_engine::transport::{Cx, DeferredCall, ReadPipe, Stream, WaterMarks, WritePipe};
+use mainspring_engine::transport::{Cx, DeferredCall, ReadPipe, Stream, Transport, WaterMarks, WritePipe};
 use pyo3::prelude::*;
-use std::os::fd::RawFd;
 
 /// Declares a trait, and implements it for types that have inherent methods of the same names.
 macro_rules! transport_trait {
@@ -19,7 +16,7 @@ macro_rules! transport_trait {
     };
     (@declare $trait:ident { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)* }) => {
         /// See the module comment.
-        pub trait $trait {
+        pub trait $trait: Transport<PyHost> {
             $(fn $name(&self, $($argument: $type),*) $(-> $result)?;)*
         }
     };
@@ -44,17 +41,10 @@ transport_trait! {
     {
         fn open(cx: Cx<'_, PyHost>) -> PyResult<()>;
         fn io_ready(cx: Cx<'_, PyHost>, readiness: Readiness) -> PyResult<()>;
-        fn run_deferred(cx: Cx<'_, PyHost>, notice: DeferredCall) -> PyResult<()>;
+        fn run_deferred(cx: Cx<'_, PyHost>, deferred: DeferredCall) -> PyResult<()>;
         fn close(cx: Cx<'_, PyHost>) -> PyResult<()>;
         fn abort(cx: Cx<'_, PyHost>, error: Option<PyErr>) -> PyResult<()>;
-        fn is_closing() -> bool;
-        fn is_finished() -> bool;
         fn is_writing_paused() -> bool;
-        fn interest() -> Interest;
-        fn fd() -> RawFd;
-        fn take_channel() -> Option<PyChannel>;
-        fn show_channel(show: &mut dyn FnMut(&PyChannel)) -> ();
-        fn show_failure(show: &mut dyn FnMut(&PyErr)) -> ();
     }
 }
 

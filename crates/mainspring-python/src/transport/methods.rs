@@ -7,7 +7,7 @@ use crate::event_loop::host::out_of_memory;
 use crate::python::args::Args;
 use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;
-use mainspring_engine::transport::{DeferredCall, WaterMarks};
+use mainspring_engine::transport::{DeferredCall, Transport, WaterMarks};
 use pyo3::prelude::*;
 
 /// The methods of every transport.

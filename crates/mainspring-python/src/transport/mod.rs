@@ -15,7 +15,6 @@ pub use write_buffer_limits::write_buffer_limits;
 
 use crate::errors;
 use crate::event_loop::NativeLoop;
-use crate::event_loop::fd_owners::FdClaim;
 use crate::event_loop::host::PyHost;
 use crate::names::names;
 use crate::python::method::Receiver;
@@ -23,7 +22,7 @@ use crate::python::native_class::{NativeData, native_data};
 use crate::python::object::Obj;
 use contexts::Contexts;
 use mainspring_engine::Readiness;
-use mainspring_engine::transport::Cx;
+use mainspring_engine::transport::{Cx, Transport};
 use protocol::PyProtocol;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -32,16 +31,14 @@ use std::cell::OnceCell;
 
 /// The state of a transport that a loop has opened.
 pub struct Open<M> {
-    /// First, so that it is dropped first: the other drops can run code that asks for the owner of the descriptor.
-    _claim: FdClaim,
     pub machine: M,
     pub event_loop: Obj,
     pub contexts: Contexts,
 }
 
 impl<M: EngineTransport> Open<M> {
-    /// Drops the contexts of a transport whose `connection_lost()` was called. Both a notice and the last flush can be
-    /// the end of a transport.
+    /// Drops the contexts of a transport whose `connection_lost()` was called. That happens in a deferred call or in the
+    /// last flush.
     fn drop_contexts_if_finished(&self) {
         if self.machine.is_finished() {
             self.contexts.clear();
@@ -89,8 +86,8 @@ pub fn finalize<K: TransportClass>(data: &K, object: &Bound<'_, PyAny>) -> PyRes
     }
 }
 
-/// Opens `object`, a new instance, with `machine`. `begin` runs before the first notice is scheduled; if it fails, the
-/// file descriptor is closed.
+/// Opens `object`, a new instance, with `machine`. `begin` runs before the first deferred call is scheduled; if it
+/// fails, the file descriptor is closed.
 pub fn open<K: TransportClass>(
     object: &Bound<'_, PyAny>,
     event_loop: &Bound<'_, PyAny>,
@@ -104,19 +101,14 @@ pub fn open<K: TransportClass>(
     let Some(data) = native_data::<K>(py, &this)? else {
         return Err(PyTypeError::new_err(format!("not a {}", K::NAME.to_string_lossy())));
     };
-    let native = native_loop(py, &event_loop_object)?;
-    let opened = Open {
-        _claim: native.owners().claim(machine.fd(), object),
-        machine,
-        event_loop: event_loop_object.clone(),
-        contexts: Contexts::new(context),
-    };
+    native_loop(py, &event_loop_object)?;
+    let opened = Open { machine, event_loop: event_loop_object.clone(), contexts: Contexts::new(context) };
     if data.opened().set(opened).is_err() {
         return Err(PyRuntimeError::new_err("the transport is open already"));
     }
     object.setattr(&names(py)?._loop, event_loop)?;
     if let Err(error) = begin() {
-        // No notice was scheduled, so nothing else would close the descriptor.
+        // No deferred call was scheduled, so nothing else would close the descriptor.
         if let Some(open) = data.opened().get() {
             K::protocol(&open.machine).clear();
             drop(open.machine.take_channel());
@@ -179,9 +171,9 @@ pub fn is_registered_for_reading<K: TransportClass>(data: &K) -> bool {
     data.opened().get().is_some_and(|open| open.machine.interest().is_inbound())
 }
 
-/// The context that notices are called in; `None` for a copy of the current one.
-pub fn notice_context<K: TransportClass>(data: &K) -> Option<&Obj> {
-    data.opened().get().and_then(|open| open.contexts.for_notices())
+/// The context of deferred calls; `None` for a copy of the current one.
+pub fn deferred_context<K: TransportClass>(data: &K) -> Option<&Obj> {
+    data.opened().get().and_then(|open| open.contexts.for_deferred())
 }
 
 /// A bound method of the protocol.

@@ -6,6 +6,7 @@ use crate::net::Transport;
 use crate::net::connection::{ProtocolRef, ProtocolSlot, TransportImpl, WithFd};
 use mainspring_engine::Readiness;
 use mainspring_engine::memory;
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{Cx, DeferredCall, PipeKind, ReadPipe, WaterMarks, WritePipe};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};

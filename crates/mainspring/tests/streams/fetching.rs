@@ -400,10 +400,6 @@ impl Poller for Endless {
         buffer.fill(b'x');
         Ok(buffer.len())
     }
-
-    fn name(&self) -> &'static str {
-        "endless"
-    }
 }
 
 #[test]

@@ -24,13 +24,12 @@ mod queue;
 pub use burst::Burst;
 pub use queue::Queued;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Transport};
 use super::{Cx, DeferredCall, FlowControl, TransportHost, WaterMarks, count_lost_write, is_retryable};
 use crate::Readiness;
 use crate::poller::{Interest, PeerAddress};
 use queue::DatagramQueue;
 use std::cell::{Cell, RefCell};
-use std::os::fd::RawFd;
 
 /// The longest datagram that is received whole (asyncio's number). UDP datagrams are shorter, Unix ones may be
 /// longer.
@@ -114,6 +113,12 @@ pub struct Datagram<H: TransportHost, U: DatagramSink<H>> {
     drops_when_lost: bool,
 }
 
+impl<H: TransportHost, U: DatagramSink<H>> Transport<H> for Datagram<H, U> {
+    fn endpoint(&self) -> &Endpoint<H> {
+        &self.endpoint
+    }
+}
+
 impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
     /// A transport on a non-blocking datagram socket. Each queued datagram counts `header` bytes in addition to its
     /// own. Inactive before [`Datagram::open`].
@@ -146,36 +151,6 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
         &self.sink
     }
 
-    /// The fd number, also after it is closed, for messages.
-    pub fn fd(&self) -> RawFd {
-        self.endpoint.fd()
-    }
-
-    /// Takes the channel out of a transport that is dropped without having been closed.
-    pub fn take_channel(&self) -> Option<H::Channel> {
-        self.endpoint.take_channel()
-    }
-
-    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
-    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
-        self.endpoint.show_channel(show);
-    }
-
-    /// Shows the error for the pending `connection_lost` to the garbage collector.
-    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
-        self.endpoint.show_failure(show);
-    }
-
-    /// Whether the transport is closing or closed.
-    pub fn is_closing(&self) -> bool {
-        self.endpoint.is_closing()
-    }
-
-    /// Whether `connection_lost` has run and the fd is closed.
-    pub fn is_finished(&self) -> bool {
-        self.endpoint.is_finished()
-    }
-
     /// Whether the transport receives, or will after [`DeferredCall::StartReading`].
     pub fn is_reading(&self) -> bool {
         !self.is_closing() && !self.reading_paused.get()
@@ -184,11 +159,6 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
     /// Whether the protocol is paused by back-pressure.
     pub fn is_writing_paused(&self) -> bool {
         self.flow.is_paused()
-    }
-
-    /// The registered interest.
-    pub fn interest(&self) -> Interest {
-        self.endpoint.interest()
     }
 
     /// Queued bytes, including headers.
@@ -215,8 +185,8 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
     }
 
     /// Runs a deferred step.
-    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
-        match notice {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, deferred: DeferredCall) -> Result<(), H::Error> {
+        match deferred {
             DeferredCall::ConnectionMade => self.sink.connection_made(cx),
             DeferredCall::StartReading => self.want(cx, Interest::READ, self.is_reading()),
             DeferredCall::ConnectionLost => self.finish(cx),

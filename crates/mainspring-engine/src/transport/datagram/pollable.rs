@@ -45,7 +45,7 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
         };
         if let Err(error) = &sent
             && error.kind() == io::ErrorKind::WouldBlock
-            && !self.is_closing()
+            && !self.endpoint.is_closing()
         {
             self.endpoint.want(cx, Interest::WRITE, true)?;
             self.flow.pause();

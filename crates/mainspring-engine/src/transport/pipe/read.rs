@@ -6,17 +6,22 @@
 
 use crate::Readiness;
 use crate::poller::Interest;
-use crate::transport::endpoint::Endpoint;
+use crate::transport::endpoint::{Endpoint, Transport};
 use crate::transport::{Cx, DeferredCall, ProtocolSink, TransportHost, is_retryable};
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
 
 /// The reading end of a pipe, or a file like it, and its protocol ([`ProtocolSink`]).
 pub struct ReadPipe<H: TransportHost, U> {
     sink: U,
     end: Endpoint<H>,
     paused: Cell<bool>,
+}
+
+impl<H: TransportHost, U: ProtocolSink<H>> Transport<H> for ReadPipe<H, U> {
+    fn endpoint(&self) -> &Endpoint<H> {
+        &self.end
+    }
 }
 
 impl<H: TransportHost, U: ProtocolSink<H>> ReadPipe<H, U> {
@@ -39,52 +44,6 @@ impl<H: TransportHost, U: ProtocolSink<H>> ReadPipe<H, U> {
         &self.sink
     }
 
-    /// The fd number, also after it is closed, for messages.
-    pub fn fd(&self) -> RawFd {
-        self.end.fd()
-    }
-
-    /// Takes the channel out of an unregistered transport that is dropped without having been closed.
-    pub fn take_channel(&self) -> Option<H::Channel> {
-        self.end.take_channel()
-    }
-
-    /// Deregisters the fd and takes the channel out.
-    pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
-        self.end.deregister(cx);
-        self.end.take_channel()
-    }
-
-    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
-    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
-        self.end.show_channel(show);
-    }
-
-    /// Shows the error for the pending `connection_lost` to the garbage collector.
-    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
-        self.end.show_failure(show);
-    }
-
-    /// Whether the transport is closing or closed.
-    pub fn is_closing(&self) -> bool {
-        self.end.is_closing()
-    }
-
-    /// Whether `connection_lost` has run, or will in the next iteration.
-    pub fn is_lost(&self) -> bool {
-        self.end.is_lost()
-    }
-
-    /// Lends the fd for one system call; `NotConnected` once it is closed.
-    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.end.with_fd(use_it)
-    }
-
-    /// Whether `connection_lost` has run and the fd is closed.
-    pub fn is_finished(&self) -> bool {
-        self.end.is_finished()
-    }
-
     /// Whether the transport reads, or will after [`DeferredCall::StartReading`].
     pub fn is_reading(&self) -> bool {
         !self.end.is_closing() && !self.paused.get()
@@ -95,14 +54,9 @@ impl<H: TransportHost, U: ProtocolSink<H>> ReadPipe<H, U> {
         false
     }
 
-    /// The registered interest.
-    pub fn interest(&self) -> Interest {
-        self.end.interest()
-    }
-
     /// Runs a deferred step.
-    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
-        match notice {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, deferred: DeferredCall) -> Result<(), H::Error> {
+        match deferred {
             DeferredCall::ConnectionMade => self.sink.connection_made(cx),
             DeferredCall::StartReading => self.want_reading(cx, self.is_reading()),
             DeferredCall::EofReceived => self.sink.eof_received(cx).map(drop),

@@ -7,14 +7,13 @@
 use super::PipeKind;
 use crate::Readiness;
 use crate::poller::Interest;
-use crate::transport::endpoint::Endpoint;
+use crate::transport::endpoint::{Endpoint, Transport};
 use crate::transport::write_buffer::{WriteBuffer, Written};
 use crate::transport::{
     Cx, DeferredCall, FlowControl, ProtocolSink, TransportHost, WaterMarks, count_lost_write,
 };
 use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::os::fd::{BorrowedFd, RawFd};
 
 /// The writing end of a pipe, or a file like it, and its protocol ([`ProtocolSink`]).
 pub struct WritePipe<H: TransportHost, U> {
@@ -25,6 +24,12 @@ pub struct WritePipe<H: TransportHost, U> {
     /// Writes that failed, or followed the close.
     lost_writes: Cell<u32>,
     watches_reader: bool,
+}
+
+impl<H: TransportHost, U: ProtocolSink<H>> Transport<H> for WritePipe<H, U> {
+    fn endpoint(&self) -> &Endpoint<H> {
+        &self.end
+    }
 }
 
 impl<H: TransportHost, U: ProtocolSink<H>> WritePipe<H, U> {
@@ -56,60 +61,9 @@ impl<H: TransportHost, U: ProtocolSink<H>> WritePipe<H, U> {
         &self.sink
     }
 
-    /// The fd number, also after it is closed, for messages.
-    pub fn fd(&self) -> RawFd {
-        self.end.fd()
-    }
-
-    /// Takes the channel out of an unregistered transport that is dropped without having been closed.
-    pub fn take_channel(&self) -> Option<H::Channel> {
-        self.end.take_channel()
-    }
-
-    /// Deregisters the fd and takes the channel out.
-    pub fn release(&self, cx: Cx<'_, H>) -> Option<H::Channel> {
-        self.end.deregister(cx);
-        self.end.take_channel()
-    }
-
-    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
-    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
-        self.end.show_channel(show);
-    }
-
-    /// Shows the error for the pending `connection_lost` to the garbage collector.
-    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
-        self.end.show_failure(show);
-    }
-
-    /// Whether the transport is closing or closed.
-    pub fn is_closing(&self) -> bool {
-        self.end.is_closing()
-    }
-
-    /// Whether `connection_lost` has run, or will in the next iteration.
-    pub fn is_lost(&self) -> bool {
-        self.end.is_lost()
-    }
-
-    /// Lends the fd for one system call; `NotConnected` once it is closed.
-    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.end.with_fd(use_it)
-    }
-
-    /// Whether `connection_lost` has run and the fd is closed.
-    pub fn is_finished(&self) -> bool {
-        self.end.is_finished()
-    }
-
     /// Whether the protocol is paused by back-pressure.
     pub fn is_writing_paused(&self) -> bool {
         self.flow.is_paused()
-    }
-
-    /// The registered interest.
-    pub fn interest(&self) -> Interest {
-        self.end.interest()
     }
 
     /// Unsent bytes.
@@ -134,8 +88,8 @@ impl<H: TransportHost, U: ProtocolSink<H>> WritePipe<H, U> {
     }
 
     /// Runs a deferred step.
-    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
-        match notice {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, deferred: DeferredCall) -> Result<(), H::Error> {
+        match deferred {
             DeferredCall::ConnectionMade => self.sink.connection_made(cx),
             // Also while closing: if bytes are queued, the reader's close still matters.
             DeferredCall::StartReading => self.want(cx, Interest::READ, !self.end.is_lost()),

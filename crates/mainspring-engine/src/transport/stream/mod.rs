@@ -17,7 +17,7 @@
 mod detach;
 mod send;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Transport};
 use super::write_buffer::{WriteBuffer, Written, length_of};
 use super::write_coalescing::WriteCoalescing;
 use super::{
@@ -28,7 +28,7 @@ use crate::Readiness;
 use crate::poller::Interest;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::fd::AsFd;
 
 /// A connection: a TCP or Unix stream socket, and the protocol above it ([`ProtocolSink`]).
 pub struct Stream<H: TransportHost, U> {
@@ -41,6 +41,12 @@ pub struct Stream<H: TransportHost, U> {
     end: Endpoint<H>,
     sink: U,
     flow: FlowControl,
+}
+
+impl<H: TransportHost, U: ProtocolSink<H>> Transport<H> for Stream<H, U> {
+    fn endpoint(&self) -> &Endpoint<H> {
+        &self.end
+    }
 }
 
 impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
@@ -74,21 +80,6 @@ impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
         &self.sink
     }
 
-    /// The fd number, also after it is closed, for messages.
-    pub fn fd(&self) -> RawFd {
-        self.end.fd()
-    }
-
-    /// Lends the fd for one system call; `NotConnected` once it is closed.
-    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.end.with_fd(use_it)
-    }
-
-    /// Takes the channel out of a transport that is dropped without having been closed.
-    pub fn take_channel(&self) -> Option<H::Channel> {
-        self.end.take_channel()
-    }
-
     /// Borrows the channel; `None` once the fd is closed. `look` must not run user code: the channel is borrowed.
     pub fn with_channel<R>(&self, look: impl FnOnce(&H::Channel) -> R) -> Option<R> {
         self.end.lend().ok().map(|channel| look(&channel))
@@ -100,31 +91,6 @@ impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
         self.end.replace_channel(exchange);
     }
 
-    /// Shows the channel to the garbage collector, unless it is mutably borrowed.
-    pub fn show_channel(&self, show: &mut dyn FnMut(&H::Channel)) {
-        self.end.show_channel(show);
-    }
-
-    /// Shows the error for the pending `connection_lost` to the garbage collector.
-    pub fn show_failure(&self, show: &mut dyn FnMut(&H::Error)) {
-        self.end.show_failure(show);
-    }
-
-    /// Whether the transport is closing or closed.
-    pub fn is_closing(&self) -> bool {
-        self.end.is_closing()
-    }
-
-    /// Whether `connection_lost` has run, or will in the next iteration.
-    pub fn is_lost(&self) -> bool {
-        self.end.is_lost()
-    }
-
-    /// Whether `connection_lost` has run and the fd is closed.
-    pub fn is_finished(&self) -> bool {
-        self.end.is_finished()
-    }
-
     /// Whether the transport receives, or will after [`DeferredCall::StartReading`].
     pub fn is_reading(&self) -> bool {
         !self.end.is_closing() && !self.reading_paused.get()
@@ -133,11 +99,6 @@ impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
     /// Whether the protocol is paused by back-pressure.
     pub fn is_writing_paused(&self) -> bool {
         self.flow.is_paused()
-    }
-
-    /// The registered interest.
-    pub fn interest(&self) -> Interest {
-        self.end.interest()
     }
 
     /// Unsent bytes.
@@ -162,8 +123,8 @@ impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
     }
 
     /// Runs a deferred step.
-    pub fn run_deferred(&self, cx: Cx<'_, H>, notice: DeferredCall) -> Result<(), H::Error> {
-        match notice {
+    pub fn run_deferred(&self, cx: Cx<'_, H>, deferred: DeferredCall) -> Result<(), H::Error> {
+        match deferred {
             DeferredCall::ConnectionMade => self.sink.connection_made(cx),
             DeferredCall::StartReading if self.is_reading() => self.want_inbound(cx, true),
             DeferredCall::ConnectionLost => self.finish(cx),

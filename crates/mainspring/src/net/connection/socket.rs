@@ -9,6 +9,7 @@ use crate::net::server::Connection;
 use mainspring_engine::Readiness;
 use mainspring_engine::memory;
 use mainspring_engine::poller::{PeerAddress, local_address};
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{Cx, DeferredCall, Stream, WaterMarks, WriteRefused};
 use std::cell::OnceCell;
 use std::io::{self, IoSlice};

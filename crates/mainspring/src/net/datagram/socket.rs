@@ -18,6 +18,7 @@ use crate::current_core::current_core;
 use crate::event_loop::Core;
 use crate::host::RustHost;
 use mainspring_engine::poller::{PeerAddress, local_address, remote_address};
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{Cx, Datagram};
 use socket2::SockRef;
 use std::io;

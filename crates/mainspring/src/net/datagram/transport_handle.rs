@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::host::{Failure, RustHost};
 use mainspring_engine::memory;
+use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{Cx, Datagram, Destination, WaterMarks};
 use std::fmt;
 use std::net::SocketAddr;
