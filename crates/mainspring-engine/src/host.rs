@@ -10,8 +10,8 @@ use std::io;
 
 /// The code on top of an engine. See the [example](super).
 ///
-/// Every method may run user code, and user code may call back into the engine. The engine therefore holds no borrow
-/// across these calls.
+/// Every method except [`Host::lane`] may run user code, and user code may call back into the engine. The engine
+/// therefore holds no borrow across these calls.
 pub trait Host: Sized + 'static {
     /// Whether the loop may spin for some microseconds before it sleeps. `false` for a host that holds a lock while
     /// the loop is awake and whose other threads need that lock to send.
@@ -61,7 +61,8 @@ pub trait Host: Sized + 'static {
     /// Converts an item from another thread into a call.
     fn receive(&self, inbound: Self::Inbound) -> Self::Call;
 
-    /// The lane for a call from a timer or another thread. Must not run user code.
+    /// The lane for a call from a timer or another thread. Must neither run user code nor call the engine, which has
+    /// borrowed its queues.
     fn lane(&self, call: &Self::Call) -> Lane {
         let _ = call;
         Lane::Normal
