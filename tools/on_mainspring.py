@@ -1,4 +1,4 @@
-"""A pytest plugin: the loops that asyncio makes are mainspring's.  Used by tools/test-libraries."""
+"""A pytest plugin that makes asyncio create mainspring loops.  Used by tools/test-libraries."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# What ./run, ./test and bench/run share: finding interpreters, naming what is missing, virtual environments and the
-# wheel of this tree. To be sourced; sets `root`.
+# Shared functions of ./run, ./test and bench/run: finding interpreters, reporting missing tools, virtual environments
+# and the wheel of this tree. Sourced, not run; sets `root`.
 #
-# Everything made here lies under .venv*/ and target/. A virtual environment carries stamps that say what it holds,
-# written last and removed before anything in it changes, so that one that was interrupted is never taken for fresh.
-# All set-up happens under one lock (`locked`), whichever command asks for it: the wheels of two interpreters share a
-# target directory, and the second build would replace the first one's library before it is packed.
+# Everything is created under .venv*/ and target/. Stamp files record the contents of a virtual environment. They are
+# written last and removed before a change, so an interrupted set-up never counts as complete. One lock (`locked`)
+# covers all set-up: the wheels of two interpreters share a target directory, and a second build would replace the
+# library of the first before it is packed.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,13 +17,13 @@ die() {
   exit 1
 }
 
-# usage FILE: the comment that a command opens with.
+# usage FILE: prints the comment at the top of a command.
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$1"; }
 
 # --- interpreters
 
-# probe PYTHON: "KEY<tab>PATH<tab>BUILD" of a usable interpreter, where KEY is 3.X (3.Xt, 3.Xd for the other builds).
-# Otherwise the reason on stdout, and failure.
+# probe PYTHON: prints "KEY<tab>PATH<tab>BUILD" of a usable interpreter, where KEY is 3.X (3.Xt and 3.Xd for
+# free-threaded and debug builds). Otherwise prints the reason and fails.
 probe() {
   "$1" -I -c '
 import importlib.util, sys, sysconfig
@@ -39,7 +39,7 @@ print(key, sys.executable, version + "-" + str(sysconfig.get_config_var("SOABI")
 ' 2>/dev/null
 }
 
-# candidates: every place an interpreter may stand, the preferred ones first.
+# candidates: prints the paths of possible interpreters, preferred ones first.
 candidates() {
   local minor
   if [[ -n ${MAINSPRING_PYTHON:-} ]]; then printf '%s\n' "$MAINSPRING_PYTHON"; fi
@@ -50,7 +50,7 @@ candidates() {
   done
 }
 
-# find_python: the probe of the interpreter to use when none is named.
+# find_python: prints the probe of the default interpreter.
 find_python() {
   local candidate found reasons=
   if [[ -n ${MAINSPRING_PYTHON:-} ]]; then
@@ -65,12 +65,12 @@ find_python() {
     fi
     reasons+=${found:+$'\n'  $found}
   done < <(candidates)
-  die "no Python that can be used; CPython 3.10 or later with its venv module is needed (on Debian:" \
-    "apt-get install python3 python3-venv), or name one: MAINSPRING_PYTHON=/path/to/python3.x$reasons"
+  die "no usable Python found; CPython 3.10 or later with its venv module is needed (on Debian:" \
+    "apt-get install python3 python3-venv), or set MAINSPRING_PYTHON=/path/to/python3.x$reasons"
 }
 
-# every_python: the probes of one interpreter for each KEY, lowest version first. Says which it could use but for want
-# of a module.
+# every_python: prints the probe of one interpreter for each KEY, lowest version first. Reports interpreters that only
+# lack the venv module.
 every_python() {
   local candidate found
   while read -r candidate; do
@@ -84,7 +84,7 @@ every_python() {
 
 # --- the toolchain
 
-# need_rust: ends, saying how to get it, unless there is a Rust toolchain that can build this.
+# need_rust: unless a suitable Rust toolchain is installed, prints how to get one and exits.
 need_rust() {
   local wanted found
   command -v cargo >/dev/null || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
@@ -98,8 +98,8 @@ need_rust() {
   command -v cc >/dev/null || die "cc is missing: Rust links with it (on Debian: apt-get install gcc libc6-dev)"
 }
 
-# need_servers: PostgreSQL and Redis, which some tests start for themselves. Installs what is missing where that is
-# possible without asking; elsewhere those tests say what they lack. Nothing is started: services stay off in runlevel 1.
+# need_servers: installs PostgreSQL and Redis, which some tests start, if this is possible without a prompt. Otherwise
+# these tests report them as missing. RUNLEVEL=1 keeps apt from starting the services.
 need_servers() {
   local lacking=()
   command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || lacking+=(postgresql)
@@ -110,32 +110,32 @@ need_servers() {
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
       -o DPkg::Lock::Timeout=300 "${lacking[@]}" </dev/null >&2
   }
-  # The lists of packages may be old, or not there.
-  install || { apt-get update -qq >&2 && install; } || say "apt-get could not install ${lacking[*]}; going on without"
+  # The package lists may be old or missing.
+  install || { apt-get update -qq >&2 && install; } || say "apt-get could not install ${lacking[*]}; continuing without"
 }
 
 # --- set-up, one at a time
 
-# locked COMMAND…: runs it while nothing else sets up anything in this tree. What COMMAND starts does not inherit
-# the lock, or a daemon left behind (a compiler cache) would hold it for ever.
+# locked COMMAND…: runs COMMAND under the set-up lock of this tree. Its child processes do not inherit the lock, or a
+# daemon that outlives it (a compiler cache) would hold the lock forever.
 locked() {
   local lock
   command -v flock >/dev/null || die "flock is missing (on Debian: apt-get install util-linux)"
   mkdir -p "$root/.venv"
   exec {lock}>"$root/.venv/lock"
   if ! flock --nonblock "$lock"; then
-    say "waiting for another set-up in this folder to end"
+    say "waiting for another set-up in this folder to finish"
     flock "$lock"
   fi
   "$@" {lock}>&-
   exec {lock}>&-
 }
 
-# stamped FILE VALUE: is that what the stamp says?
+# stamped FILE VALUE: whether the stamp FILE contains VALUE.
 stamped() { [[ -f $1 && $(<"$1") == "$2" ]]; }
 
-# venv DIR PROBE [PIP-ARGUMENT…]: a virtual environment of that interpreter in which `pip install PIP-ARGUMENT…` was
-# done. Made anew when the interpreter is another one; requirement files count by their content.
+# venv DIR PROBE [PIP-ARGUMENT…]: ensures a virtual environment of this interpreter with `pip install PIP-ARGUMENT…`.
+# Recreates it if the interpreter changed. Requirement files are compared by content.
 venv() {
   local dir=$1 probe=$2 python wanted argument
   shift 2
@@ -145,7 +145,7 @@ venv() {
     if [[ -f $argument ]]; then wanted+=$'\n'$(<"$argument"); fi
   done
   if ! stamped "$dir/.made" "$probe" || [[ ! -x $dir/bin/python ]]; then
-    say "making ${dir#"$root"/} with $python"
+    say "creating ${dir#"$root"/} with $python"
     rm -rf "$dir"
     "$python" -m venv "$dir"
     printf '%s\n' "$probe" >"$dir/.made"
@@ -154,13 +154,13 @@ venv() {
     say "installing ${*#"$root"/} into ${dir#"$root"/}"
     rm -f "$dir/.installed"
     "$dir/bin/python" -m pip install --quiet --disable-pip-version-check "$@" ||
-      die "pip could not install $*; its reason stands above"
+      die "pip could not install $*; see above"
     printf '%s\n' "$wanted" >"$dir/.installed"
   fi
 }
 
-# maturin: the path of the build back end, at the version that pyproject.toml asks for. Any interpreter that still
-# runs will do for it.
+# maturin: prints the path of the build back end, at the version in pyproject.toml. It runs on any interpreter that
+# still works.
 maturin() {
   local home=$root/.venv/tools probe
   if ! "$home/bin/python" -c 'import pip' 2>/dev/null || ! probe=$(<"$home/.made"); then probe=$(find_python); fi
@@ -168,7 +168,7 @@ maturin() {
   printf '%s\n' "$home/bin/maturin"
 }
 
-# source_hash PROBE PROFILE: everything the wheel is made of, and what it is made with.
+# source_hash PROBE PROFILE: prints a hash of the sources, the interpreter, the profile and the compiler flags.
 source_hash() {
   {
     printf '%s\n' "$@" "${RUSTFLAGS:-}"
@@ -178,8 +178,8 @@ source_hash() {
   } | sha256sum | cut -d ' ' -f 1
 }
 
-# install_mainspring DIR PROBE PROFILE: this tree's package, built by cargo's PROFILE, in the virtual environment DIR.
-# A wheel that was built for an environment beside it serves this one too.
+# install_mainspring DIR PROBE PROFILE: builds the package of this tree with cargo's PROFILE and installs it into the
+# virtual environment DIR. Reuses a wheel that was built for a sibling environment.
 install_mainspring() {
   local dir=$1 probe=$2 profile=$3 wanted builder other wheels=
   wanted=$(source_hash "$probe" "$profile")
@@ -195,7 +195,7 @@ install_mainspring() {
     say "building mainspring for Python $(cut -f 1 <<<"$probe") (profile $profile)"
     CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/wheel "$builder" build --profile "$profile" \
       --manifest-path "$root/crates/mainspring-python/Cargo.toml" --interpreter "$(cut -f 2 <<<"$probe")" \
-      --out "$wheels" >&2 || die "the build failed; its reason stands above"
+      --out "$wheels" >&2 || die "the build failed; see above"
   fi
   "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index --force-reinstall \
     "$wheels"/*.whl
