@@ -1,11 +1,11 @@
-"""A TCP server on mainspring and the same server on asyncio, under the same load, side by side.
+"""Compares a TCP server on mainspring with the same server on asyncio, under the same load.
 
-Two server processes run for the whole demonstration, one on each loop; this process is the client. A round drives
-each of them once, for a fraction of a second, and the next begins with the other one, so that whatever else the
-machine does meets both. The figures are the medians over the rounds.
+Two server processes run for the whole demo, one on each loop; this process is the client. A round drives each server
+once, for a fraction of a second. The next round starts with the other server, so that other load on the machine
+affects both. The figures are medians over the rounds.
 
-The client is Python as well and answers for a good part of every round trip. That narrows the gap between the loops
-in requests per second; CPU per request is the server's alone. `bench/` measures with a load generator of its own.
+The client is also Python and takes a large part of every round trip. This reduces the difference between the loops in
+requests per second; CPU per request counts only the server. `bench/` uses a native load generator instead.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from time import monotonic, perf_counter_ns
 import mainspring
 
 LOOPS = ("asyncio", "mainspring")
-# The interface that the server is written on, the size of a message, and how many connections send one at a time.
+# The API of the server, the message size in bytes, and the number of connections.
 ROWS = (
     ("streams", 64, 1),
     ("streams", 1024, 10),
@@ -33,7 +33,7 @@ ROWS = (
 )
 
 
-# --- the server: one process, one loop, one port for each interface
+# --- the server: one process, one loop, one port per API
 
 
 class Echo(asyncio.Protocol):
@@ -52,7 +52,7 @@ async def echo_lines(reader, writer):
 
 
 async def serve():
-    """Tells its ports on stdout and serves until stdin ends."""
+    """Prints its ports on stdout and serves until stdin is closed."""
     loop = asyncio.get_running_loop()
     servers = {
         "protocol": await loop.create_server(Echo, "127.0.0.1", 0),
@@ -70,18 +70,18 @@ async def serve():
 
 
 class ServerProcess:
-    """A server on the named loop, and what it has cost so far."""
+    """A server process on the named loop."""
 
     def __init__(self, loop_name):
         command = [sys.executable, __file__, "--serve", loop_name]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        told = self.process.stdout.readline()
-        if not told:
-            raise SystemExit(f"demo: the server on {loop_name} did not start; its reason stands above")
-        self.ports = json.loads(told)
+        ports = self.process.stdout.readline()
+        if not ports:
+            raise SystemExit(f"demo: the server on {loop_name} did not start; see above")
+        self.ports = json.loads(ports)
 
     def cpu_ns(self):
-        """How long the server's thread has run, as the kernel counts it."""
+        """The CPU time of the server's main thread, from the kernel."""
         with open(f"/proc/{self.process.pid}/schedstat") as file:
             return int(file.read().split()[0])
 
@@ -94,11 +94,11 @@ class ServerProcess:
             self.process.wait()
 
 
-# --- the client: one request under way on each connection
+# --- the client: one request in flight per connection
 
 
 class Link:
-    """A connection with one request under way."""
+    """A connection with one request in flight."""
 
     def __init__(self, port, message):
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -114,7 +114,7 @@ class Link:
         self.socket.sendall(self.message)
 
     def receive(self):
-        """Takes what has come; True when the reply is whole."""
+        """Receives available data; returns True when the reply is complete."""
         data = self.socket.recv(65536)
         if not data:
             raise SystemExit("demo: the server closed a connection")
@@ -122,12 +122,12 @@ class Link:
         if len(self.received) < len(self.message):
             return False
         if self.received != self.message:
-            raise SystemExit("demo: the server answered with something else than it was sent")
+            raise SystemExit("demo: the reply differs from the message")
         return True
 
 
 def drive(port, size, connections, seconds):
-    """The latencies in ns of the requests sent within `seconds`."""
+    """Sends requests for `seconds`; returns their latencies in ns."""
     message = bytes(97 + i % 26 for i in range(size - 1)) + b"\n"
     links = {}
     latencies = []
@@ -138,11 +138,11 @@ def drive(port, size, connections, seconds):
             poller.register(link.socket, select.EPOLLIN)
             link.send()
         end = monotonic() + seconds
-        # After the end the answers under way still come home: closing before would reset the connections.
+        # Then waits for the replies in flight: closing earlier would reset the connections.
         while links:
             ready = poller.poll(10)
             if not ready:
-                raise SystemExit("demo: no answer for ten seconds")
+                raise SystemExit("demo: no reply for ten seconds")
             for fd, _ in ready:
                 link = links[fd]
                 if not link.receive():
@@ -156,7 +156,7 @@ def drive(port, size, connections, seconds):
 
 
 def measure(server, row, seconds):
-    """One round of one row on one server."""
+    """Measures one row on one server for one round."""
     interface, size, connections = row
     cpu, started = server.cpu_ns(), monotonic()
     latencies = drive(server.ports[interface], size, connections, seconds)
@@ -169,18 +169,18 @@ def measure(server, row, seconds):
     }
 
 
-# --- what the reader sees
+# --- output
 
 
 def progress(text, *, milestone=False):
-    """A line that is overwritten by the next; where that is not possible, the milestones alone."""
+    """Prints a status line that the next one overwrites; if stderr is no terminal, prints only milestones."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
     elif milestone:
         print(text, file=sys.stderr, flush=True)
 
 
-def named(row):
+def label(row):
     interface, size, connections = row
     amount = f"{size} B" if size < 1024 else f"{size // 1024} KiB"
     return f"{interface:9}{amount:>8}{connections:6}"
@@ -201,13 +201,13 @@ def table(results):
             cells += f" | {rate:9,.0f}{p50:9,.0f}{p99:9,.0f}{cpu:8.1f}"
             rates[name] = [one["rate"] for one in rounds]
         ratio = median(ours / theirs for theirs, ours in zip(*(rates[name] for name in LOOPS), strict=True))
-        yield f"{named(row)}{cells} | {ratio:7.2f}"
+        yield f"{label(row)}{cells} | {ratio:7.2f}"
 
 
 def main():
-    parser = argparse.ArgumentParser(description="mainspring beside asyncio, under load")
+    parser = argparse.ArgumentParser(description="Compares mainspring with asyncio under load.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.18, help="of load for each server in each round")
+    parser.add_argument("--seconds", type=float, default=0.18, help="load per server and round")
     parser.add_argument("--serve", choices=LOOPS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
@@ -223,11 +223,11 @@ def main():
         for name in LOOPS:
             servers[name] = ServerProcess(name)
         results = {(row, name): [] for row in ROWS for name in LOOPS}
-        for turn in range(given.rounds):
-            order = LOOPS if turn % 2 == 0 else LOOPS[::-1]
-            progress(f"round {turn + 1} of {given.rounds}", milestone=True)
+        for number in range(given.rounds):
+            order = LOOPS if number % 2 == 0 else LOOPS[::-1]
+            progress(f"round {number + 1} of {given.rounds}", milestone=True)
             for row in ROWS:
-                progress(f"round {turn + 1} of {given.rounds}: {named(row)} connections")
+                progress(f"round {number + 1} of {given.rounds}: {label(row)} connections")
                 for name in order:
                     results[row, name].append(measure(servers[name], row, given.seconds))
         progress("")
@@ -236,7 +236,7 @@ def main():
             server.stop()
     print("\n".join(table(results)))
     print(
-        "p50, p99: latency as the client sees it. CPU: of the server, for each request. Figures to trust: bench/run"
+        "p50, p99: latency at the client. CPU: server CPU time per request. For precise figures use bench/run."
     )
 
 

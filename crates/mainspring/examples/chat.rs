@@ -1,8 +1,8 @@
-//! A chat: what one says, all the others hear. A task for each connection, and nothing shared but a list.
+//! A chat server: each line goes to all other clients. One task per connection; the only shared state is a map.
 //!
 //! ```text
-//! cargo run --example chat                 # the room
-//! nc 127.0.0.1 8892                        # a guest, in another terminal; and another one
+//! cargo run --example chat                 # the server
+//! nc 127.0.0.1 8892                        # a client, in another terminal; start two or more
 //! ```
 
 use mainspring::net::{StreamReader, StreamWriter, start_server};
@@ -12,39 +12,39 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A guest who has so many bytes waiting does not listen, and is shown out.
-const PATIENCE: usize = 1024 * 1024;
+/// A client with more queued bytes does not read; it is disconnected.
+const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
-/// Everybody's writer, by address.
+/// The writers of all clients, by address.
 #[derive(Default)]
 struct Room(RefCell<HashMap<SocketAddr, Rc<StreamWriter>>>);
 
 impl Room {
-    fn say(&self, speaker: SocketAddr, words: &[u8]) {
-        let listeners: Vec<_> = self.0.borrow().values().cloned().collect();
-        for listener in listeners.iter().filter(|listener| listener.peer_addr() != Some(speaker)) {
-            listener.writelines(&[speaker.to_string().as_bytes(), b": ", words]);
-            if listener.transport().get_write_buffer_size() > PATIENCE {
-                listener.transport().abort();
+    fn broadcast(&self, sender: SocketAddr, message: &[u8]) {
+        let writers: Vec<_> = self.0.borrow().values().cloned().collect();
+        for writer in writers.iter().filter(|writer| writer.peer_addr() != Some(sender)) {
+            writer.writelines(&[sender.to_string().as_bytes(), b": ", message]);
+            if writer.transport().get_write_buffer_size() > MAX_QUEUED_BYTES {
+                writer.transport().abort();
             }
         }
     }
 }
 
-async fn attend(room: Rc<Room>, reader: StreamReader, writer: StreamWriter) -> io::Result<()> {
-    let Some(guest) = writer.peer_addr() else { return Ok(()) };
-    room.0.borrow_mut().insert(guest, Rc::new(writer));
-    room.say(guest, b"(comes in)\n");
-    // However it ends, the guest has left.
+async fn serve(room: Rc<Room>, reader: StreamReader, writer: StreamWriter) -> io::Result<()> {
+    let Some(client) = writer.peer_addr() else { return Ok(()) };
+    room.0.borrow_mut().insert(client, Rc::new(writer));
+    room.broadcast(client, b"(joins)\n");
+    // No `?` here: the client is removed also after an error.
     let outcome = loop {
         match reader.read_line().await {
             Ok(line) if line.is_empty() => break Ok(()),
-            Ok(line) => room.say(guest, &line),
+            Ok(line) => room.broadcast(client, &line),
             Err(error) => break Err(error.into()),
         }
     };
-    room.0.borrow_mut().remove(&guest);
-    room.say(guest, b"(leaves)\n");
+    room.0.borrow_mut().remove(&client);
+    room.broadcast(client, b"(leaves)\n");
     outcome
 }
 
@@ -52,9 +52,9 @@ fn main() -> Result<(), mainspring::Error> {
     mainspring::run(async {
         let room = Rc::new(Room::default());
         let server =
-            start_server("127.0.0.1:8892", move |reader, writer| attend(Rc::clone(&room), reader, writer));
+            start_server("127.0.0.1:8892", move |reader, writer| serve(Rc::clone(&room), reader, writer));
         let server = server.await?;
-        println!("the room is open at {}", server.local_addr());
+        println!("listening at {}", server.local_addr());
         server.serve_forever().await?;
         Ok(())
     })?

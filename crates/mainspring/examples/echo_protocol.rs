@@ -1,4 +1,4 @@
-//! An echo server with a protocol: what arrives is written back as it comes.
+//! An echo server with a protocol: `data_received` writes the data back.
 //!
 //! ```text
 //! cargo run --example echo_protocol
@@ -18,7 +18,7 @@ impl Protocol for Echo {
         transport.write(data);
     }
 
-    // A peer that does not read what it is sent is not read from either.
+    // Back-pressure: if the peer does not read, stop reading from it.
     fn pause_writing(&self, transport: &Transport) {
         transport.pause_reading();
     }

@@ -1,4 +1,4 @@
-//! An echo server with streams: a task for each connection.
+//! An echo server with streams: one task per connection.
 //!
 //! ```text
 //! cargo run --example echo_streams

@@ -1,4 +1,4 @@
-//! An HTTP client, by hyper: asks for a page several times over one connection.
+//! An HTTP client with hyper: requests a page several times over one connection.
 //!
 //! ```text
 //! cargo run --features hyper --example http_client -- 127.0.0.1:8890 / 3
@@ -13,7 +13,7 @@ use mainspring::net::TcpStream;
 use mainspring::spawn;
 use std::error::Error;
 
-async fn ask(address: &str, path: &str, times: usize) -> Result<(), Box<dyn Error>> {
+async fn fetch(address: &str, path: &str, times: usize) -> Result<(), Box<dyn Error>> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(HyperIo::new(stream)).await?;
     let connection = spawn(connection);
@@ -33,5 +33,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8890".to_owned());
     let path = arguments.next().unwrap_or_else(|| "/".to_owned());
     let times = arguments.next().map_or(Ok(3), |times| times.parse())?;
-    mainspring::run(ask(&address, &path, times))?
+    mainspring::run(fetch(&address, &path, times))?
 }

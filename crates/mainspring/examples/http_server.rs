@@ -1,11 +1,11 @@
-//! An HTTP server, by hyper.
+//! An HTTP server with hyper.
 //!
 //! ```text
 //! cargo run --release --features hyper --example http_server
 //! ```
 //!
-//! To load it, `wrk -t1 -c64 http://127.0.0.1:8890/`, or the load generator of this repository, which compares every
-//! reply with what it must be:
+//! To put load on it, use `wrk -t1 -c64 http://127.0.0.1:8890/`, or the load generator of this repository, which checks
+//! every reply:
 //!
 //! ```text
 //! cargo run --release --manifest-path bench/native/Cargo.toml --bin loadgen -- \
@@ -31,7 +31,7 @@ async fn serve() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:8890").await?;
     println!("listening at http://{}", listener.local_addr());
     let mut http = http1::Builder::new();
-    // Without a timer a client may take for ever to send its headers.
+    // Without a timer there is no timeout for the headers of a request.
     http.timer(HyperTimer::current()).pipeline_flush(true);
     loop {
         let (stream, peer) = listener.accept().await?;

@@ -1,5 +1,5 @@
-//! A program that is not asynchronous, with a loop on a thread that serves it: calls, delays and sockets whose results
-//! are waited for, or composed without anybody waiting.
+//! A synchronous program with a loop on its own thread: calls, delays and sockets. The program waits for their results or
+//! composes them without waiting.
 //!
 //! `cargo run --example loop_on_a_thread`
 
@@ -16,19 +16,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let thread = runtime.call(|| std::thread::current().name().map(str::to_owned));
     println!("the loop runs on the thread {:?}", thread.wait()?.unwrap_or_default());
 
-    // A peer that answers in capital letters, on a thread of its own.
+    // A peer on another thread that replies in capital letters.
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let peer = std::thread::spawn(move || -> std::io::Result<()> {
         let (mut connection, _) = listener.accept()?;
-        let mut heard = [0; 100];
-        let count = connection.read(&mut heard)?;
-        connection.write_all(&heard[..count].to_ascii_uppercase())
+        let mut buffer = [0; 100];
+        let count = connection.read(&mut buffer)?;
+        connection.write_all(&buffer[..count].to_ascii_uppercase())
     });
 
-    // Connect, send, receive and turn into text: all of it on the loop's thread, none of it waited for here.
+    // Connect, send, receive and decode on the loop's thread, without waiting here.
     let handle = runtime.handle();
-    let answer = runtime
+    let reply = runtime
         .delay(Duration::from_millis(10))
         .and_then({
             let handle = handle.clone();
@@ -40,14 +40,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             handle.write_all(socket, "hello from a loop").and_then(move |()| reading.read(receiving, 100))
         })
         .map(|data| String::from_utf8_lossy(&data).into_owned());
-    answer.add_done_callback(|result| println!("done: {}", result.is_ok()));
+    reply.add_done_callback(|result| println!("done: {}", result.is_ok()));
 
-    println!("meanwhile, the program does something else");
-    println!("the peer says {:?}", answer.wait()?);
+    println!("the program continues");
+    println!("the peer replied {:?}", reply.wait()?);
     peer.join().map_err(|_| "the peer panicked")??;
 
-    // What was accepted comes to its end before this returns. To drop the runtime would cancel it.
-    drop(runtime.delay(Duration::from_millis(10)).map(|()| println!("the last one")));
+    // `shutdown` waits for this; dropping the runtime would cancel it.
+    drop(runtime.delay(Duration::from_millis(10)).map(|()| println!("the last call")));
     runtime.shutdown()?;
     Ok(())
 }

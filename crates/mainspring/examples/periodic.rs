@@ -1,5 +1,5 @@
-//! A periodic job with priorities: a control loop that keeps its beat, requests that take what time they need, and
-//! tidying up that waits until there is nothing else to do. Ends after half a second, or at Ctrl-C.
+//! A periodic job with priorities: a control loop with a fixed period, requests, and cleanup that runs when the loop has
+//! no other work. Ends after half a second, or on Ctrl-C.
 //!
 //! `cargo run --example periodic`
 
@@ -16,13 +16,13 @@ fn main() -> Result<(), Error> {
     let ended = runner.run(async {
         let requests = Rc::new(Cell::new(0));
 
-        // Its steps go before whatever else is ready, and a beat that was missed is left out.
-        let beat = TaskBuilder::new().name("beat").lane(Lane::Io).spawn(async {
+        // This task runs before other ready tasks. Missed ticks are skipped.
+        let control = TaskBuilder::new().name("control").lane(Lane::Io).spawn(async {
             let mut ticks = interval(Duration::from_millis(50));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            for beat in 0..10 {
+            for tick in 0..10 {
                 let due = ticks.tick().await;
-                println!("beat {beat}, {:?} late", now() - due);
+                println!("tick {tick}, {:?} late", now() - due);
             }
         });
 
@@ -34,19 +34,19 @@ fn main() -> Result<(), Error> {
             }
         });
 
-        TaskBuilder::new().name("tidying").lane(Lane::Background).spawn(async move {
+        TaskBuilder::new().name("cleanup").lane(Lane::Background).spawn(async move {
             loop {
                 after(Duration::from_millis(100)).await;
-                println!("nothing else to do: {} requests so far", requests.take());
+                println!("cleanup: {} requests since the last one", requests.take());
             }
         });
 
-        if let Err(error) = beat.await {
-            eprintln!("the beat has stopped: {error}");
+        if let Err(error) = control.await {
+            eprintln!("the control loop stopped: {error}");
         }
     });
     match ended {
-        // That is how one asks it to end.
+        // Ctrl-C is a normal exit.
         Err(Error::Interrupted) => Ok(()),
         ended => ended,
     }

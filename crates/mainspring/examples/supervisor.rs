@@ -1,5 +1,5 @@
-//! Keeps programs running: each is started again when it ends, after a pause that doubles as long as it ends soon.
-//! Ctrl-C or SIGTERM ends them all, and whatever they have started, politely at first.
+//! A process supervisor: restarts each program when it exits. The delay before a restart doubles while the program exits
+//! quickly. Ctrl-C or SIGTERM ends all programs and their child processes, first with SIGTERM, then with SIGKILL.
 //!
 //! `cargo run --example supervisor -- "sleep 5" "echo hello; exit 3"`
 
@@ -13,58 +13,58 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MIN_DELAY: Duration = Duration::from_millis(250);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// A program that ran for so long has not failed at once.
-const LONG_ENOUGH: Duration = Duration::from_secs(10);
+/// The delay is reset after a run of this length.
+const STABLE_RUN: Duration = Duration::from_secs(10);
 
-/// How long a program has to end before it is killed, with all it has started.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut scripts: Vec<String> = std::env::args().skip(1).collect();
     if scripts.is_empty() {
-        scripts = vec!["echo at work; sleep 2".to_owned(), "exit 3".to_owned()];
+        scripts = vec!["echo working; sleep 2".to_owned(), "exit 3".to_owned()];
     }
     mainspring::run(async move {
         let stop = Rc::new(Event::new());
-        let keepers: Vec<_> =
+        let supervisors: Vec<_> =
             scripts.into_iter().map(|script| spawn(keep_running(script, Rc::clone(&stop)))).collect();
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         select(interrupt.recv(), terminate.recv()).await;
         println!("stopping");
         stop.set();
-        for keeper in keepers {
-            keeper.await.map_err(io::Error::other)?;
+        for supervisor in supervisors {
+            supervisor.await.map_err(io::Error::other)?;
         }
         io::Result::Ok(())
     })??;
     Ok(())
 }
 
-/// Starts the program again and again, until it is time to stop.
+/// Restarts the program until `stop` is set.
 async fn keep_running(script: String, stop: Rc<Event>) {
-    let mut pause = FIRST_PAUSE;
+    let mut delay = MIN_DELAY;
     while !stop.is_set() {
         let started = now();
         match run_once(&script, &stop).await {
-            Ok(status) => println!("`{script}` has ended: {status}"),
-            Err(error) => println!("`{script}` cannot be run: {error}"),
+            Ok(status) => println!("`{script}` exited: {status}"),
+            Err(error) => println!("`{script}` failed to run: {error}"),
         }
-        if now() - started >= LONG_ENOUGH {
-            pause = FIRST_PAUSE;
+        if now() - started >= STABLE_RUN {
+            delay = MIN_DELAY;
         }
-        select(sleep(pause), stop.wait()).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        select(sleep(delay), stop.wait()).await;
+        delay = (delay * 2).min(MAX_DELAY);
     }
 }
 
-/// Runs the program, until it ends or is ended because it is time to stop. Whatever it has started goes with it.
+/// Runs the program until it exits or `stop` is set. Its child processes end with it.
 async fn run_once(script: &str, stop: &Event) -> io::Result<ExitStatus> {
-    // In a group of its own, so that Ctrl-C is ours to pass on.
+    // Its own process group, so that Ctrl-C reaches only the supervisor.
     let child = Command::shell(script).stdin(Stdio::null()).process_group(0).spawn()?;
     let group = Group::led_by(&child);
     println!("`{script}` runs as process {}", child.pid());
@@ -75,9 +75,9 @@ async fn run_once(script: &str, stop: &Event) -> io::Result<ExitStatus> {
     child.wait().await
 }
 
-/// A program and whatever it has started. What is left of them is killed when this is dropped.
+/// The process group of a program: the program and its child processes. Drop kills the remaining ones.
 ///
-/// The group's number is nobody else's as long as one of them lives.
+/// The group id is not reused while one of the processes lives.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -85,22 +85,22 @@ impl Group {
         Group(child.pid().try_into().ok().and_then(Pid::from_raw))
     }
 
-    /// Asks all of them to end, and waits until they have or it is too long.
+    /// Sends SIGTERM and waits until all have exited; after `GRACE` sends SIGKILL.
     async fn end(&self) {
         self.signal(Signal::TERM);
-        let all_gone = async {
-            // Of those that are not our own children the system does not tell.
+        let all_exited = async {
+            // The kernel does not report the exit of processes that are not our children.
             while self.0.is_some_and(|group| test_kill_process_group(group).is_ok()) {
-                sleep(LOOK_AGAIN).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        if timeout(GRACE, all_gone).await.is_err() {
+        if timeout(GRACE, all_exited).await.is_err() {
             self.signal(Signal::KILL);
         }
     }
 
     fn signal(&self, signal: Signal) {
-        // The error says that nobody is left.
+        // Fails if no process is left.
         let _ = self.0.map(|group| kill_process_group(group, signal));
     }
 }
@@ -118,12 +118,12 @@ mod tests {
     use std::io::{BufRead, BufReader, Read};
     use std::path::PathBuf;
 
-    /// Runs a script whose descriptor 3 is a pipe to us, and does `then` when it has written a line to it. Returns when all
-    /// who have the pipe are gone.
+    /// Runs a script whose fd 3 is a pipe to the test, and calls `then` when it has written a line. Returns when all
+    /// processes with the pipe have exited.
     fn supervised(name: &str, script: &str, then: impl FnOnce(&Event) + 'static) -> io::Result<ExitStatus> {
         let pipe = temporary(name);
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
-        assert!(made.success());
+        let created = std::process::Command::new("mkfifo").arg(&pipe).status()?;
+        assert!(created.success());
         let script = format!("exec 3>'{}'; {script}", pipe.display());
         let ended = mainspring::run(async move {
             let stop = Rc::new(Event::new());
@@ -132,19 +132,19 @@ mod tests {
                 async move { run_once(&script, &stop).await }
             });
             let opened = pipe.clone();
-            let (mut told, mut reader) = mainspring::to_thread(move || {
+            let (mut output, mut reader) = mainspring::to_thread(move || {
                 let mut reader = BufReader::new(File::open(opened)?);
-                let mut told = String::new();
-                reader.read_line(&mut told)?;
-                io::Result::Ok((told, reader))
+                let mut output = String::new();
+                reader.read_line(&mut output)?;
+                io::Result::Ok((output, reader))
             })
             .await
             .map_err(io::Error::other)??;
             std::fs::remove_file(&pipe)?;
-            assert_eq!(told, "started\n");
+            assert_eq!(output, "started\n");
             then(&stop);
-            // The end of the pipe: nobody of the group is left. Who lives on says so before.
-            let read = move || reader.read_to_string(&mut told).map(|_| told);
+            // The pipe ends when no process of the group is left. A survivor writes a line before.
+            let read = move || reader.read_to_string(&mut output).map(|_| output);
             assert_eq!(mainspring::to_thread(read).await.map_err(io::Error::other)??, "started\n");
             running.await.map_err(io::Error::other)?
         });
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_has_started_is_ended_with_it() {
+    fn stopping_a_script_ends_its_child_processes() {
         let script = "(sleep 30; echo survived >&3) & echo started >&3; wait";
         let status = supervised("ended", script, Event::set).unwrap();
         assert!(!status.success());
     }
 
     #[test]
-    fn what_a_script_leaves_behind_goes_when_it_does() {
+    fn child_processes_that_outlive_a_script_are_killed() {
         let script = "trap '' TERM; (sleep 30; echo survived >&3) & echo started >&3; exit 3";
         let status = supervised("left", script, |_| {}).unwrap();
         assert_eq!(status.code(), Some(3));
