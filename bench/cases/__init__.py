@@ -1,6 +1,6 @@
-"""All cases by name. Importing them imports no event loop package."""
+"""All cases by name. Importing this package does not import any event loop package."""
 
-from . import limit, networking, realistic, scale, scheduling  # noqa: F401  (they fill CASES)
+from . import limit, networking, realistic, scale, scheduling  # noqa: F401  (they register their cases)
 from .registry import CASES
 
 __all__ = ["CASES"]

@@ -1,13 +1,13 @@
-"""E. The limit: the protocol echo beside bare servers without Python, under the same load.
+"""E. The limit: the protocol echo compared with bare servers under the same load.
 
-Each case is run on the loops and on the three servers of LIMITS.
+Each case runs on the loops and on the three servers of LIMITS.
 """
 
 from .networking import CONNECTIONS, REQUESTS, SIZES, serve_protocol
 from .registry import Case, add
 
-# epoll and uring: bare Rust servers. python-floor: an epoll loop in C that calls one Python
-# data_received() per message, whose transport.write() is send(2) and nothing more.
+# epoll and uring: bare Rust servers. python-floor: an epoll loop in C that calls one Python data_received() per message;
+# its transport.write() only calls send(2).
 LIMITS = ("epoll", "uring", "python-floor")
 
 

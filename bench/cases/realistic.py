@@ -1,4 +1,4 @@
-"""C. Realistic: HTTP, WebSocket, churn, bulk transfer, lines, subprocesses, DNS, start-up."""
+"""C. Realistic: HTTP, WebSocket, short connections, bulk transfer, lines, subprocesses, DNS, start-up."""
 
 import asyncio
 import atexit
@@ -23,7 +23,7 @@ BODY = b"Hello, World!"
 
 
 class HttpProtocol(asyncio.Protocol):
-    """A keep-alive HTTP/1.1 server in the fewest lines that use httptools as a framework would."""
+    """A minimal keep-alive HTTP/1.1 server that uses httptools as a framework does."""
 
     RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (
         len(BODY),
@@ -92,7 +92,7 @@ async def serve_websockets(run):
             async for message in connection:
                 await connection.send(message)
         except ConnectionClosed:
-            pass  # the load generator ends without a closing handshake
+            pass  # the load generator disconnects without a closing handshake
 
     listener = tcp_socket()
     address = where(listener)
@@ -134,7 +134,7 @@ add(Case("C.websockets", serve_websockets, REQUESTS, {}, WEBSOCKET_LOAD, needs=(
 
 
 class EchoOnce(Echo):
-    """Answers one message and closes."""
+    """Echoes one message and closes."""
 
     def data_received(self, data):
         self.transport.write(data)
@@ -145,7 +145,7 @@ CHUNK = bytes(((index * 7) ^ (index >> 8)) & 0xFF for index in range(65536))
 
 
 class Bulk(asyncio.Protocol):
-    """Takes an upload or gives a download, as the load generator's bulk.rs asks."""
+    """Receives an upload or sends a download, as requested by the load generator's bulk.rs."""
 
     def connection_made(self, transport):
         self.transport = transport
@@ -176,7 +176,7 @@ class Bulk(asyncio.Protocol):
             self.left -= len(chunk)
             self.transport.write(chunk)
         if not self.left and self.kind == b"D":
-            # Not at once: asyncio (3.13.0) loses track of a transport closed inside resume_writing().
+            # Deferred: asyncio 3.13.0 fails if a transport is closed in resume_writing().
             asyncio.get_running_loop().call_soon(self.transport.close)
 
 
@@ -199,7 +199,7 @@ async def bulk_streams(reader, writer):
 
 
 async def file_in_blocks(reader, writer):
-    """Gives a download out of a file, in blocks of 256 KiB that the loop's own thread reads."""
+    """Sends a file in blocks of 256 KiB, read on the loop's thread."""
     with await requested_file(reader) as file:
         while block := file.read(256 * 1024):
             writer.write(block)
@@ -208,7 +208,7 @@ async def file_in_blocks(reader, writer):
 
 
 async def file_by_sendfile(reader, writer):
-    """The same by loop.sendfile(); where a loop has none, as aiohttp does it."""
+    """The same with loop.sendfile(); if the loop lacks it, reads blocks in the executor, as aiohttp does."""
     loop = asyncio.get_running_loop()
     with await requested_file(reader) as file:
         try:
@@ -221,7 +221,7 @@ async def file_by_sendfile(reader, writer):
 
 
 async def requested_file(reader):
-    """A file of so many bytes as the load generator asks for."""
+    """A file of the size that the load generator requests."""
     left = int((await reader.readline())[1:])
     path = Path(tempfile.gettempdir()) / f"mainspring-bench-{os.getpid()}-{left}"
     if not path.exists():
@@ -232,7 +232,7 @@ async def requested_file(reader):
 
 
 async def count_lines(reader, writer):
-    """Reads short lines one by one to the end and answers how many came."""
+    """Reads short lines one by one until EOF and replies with their number."""
     check = await reader.readline() == b"V\n"
     count = crc = 0
     while line := await reader.readline():
@@ -300,7 +300,7 @@ def getaddrinfo(run, count=100):
 
 @in_process("C.run_noop", "runs/s", quick=True)
 def run_noop(run):
-    """A whole loop life for nothing: make, run, shut down, close (what asyncio.run does)."""
+    """Creates a loop, runs an empty coroutine, shuts down and closes the loop, as asyncio.run() does."""
     from time import perf_counter
 
     async def noop():
@@ -317,7 +317,7 @@ def run_noop(run):
 
 @in_process("C.import", "", metrics=(Metric("import_ms", "ms", higher_is_better=False),))
 def import_time(run, samples=9):
-    """The first import of the loop's package in a new interpreter (asyncio's own import included)."""
+    """The first import of the loop's package in a new interpreter, including the import of asyncio."""
     module, _, folder = loops.split(run.spec)
     path = f"import sys; sys.path.insert(0, {folder!r}); " if folder else ""
     code = f"{path}from time import perf_counter as t; s = t(); import {module}; print(t() - s)"

@@ -1,4 +1,4 @@
-"""What a case is, and the table of them."""
+"""The definition of a case, and the table of all cases."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ CASES = {}
 
 @dataclass(frozen=True)
 class Metric:
-    """One number a case yields; `key` is its name in the case's result."""
+    """One figure of a case; `key` is its name in the result."""
 
     key: str
     unit: str
@@ -19,9 +19,9 @@ class Metric:
 class Case:
     """One workload.
 
-    An in-process case (`load` None) is a function that returns its result. A server case is a
-    coroutine function that starts the server and returns where it listens; `load` is then the load
-    generator's arguments, or "wrk" and its options.
+    An in-process case (`load` is None) is a function that returns its result. A server case is a coroutine function that
+    starts the server and returns its address; `load` is then the arguments of the load generator, or "wrk" and its
+    options.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Case:
     pinned: bool = True
     quick: bool = False
     limits: bool = False  # also run on the bare servers
-    collects: bool = False  # the server itself measures something and tells it when stopped
-    needs: tuple = ()  # packages beside the loop's
+    collects: bool = False  # the server also measures, and returns the result when it is stopped
+    needs: tuple = ()  # packages in addition to the loop's
 
 
 def add(case):
@@ -42,7 +42,7 @@ def add(case):
 
 
 def in_process(name, unit, *, metrics=None, params=None, pinned=True, quick=False):
-    """Registers the decorated function as an in-process case; it stays callable under other names."""
+    """Registers the decorated function as an in-process case. Returns it unchanged, so it can be registered again."""
 
     def register(function):
         add(

@@ -1,4 +1,4 @@
-"""D. Scale and cost: idle connections, timer precision under load, cost per timer as they grow."""
+"""D. Scale and cost: idle connections, timer precision under load, cost per timer by the number of timers."""
 
 import random
 from time import monotonic, perf_counter
@@ -20,7 +20,7 @@ ERROR_METRICS = (
 
 
 async def serve_with_ticker(run):
-    """The echo server with a 1 ms timer beside it that notes how far off, late or early, it fires."""
+    """The echo server with a 1 ms timer that records its error, late or early."""
     loop, errors, early = run.loop, [], 0
     due = monotonic() + 0.001
 
@@ -72,13 +72,13 @@ COUNTS = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1m": 1_000_000}
     metrics=tuple(Metric(f"ns_at_{name}", f"ns/timer at {name}", higher_is_better=False) for name in COUNTS),
 )
 def timer_cost(run):
-    """Sets and cancels a timer among N resident ones: nanoseconds each, for growing N."""
+    """Sets and cancels a timer while N others are pending: nanoseconds per timer, for growing N."""
     loop = run.loop
     source = random.Random(1)
     result, resident = {}, []
 
     def never():
-        raise AssertionError("a resident timer fired")
+        raise AssertionError("a pending timer fired")
 
     async def probe(operations=50_000):
         delays = [60 + source.random() * 3600 for _ in range(operations)]

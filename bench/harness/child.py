@@ -1,7 +1,7 @@
 """The measured process: one case on one loop, in a fresh interpreter.
 
-An in-process case prints `RESULT {json}`. A server prints `READY {json}` and serves until it is
-killed, or, when it collects something itself, until a line comes on stdin; then it prints `RESULT`.
+An in-process case prints `RESULT {json}`. A server prints `READY {json}` and serves until it is killed. A server that
+also measures serves until it reads a line from stdin; then it prints `RESULT`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from harness.proc import scheduled  # noqa: E402
 
 
 class Run:
-    """What a case gets: how to make a loop, one loop made on first use, and how long to measure."""
+    """The argument of a case: the loop factory, one loop created on first use, and the duration of the measurement."""
 
     def __init__(self, spec, seconds, certificate):
         self.spec = spec

@@ -1,4 +1,4 @@
-"""The command line: picks loops and cases, runs them in interleaved rounds, writes the report."""
+"""The command line: selects loops and cases, runs them in interleaved rounds, writes the report."""
 
 import argparse
 import fcntl
@@ -32,31 +32,27 @@ PACKAGES = (
 
 
 def arguments():
-    parser = argparse.ArgumentParser(
-        prog="bench", description="Measures asyncio event loops side by side; see README.md."
-    )
+    parser = argparse.ArgumentParser(prog="bench", description="Compares asyncio event loops; see README.md.")
     parser.add_argument(
         "--loops", default="asyncio,uvloop", help="comma-separated: NAME, MODULE:FACTORY or LABEL=…"
     )
-    parser.add_argument("--baseline", default="uvloop", help="the loop that the others are compared with")
+    parser.add_argument("--baseline", default="uvloop", help="the loop to compare the others with")
     parser.add_argument(
-        "--cases", default="*", help="comma-separated patterns of case names, as 'B.tcp.*,C.*'"
+        "--cases", default="*", help="comma-separated patterns of case names, such as 'B.tcp.*,C.*'"
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds of each run")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the loops")
     parser.add_argument(
-        "--quick", action="store_true", help="one case of each kind, 1 round of 1 s if not set"
+        "--quick", action="store_true", help="one case of each kind; by default 1 round of 1 s"
     )
-    parser.add_argument("--lock", help="a file to hold an exclusive flock on during each round of a case")
-    parser.add_argument(
-        "--priority", action="store_true", help="run as real-time processes, above all else (root)"
-    )
+    parser.add_argument("--lock", help="hold an exclusive flock on this file during each round of a case")
+    parser.add_argument("--priority", action="store_true", help="use real-time scheduling (needs root)")
     parser.add_argument("--output", help="write OUTPUT.json and OUTPUT.md")
-    parser.add_argument("--list", action="store_true", help="list the cases and end")
-    parser.add_argument("--build", action="store_true", help="build the native parts and end")
+    parser.add_argument("--list", action="store_true", help="list the cases and exit")
+    parser.add_argument("--build", action="store_true", help="build the native parts and exit")
     parser.add_argument(
-        "--report", nargs="+", metavar="JSON", help="print the tables of earlier runs, merged, and end"
+        "--report", nargs="+", metavar="JSON", help="print the merged tables of earlier runs and exit"
     )
     given = parser.parse_args()
     if given.quick:
@@ -84,7 +80,7 @@ def selected(given):
 
 
 def installed(python):
-    """Versions of the packages that matter in the measured interpreter, and its own."""
+    """The version of the measured interpreter, and the versions of its relevant packages."""
     code = (
         "import importlib.metadata as m, json, platform\n"
         "def version(name):\n"
@@ -116,10 +112,10 @@ def new_report(given):
     }
 
 
-def one_round(runner, case, columns, results, turn):
-    """Runs the case once on each column, starting from another one each round; one that failed is not tried again."""
+def one_round(runner, case, columns, results, number):
+    """Runs the case once on each column that has not failed. Each round starts with another column."""
     order = list(columns)
-    shift = turn % len(order)
+    shift = number % len(order)
     for label in order[shift:] + order[:shift]:
         if any("failed" in outcome for outcome in results[label]):
             continue
@@ -150,7 +146,7 @@ def save(summary, output):
 
 
 def merged(paths):
-    """Earlier results as one report; the first file's meta data are kept."""
+    """Merges earlier results into one report, with the metadata of the first file."""
     summaries = [json.loads(Path(path).read_text()) for path in paths]
     for summary in summaries[1:]:
         summaries[0]["cases"].update(summary["cases"])
@@ -189,9 +185,9 @@ def main():
         if case.limits:
             columns.update({name: f"limit:{name}" for name in LIMITS})
         results = {label: [] for label in columns}
-        for turn in range(given.rounds):
+        for number in range(given.rounds):
             with locked(given.lock):
-                one_round(runner, case, columns, results, turn)
+                one_round(runner, case, columns, results, number)
         summary["cases"][case.name] = {
             "metrics": [asdict(metric) for metric in case.metrics],
             "results": results,

@@ -1,4 +1,4 @@
-"""Builds what is not Python, on first use, under build/ (or where BENCH_BUILD says, if this folder is read-only)."""
+"""Builds the native parts on first use, in build/ or in BENCH_BUILD (if this folder is read-only)."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ BUILD = Path(os.environ.get("BENCH_BUILD", ROOT / "build")).resolve()
 
 
 def build_rust():
-    """Builds loadgen and limit; cargo itself sees when nothing changed."""
+    """Builds loadgen and limit; cargo skips the build if nothing changed."""
     BUILD.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILD / "target")}
     subprocess.run(
@@ -48,7 +48,7 @@ def python_floor(python):
 
 
 def certificate():
-    """A self-signed certificate with its key in one file, for the TLS cases."""
+    """Creates a self-signed certificate for the TLS cases, with its key in the same file."""
     path = BUILD / "certificate.pem"
     if not path.exists():
         BUILD.mkdir(parents=True, exist_ok=True)

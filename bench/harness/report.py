@@ -4,12 +4,12 @@ from statistics import median
 
 
 def values(results, loop, key):
-    """One value for each round of a loop, None where the round failed."""
+    """One value per round of a loop; None if the round failed."""
     return [outcome.get(key) for outcome in results.get(loop, [])]
 
 
 def ratios(results, loop, baseline, key, higher_is_better):
-    """Per round, how many times better than the baseline (above 1 is better, whatever the unit)."""
+    """Per round, the ratio to the baseline; above 1 is better, whatever the unit."""
     found = []
     for value, reference in zip(values(results, loop, key), values(results, baseline, key), strict=False):
         if value and reference and value > 0 and reference > 0:
@@ -49,7 +49,7 @@ def table(header, rows):
 
 
 def marks(entry):
-    """Warnings on a row: c, the load generator was near its own limit; n, other work disturbed the runs."""
+    """Warnings for a row: c, the load generator was near its limit; n, other processes disturbed the runs."""
     outcomes = [outcome for rounds in entry["results"].values() for outcome in rounds]
     client = median([outcome.get("client_busy", 0) for outcome in outcomes])
     waited = median([outcome.get("waited", 0) for outcome in outcomes])
@@ -71,7 +71,7 @@ def main_table(report, names):
 
 
 def cost_table(report, names):
-    """Server CPU per request and p99 latency, of the cases that have them."""
+    """Server CPU per request and p99 latency of the cases that have both."""
     baseline = report["baseline"]
     loops = [label for label in report["loops"] if label != baseline]
     header = (
@@ -94,7 +94,7 @@ def cost_table(report, names):
 
 
 def limit_tables(report, names):
-    """Requests per second, and per second of server CPU, beside the bare servers."""
+    """Requests per second and server CPU per request, compared with the bare servers."""
     columns = report["loops"] + sorted(
         {loop for name in names for loop in report["cases"][name]["results"]} - set(report["loops"])
     )
@@ -135,9 +135,9 @@ def markdown(report):
         f"{meta['date']}; {meta['machine']}; {meta['rounds']} rounds of {meta['seconds']} s; "
         + ", ".join(f"{name} {version}" for name, version in meta["packages"].items()),
         "",
-        f"Each cell: how many times better than {report['baseline']} (above 1 is better, also for latency, memory "
-        "and CPU), the median over the rounds and (lowest..highest). ^c^: the load generator was near its own limit, so "
-        "compare CPU per request. ^n^: the measured process waited over 8 % of the time for its core.",
+        f"Each cell: how many times better than {report['baseline']} (above 1 is better, also for latency, "
+        "memory and CPU), the median of the rounds and (lowest..highest). ^c^: the load generator was near its limit, "
+        "so compare CPU per request. ^n^: the measured process waited for its core for over 8 % of the time.",
         "",
     ]
     if meta.get("note"):

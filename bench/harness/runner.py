@@ -1,4 +1,4 @@
-"""Runs one case on one loop once: fresh processes, server and client each on its own core."""
+"""Runs one case once on one loop, in fresh processes; server and client each have their own core."""
 
 import json
 import os
@@ -22,7 +22,7 @@ START_LIMIT = 30
 
 
 class Failed(Exception):
-    """The case did not give a valid result; the text says why."""
+    """The case has no valid result; the text gives the reason."""
 
 
 class Runner:
@@ -31,12 +31,12 @@ class Runner:
         self.seconds = seconds
         self.priority = priority
         self.certificate = native.certificate()
-        # The environment of a user, not of a sandbox: byte code is cached, output is buffered.
+        # A normal user environment: byte code is cached, output is buffered.
         dropped = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
         self.environment = {key: value for key, value in os.environ.items() if key not in dropped}
 
     def run(self, case, loop):
-        """The metrics of one run; `waited` is the share of time the measured process was kept from its core."""
+        """The metrics of one run; `waited` is the share of time that the measured process waited for its core."""
         return self.in_process(case, loop) if case.load is None else self.served(case, loop)
 
     # The measured process --------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class Runner:
 
     @contextmanager
     def measured(self, case, loop):
-        """The measured process; what it says on stderr when it goes wrong becomes the reason."""
+        """Runs the measured process. If it fails, the last line of its stderr becomes part of the reason."""
         with tempfile.TemporaryFile("w+") as errors:
             core = SERVER_CORE if case.pinned else None
             process = self.spawn(self.command(case, loop), core, stdin=subprocess.PIPE, stderr=errors)
@@ -122,7 +122,7 @@ class Runner:
         except subprocess.TimeoutExpired:
             client.kill()
             client.communicate()
-            raise Failed("the load generator did not end: the server stalled") from None
+            raise Failed("the load generator did not finish: the server stalled") from None
         elapsed, after = time.perf_counter() - started, scheduled(server.pid)
         used, waited = after[0] - before[0], after[1] - before[1]
         user, system = (
@@ -174,7 +174,7 @@ class Runner:
         return {"rate": rate, "replies": replies, "cpu_us": round(used / replies * 1e6, 3), **latency}
 
     def idle(self, case, server, ready):
-        """Memory per open connection, then the CPU used while each sends a message a second."""
+        """Memory per open connection, then CPU while each connection sends one message per second."""
         connections = int(case.load[case.load.index("--conns") + 1])
         empty = rss_kib(server.pid)
         client = self.spawn(
@@ -191,7 +191,7 @@ class Runner:
             output, errors = client.communicate("go\n", timeout=self.seconds + 60)
             used, elapsed = scheduled(server.pid)[0] - cpu, time.perf_counter() - started
         except subprocess.TimeoutExpired:
-            raise Failed("the load generator did not end: the server stalled") from None
+            raise Failed("the load generator did not finish: the server stalled") from None
         finally:
             client.kill()
         if client.returncode != 0:
@@ -203,7 +203,7 @@ class Runner:
 
 
 def answer(process, word, limit):
-    """The JSON after `word` on the process's next line of output that starts with it."""
+    """The JSON value of the next output line that starts with `word`."""
     deadline = time.monotonic() + limit
     while True:
         readable, _, _ = select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))
@@ -211,7 +211,7 @@ def answer(process, word, limit):
             raise Failed(f"no {word} within {limit:.0f} s")
         line = process.stdout.readline()
         if not line:
-            raise Failed(f"ended with code {process.wait()} before {word}")
+            raise Failed(f"exited with code {process.wait()} before {word}")
         if line.startswith(word):
             return json.loads(line[len(word) :])
 
