@@ -146,7 +146,7 @@ class Runner:
         def check():
             with urllib.request.urlopen(url, timeout=10) as response:
                 if response.read() != BODY:
-                    raise Failed("VALIDATION: not the expected body")
+                    raise Failed("VALIDATION: unexpected body")
 
         check()
         cpu, _ = scheduled(server.pid)

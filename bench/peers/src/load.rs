@@ -1,7 +1,6 @@
-//! The other end of the echo rows: one thread, one epoll, the same for every server.
+//! The client of the echo rows: one thread, one epoll, the same for every server.
 //!
-//! Each connection has one message under way. The client looks for replies without sleeping, so that no server has
-//! to wake it.
+//! Each connection has one message in flight. The client polls without sleeping, so that no server has to wake it.
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -10,17 +9,17 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-pub const MESSAGE: [u8; 64] = *b"sixty-four bytes that come back as they went, or all is in vain.";
+pub const MESSAGE: [u8; 64] = *b"a test message of sixty-four bytes; the server must echo it back";
 
 struct Connection {
     socket: TcpStream,
-    /// How much of the reply has come.
+    /// Bytes of the reply received so far.
     received: usize,
 }
 
-/// So many echoes came in that time.
+/// The number of echoes in a time.
 #[derive(Default)]
-pub struct Echoed {
+pub struct EchoCount {
     pub count: u64,
     pub time: Duration,
 }
@@ -37,47 +36,47 @@ impl Load {
         Ok(Load { epoll, connections: Vec::new(), events: Vec::with_capacity(1024) })
     }
 
-    /// Opens so many more connections. Each sends a message and gets it back: the server has it for sure.
+    /// Opens `count` more connections. Each exchanges one message, so the server has accepted it.
     pub fn connect(&mut self, port: u16, count: usize) -> io::Result<()> {
         for _ in 0..count {
             let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
             socket.set_nodelay(true)?;
-            // Closed by a reset: thousands of connections a second would else wait for the last of their packets.
+            // Close with a reset: otherwise thousands of connections per second would stay in TIME_WAIT.
             socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
             socket.write_all(&MESSAGE)?;
             let mut reply = [0; MESSAGE.len()];
             socket.read_exact(&mut reply)?;
-            assert_eq!(reply, MESSAGE, "an echo is what was sent");
+            assert_eq!(reply, MESSAGE, "the echo differs from the message");
             socket.set_nonblocking(true)?;
             let data = EventData::new_u64(self.connections.len() as u64);
-            // A message is read as a whole: there is never more to be told of again, which would be the client's time.
+            // Edge-triggered: a message is read whole, so no event needs to be repeated.
             epoll::add(&self.epoll, &socket, data, EventFlags::IN | EventFlags::ET)?;
             self.connections.push(Connection { socket, received: 0 });
         }
         Ok(())
     }
 
-    /// Starts every connection.
+    /// Sends the first message on every connection.
     pub fn start(&mut self) -> io::Result<()> {
         self.connections.iter_mut().try_for_each(|connection| connection.socket.write_all(&MESSAGE))
     }
 
-    /// Goes on for `time` or a little longer.
-    pub fn run(&mut self, time: Duration) -> io::Result<Echoed> {
-        let begun = Instant::now();
-        let mut echoed = Echoed::default();
+    /// Exchanges messages for `time` or slightly longer.
+    pub fn run(&mut self, time: Duration) -> io::Result<EchoCount> {
+        let start = Instant::now();
+        let mut echoed = EchoCount::default();
         while echoed.time < time {
-            echoed.count += self.turn()?;
-            echoed.time = begun.elapsed();
+            echoed.count += self.poll_once()?;
+            echoed.time = start.elapsed();
         }
         Ok(echoed)
     }
 
-    /// Takes what has come, and sends the next message where a whole one has.
-    fn turn(&mut self) -> io::Result<u64> {
+    /// Receives available data, and sends the next message on each connection with a complete reply.
+    fn poll_once(&mut self) -> io::Result<u64> {
         self.events.clear();
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&at_once)) {
+        let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&no_wait)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -88,7 +87,7 @@ impl Load {
             let count = connection.socket.read(&mut buffer)?;
             let expected = MESSAGE.get(connection.received..connection.received + count);
             if count == 0 || expected != buffer.get(..count) {
-                return Err(io::Error::other("an echo is not what was sent"));
+                return Err(io::Error::other("the echo differs from the message"));
             }
             connection.received += count;
             if connection.received == MESSAGE.len() {

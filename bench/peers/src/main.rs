@@ -1,14 +1,12 @@
-//! mainspring beside tokio, smol and monoio: the same work, one thread each, measured in turns.
+//! Compares mainspring with tokio, smol and monoio: the same work, one thread each, interleaved.
 //!
-//! `cargo bench -p mainspring --bench peers`; `-- --rounds 40` for a longer look, `-- --only echo` for some rows.
-//! What is measured, and how, is told in `docs/peers.md`.
+//! `cargo bench -p mainspring --bench peers`; `-- --rounds 40` for more rounds, `-- --only echo` for some rows.
+//! `docs/peers.md` describes the rows and the method.
 //!
-//! This program is both sides. Without a word it is the director: round by round it starts itself once for
-//! every runtime and row, in an order that rotates, and reads the figure from what it started. Every figure is
-//! therefore a fresh process's, and none finds the heap that another has left.
+//! The program is both the runner and the measured process. As the runner, it starts itself once per round for every
+//! runtime and row, in rotating order, and reads the figure from the child's output. So every figure comes from a fresh
+//! process with a clean heap.
 
-mod bell;
-mod director;
 mod load;
 mod on_mainspring;
 mod on_monoio;
@@ -16,24 +14,26 @@ mod on_smol;
 mod on_tokio;
 mod process;
 mod rows;
+mod runner;
+mod slices;
 mod table;
+mod thread_wake;
 mod timers;
-mod turns;
 
 use rows::{Row, Runtime};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
-/// A task that joins, and how many are alive at a time.
+/// The number of tasks alive at a time, and the number of such batches.
 const TASKS: usize = 1_000;
 const TASK_BATCHES: usize = 50;
-/// Tasks that give way to each other, and how often each does.
+/// The number of tasks that yield, and how often each does.
 const YIELDERS: usize = 100;
 const YIELDS: usize = 1_000;
 const TIMERS: usize = 1_000_000;
 const ROUND_TRIPS: usize = 100_000;
 const WAKE_UPS: u64 = 10_000;
-/// What a connection reads into.
+/// The size of a connection's receive buffer.
 const BUFFER: usize = 1024;
 
 fn main() {
@@ -56,12 +56,12 @@ fn main() {
                 None => process::fail("no such runtime"),
             }
         }
-        others => director::run(&director::Options::from(others)),
+        others => runner::run(&runner::Options::from(others)),
     }
 }
 
-/// Nanoseconds for one operation: the best of a few times, the first of which is to get warm. `None` if the runtime has
-/// nothing of the kind.
+/// Nanoseconds per operation: the best of several repetitions, the first of which is a warm-up. `None` if the runtime
+/// lacks the feature.
 fn measure(runtime: Runtime, row: Row) -> Option<f64> {
     let (operations, times) = match row {
         Row::SpawnJoin => (TASKS * TASK_BATCHES, 4),
@@ -69,7 +69,7 @@ fn measure(runtime: Runtime, row: Row) -> Option<f64> {
         Row::Timers => (TIMERS, 2),
         Row::Channel => (ROUND_TRIPS, 4),
         Row::WakeUp => (WAKE_UPS as usize, 3),
-        Row::Echo(_) | Row::Memory => process::fail("that is measured from outside"),
+        Row::Echo(_) | Row::Memory => process::fail("this row is measured by the runner"),
     };
     let once = || match runtime {
         Runtime::Mainspring => on_mainspring::work(row),
@@ -81,7 +81,7 @@ fn measure(runtime: Runtime, row: Row) -> Option<f64> {
     Some(best.as_nanos() as f64 / operations as f64)
 }
 
-/// Echoes whatever comes, until it is killed.
+/// Runs an echo server until the process is killed.
 fn serve(runtime: Runtime) {
     match runtime {
         Runtime::Mainspring => on_mainspring::serve(),
@@ -91,17 +91,17 @@ fn serve(runtime: Runtime) {
     }
 }
 
-/// Where servers listen: on a port that is free.
-const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// The address of servers: any free port.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Tells the director where the server listens.
-fn announce(address: SocketAddr) {
+/// Prints the port of the server for the runner.
+fn print_port(address: SocketAddr) {
     println!("{}", address.port());
 }
 
-/// How long `work` takes. Called inside of a runtime that is up already.
+/// The time that `work` takes, inside a running runtime.
 async fn timed(work: impl Future<Output = ()>) -> std::time::Duration {
-    let begun = Instant::now();
+    let start = Instant::now();
     work.await;
-    begun.elapsed()
+    start.elapsed()
 }

@@ -1,10 +1,10 @@
 //! The work on mainspring.
 
-use crate::bell::Bell;
 use crate::rows::Row;
+use crate::thread_wake::ThreadWake;
 use crate::{
-    ANYWHERE, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed,
-    timers,
+    ANY_PORT, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, print_port,
+    timed, timers,
 };
 use mainspring::net::{TcpListener, TcpStream};
 use mainspring::sync::mpsc;
@@ -19,13 +19,13 @@ pub fn work(row: Row) -> Option<Duration> {
     run(async {
         let time = match row {
             Row::SpawnJoin => timed(spawn_and_join()).await,
-            Row::Yield => timed(give_way()).await,
+            Row::Yield => timed(yield_in_turn()).await,
             Row::Timers => timed(timers::set_and_cancel(TIMERS, mainspring::sleep)).await,
             Row::Channel => timed(ping_pong()).await,
             Row::WakeUp => {
-                let bell = Arc::new(Bell::default());
-                let thread = Arc::clone(&bell).ring(WAKE_UPS);
-                mainspring::spawn(bell.hear(WAKE_UPS)).await.unwrap();
+                let wake = Arc::new(ThreadWake::default());
+                let thread = Arc::clone(&wake).request(WAKE_UPS);
+                mainspring::spawn(wake.reply(WAKE_UPS)).await.unwrap();
                 thread.join().unwrap()
             }
             Row::Echo(_) | Row::Memory => return None,
@@ -44,7 +44,7 @@ async fn spawn_and_join() {
     }
 }
 
-async fn give_way() {
+async fn yield_in_turn() {
     let yielder = || async {
         for _ in 0..YIELDS {
             mainspring::yield_now().await;
@@ -59,25 +59,25 @@ async fn give_way() {
 async fn ping_pong() {
     let (ping, mut pings) = mpsc::channel::<usize>(1);
     let (pong, mut pongs) = mpsc::channel::<usize>(1);
-    let answering = mainspring::spawn(async move {
+    let server = mainspring::spawn(async move {
         while let Some(number) = pings.recv().await {
             pong.send(number).await.unwrap();
         }
     });
-    let asking = mainspring::spawn(async move {
+    let client = mainspring::spawn(async move {
         for number in 0..ROUND_TRIPS {
             ping.send(number).await.unwrap();
             assert_eq!(pongs.recv().await, Some(number));
         }
     });
-    asking.await.unwrap();
-    answering.await.unwrap();
+    client.await.unwrap();
+    server.await.unwrap();
 }
 
 pub fn serve() {
     run(async {
-        let listener = TcpListener::bind(ANYWHERE).await.unwrap();
-        announce(listener.local_addr());
+        let listener = TcpListener::bind(ANY_PORT).await.unwrap();
+        print_port(listener.local_addr());
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             mainspring::spawn(echo(stream));

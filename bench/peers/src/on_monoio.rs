@@ -1,11 +1,11 @@
-//! The work on monoio, with the driver it chooses (io_uring where the kernel has it). What it leaves to other crates
-//! is theirs: channels are local-sync's, by the same authors, and the way to give way is futures-lite's.
+//! The work on monoio, with its default driver (io_uring if the kernel has it). monoio has no channels and no
+//! `yield_now`: channels are from local-sync, by the same authors, and `yield_now` is from futures-lite.
 
-use crate::bell::Bell;
 use crate::rows::Row;
+use crate::thread_wake::ThreadWake;
 use crate::{
-    ANYWHERE, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed,
-    timers,
+    ANY_PORT, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, print_port,
+    timed, timers,
 };
 use local_sync::mpsc::bounded;
 use monoio::io::{AsyncReadRent, AsyncWriteRentExt};
@@ -22,13 +22,13 @@ pub fn work(row: Row) -> Option<Duration> {
     run(async {
         let time = match row {
             Row::SpawnJoin => timed(spawn_and_join()).await,
-            Row::Yield => timed(give_way()).await,
+            Row::Yield => timed(yield_in_turn()).await,
             Row::Timers => timed(timers::set_and_cancel(TIMERS, monoio::time::sleep)).await,
             Row::Channel => timed(ping_pong()).await,
             Row::WakeUp => {
-                let bell = Arc::new(Bell::default());
-                let thread = Arc::clone(&bell).ring(WAKE_UPS);
-                monoio::spawn(bell.hear(WAKE_UPS)).await;
+                let wake = Arc::new(ThreadWake::default());
+                let thread = Arc::clone(&wake).request(WAKE_UPS);
+                monoio::spawn(wake.reply(WAKE_UPS)).await;
                 thread.join().unwrap()
             }
             Row::Echo(_) | Row::Memory => return None,
@@ -47,7 +47,7 @@ async fn spawn_and_join() {
     }
 }
 
-async fn give_way() {
+async fn yield_in_turn() {
     let yielder = || async {
         for _ in 0..YIELDS {
             smol::future::yield_now().await;
@@ -62,25 +62,25 @@ async fn give_way() {
 async fn ping_pong() {
     let (ping, mut pings) = bounded::channel::<usize>(1);
     let (pong, mut pongs) = bounded::channel::<usize>(1);
-    let answering = monoio::spawn(async move {
+    let server = monoio::spawn(async move {
         while let Some(number) = pings.recv().await {
             assert!(pong.send(number).await.is_ok());
         }
     });
-    let asking = monoio::spawn(async move {
+    let client = monoio::spawn(async move {
         for number in 0..ROUND_TRIPS {
             assert!(ping.send(number).await.is_ok());
             assert_eq!(pongs.recv().await, Some(number));
         }
     });
-    asking.await;
-    answering.await;
+    client.await;
+    server.await;
 }
 
 pub fn serve() {
     run(async {
-        let listener = TcpListener::bind(ANYWHERE).unwrap();
-        announce(listener.local_addr().unwrap());
+        let listener = TcpListener::bind(ANY_PORT).unwrap();
+        print_port(listener.local_addr().unwrap());
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             monoio::spawn(echo(stream));

@@ -1,10 +1,10 @@
-//! The work on smol: a `LocalExecutor` of this thread, and async-io below it.
+//! The work on smol: a `LocalExecutor` on this thread, over async-io.
 
-use crate::bell::Bell;
 use crate::rows::Row;
+use crate::thread_wake::ThreadWake;
 use crate::{
-    ANYWHERE, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, announce, timed,
-    timers,
+    ANY_PORT, BUFFER, ROUND_TRIPS, TASK_BATCHES, TASKS, TIMERS, WAKE_UPS, YIELDERS, YIELDS, print_port,
+    timed, timers,
 };
 use smol::channel;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,13 +18,13 @@ pub fn work(row: Row) -> Option<Duration> {
     smol::block_on(executor.run(async {
         let time = match row {
             Row::SpawnJoin => timed(spawn_and_join(&executor)).await,
-            Row::Yield => timed(give_way(&executor)).await,
+            Row::Yield => timed(yield_in_turn(&executor)).await,
             Row::Timers => timed(timers::set_and_cancel(TIMERS, Timer::after)).await,
             Row::Channel => timed(ping_pong(&executor)).await,
             Row::WakeUp => {
-                let bell = Arc::new(Bell::default());
-                let thread = Arc::clone(&bell).ring(WAKE_UPS);
-                executor.spawn(bell.hear(WAKE_UPS)).await;
+                let wake = Arc::new(ThreadWake::default());
+                let thread = Arc::clone(&wake).request(WAKE_UPS);
+                executor.spawn(wake.reply(WAKE_UPS)).await;
                 thread.join().unwrap()
             }
             Row::Echo(_) | Row::Memory => return None,
@@ -43,7 +43,7 @@ async fn spawn_and_join(executor: &LocalExecutor<'_>) {
     }
 }
 
-async fn give_way(executor: &LocalExecutor<'_>) {
+async fn yield_in_turn(executor: &LocalExecutor<'_>) {
     let yielder = || async {
         for _ in 0..YIELDS {
             smol::future::yield_now().await;
@@ -58,26 +58,26 @@ async fn give_way(executor: &LocalExecutor<'_>) {
 async fn ping_pong(executor: &LocalExecutor<'_>) {
     let (ping, pings) = channel::bounded::<usize>(1);
     let (pong, pongs) = channel::bounded::<usize>(1);
-    let answering = executor.spawn(async move {
+    let server = executor.spawn(async move {
         while let Ok(number) = pings.recv().await {
             pong.send(number).await.unwrap();
         }
     });
-    let asking = executor.spawn(async move {
+    let client = executor.spawn(async move {
         for number in 0..ROUND_TRIPS {
             ping.send(number).await.unwrap();
             assert_eq!(pongs.recv().await, Ok(number));
         }
     });
-    asking.await;
-    answering.await;
+    client.await;
+    server.await;
 }
 
 pub fn serve() {
     let executor = LocalExecutor::new();
     smol::block_on(executor.run(async {
-        let listener = Async::<TcpListener>::bind(ANYWHERE).unwrap();
-        announce(listener.get_ref().local_addr().unwrap());
+        let listener = Async::<TcpListener>::bind(ANY_PORT).unwrap();
+        print_port(listener.get_ref().local_addr().unwrap());
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             executor.spawn(echo(stream)).detach();

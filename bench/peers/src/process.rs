@@ -1,4 +1,4 @@
-//! What a measured process is given, and what the kernel tells of it.
+//! Limits and CPU affinity of a measured process, and its kernel statistics.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -6,47 +6,47 @@ use std::fs;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// No measurement takes longer than this; one that hangs is ended.
-const PATIENCE: u32 = 60;
+/// A measured process that runs longer is killed.
+const TIMEOUT_SECONDS: u32 = 60;
 
-/// Ends this process, with a word about why.
-pub fn fail(why: &str) -> ! {
-    eprintln!("peers: {why}");
+/// Prints the reason and exits.
+pub fn fail(reason: &str) -> ! {
+    eprintln!("peers: {reason}");
     std::process::exit(1)
 }
 
-/// Gives the director descriptors enough, and those it starts.
-pub fn prepare_director() {
+/// Raises the fd limit of the runner and its children.
+pub fn prepare_runner() {
     let limit = getrlimit(Resource::Nofile);
-    // With too few the connections will say so.
+    // If this fails, opening connections may fail later.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Gives a measured process its processor, and an end.
+/// Pins a measured process to its CPU and sets its timeout.
 pub fn prepare_measured() {
     pin(0);
-    // SAFETY: asks for a signal that ends the process, and touches no memory.
-    unsafe { libc::alarm(PATIENCE) };
+    // SAFETY: schedules a signal that ends the process; accesses no memory.
+    unsafe { libc::alarm(TIMEOUT_SECONDS) };
 }
 
-/// Keeps the calling thread on one of the processors it may use: the measured on the first, its counterpart on the
-/// second. Where there is only one, both stay where they are.
-pub fn pin(place: usize) {
-    // Asked for once, before the first thread is kept to one of them: its children inherit that.
-    static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
-    let processors = PROCESSORS.get_or_init(|| {
+/// Pins the calling thread to one of its allowed CPUs: 0 is for the measured process, 1 for its counterpart. If only one
+/// CPU is allowed, the counterpart is not pinned.
+pub fn pin(index: usize) {
+    // Read once, before the first thread is pinned: new threads inherit the affinity.
+    static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
+    let cpus = CPUS.get_or_init(|| {
         let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
     });
-    if let Some(&cpu) = processors.get(place) {
+    if let Some(&cpu) = cpus.get(index) {
         let mut only = CpuSet::new();
         only.set(cpu);
-        // Refused, it only measures less evenly.
+        // If this fails, the figures only vary more.
         let _ = sched_setaffinity(None, &only);
     }
 }
 
-/// How long the threads of a process have run.
+/// The CPU time of all threads of a process.
 pub fn cpu_time(process: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
@@ -56,7 +56,7 @@ pub fn cpu_time(process: u32) -> Duration {
     Duration::from_nanos(nanos.sum())
 }
 
-/// How many bytes of memory a process has of its own.
+/// The private memory of a process in bytes.
 pub fn memory(process: u32) -> u64 {
     let map = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     let kilobytes = map.lines().filter_map(|line| {

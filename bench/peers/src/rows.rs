@@ -1,4 +1,4 @@
-//! What is measured, and on what.
+//! The rows and the runtimes of the comparison.
 
 /// The runtimes, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Row {
     Timers,
     Channel,
     WakeUp,
-    /// With so many connections.
+    /// With this number of connections.
     Echo(usize),
     Memory,
 }
@@ -94,7 +94,7 @@ impl Row {
         }
     }
 
-    /// Whether the larger figure is the better one.
+    /// Whether a larger figure is better.
     pub const fn is_rate(self) -> bool {
         matches!(self, Row::Echo(_))
     }

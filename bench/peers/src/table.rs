@@ -1,10 +1,10 @@
-//! The table: medians with the lowest and highest figure, and how far ahead of tokio each is in its round.
+//! The table: medians with the lowest and highest figure, and the ratio to tokio in the same round.
 
-use crate::director::Figure;
 use crate::rows::{Row, Runtime};
+use crate::runner::Figure;
 use std::fmt;
 
-/// The figures of one runtime on one row, one for each round.
+/// The figures of one runtime on one row, one per round.
 #[derive(Default)]
 struct Cell {
     values: Vec<f64>,
@@ -40,7 +40,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// A figure with as many digits as one reads.
+/// Formats a figure with about three digits.
 fn short(value: f64) -> String {
     match value {
         value if value >= 100_000.0 => format!("{:.0}k", value / 1_000.0),
@@ -50,7 +50,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// How much better `values` are than `base`, round by round, in the median: above 1 is better.
+/// The median of the ratios of `values` to `base` in the same round; above 1 is better.
 fn ratio(values: &[f64], base: &[f64], is_rate: bool) -> f64 {
     let better = |(value, base): (&f64, &f64)| if is_rate { value / base } else { base / value };
     median(&values.iter().zip(base).map(better).collect::<Vec<_>>())
@@ -61,7 +61,7 @@ impl fmt::Display for Table {
         let rounds = self.rows.iter().map(|(_, cells)| cells[0].values.len()).max().unwrap_or(0);
         writeln!(
             f,
-            "\nMedians of {rounds} rounds (lowest..highest); then that of the rounds' ratios to tokio, above 1 is better.\n"
+            "\nMedians of {rounds} rounds (lowest..highest), and the median ratio to tokio in the same round; above 1 is better.\n"
         )?;
         header(f, "")?;
         let mut ahead = 0;
@@ -71,7 +71,7 @@ impl fmt::Display for Table {
             ahead += usize::from(line(f, &title, values, row.is_rate())? > 1.0);
         }
         if self.rows.iter().any(|(row, _)| row.is_rate()) {
-            writeln!(f, "\nThe processor's time of the server alone, for one echo; not counted below.\n")?;
+            writeln!(f, "\nServer CPU time per echo; not counted below.\n")?;
             header(f, "")?;
             for (row, cells) in self.rows.iter().filter(|(row, _)| row.is_rate()) {
                 let title = format!("{}, ns", row.title());
@@ -94,7 +94,7 @@ fn header(f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
     writeln!(f)
 }
 
-/// Writes a line, and gives mainspring's ratio to tokio.
+/// Writes a line. Returns the ratio of mainspring to tokio.
 fn line(
     f: &mut fmt::Formatter<'_>,
     title: &str,

@@ -1,4 +1,4 @@
-//! A million timeouts, each set and given up before it is due: what a busy server does with most of its timers.
+//! A million timeouts, each set and cancelled before it is due, like most timers of a busy server.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Sets `count` timers of one to sixty seconds and drops them, in the order they were set.
 ///
-/// They live in one array, in place: a box for each, which some runtimes need and some do not, is not measured.
+/// They are stored in one array, so that boxes, which only some runtimes need, are not measured.
 pub async fn set_and_cancel<S: Future>(count: usize, sleep: impl Fn(Duration) -> S) {
     let mut timers: Vec<S> = Vec::with_capacity(count);
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
@@ -17,9 +17,9 @@ pub async fn set_and_cancel<S: Future>(count: usize, sleep: impl Fn(Duration) ->
         random ^= random << 17;
         timers.push(sleep(Duration::from_millis(1_000 + random % 59_000)));
         let Some(timer) = timers.last_mut() else { return };
-        // SAFETY: the array has room for all of them, so no timer is moved before it is dropped in place.
+        // SAFETY: the array has capacity for all timers, so none moves before it is dropped in place.
         let mut timer = unsafe { Pin::new_unchecked(timer) };
-        // Polled once: from now on the runtime knows of it.
+        // The first poll registers the timer with the runtime.
         poll_fn(|cx| {
             assert!(timer.as_mut().poll(cx).is_pending());
             Poll::Ready(())

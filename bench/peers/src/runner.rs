@@ -1,19 +1,19 @@
-//! The director: who is measured when, and what comes of it.
+//! The runner: measures all runtimes on all rows, round by round, and prints the table.
 
 use crate::load::Load;
 use crate::process;
 use crate::rows::{Row, Runtime};
+use crate::slices;
 use crate::table::Table;
-use crate::turns;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many connections are idle in the row of the memory.
-const IDLE: usize = 2_000;
-/// A run that was not asked for rounds begins none that would end after this.
-const ENOUGH: Duration = Duration::from_secs(225);
+/// The number of idle connections of the memory row.
+const IDLE_CONNECTIONS: usize = 2_000;
+/// Without `--rounds`, no round starts that would end after this time.
+const MAX_RUN_TIME: Duration = Duration::from_secs(225);
 const ROUNDS: usize = 15;
 
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl From<&[&str]> for Options {
                 ("--beside", Some(name)) if Runtime::named(name).is_some() => {
                     options.beside = Runtime::named(name);
                 }
-                _ => process::fail("usage: [--rounds N] [--only PART-OF-A-ROW'S-NAME] [--beside RUNTIME]"),
+                _ => process::fail("usage: [--rounds N] [--only PART-OF-ROW-NAME] [--beside RUNTIME]"),
             }
         }
         options
@@ -52,9 +52,9 @@ pub fn run(options: &Options) {
         None => true,
     };
     let rows: Vec<Row> = Row::ALL.into_iter().filter(wanted).collect();
-    process::prepare_director();
+    process::prepare_runner();
     let mut table = Table::new(&rows);
-    let begun = Instant::now();
+    let start = Instant::now();
     let rounds = options.rounds.unwrap_or(ROUNDS);
     for round in 0..rounds {
         for &row in &rows {
@@ -68,9 +68,9 @@ pub fn run(options: &Options) {
                 Err(error) => process::fail(&format!("{}: {error}", row.title())),
             }
         }
-        eprint!("\rround {} of {rounds}, {} s ", round + 1, begun.elapsed().as_secs());
-        let one_more = begun.elapsed() + begun.elapsed() / (round as u32 + 1);
-        if options.rounds.is_none() && one_more > ENOUGH {
+        eprint!("\rround {} of {rounds}, {} s ", round + 1, start.elapsed().as_secs());
+        let one_more = start.elapsed() + start.elapsed() / (round as u32 + 1);
+        if options.rounds.is_none() && one_more > MAX_RUN_TIME {
             break;
         }
     }
@@ -78,33 +78,33 @@ pub fn run(options: &Options) {
     print!("{table}");
 }
 
-/// What one process measured, or what was measured of it.
+/// The result of one measured process.
 pub struct Figure {
     pub value: f64,
-    /// Nanoseconds of the server's processor for one echo.
+    /// Server CPU time per echo, in nanoseconds.
     pub cpu: Option<f64>,
 }
 
-/// One for each runtime, but for those that have nothing of the kind.
+/// One figure per runtime, except for runtimes that lack the feature.
 fn figures(runtimes: &[Runtime], row: Row) -> io::Result<Vec<(Runtime, Figure)>> {
     if let Row::Echo(connections) = row {
-        return turns::round(runtimes, connections);
+        return slices::round(runtimes, connections);
     }
     let mut figures = Vec::new();
     for &runtime in runtimes {
         let figure = if row == Row::Memory { memory(runtime).map(Some) } else { measured(runtime, row) };
-        figures.extend(on(runtime, figure)?.map(|figure| (runtime, figure)));
+        figures.extend(name_errors(runtime, figure)?.map(|figure| (runtime, figure)));
     }
     Ok(figures)
 }
 
-/// What went wrong, with the name of whom it went wrong on.
-pub fn on<T>(runtime: Runtime, outcome: io::Result<T>) -> io::Result<T> {
+/// Adds the name of the runtime to an error.
+pub fn name_errors<T>(runtime: Runtime, outcome: io::Result<T>) -> io::Result<T> {
     outcome.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", runtime.name())))
 }
 
-/// Runs what a client does on its own processor: on a thread of its own, for those who are started later must not inherit it.
-pub fn as_client<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+/// Runs the client on its own CPU. Uses a new thread, because processes started later must not inherit the affinity.
+pub fn run_client<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let client = || {
         process::pin(1);
         work()
@@ -114,36 +114,37 @@ pub fn as_client<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Re
 }
 
 fn measured(runtime: Runtime, row: Row) -> io::Result<Option<Figure>> {
-    let output = myself(&["--measure", runtime.name(), row.name()])?.stderr(Stdio::inherit()).output()?;
+    let output =
+        own_command(&["--measure", runtime.name(), row.name()])?.stderr(Stdio::inherit()).output()?;
     match String::from_utf8_lossy(&output.stdout).trim() {
         "none" => Ok(None),
         figure => match figure.parse() {
             Ok(value) => Ok(Some(Figure { value, cpu: None })),
-            Err(_) => Err(io::Error::other("the measurement gave no figure")),
+            Err(_) => Err(io::Error::other("the measured process printed no figure")),
         },
     }
 }
 
 fn memory(runtime: Runtime) -> io::Result<Figure> {
     let server = Server::start(runtime)?;
-    as_client(|| {
+    run_client(|| {
         let mut load = Load::new()?;
-        // The first ones bring in what is there once.
+        // The first connections cause one-time allocations.
         load.connect(server.port, 8)?;
         let before = server.memory();
-        load.connect(server.port, IDLE)?;
-        let value = server.memory().saturating_sub(before) as f64 / IDLE as f64;
+        load.connect(server.port, IDLE_CONNECTIONS)?;
+        let value = server.memory().saturating_sub(before) as f64 / IDLE_CONNECTIONS as f64;
         Ok(Figure { value, cpu: None })
     })
 }
 
-fn myself(arguments: &[&str]) -> io::Result<Command> {
+fn own_command(arguments: &[&str]) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::null());
     Ok(command)
 }
 
-/// An echo server in a process of its own, which ends with this.
+/// An echo server in its own process. Drop kills it.
 pub struct Server {
     process: Child,
     pub port: u16,
@@ -151,14 +152,14 @@ pub struct Server {
 
 impl Server {
     pub fn start(runtime: Runtime) -> io::Result<Self> {
-        let mut process = myself(&["--serve", runtime.name()])?.stdout(Stdio::piped()).spawn()?;
+        let mut process = own_command(&["--serve", runtime.name()])?.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {
             BufReader::new(output).read_line(&mut line)?;
         }
         match line.trim().parse() {
             Ok(port) => Ok(Server { process, port }),
-            Err(_) => Err(io::Error::other("the server did not say its port")),
+            Err(_) => Err(io::Error::other("the server printed no port")),
         }
     }
 
@@ -173,7 +174,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already, and is collected either way.
+        // `kill` fails if the process has exited; `wait` reaps it in any case.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! A bell that a thread rings and a task hears: a waker and two counters, the same for every runtime, so that what
-//! is measured is how the runtime takes a waker's call from outside.
+//! A thread that wakes a task: a waker and two counters, the same for every runtime. So the row measures how the runtime
+//! handles a `wake` from another thread.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,17 +8,17 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks for the answer before it lets others run.
-const LOOKS: u32 = 10_000;
+/// How often the thread checks for the reply before it yields.
+const CHECKS_PER_YIELD: u32 = 10_000;
 
 #[derive(Default)]
-pub struct Bell {
-    rung: AtomicU64,
-    heard: AtomicU64,
+pub struct ThreadWake {
+    requests: AtomicU64,
+    replies: AtomicU64,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Bell {
+impl ThreadWake {
     fn set_waker(&self, new: &Waker) {
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(new)) {
@@ -30,41 +30,41 @@ impl Bell {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The task: hears every one of `count` rings.
-    pub async fn hear(self: Arc<Self>, count: u64) {
+    /// The task: replies to each of `count` requests.
+    pub async fn reply(self: Arc<Self>, count: u64) {
         for number in 1..=count {
             poll_fn(|cx| {
                 self.set_waker(cx.waker());
-                if self.rung.load(Ordering::SeqCst) >= number { Poll::Ready(()) } else { Poll::Pending }
+                if self.requests.load(Ordering::SeqCst) >= number { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
-            self.heard.store(number, Ordering::SeqCst);
+            self.replies.store(number, Ordering::SeqCst);
         }
     }
 
-    /// The thread: rings, and goes on when it was heard. Gives the time from the first ring to the last answer.
-    pub fn ring(self: Arc<Self>, count: u64) -> thread::JoinHandle<Duration> {
+    /// The thread: sends a request, wakes the task and waits for its reply, `count` times. Returns the total time.
+    pub fn request(self: Arc<Self>, count: u64) -> thread::JoinHandle<Duration> {
         thread::spawn(move || {
             crate::process::pin(1);
             while self.waker().is_none() {
                 thread::yield_now();
             }
-            let begun = Instant::now();
+            let start = Instant::now();
             for number in 1..=count {
-                self.rung.store(number, Ordering::SeqCst);
+                self.requests.store(number, Ordering::SeqCst);
                 if let Some(waker) = self.waker() {
                     waker.wake();
                 }
-                let mut looks = 0;
-                while self.heard.load(Ordering::SeqCst) < number {
-                    looks += 1;
-                    if looks % LOOKS == 0 {
+                let mut checks = 0;
+                while self.replies.load(Ordering::SeqCst) < number {
+                    checks += 1;
+                    if checks % CHECKS_PER_YIELD == 0 {
                         thread::yield_now();
                     }
                     std::hint::spin_loop();
                 }
             }
-            begun.elapsed()
+            start.elapsed()
         })
     }
 }
