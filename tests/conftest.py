@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("loop_kind", ["mainspring"] if alone else ["asyncio", "mainspring"])
 
 
-def open_descriptors():
+def open_fds():
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -59,11 +59,11 @@ def open_descriptors():
 
 
 @pytest.fixture(autouse=True)
-def no_descriptor_leaks(request):
-    before = open_descriptors()
+def no_fd_leaks(request):
+    before = open_fds()
     yield
     gc.collect()
-    after = open_descriptors()
+    after = open_fds()
     left = {fd: target for fd, target in after.items() if before.get(fd) != target}
     if request.path.parent not in (HERE, HERE / "regressions"):
         return  # the folders below have fixtures of their own
@@ -125,14 +125,14 @@ def run_forever(loop):
 
 
 @pytest.fixture
-def run_pass(loop):
+def run_iteration(loop):
     """Runs what is ready, and not what that makes ready."""
 
-    def one_pass():
+    def one_iteration():
         loop.stop()
         loop.run_forever()
 
-    return one_pass
+    return one_iteration
 
 
 @pytest.fixture

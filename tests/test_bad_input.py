@@ -104,7 +104,7 @@ def outcome(loop, call, value):
     return asyncio.Handle if isinstance(result, asyncio.Handle) else type(result)
 
 
-def survives(use):
+def raises_only_ordinary_exceptions(use):
     """Whether an exception of it, if there is one, is an ordinary one."""
     try:
         use()
@@ -132,7 +132,7 @@ def fresh():
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("debug", [False, True], ids=["plain", "debug"])
-def test_odd_values_are_met_as_asyncio_meets_them(fresh, name, debug):
+def test_odd_arguments_have_the_same_outcome_as_on_asyncio(fresh, name, debug):
     differences = []
     for label, value in VALUES.items():
         if name in ("add_reader", "add_writer") and label in ("True", "zero"):
@@ -182,7 +182,7 @@ def test_missing_arguments_are_type_errors(loop, method, arguments):
         getattr(loop, method)(*[1] * arguments)
 
 
-def test_methods_of_the_class_refuse_another_self(loop):
+def test_methods_called_with_another_self_raise_type_error(loop):
     kind = type(loop)
     for method in ("call_soon", "call_later", "call_at", "call_soon_threadsafe", "time", "create_future"):
         with pytest.raises((TypeError, AttributeError)):
@@ -233,14 +233,14 @@ def test_a_closed_loop_refuses_work(loop, name, debug):
 
 
 @pytest.mark.parametrize("name", STILL)
-def test_a_closed_loop_still_answers(loop, name):
+def test_a_closed_loop_can_still_be_queried(loop, name):
     loop.close()
     STILL[name](loop)
     assert loop.is_closed()
 
 
 @pytest.mark.parametrize("method", ["remove_reader", "remove_writer"])
-def test_a_closed_loop_has_nothing_to_remove(loop, method):
+def test_removing_from_a_closed_loop_returns_false(loop, method):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         loop.add_reader(ours, print)
@@ -250,7 +250,7 @@ def test_a_closed_loop_has_nothing_to_remove(loop, method):
 
 
 @pytest.mark.mainspring_only
-def test_the_native_parts_alone_do_not_crash(loop):
+def test_native_types_used_directly_do_not_crash(loop):
     from mainspring import _mainspring
 
     native = _mainspring.NativeLoop()
@@ -273,7 +273,7 @@ def test_the_native_parts_alone_do_not_crash(loop):
 
 
 @pytest.mark.mainspring_only
-def test_handles_made_by_hand_do_not_crash(loop):
+def test_handles_constructed_directly_do_not_crash(loop):
     from mainspring import _mainspring
 
     for kind in (_mainspring.Handle, _mainspring.TimerHandle):
@@ -284,43 +284,43 @@ def test_handles_made_by_hand_do_not_crash(loop):
                 assert not isinstance(error, SystemError), error
                 continue
             for use in (handle.cancel, handle.cancelled, handle.cancel, lambda handle=handle: repr(handle)):
-                assert survives(use)
+                assert raises_only_ordinary_exceptions(use)
         raw = kind.__new__(kind)
         for use in (raw.cancel, raw.cancelled, lambda raw=raw: repr(raw), lambda raw=raw: raw._run()):
-            assert survives(use)
+            assert raises_only_ordinary_exceptions(use)
 
 
 @pytest.mark.mainspring_only
-def test_handles_whose_insides_were_changed_do_not_crash(loop, run_pass, reported):
+def test_handles_with_modified_attributes_do_not_crash(loop, run_iteration, reported):
     for attribute in ("_callback", "_args", "_context", "_cancelled", "_loop", "_repr", "_source_traceback"):
         for schedule in (loop.call_soon, lambda callback: loop.call_later(0, callback)):
             for value in (None, 1, "text", object(), []):
                 handle = schedule(int)
                 setattr(handle, attribute, value)
                 # asyncio's own handles fail out of the loop if their arguments are no arguments.
-                assert survives(run_pass)
-                assert survives(handle.cancel)
+                assert raises_only_ordinary_exceptions(run_iteration)
+                assert raises_only_ordinary_exceptions(handle.cancel)
             handle = schedule(int)
             delattr(handle, attribute)
-            assert survives(run_pass)
-            assert survives(handle.cancel)
-            assert survives(lambda handle=handle: repr(handle))
+            assert raises_only_ordinary_exceptions(run_iteration)
+            assert raises_only_ordinary_exceptions(handle.cancel)
+            assert raises_only_ordinary_exceptions(lambda handle=handle: repr(handle))
     for context in reported:
         assert not isinstance(context["exception"], SystemError)
     reported.clear()
     ran = []
     loop.call_soon(ran.append, 1)
-    run_pass()
+    run_iteration()
     assert ran == [1]
 
 
-def test_deep_recursion_in_a_callback_is_reported(loop, run_pass, reported):
+def test_deep_recursion_in_a_callback_is_reported(loop, run_iteration, reported):
     def deeper():
         deeper()
 
     loop.call_soon(deeper)
     ran = []
     loop.call_soon(ran.append, 1)
-    run_pass()
+    run_iteration()
     assert isinstance(reported.pop()["exception"], RecursionError)
     assert ran == [1]

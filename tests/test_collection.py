@@ -110,7 +110,7 @@ class Stage:
         self.loop.set_exception_handler(lambda *_: None)
         self.others = []
 
-    def run_pass(self):
+    def run_iteration(self):
         self.loop.call_soon(self.loop.stop)
         self.loop.run_forever()
 
@@ -173,19 +173,19 @@ class Stage:
 
 def a_handle(stage):
     handle = stage.loop.call_soon(int)
-    stage.run_pass()
+    stage.run_iteration()
     return handle
 
 
 def a_timer(stage):
     timer = stage.loop.call_at(0, int)
-    stage.run_pass()
+    stage.run_iteration()
     return timer
 
 
 def a_handle_of_another_thread(stage):
     handle = stage.loop.call_soon_threadsafe(int)
-    stage.run_pass()
+    stage.run_iteration()
     return handle
 
 
@@ -240,7 +240,7 @@ def the_deadline_of_a_timer(stage):
 
     deadline = Deadline(stage.loop.time())
     timer = stage.loop.call_at(deadline, int)
-    stage.run_pass()
+    stage.run_iteration()
     return timer, deadline
 
 
@@ -266,7 +266,7 @@ def the_socket_of_an_accepted_stream(stage):
     listener.start()
     stage.others += [socket.create_connection(socket.socket.getsockname(listening))]
     while not transports:
-        stage.run_pass()
+        stage.run_iteration()
     listener.close()
     del listening.part
     return transports.pop(), knot
@@ -290,7 +290,7 @@ def the_context_of_a_stream(stage):
 def the_context_in_which_a_stream_reads(stage):
     knot = Knot()
     transport = context_with(knot).run(stage.stream)
-    stage.run_pass()
+    stage.run_iteration()
     return transport, knot
 
 
@@ -325,7 +325,7 @@ def the_traceback_of_what_a_stream_was_lost_by(stage):
 
     transport = stage.stream(protocol=Fails())
     reference = weakref.ref(knot)
-    stage.run_pass()
+    stage.run_iteration()
     stage.others[-1].send(b"data")
     # The pass in which it is read is the one in which the end is scheduled.
     while not transport.is_closing():

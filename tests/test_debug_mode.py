@@ -27,7 +27,7 @@ def callback(*args):
     pass
 
 
-def test_debug_mode_is_off_unless_asked_for(loop_factory, run_python):
+def test_debug_mode_is_off_by_default(loop_factory, run_python):
     program = "loop = new_loop(); print(loop.get_debug()); loop.close()"
     assert run_python(program, env={}).stdout == "False\n"
 
@@ -60,11 +60,11 @@ def test_debug_mode_can_change_while_the_loop_runs(loop, run):
     assert sys.get_coroutine_origin_tracking_depth() == 0
 
 
-def test_coroutine_origins_are_tracked_while_a_debugged_loop_runs(loop, run_pass):
+def test_coroutine_origins_are_tracked_while_a_debugged_loop_runs(loop, run_iteration):
     loop.set_debug(True)
     depths = []
     loop.call_soon(lambda: depths.append(sys.get_coroutine_origin_tracking_depth()))
-    run_pass()
+    run_iteration()
     assert depths[0] > 0
     assert sys.get_coroutine_origin_tracking_depth() == 0
 
@@ -75,14 +75,14 @@ def work_of_20_ms():
 
 
 @pytest.mark.parametrize("schedule", ["soon", "later"])
-def test_a_slow_callback_is_named_in_a_warning(loop, run_pass, log, schedule):
+def test_a_slow_callback_is_named_in_a_warning(loop, run_iteration, log, schedule):
     loop.set_debug(True)
     loop.slow_callback_duration = 0.01
     if schedule == "soon":
         loop.call_soon(work_of_20_ms)
     else:
         loop.call_later(0, work_of_20_ms)
-    run_pass()
+    run_iteration()
     (message,) = [text for text in messages(log) if "work_of_20_ms" in text]
     assert message.startswith("Executing <" + ("Handle" if schedule == "soon" else "TimerHandle"))
     assert "took 0." in message and message.endswith(" seconds")
@@ -99,7 +99,7 @@ def test_a_slow_task_is_named_in_a_warning(loop, log):
     assert any("slow_coroutine" in text and text.startswith("Executing <Task") for text in messages(log))
 
 
-def test_a_slow_callback_that_raises_is_reported_and_named(loop, run_pass, log, reported):
+def test_a_slow_callback_that_raises_is_reported_and_named(loop, run_iteration, log, reported):
     loop.set_debug(True)
     loop.slow_callback_duration = 0.01
 
@@ -108,24 +108,24 @@ def test_a_slow_callback_that_raises_is_reported_and_named(loop, run_pass, log, 
         raise LookupError
 
     loop.call_soon(slow_failure)
-    run_pass()
+    run_iteration()
     assert isinstance(reported.pop()["exception"], LookupError)
     assert any("slow_failure" in text for text in messages(log))
 
 
-def test_nothing_is_said_of_quick_callbacks_or_outside_of_debug_mode(loop, run_pass, log):
+def test_fast_callbacks_and_normal_mode_log_no_warning(loop, run_iteration, log):
     loop.set_debug(False)
     loop.slow_callback_duration = 0.0
     loop.call_soon(callback)
-    run_pass()
+    run_iteration()
     loop.set_debug(True)
     loop.slow_callback_duration = LIMIT
     loop.call_soon(callback)
-    run_pass()
+    run_iteration()
     assert messages(log) == []
 
 
-def test_other_threads_must_not_call_a_running_loop_directly(loop, run):
+def test_a_call_from_another_thread_raises_while_the_loop_runs(loop, run):
     loop.set_debug(True)
     errors = []
 
@@ -150,13 +150,13 @@ def test_other_threads_must_not_call_a_running_loop_directly(loop, run):
     assert errors == ["Non-thread-safe operation invoked on an event loop other than the current one"] * 3
 
 
-def test_a_loop_that_does_not_run_may_be_called_from_any_thread(loop, run_pass):
+def test_a_stopped_loop_may_be_called_from_any_thread(loop, run_iteration):
     loop.set_debug(True)
     ran = []
     thread = threading.Thread(target=lambda: loop.call_soon(ran.append, 1))
     thread.start()
     thread.join(LIMIT)
-    run_pass()
+    run_iteration()
     assert ran == [1]
 
 
@@ -173,7 +173,7 @@ SCHEDULERS = {
 
 
 @pytest.mark.parametrize("method", SCHEDULERS)
-def test_callbacks_are_checked(loop, run_pass, method):
+def test_callbacks_are_checked(loop, run_iteration, method):
     loop.set_debug(True)
     schedule = SCHEDULERS[method]
     # asyncio's call_later() speaks of call_at(), which it calls.
@@ -187,14 +187,14 @@ def test_callbacks_are_checked(loop, run_pass, method):
     for wrong in (None, 1, "text", object()):
         with pytest.raises(TypeError, match=f"a callable object was expected by {method}"):
             schedule(loop, wrong)
-    run_pass()
+    run_iteration()
 
 
 @pytest.mark.parametrize("method", SCHEDULERS)
-def test_outside_of_debug_mode_a_bad_callback_fails_when_its_turn_comes(loop, run_pass, reported, method):
+def test_in_normal_mode_a_bad_callback_fails_when_it_is_called(loop, run_iteration, reported, method):
     loop.set_debug(False)
     handle = SCHEDULERS[method](loop, None)
-    run_pass()
+    run_iteration()
     if method in ("call_soon", "call_soon_threadsafe"):
         assert isinstance(reported.pop()["exception"], TypeError)
     handle.cancel()
@@ -215,13 +215,13 @@ def test_a_handle_remembers_the_line_that_made_it(loop, method):
     assert "created at" in repr(handle)
 
 
-def test_handles_remember_nothing_outside_of_debug_mode(loop):
+def test_handles_have_no_source_traceback_in_normal_mode(loop):
     loop.set_debug(False)
     assert loop.call_soon(callback)._source_traceback is None
     assert loop.call_later(0, callback)._source_traceback is None
 
 
-def test_a_cancelled_handle_remembers_what_it_was_in_debug_mode(loop):
+def test_a_cancelled_handle_keeps_its_repr_in_debug_mode(loop):
     for debug in (False, True):
         loop.set_debug(debug)
         handle = loop.call_soon(callback, "argument")
@@ -229,16 +229,16 @@ def test_a_cancelled_handle_remembers_what_it_was_in_debug_mode(loop):
         assert ("argument" in repr(handle)) is debug
 
 
-def test_the_handle_that_runs_is_known_in_debug_mode(loop, run_pass):
+def test_the_running_handle_is_known_in_debug_mode(loop, run_iteration):
     loop.set_debug(True)
     seen = []
     handle = loop.call_soon(lambda: seen.append(loop._current_handle))
-    run_pass()
+    run_iteration()
     assert seen == [handle]
     assert loop._current_handle is None
 
 
-def test_an_interrupt_forgets_the_handle_that_runs(loop):
+def test_an_interrupt_clears_the_running_handle(loop):
     loop.set_debug(True)
 
     def leave():
@@ -250,7 +250,7 @@ def test_an_interrupt_forgets_the_handle_that_runs(loop):
     assert loop._current_handle is None
 
 
-def test_a_coroutine_never_awaited_says_where_it_was_made(run_python):
+def test_the_warning_about_an_unawaited_coroutine_shows_its_origin(run_python):
     done = run_python(
         """
 async def forgotten():

@@ -20,7 +20,7 @@ def fail(error):
     raise error
 
 
-def test_the_handler_is_set_read_and_taken_away(loop):
+def test_the_handler_can_be_set_read_and_removed(loop):
     def handler(loop, context):
         pass
 
@@ -36,13 +36,13 @@ def test_a_handler_must_be_callable(loop, wrong):
         loop.set_exception_handler(wrong)
 
 
-def test_the_handler_gets_the_loop_and_the_context(loop, run_pass):
+def test_the_handler_gets_the_loop_and_the_context(loop, run_iteration):
     calls = []
     loop.set_debug(False)
     loop.set_exception_handler(lambda *args: calls.append(args))
     error = LookupError("here")
     handle = loop.call_soon(fail, error)
-    run_pass()
+    run_iteration()
     ((got_loop, context),) = calls
     assert got_loop is loop
     assert set(context) == {"message", "exception", "handle"}
@@ -53,7 +53,7 @@ def test_the_handler_gets_the_loop_and_the_context(loop, run_pass):
 
 
 @pytest.mark.parametrize("kind", ["soon", "later", "reader", "signal"])
-def test_in_debug_mode_the_context_says_where_the_call_was_scheduled(loop, run_pass, reported, kind):
+def test_in_debug_mode_the_context_says_where_the_call_was_scheduled(loop, run_iteration, reported, kind):
     import os
     import signal
     import socket
@@ -72,7 +72,7 @@ def test_in_debug_mode_the_context_says_where_the_call_was_scheduled(loop, run_p
             loop.add_signal_handler(signal.SIGUSR1, fail, LookupError())
             os.kill(os.getpid(), signal.SIGUSR1)
         while not reported:
-            run_pass()
+            run_iteration()
         loop.remove_reader(ours)
         loop.remove_signal_handler(signal.SIGUSR1)
     context = reported.pop()
@@ -89,10 +89,10 @@ def test_call_exception_handler_passes_the_context_on(loop, reported):
     assert reported.pop() is context
 
 
-def test_without_a_handler_the_failure_is_logged(loop, run_pass, log):
+def test_without_a_handler_the_failure_is_logged(loop, run_iteration, log):
     loop.set_exception_handler(None)
     loop.call_soon(fail, LookupError("to the log"))
-    run_pass()
+    run_iteration()
     (record,) = log.records
     assert record.name == "asyncio"
     assert record.levelno == logging.ERROR
@@ -107,7 +107,7 @@ def test_the_default_handler_shows_what_the_context_holds(loop, log):
     assert record.getMessage() == "mine\ncolour: 'red'"
 
 
-def test_a_handler_that_raises_is_logged_and_the_loop_goes_on(loop, run_pass, log):
+def test_a_handler_that_raises_is_logged_and_the_loop_continues(loop, run_iteration, log):
     def handler(loop, context):
         raise ZeroDivisionError
 
@@ -115,7 +115,7 @@ def test_a_handler_that_raises_is_logged_and_the_loop_goes_on(loop, run_pass, lo
     ran = []
     loop.call_soon(fail, LookupError())
     loop.call_soon(ran.append, 1)
-    run_pass()
+    run_iteration()
     assert ran == [1]
     (record,) = log.records
     assert record.getMessage().startswith("Unhandled error in exception handler")
@@ -123,7 +123,7 @@ def test_a_handler_that_raises_is_logged_and_the_loop_goes_on(loop, run_pass, lo
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-def test_a_handler_may_leave_the_loop(loop, run_pass, kind):
+def test_a_handler_may_raise_out_of_the_loop(loop, run_iteration, kind):
     def handler(loop, context):
         raise kind("from the handler")
 
@@ -134,7 +134,7 @@ def test_a_handler_may_leave_the_loop(loop, run_pass, kind):
     with pytest.raises(kind, match="from the handler"):
         loop.run_forever()
     assert ran == []
-    run_pass()
+    run_iteration()
     assert ran == [1]
 
 
@@ -146,7 +146,7 @@ def test_a_handler_may_stop_the_loop(loop, run_forever):
     assert len(seen) == 1
 
 
-def test_a_handler_may_change_the_handler(loop, run_pass):
+def test_a_handler_may_change_the_handler(loop, run_iteration):
     first, second = [], []
 
     def handler(loop, context):
@@ -156,11 +156,11 @@ def test_a_handler_may_change_the_handler(loop, run_pass):
     loop.set_exception_handler(handler)
     loop.call_soon(fail, LookupError(1))
     loop.call_soon(fail, LookupError(2))
-    run_pass()
+    run_iteration()
     assert [str(context["exception"]) for context in first + second] == ["1", "2"]
 
 
-def test_a_handler_runs_in_the_context_of_the_callback_where_asyncio_does_so(loop, run_pass):
+def test_a_handler_runs_in_the_same_context_as_on_asyncio(loop, run_iteration):
     import contextvars
     import sys
 
@@ -170,29 +170,29 @@ def test_a_handler_runs_in_the_context_of_the_callback_where_asyncio_does_so(loo
     context = contextvars.copy_context()
     context.run(number.set, 7)
     loop.call_soon(fail, LookupError(), context=context)
-    run_pass()
+    run_iteration()
     # From Python 3.12 on.
     assert seen == [7 if sys.version_info >= (3, 12) else 0]
 
 
-def test_a_replaced_call_exception_handler_is_used(loop, run_pass):
+def test_an_overridden_call_exception_handler_is_used(loop, run_iteration):
     seen = []
     loop.call_exception_handler = seen.append
     loop.call_soon(fail, LookupError())
-    run_pass()
+    run_iteration()
     assert isinstance(seen[0]["exception"], LookupError)
 
 
-def test_a_replaced_default_exception_handler_is_used(loop, run_pass):
+def test_an_overridden_default_exception_handler_is_used(loop, run_iteration):
     seen = []
     loop.set_exception_handler(None)
     loop.default_exception_handler = seen.append
     loop.call_soon(fail, LookupError())
-    run_pass()
+    run_iteration()
     assert isinstance(seen[0]["exception"], LookupError)
 
 
-def test_a_panic_of_the_native_code_is_an_exception_and_the_loop_goes_on(capfd):
+def test_a_panic_in_native_code_becomes_an_exception_and_the_loop_continues(capfd):
     loop = mainspring.new_event_loop()
     with pytest.raises(SystemError, match="internal error, please report it: asked for"):
         loop._panic()

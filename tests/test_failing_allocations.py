@@ -243,7 +243,7 @@ def library(tmp_path_factory):
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
-def test_an_allocation_that_fails_is_no_crash(run_python, library, scenario):
+def test_a_failing_allocation_does_not_crash(run_python, library, scenario):
     source = PRELUDE + dedent(scenario) + SWEEP.replace("LIMIT", "300")
     done = run_python(source, library, env={}, timeout=120)
     assert done.returncode == 0 and done.stdout.endswith("survived\n"), (

@@ -26,7 +26,7 @@ def in_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-async def a_round_trip():
+async def pipe_and_thread_round_trip():
     """Something arrives over a pipe, and a thread wakes the loop."""
     loop = asyncio.get_running_loop()
     read_end, write_end = os.pipe()
@@ -83,13 +83,13 @@ def test_a_child_that_closes_its_copy_leaves_the_parents_loop_alone(loop, watche
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_stops_watching_leaves_the_parents_loop_alone(loop, watched):
+def test_a_child_that_removes_a_reader_leaves_the_parents_loop_alone(loop, watched):
     assert in_child(lambda: loop.remove_reader(watched.read_end) is not True) == 0
     watched.check()
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_watches_more_leaves_the_parents_loop_alone(loop, watched, run_pass):
+def test_a_child_that_adds_a_reader_leaves_the_parents_loop_alone(loop, watched, run_iteration):
     read_end, write_end = os.pipe()
     os.write(write_end, b"x")
 
@@ -99,7 +99,7 @@ def test_a_child_that_watches_more_leaves_the_parents_loop_alone(loop, watched, 
     assert in_child(work) == 0
     # Were it in the parent's set, there would be an event that nobody expects, again and again.
     counts = loop._counts()
-    run_pass()
+    run_iteration()
     assert loop._counts() == counts
     watched.check()
     os.close(read_end)
@@ -107,32 +107,34 @@ def test_a_child_that_watches_more_leaves_the_parents_loop_alone(loop, watched, 
 
 
 def test_a_child_may_run_its_copy_of_a_loop_that_was_not_running(loop, watched):
-    assert in_child(lambda: loop.run_until_complete(a_round_trip())) == 0
+    assert in_child(lambda: loop.run_until_complete(pipe_and_thread_round_trip())) == 0
     watched.check()
 
 
 @pytest.mark.mainspring_only
-def test_a_childs_copy_still_hears_what_it_watched(loop, watched):
+def test_a_childs_copy_keeps_its_readers(loop, watched):
     assert in_child(watched.check) == 0
     watched.check()
 
 
-def test_a_child_may_make_a_loop_of_its_own(loop, loop_factory, watched):
-    assert in_child(lambda: loop_factory().run_until_complete(a_round_trip())) == 0
+def test_a_child_may_create_its_own_loop(loop, loop_factory, watched):
+    assert in_child(lambda: loop_factory().run_until_complete(pipe_and_thread_round_trip())) == 0
     watched.check()
 
 
-def test_a_child_that_is_forked_inside_a_running_loop_may_run_another(loop, loop_factory):
+def test_a_child_forked_inside_a_running_loop_may_run_another_loop(loop, loop_factory):
     async def main():
-        assert in_child(lambda: asyncio.Runner(loop_factory=loop_factory).run(a_round_trip())) == 0
-        await a_round_trip()
+        assert (
+            in_child(lambda: asyncio.Runner(loop_factory=loop_factory).run(pipe_and_thread_round_trip())) == 0
+        )
+        await pipe_and_thread_round_trip()
 
     if sys.version_info < (3, 11):
         pytest.skip("there is no asyncio.Runner")
     loop.run_until_complete(main())
 
 
-def test_no_loop_runs_in_a_child_that_was_forked_inside_one(loop):
+def test_no_loop_is_running_in_a_child_forked_inside_a_running_loop(loop):
     def work():
         with pytest.raises(RuntimeError):
             asyncio.get_running_loop()
@@ -146,12 +148,12 @@ def test_no_loop_runs_in_a_child_that_was_forked_inside_one(loop):
 @pytest.mark.skipif(
     sys.version_info < (3, 12), reason="the child's signals are the parent's in older asyncio"
 )
-def test_signals_of_the_child_are_not_the_parents(loop):
+def test_signals_sent_to_the_child_do_not_reach_the_parents_loop(loop):
     check_signals(loop)
 
 
 @pytest.mark.mainspring_only
-def test_signals_of_the_child_are_not_the_parents_on_any_python(loop):
+def test_signals_sent_to_the_child_do_not_reach_the_parents_loop_on_any_python(loop):
     check_signals(loop)
 
 
@@ -161,10 +163,10 @@ def check_signals(loop):
     async def main():
         loop.add_signal_handler(signal.SIGTERM, heard.append, "parent")
         assert in_child(lambda: os.kill(os.getpid(), signal.SIGTERM)) == 0
-        await a_round_trip()
+        await pipe_and_thread_round_trip()
         assert not heard
         os.kill(os.getpid(), signal.SIGTERM)
-        await a_round_trip()
+        await pipe_and_thread_round_trip()
         assert heard == ["parent"]
         loop.remove_signal_handler(signal.SIGTERM)
 
@@ -172,7 +174,7 @@ def check_signals(loop):
 
 
 @pytest.mark.mainspring_only
-def test_the_program_may_go_on_in_both_processes(run_python):
+def test_both_processes_can_continue_after_a_fork(run_python):
     done = run_python("""
 import os
 loop = new_loop()
@@ -230,7 +232,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.mainspring_only
-def test_a_copy_that_is_collected_as_garbage_leaves_the_parents_loop_alone(run_python):
+def test_a_copy_that_is_garbage_collected_leaves_the_parents_loop_alone(run_python):
     done = run_python("""
 import asyncio, gc, os
 loop = new_loop()

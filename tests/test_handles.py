@@ -62,7 +62,7 @@ def test_the_repr_has_asyncios_form_in_every_state(loop_factory, debug, callback
 
 
 @pytest.mark.parametrize("kind", ["soon", "later"])
-def test_cancel_and_cancelled_in_every_state(loop, run_pass, kind):
+def test_cancel_and_cancelled_in_every_state(loop, run_iteration, kind):
     def schedule(callback):
         return loop.call_soon(callback) if kind == "soon" else loop.call_later(0, callback)
 
@@ -75,14 +75,14 @@ def test_cancel_and_cancelled_in_every_state(loop, run_pass, kind):
     assert waiting.cancelled() is True
 
     done = schedule(lambda: ran.append("done"))
-    run_pass()
+    run_iteration()
     assert ran == ["done"]
     assert done.cancelled() is False
     done.cancel()
     assert done.cancelled() is True
 
     inside = schedule(lambda: (inside.cancel(), ran.append(inside.cancelled())))
-    run_pass()
+    run_iteration()
     assert ran == ["done", True]
     assert inside.cancelled() is True
 
@@ -97,24 +97,24 @@ def test_cancel_and_cancelled_in_every_state(loop, run_pass, kind):
     assert repr(kept) and repr(kept_cancelled) and repr(done)
 
 
-def test_a_handle_cancelled_by_an_earlier_one_of_the_pass_does_not_run(loop, run_pass):
+def test_a_handle_cancelled_earlier_in_the_same_iteration_does_not_run(loop, run_iteration):
     ran = []
     loop.call_soon(lambda: second.cancel())
     second = loop.call_soon(ran.append, 2)
     loop.call_soon(ran.append, 3)
-    run_pass()
+    run_iteration()
     assert ran == [3]
 
 
-def test_a_threadsafe_handle_can_be_cancelled(loop, run_pass):
+def test_a_threadsafe_handle_can_be_cancelled(loop, run_iteration):
     ran = []
     loop.call_soon_threadsafe(ran.append, 1).cancel()
     loop.call_soon_threadsafe(ran.append, 2)
-    run_pass()
+    run_iteration()
     assert ran == [2]
 
 
-def test_handles_can_be_referred_to_weakly(loop, run_pass):
+def test_handles_support_weak_references(loop, run_iteration):
     for schedule in (loop.call_soon, lambda callback: loop.call_later(0, callback)):
         handle = schedule(named)
         watch = weakref.ref(handle)
@@ -122,12 +122,12 @@ def test_handles_can_be_referred_to_weakly(loop, run_pass):
         del handle
         gc.collect()
         assert watch() is not None, "the loop keeps what is scheduled"
-        run_pass()
+        run_iteration()
         gc.collect()
         assert watch() is None
 
 
-def test_a_handle_takes_no_new_attributes(loop):
+def test_a_handle_refuses_new_attributes(loop):
     handle = loop.call_soon(named)
     with pytest.raises(AttributeError):
         handle.colour = "red"
@@ -143,7 +143,7 @@ def test_a_handle_shows_its_callback_and_arguments(loop):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio.Handle.get_context is new in 3.12")
-def test_get_context_gives_the_context_the_call_runs_in(loop):
+def test_get_context_returns_the_context_that_the_callback_runs_in(loop):
     context = contextvars.copy_context()
     assert loop.call_soon(named, context=context).get_context() is context
     assert loop.call_later(1000, named, context=context).get_context() is context
@@ -151,7 +151,7 @@ def test_get_context_gives_the_context_the_call_runs_in(loop):
     assert isinstance(copied, contextvars.Context) and copied is not context
 
 
-def test_a_callback_that_drops_the_last_reference_to_its_handle(loop, run_pass):
+def test_a_callback_that_drops_the_last_reference_to_its_handle(loop, run_iteration):
     handles = {}
 
     class Callback:
@@ -161,11 +161,11 @@ def test_a_callback_that_drops_the_last_reference_to_its_handle(loop, run_pass):
 
     handles["one"] = loop.call_soon(Callback())
     handles["two"] = loop.call_later(0, Callback())
-    run_pass()
+    run_iteration()
     assert handles == {}
 
 
-def test_a_cycle_of_handle_and_callback_is_collected_after_it_ran(loop, run_pass):
+def test_a_cycle_of_handle_and_callback_is_collected_after_the_call(loop, run_iteration):
     def make():
         def callback():
             assert handle
@@ -174,12 +174,12 @@ def test_a_cycle_of_handle_and_callback_is_collected_after_it_ran(loop, run_pass
         return weakref.ref(callback)
 
     watch = make()
-    run_pass()
+    run_iteration()
     gc.collect()
     assert watch() is None
 
 
-def test_a_scheduled_cycle_of_handle_and_callback_is_kept(loop, run_pass):
+def test_a_cycle_of_handle_and_callback_survives_while_scheduled(loop, run_iteration):
     ran = []
 
     def make():
@@ -190,7 +190,7 @@ def test_a_scheduled_cycle_of_handle_and_callback_is_kept(loop, run_pass):
 
     make()
     gc.collect()
-    run_pass()
+    run_iteration()
     assert ran == [True]
 
 
@@ -253,31 +253,31 @@ def test_a_handle_outlives_its_loop(loop_kind):
         assert repr(handle)
 
 
-def leave_a_call_of_another_thread_behind():
+def leave_a_pending_threadsafe_call():
     """A loop that ran and stopped while a call was pushed that it never took; gives a weak reference to it."""
     loop = mainspring.new_event_loop()
-    in_last_pass, pushed = threading.Event(), threading.Event()
+    in_last_iteration, pushed = threading.Event(), threading.Event()
 
     def push():
-        in_last_pass.wait(30)
+        in_last_iteration.wait(30)
         loop.call_soon_threadsafe(print, loop)
         pushed.set()
 
-    def last_pass():
-        in_last_pass.set()
+    def last_iteration():
+        in_last_iteration.set()
         pushed.wait(30)
         loop.stop()
 
     thread = threading.Thread(target=push)
     thread.start()
-    loop.call_soon(last_pass)
+    loop.call_soon(last_iteration)
     loop.run_forever()
     thread.join()
     return weakref.ref(loop)
 
 
-def test_a_call_from_another_thread_that_never_ran_is_collected_with_its_loop():
-    alive = leave_a_call_of_another_thread_behind()
+def test_a_pending_threadsafe_call_is_collected_with_its_loop():
+    alive = leave_a_pending_threadsafe_call()
     with pytest.warns(ResourceWarning, match="unclosed event loop"):
         gc.collect()
     assert alive() is None

@@ -76,15 +76,15 @@ def own_names():
     return named | names_of(python, names_in_python) | names_of(RUST.rglob("*.rs"), names_in_rust)
 
 
-def test_every_private_name_that_is_also_asyncios_is_listed():
+def test_every_private_name_shared_with_asyncio_is_listed():
     assert own_names() & names_of_asyncio() - COINCIDENCES - LISTED == set()
 
 
-def test_every_name_that_is_listed_is_used():
+def test_every_listed_name_is_used():
     assert LISTED - own_names() == set()
 
 
-def test_every_coincidence_is_one():
+def test_every_listed_coincidence_exists():
     assert COINCIDENCES - own_names() == set()
     assert not COINCIDENCES & LISTED
 
@@ -124,7 +124,7 @@ print(asyncio.SelectorEventLoop is mainspring.Loop)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio.run() of Python 3.10 needs a policy")
-def test_an_asyncio_without_policies_is_enough():
+def test_asyncio_without_policies_is_sufficient():
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", WITHOUT_POLICIES], capture_output=True, text=True, timeout=LIMIT
     )

@@ -211,7 +211,7 @@ WORK = {
 
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_a_thread_that_ends_inside_a_call_of_the_loop_leaves_the_process_alone(run_python, work):
+def test_a_thread_that_exits_inside_a_loop_call_does_not_crash_the_process(run_python, work):
     done = run_python(
         PRELUDE
         + dedent(work)
@@ -234,7 +234,7 @@ def test_a_thread_that_ends_inside_a_call_of_the_loop_leaves_the_process_alone(r
 
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_the_interpreter_ends_while_a_daemon_thread_is_inside_the_loop(run_python, work):
+def test_the_interpreter_exits_while_a_daemon_thread_is_inside_the_loop(run_python, work):
     done = run_python(
         PRELUDE
         + dedent(work)
@@ -253,7 +253,7 @@ def test_the_interpreter_ends_while_a_daemon_thread_is_inside_the_loop(run_pytho
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
 
 
-def test_a_thread_that_has_left_the_loop_ends_by_pthread_exit(run_python):
+def test_a_thread_outside_the_loop_exits_by_pthread_exit(run_python):
     done = run_python("""
 import ctypes, os, threading
 libc, loop, left = ctypes.CDLL(None), new_loop(), threading.Event()
@@ -297,7 +297,7 @@ def functions_called_by_the_interpreter(text):
 
 
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are not here")
-def test_every_function_that_the_interpreter_calls_guards_its_thread():
+def test_every_function_called_by_the_interpreter_guards_its_thread():
     # `enter`, `attach`, `catch_unwind` and `catch_unraisable` (`python/guard.rs`) begin with the guard; `bounded` and
     # `dealloc` call one of them.
     guards = re.compile(

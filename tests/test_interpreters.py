@@ -33,14 +33,14 @@ def run_in_subinterpreter(run_python):
 
 
 @pytest.mark.mainspring_only
-def test_a_subinterpreter_cannot_import_it(run_in_subinterpreter):
+def test_importing_in_a_subinterpreter_fails(run_in_subinterpreter):
     done = run_in_subinterpreter("assert run(refused) == 0")
     message = "mainspring does not support subinterpreters; import it in the main interpreter\n"
     assert (done.returncode, done.stderr) == (0, message)
 
 
 @pytest.mark.mainspring_only
-def test_the_main_interpreter_is_not_disturbed_by_a_subinterpreter_that_tried(run_python):
+def test_a_failed_import_in_a_subinterpreter_does_not_affect_the_main_interpreter(run_python):
     pytest.importorskip("_testcapi")
     # Without new_loop(): the subinterpreter is the first to import it.
     done = run_python(
@@ -92,7 +92,7 @@ def test_the_module_declares_that_it_needs_the_interpreter_lock():
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded interpreter")
-def test_a_free_threaded_interpreter_turns_the_lock_on(run_python):
+def test_importing_enables_the_lock_of_a_free_threaded_interpreter(run_python):
     done = run_python(
         "import mainspring, sys, warnings\nprint(sys._is_gil_enabled())", flags=["-W", "ignore"]
     )

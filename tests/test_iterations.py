@@ -25,7 +25,7 @@ MOST = 1000
 WAIT = 30_000
 
 
-class Tells(asyncio.Protocol):
+class NotifyingProtocol(asyncio.Protocol):
     """Calls ``delivered`` when something arrives, and has its transport end with ``stack``."""
 
     def __init__(self, delivered, stack):
@@ -109,7 +109,7 @@ async def sock_recv(loop, delivered, stack):
 
 
 async def transport_on(loop, delivered, stack, ours):
-    await loop.create_connection(lambda: Tells(delivered, stack), sock=ours)
+    await loop.create_connection(lambda: NotifyingProtocol(delivered, stack), sock=ours)
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -126,9 +126,9 @@ async def unix_transport(loop, delivered, stack):
     return lambda: theirs.send(b"x")
 
 
-async def transport_that_is_resumed(loop, delivered, stack):
+async def resumed_transport(loop, delivered, stack):
     ours, theirs = sockets(stack)
-    transport, _ = await loop.create_connection(lambda: Tells(delivered, stack), sock=ours)
+    transport, _ = await loop.create_connection(lambda: NotifyingProtocol(delivered, stack), sock=ours)
     for _ in range(3):
         await asyncio.sleep(0)
     transport.pause_reading()
@@ -136,12 +136,12 @@ async def transport_that_is_resumed(loop, delivered, stack):
     return transport.resume_reading
 
 
-async def transport_that_is_new(loop, delivered, stack):
+async def new_transport(loop, delivered, stack):
     ours, theirs = sockets(stack)
     theirs.send(b"x")
 
     async def connect():
-        await loop.create_connection(lambda: Tells(delivered, stack), sock=ours)
+        await loop.create_connection(lambda: NotifyingProtocol(delivered, stack), sock=ours)
 
     return lambda: stack.callback(loop.create_task(connect()).cancel)
 
@@ -159,7 +159,7 @@ async def stream_reader(loop, delivered, stack):
 async def read_pipe(loop, delivered, stack):
     reader, writer = os.pipe()
     stack.callback(os.close, writer)
-    await loop.connect_read_pipe(lambda: Tells(delivered, stack), open(reader, "rb", 0))
+    await loop.connect_read_pipe(lambda: NotifyingProtocol(delivered, stack), open(reader, "rb", 0))
     for _ in range(3):
         await asyncio.sleep(0)
     return lambda: os.write(writer, b"x")
@@ -167,7 +167,7 @@ async def read_pipe(loop, delivered, stack):
 
 async def datagrams(loop, delivered, stack):
     transport, _ = await loop.create_datagram_endpoint(
-        lambda: Tells(delivered, stack), local_addr=("127.0.0.1", 0)
+        lambda: NotifyingProtocol(delivered, stack), local_addr=("127.0.0.1", 0)
     )
     for _ in range(3):
         await asyncio.sleep(0)
@@ -194,16 +194,16 @@ async def accepted(loop, stack, factory):
 async def accepted_connection(loop, delivered, stack):
     def factory():
         delivered()
-        return Tells(delivered, stack)
+        return NotifyingProtocol(delivered, stack)
 
     return await accepted(loop, stack, factory)
 
 
 async def accepted_data(loop, delivered, stack):
-    return await accepted(loop, stack, lambda: Tells(delivered, stack))
+    return await accepted(loop, stack, lambda: NotifyingProtocol(delivered, stack))
 
 
-async def signal_of_another_thread(loop, delivered, stack):
+async def signal_from_another_thread(loop, delivered, stack):
     return lambda: loop.call_soon_threadsafe(delivered)
 
 
@@ -215,14 +215,14 @@ KINDS = [
     sock_recv,
     tcp_transport,
     unix_transport,
-    transport_that_is_resumed,
-    transport_that_is_new,
+    resumed_transport,
+    new_transport,
     stream_reader,
     read_pipe,
     datagrams,
     accepted_connection,
     accepted_data,
-    signal_of_another_thread,
+    signal_from_another_thread,
 ]
 
 

@@ -114,7 +114,7 @@ def check(run_python, link):
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
-def test_a_long_chain_of_what_asyncio_has_too_is_freed(run_python, link):
+def test_a_long_chain_of_objects_that_asyncio_also_has_is_freed(run_python, link):
     check(run_python, link)
 
 

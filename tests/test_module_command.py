@@ -47,7 +47,7 @@ def test_m_runs_a_script_on_the_loop(tmp_path):
     + (["asyncio.EventLoop()"] if sys.version_info >= (3, 13) else [])
     + (["asyncio.Runner().get_loop()"] if sys.version_info >= (3, 11) else []),
 )
-def test_m_gives_its_loop_whichever_way_a_program_asks(tmp_path, expression):
+def test_m_provides_its_loop_through_every_api(tmp_path, expression):
     script = tmp_path / "app.py"
     script.write_text(
         f"import asyncio\nloop = {expression}\nprint(type(loop).__module__.split('.')[0])\nloop.close()\n"
@@ -80,7 +80,7 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_m_shows_a_script_what_plain_python_shows_it(project):
+def test_m_gives_a_script_the_same_environment_as_plain_python(project):
     for script in ("app.py", "./app.py", project / "app.py"):
         plain = run_m(script, "a", "--b", "-m", "c", interpreter=(), cwd=project)
         ours = run_m(script, "a", "--b", "-m", "c", cwd=project)
@@ -89,7 +89,7 @@ def test_m_shows_a_script_what_plain_python_shows_it(project):
 
 
 @pytest.mark.parametrize("module", ["pack", "pack.tool", "app"])
-def test_m_shows_a_module_what_plain_python_shows_it(project, module):
+def test_m_gives_a_module_the_same_environment_as_plain_python(project, module):
     plain = run_m("-m", module, "a", "--b", interpreter=(), cwd=project)
     ours = run_m("-m", module, "a", "--b", cwd=project)
     assert ours.returncode == 0, ours.stderr
@@ -98,7 +98,7 @@ def test_m_shows_a_module_what_plain_python_shows_it(project, module):
         assert ours.stdout.endswith("mainspring\n")
 
 
-def test_m_leaves_the_program_in_place_for_what_goes_on_after_its_last_line(tmp_path):
+def test_m_keeps_the_main_module_for_code_that_runs_at_exit(tmp_path):
     script = tmp_path / "app.py"
     script.write_text(
         "import atexit, sys\n"
@@ -124,20 +124,20 @@ def test_m_runs_a_folder_and_a_zip_file(tmp_path):
         assert (done.returncode, done.stdout) == (0, "mainspring\n['x']\n"), done.stderr
 
 
-def test_m_says_that_a_file_is_missing(tmp_path):
+def test_m_reports_a_missing_file(tmp_path):
     done = run_m("nothing.py", cwd=tmp_path)
     assert done.returncode != 0
     assert "nothing.py" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_m_says_that_a_module_is_missing(tmp_path):
+def test_m_reports_a_missing_module(tmp_path):
     done = run_m("-m", "nothing_of_that_name", cwd=tmp_path)
     assert done.returncode == 1
     assert "No module named nothing_of_that_name" in done.stderr
 
 
-def test_m_without_a_program_shows_how_to_use_it():
+def test_m_without_a_program_shows_usage():
     done = run_m()
     assert done.returncode == 2
     assert "usage" in done.stdout + done.stderr
@@ -151,7 +151,7 @@ def test_m_without_a_program_shows_how_to_use_it():
     assert "--nonsense" in done.stderr
 
 
-def test_m_tells_its_version():
+def test_m_prints_its_version():
     done = run_m("--version")
     assert (done.returncode, done.stdout) == (0, f"mainspring {mainspring.__version__}\n")
 
@@ -167,7 +167,7 @@ def test_m_tells_its_version():
         ("raise KeyboardInterrupt", -signal.SIGINT),
     ],
 )
-def test_m_ends_as_the_program_ends(tmp_path, statement, code):
+def test_m_exits_with_the_status_of_the_program(tmp_path, statement, code):
     script = tmp_path / "app.py"
     script.write_text(
         f"import asyncio, os, signal, sys\nasync def main():\n    {statement}\nasyncio.run(main())\n"
@@ -179,7 +179,7 @@ def test_m_ends_as_the_program_ends(tmp_path, statement, code):
     assert ours.stderr.splitlines()[-1:] == plain.stderr.splitlines()[-1:]
 
 
-def test_m_shows_no_lines_of_its_own_in_a_traceback_of_the_program(tmp_path):
+def test_m_hides_its_own_frames_from_the_programs_traceback(tmp_path):
     script = tmp_path / "app.py"
     script.write_text("raise LookupError('here')\n")
     done = run_m(script)

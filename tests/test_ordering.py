@@ -66,7 +66,7 @@ schedulers = st.lists(st.sampled_from(["soon", "threadsafe", 0, 1, 2, None]), mi
 @pytest.mark.parametrize("loop_name", FACTORIES)
 @given(program=schedulers)
 @bounded
-def test_what_happened_before_runs_before(loop_name, busy, program):
+def test_calls_run_in_the_order_in_which_threads_scheduled_them(loop_name, busy, program):
     loop = FACTORIES[loop_name]()
     order = []
 
@@ -103,7 +103,7 @@ def test_what_happened_before_runs_before(loop_name, busy, program):
 @pytest.mark.parametrize("loop_name", FACTORIES)
 @given(st.lists(st.sampled_from([0, 1, "soon"]), min_size=2, max_size=12))
 @bounded
-def test_callbacks_that_wait_for_other_threads_keep_the_order(loop_name, program):
+def test_callbacks_that_wait_for_other_threads_keep_the_order_of_calls(loop_name, program):
     """The same from inside of callbacks, where another thread's call finds the loop in the middle of an iteration."""
     loop = FACTORIES[loop_name]()
     order = []
@@ -197,7 +197,7 @@ class Trace:
 
 @given(program=actions)
 @bounded
-def test_io_callbacks_and_timers_come_in_asyncios_order(program):
+def test_io_callbacks_and_timers_run_in_asyncios_order(program):
     traces = {name: Trace(factory()).run(program) for name, factory in FACTORIES.items()}
     assert traces["mainspring"] == traces["asyncio"]
 

@@ -71,7 +71,7 @@ loop.close()
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("kind", ["stream", "lines", "many lines", "pipe"])
-def test_a_write_that_cannot_be_kept_is_refused_and_sends_nothing(run_python, kind):
+def test_a_write_that_cannot_be_buffered_raises_and_sends_nothing(run_python, kind):
     assert output(run_python(COMMON + WRITES, kind)) == ["True", "0", "False", "then"]
 
 
@@ -117,7 +117,7 @@ loop.close()
 
 
 @pytest.mark.mainspring_only
-def test_a_write_over_tls_that_cannot_be_kept_is_refused(run_python):
+def test_a_tls_write_that_cannot_be_buffered_raises(run_python):
     assert output(run_python(COMMON + TLS)) == ["True", "True", "0", "4"]
 
 
@@ -170,7 +170,7 @@ loop.close()
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("kind", ["soon", "threadsafe", "at", "never"])
-def test_a_call_that_cannot_be_kept_is_refused_and_the_others_run(run_python, kind):
+def test_a_call_that_cannot_be_queued_raises_and_the_others_run(run_python, kind):
     assert output(run_python(COMMON + QUEUES, kind)) == ["True", "True"]
 
 
@@ -196,5 +196,5 @@ loop.close()
 """
 
 
-def test_a_receive_into_more_memory_than_there_is_is_refused_and_takes_nothing(run_python):
+def test_a_receive_larger_than_the_memory_raises_and_consumes_nothing(run_python):
     assert output(run_python(COMMON + RECEIVING)) == ["refused", "data"]

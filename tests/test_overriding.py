@@ -37,25 +37,25 @@ class Clock:
         return self.seconds
 
 
-def run_pass(loop):
+def run_iteration(loop):
     loop.call_soon(loop.stop)
     loop.run_forever()
 
 
-def test_a_subclass_tells_the_time_of_every_deadline(derived):
+def test_every_deadline_uses_the_clock_of_the_subclass(derived):
     clock = Clock()
     loop = derived(time=lambda _: clock())
     called = []
     timer = loop.call_later(60, called.append, "later")
     loop.call_at(1030, called.append, "at")
     assert timer.when() == 1060
-    run_pass(loop)
+    run_iteration(loop)
     assert called == []
     clock.seconds = 1030
-    run_pass(loop)
+    run_iteration(loop)
     assert called == ["at"]
     clock.seconds = 2000
-    run_pass(loop)
+    run_iteration(loop)
     assert called == ["at", "later"]
 
 
@@ -73,7 +73,7 @@ def test_sleep_ends_by_the_clock_of_the_subclass(derived):
     loop.run_until_complete(main())
 
 
-def test_a_clock_put_on_the_instance_is_used_and_taken_off_again(loop):
+def test_a_clock_on_the_instance_is_used_until_it_is_deleted(loop):
     real = loop.time()
     with mock.patch.object(loop, "time", return_value=5.0) as patched:
         assert loop.call_later(10, print).when() == 15.0
@@ -83,14 +83,14 @@ def test_a_clock_put_on_the_instance_is_used_and_taken_off_again(loop):
     assert timer.when() >= real + 10
 
 
-def test_a_clock_of_the_subclass_may_ask_super(derived, loop_kind):
+def test_a_clock_of_the_subclass_may_call_super(derived, loop_kind):
     loop = derived(time=lambda self: BASES[loop_kind].time(self) + 1000)
     plain = BASES[loop_kind].time(loop)
     assert loop.time() >= plain + 1000
     loop.run_until_complete(asyncio.sleep(0.001))
 
 
-def test_a_clock_on_the_instance_may_ask_the_method_it_replaces(loop):
+def test_a_clock_on_the_instance_may_call_the_original_method(loop):
     original = loop.time
     before = original()
     loop.time = lambda: original() + 1000
@@ -101,15 +101,15 @@ def test_a_clock_on_the_instance_may_ask_the_method_it_replaces(loop):
 def test_a_clock_patched_into_the_class_is_used_by_loops_that_exist_already(derived):
     loop = derived()
     real = loop.time()
-    run_pass(loop)
+    run_iteration(loop)
     called = []
     with mock.patch.object(type(loop), "time", return_value=5.0):
         timer = loop.call_later(10, called.append, "later")
         assert timer.when() == 15.0
-        run_pass(loop)
+        run_iteration(loop)
         assert called == []
     assert loop.call_later(10, print).when() >= real + 10
-    run_pass(loop)
+    run_iteration(loop)
     assert called == ["later"]
 
 
@@ -129,20 +129,20 @@ def test_a_loop_whose_class_is_replaced_uses_the_clock_of_the_new_class(derived)
     assert loop.call_later(10, print).when() == 15.0
 
 
-def test_a_clock_that_is_put_back_is_followed(loop):
+def test_a_clock_that_goes_backwards_is_used(loop):
     called = []
     with mock.patch.object(loop, "time", return_value=1e9):
-        run_pass(loop)
+        run_iteration(loop)
     loop.time = Clock(5.0)
     loop.call_at(10.0, called.append, "ten")
-    run_pass(loop)
+    run_iteration(loop)
     assert called == []
     loop.time.seconds = 10.0
-    run_pass(loop)
+    run_iteration(loop)
     assert called == ["ten"]
 
 
-def test_a_clock_that_fails_is_not_kept_quiet(derived, loop_kind, monkeypatch):
+def test_an_exception_from_the_clock_propagates(derived, loop_kind, monkeypatch):
     if loop_kind == "asyncio":
         pytest.skip("it raises out of run_forever(); here the run goes on, and the failure is shown")
     shown = []
@@ -150,7 +150,7 @@ def test_a_clock_that_fails_is_not_kept_quiet(derived, loop_kind, monkeypatch):
     loop = derived(time=lambda _: 1 / 0)
     # Without a timer nobody asks for the time.
     loop.call_at(1.0, print)
-    run_pass(loop)
+    run_iteration(loop)
     assert ZeroDivisionError in shown
 
 
@@ -164,12 +164,12 @@ def test_call_later_goes_through_a_call_at_of_the_subclass(derived, loop_kind):
     loop = derived(call_at=call_at)
     called = []
     loop.call_later(0, called.append, 1)
-    run_pass(loop)
+    run_iteration(loop)
     assert seen == [(called.append, (1,), None)]
     assert called == [1]
 
 
-def test_call_later_with_a_clock_of_the_subclass_refuses_no_delay_at_all(derived):
+def test_call_later_with_a_clock_of_the_subclass_refuses_none(derived):
     loop = derived(time=lambda _: 1.0)
     with pytest.raises(TypeError):
         loop.call_later(None, print)
@@ -182,7 +182,7 @@ def test_call_later_goes_through_a_call_at_patched_into_the_class(derived):
     assert call_at.call_count == 1
 
 
-def test_tasks_are_stepped_through_a_call_soon_of_the_subclass(derived, loop_kind):
+def test_task_steps_go_through_call_soon_of_the_subclass(derived, loop_kind):
     seen = []
 
     def call_soon(self, callback, *args, context=None):
@@ -198,7 +198,7 @@ def test_tasks_are_stepped_through_a_call_soon_of_the_subclass(derived, loop_kin
     assert len(seen) >= 2
 
 
-def test_any_attribute_can_be_set_and_taken_off_an_instance(loop):
+def test_any_attribute_can_be_set_on_an_instance_and_deleted(loop):
     loop.anything = 1
     assert loop.anything == 1
     del loop.anything
@@ -206,7 +206,7 @@ def test_any_attribute_can_be_set_and_taken_off_an_instance(loop):
         del loop.anything
 
 
-def test_name_lookup_on_the_instance_is_asked_by_create_connection(loop):
+def test_create_connection_uses_getaddrinfo_of_the_instance(loop):
     async def getaddrinfo(*_, **__):
         raise OSError("no names today")
 

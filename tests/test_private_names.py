@@ -45,7 +45,7 @@ def connection(loop, run, ends):
 # --- handles
 
 
-def test_scheduled_lists_the_timers_that_wait(loop):
+def test_scheduled_lists_the_pending_timers(loop):
     assert list(loop._scheduled) == []
     late = loop.call_later(2000, print)
     soon = loop.call_later(1000, print)
@@ -58,18 +58,18 @@ def test_scheduled_lists_the_timers_that_wait(loop):
     late.cancel()
 
 
-def test_a_timer_may_be_run_before_its_time(loop, run_pass):
+def test_a_timer_may_be_run_early(loop, run_iteration):
     called = []
     loop.call_later(1000, called.append, "once")
     for handle in list(loop._scheduled):
         handle._run()
         handle.cancel()
-    run_pass()
+    run_iteration()
     assert called == ["once"]
     assert [handle for handle in loop._scheduled if not handle.cancelled()] == []
 
 
-def test_ready_shows_what_is_ready(loop):
+def test_ready_lists_the_ready_handles(loop):
     assert not loop._ready
     first = loop.call_soon(print)
     second = loop.call_soon(print)
@@ -80,7 +80,7 @@ def test_ready_shows_what_is_ready(loop):
     second.cancel()
 
 
-def test_ready_shows_what_another_thread_has_sent(loop):
+def test_ready_lists_calls_from_other_threads(loop):
     thread = threading.Thread(target=loop.call_soon_threadsafe, args=(print,))
     thread.start()
     thread.join()
@@ -104,20 +104,20 @@ def test_ready_is_empty_when_a_callback_is_the_only_one(loop, run_forever):
     assert seen == [False, True]
 
 
-def test_ready_and_scheduled_can_be_cleared(loop, run_pass):
+def test_ready_and_scheduled_can_be_cleared(loop, run_iteration):
     called = []
     loop.call_soon(called.append, 1)
     loop.call_later(0, called.append, 2)
     loop._ready.clear()
     loop._scheduled.clear()
-    run_pass()
+    run_iteration()
     assert called == []
     assert len(loop._ready) == len(loop._scheduled) == 0
 
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("name", ["_ready", "_scheduled"])
-def test_what_is_shown_cannot_be_replaced(loop, name):
+def test_the_views_cannot_be_replaced(loop, name):
     handle = loop.call_later(1000, print)
     with pytest.raises(AttributeError, match="cannot be replaced"):
         setattr(loop, name, [handle])
@@ -127,22 +127,22 @@ def test_what_is_shown_cannot_be_replaced(loop, name):
     handle.cancel()
 
 
-def test_a_closed_loop_shows_nothing(loop):
+def test_the_views_of_a_closed_loop_are_empty(loop):
     loop.call_soon(print)
     loop.call_later(1000, print)
     loop.close()
     assert len(loop._ready) == len(loop._scheduled) == 0
 
 
-def test_call_soon_by_its_inner_name(loop, run_pass):
+def test_call_soon_by_its_private_name(loop, run_iteration):
     called = []
     handle = loop._call_soon(called.append, (1,), None)
     assert isinstance(handle, asyncio.Handle)
-    run_pass()
+    run_iteration()
     assert called == [1]
 
 
-def test_a_stop_can_be_taken_back(loop):
+def test_a_stop_can_be_revoked(loop):
     loop.stop()
     assert loop._stopping
     loop._stopping = False
@@ -173,7 +173,7 @@ def test_a_handle_has_asyncios_attributes(loop, name):
 # --- descriptors and signals
 
 
-def test_the_selector_has_a_key_for_what_is_watched(loop, ends):
+def test_the_selector_has_a_key_for_a_registered_fd(loop, ends):
     ours, theirs = ends
     loop.add_reader(ours, print, 1)
     loop.add_writer(ours, print, 2)
@@ -214,12 +214,12 @@ def test_the_selector_has_a_key_for_a_transport(loop, connection):
 
 
 @pytest.mark.mainspring_only
-def test_what_replaces_the_selectors_select_fails_at_once(loop):
+def test_replacing_select_of_the_selector_fails_at_once(loop):
     with pytest.raises(AttributeError):
         loop._selector.select = lambda timeout: []
 
 
-def test_signal_handlers_can_be_looked_up_and_put_back(loop):
+def test_signal_handlers_can_be_read_and_restored(loop):
     called = []
     loop.add_signal_handler(signal.SIGUSR1, called.append, "former")
     former = loop._signal_handlers.get(signal.SIGUSR1)
@@ -287,13 +287,13 @@ def test_a_transport_has_asyncios_attributes(loop, connection, name):
     assert getattr(transport, name) == expected[name]
 
 
-def test_a_transport_says_what_can_be_done_with_it(connection):
+def test_a_transport_has_asyncios_state_flags(connection):
     transport, _, _ = connection
     assert transport._start_tls_compatible is True
     assert transport._sendfile_compatible is asyncio.constants._SendfileMode.TRY_NATIVE
 
 
-def test_a_transport_can_be_made_to_read(loop, connection, run):
+def test_the_private_read_method_of_a_transport_receives(loop, connection, run):
     transport, protocol, other = connection
     run(asyncio.sleep(0))
     transport._read_ready()
@@ -303,7 +303,7 @@ def test_a_transport_can_be_made_to_read(loop, connection, run):
     assert protocol.received == b"hello"
 
 
-def test_a_transport_can_be_made_to_write(loop, connection, run):
+def test_the_private_write_method_of_a_transport_sends(loop, connection, run):
     transport, _, other = connection
     data = bytes(4 << 20)
     transport.write(data)

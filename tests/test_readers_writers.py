@@ -5,13 +5,11 @@ import socket
 import pytest
 
 
-def test_a_reader_is_called_with_its_arguments_when_there_is_something_to_read(
-    loop, run_forever, run_pass, pair
-):
+def test_a_reader_is_called_with_its_arguments_when_data_is_readable(loop, run_forever, run_iteration, pair):
     ours, theirs = pair
     got = []
     loop.add_reader(ours, lambda *args: (got.append((args, ours.recv(10))), loop.stop()), 1, "two")
-    run_pass()
+    run_iteration()
     assert got == []
     theirs.send(b"hello")
     run_forever()
@@ -28,14 +26,14 @@ def test_a_writer_is_called_while_there_is_room(loop, run_forever, pair):
     assert loop.remove_writer(ours) is True
 
 
-def test_add_reader_gives_nothing_back(loop, pair):
+def test_add_reader_returns_none(loop, pair):
     assert loop.add_reader(pair[0], print) is None
     assert loop.add_writer(pair[0], print) is None
     loop.remove_reader(pair[0])
     loop.remove_writer(pair[0])
 
 
-def test_what_is_not_read_is_announced_again(loop, run_forever, pair):
+def test_unread_data_calls_the_reader_again(loop, run_forever, pair):
     ours, theirs = pair
     theirs.send(b"abc")
     got = []
@@ -63,7 +61,7 @@ def test_a_second_reader_replaces_the_first(loop, run_forever, pair):
     assert loop.remove_reader(ours) is False
 
 
-def test_a_reader_replaced_in_the_pass_that_would_call_it_is_not_called(loop, run_forever, pair):
+def test_a_reader_replaced_in_the_iteration_that_would_call_it_is_not_called(loop, run_forever, pair):
     ours, theirs = pair
     called = []
     other, peer = socket.socketpair()
@@ -85,7 +83,7 @@ def test_a_reader_replaced_in_the_pass_that_would_call_it_is_not_called(loop, ru
         loop.remove_reader(other)
 
 
-def test_remove_says_whether_there_was_one(loop, pair):
+def test_remove_returns_whether_a_callback_was_registered(loop, pair):
     ours, _ = pair
     assert loop.remove_reader(ours) is False
     assert loop.remove_writer(ours) is False
@@ -95,15 +93,15 @@ def test_remove_says_whether_there_was_one(loop, pair):
     assert loop.remove_reader(ours) is False
 
 
-def test_a_reader_that_removes_itself_is_called_once(loop, run_pass, pair):
+def test_a_reader_that_removes_itself_is_called_once(loop, run_iteration, pair):
     ours, theirs = pair
     called = []
     loop.add_reader(ours, lambda: called.append(loop.remove_reader(ours)))
     theirs.send(b"x")
     while not called:
-        run_pass()
-    run_pass()
-    run_pass()
+        run_iteration()
+    run_iteration()
+    run_iteration()
     assert called == [True]
 
 
@@ -141,14 +139,14 @@ def test_both_directions_of_one_socket(loop, run_forever, pair):
     assert loop.remove_writer(ours) is True
 
 
-def test_the_reader_comes_before_the_writer(loop, run_pass, pair):
+def test_the_reader_runs_before_the_writer(loop, run_iteration, pair):
     ours, theirs = pair
     called = []
     loop.add_writer(ours, called.append, "writer")
     loop.add_reader(ours, called.append, "reader")
     theirs.send(b"x")
-    run_pass()
-    run_pass()
+    run_iteration()
+    run_iteration()
     assert called[:2] == ["reader", "writer"]
     loop.remove_reader(ours)
     loop.remove_writer(ours)
@@ -173,7 +171,7 @@ def test_a_reader_may_remove_the_writer_of_the_same_event(loop, run_forever, pai
     loop.remove_reader(ours)
 
 
-def test_a_reader_removed_by_another_of_the_same_pass_does_not_run(loop, run_forever, pair):
+def test_a_reader_removed_by_another_in_the_same_iteration_does_not_run(loop, run_forever, pair):
     first, second = pair
     first.send(b"x")
     second.send(b"x")
@@ -192,7 +190,7 @@ def test_a_reader_removed_by_another_of_the_same_pass_does_not_run(loop, run_for
     loop.remove_reader(second)
 
 
-def test_a_reader_that_raises_is_reported_and_stays(loop, run_pass, reported, pair):
+def test_a_reader_that_raises_is_reported_and_stays_registered(loop, run_iteration, reported, pair):
     ours, theirs = pair
     error = LookupError("reader")
 
@@ -203,7 +201,7 @@ def test_a_reader_that_raises_is_reported_and_stays(loop, run_pass, reported, pa
     loop.add_reader(ours, fail)
     theirs.send(b"ab")
     while len(reported) < 2:
-        run_pass()
+        run_iteration()
     assert [context["exception"] for context in reported] == [error, error]
     assert "fail" in reported[0]["message"]
     reported.clear()

@@ -61,13 +61,13 @@ def test_a_missing_cargo_is_named(machine):
     assert "cargo is missing: install Rust 1." in machine.refuses()
 
 
-def test_a_compiler_that_is_too_old_is_named_with_the_version_that_is_needed(machine):
+def test_an_outdated_compiler_is_reported_with_the_required_version(machine):
     machine.add("cargo")
     machine.add("rustc", says="rustc 1.70.0 (90c541806 2023-05-31)")
     assert "rustc 1.70.0 is too old: 1." in machine.refuses()
 
 
-def test_a_toolchain_manager_without_a_toolchain_is_told_from_a_compiler(machine):
+def test_a_toolchain_manager_without_a_toolchain_is_not_taken_for_a_compiler(machine):
     machine.add("cargo")
     machine.add("rustc", says="no default toolchain is configured", status=1)
     assert "rustup default stable" in machine.refuses()
@@ -79,30 +79,30 @@ def test_a_missing_linker_is_named(machine):
     assert "cc is missing" in machine.refuses()
 
 
-def test_a_machine_without_python_is_told_which_to_get(machine):
+def test_without_python_the_message_names_the_required_version(machine):
     assert "CPython 3.10 or later with its venv module is needed" in machine.refuses(python=None)
 
 
-def test_an_interpreter_that_was_named_and_does_not_run_is_not_replaced_by_another(machine):
+def test_a_named_interpreter_that_does_not_run_is_not_replaced_by_another(machine):
     (machine.bin / "python3").symlink_to(sys.executable)
     assert "/nowhere/python3 does not run" in machine.refuses(python="/nowhere/python3")
 
 
-def test_the_reason_why_an_interpreter_cannot_be_used_is_passed_on(machine):
+def test_the_reason_why_an_interpreter_cannot_be_used_is_shown(machine):
     machine.add("python3", says="this one is too old", status=1)
     assert "this one is too old" in machine.refuses(python=None)
 
 
-def test_a_program_that_does_not_exist_is_named_before_anything_is_built(machine):
+def test_a_missing_program_is_reported_before_anything_is_built(machine):
     assert "there is no missing.py here" in machine.refuses("missing.py")
 
 
-def test_help_needs_nothing(machine):
+def test_help_needs_no_tools(machine):
     ended = machine.run("--help", python=None)
     assert ended.returncode == 0
     assert ended.stdout.startswith("./run") and "set -euo" not in ended.stdout
 
 
-def test_every_tool_of_the_outline_is_there(machine):
+def test_every_tool_in_the_fake_path_exists(machine):
     """Otherwise the tests above would pass for want of a tool."""
     assert all(os.access(machine.bin / name, os.X_OK) for name in TOOLS)

@@ -16,7 +16,7 @@ USR1 = signal.SIGUSR1
 
 
 @pytest.fixture(autouse=True)
-def put_signals_back():
+def restore_signals():
     numbers = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in numbers}
     yield
@@ -53,7 +53,7 @@ def test_each_signal_is_delivered_once(loop, run_forever):
     assert got == list(range(5))
 
 
-def test_several_signals_have_handlers_of_their_own(loop, run_forever):
+def test_each_signal_has_its_own_handler(loop, run_forever):
     got = []
 
     def arrive(name):
@@ -69,7 +69,7 @@ def test_several_signals_have_handlers_of_their_own(loop, run_forever):
     assert sorted(got) == ["one", "two"]
 
 
-def test_a_signal_that_came_before_the_run_is_not_lost(loop, run_forever):
+def test_a_signal_that_arrives_before_the_run_is_delivered(loop, run_forever):
     loop.add_signal_handler(USR1, loop.stop)
     raise_signal()
     run_forever()
@@ -84,7 +84,7 @@ def test_a_second_handler_replaces_the_first(loop, run_forever):
     assert got == ["second"]
 
 
-def test_remove_says_whether_there_was_one_and_gives_the_signal_back(loop):
+def test_remove_returns_whether_a_handler_existed_and_restores_the_signal(loop):
     assert loop.remove_signal_handler(USR1) is False
     loop.add_signal_handler(USR1, print)
     assert callable(signal.getsignal(USR1))
@@ -96,7 +96,7 @@ def test_remove_says_whether_there_was_one_and_gives_the_signal_back(loop):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_close_gives_the_signals_back(loop):
+def test_close_restores_the_signals(loop):
     loop.add_signal_handler(USR1, print)
     loop.close()
     assert signal.getsignal(USR1) == signal.SIG_DFL
@@ -104,14 +104,14 @@ def test_close_gives_the_signals_back(loop):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_signals_nobody_can_catch_are_refused(loop, number):
+def test_uncatchable_signals_are_refused(loop, number):
     with pytest.raises(RuntimeError, match="cannot be caught"):
         loop.add_signal_handler(number, print)
     assert loop.remove_signal_handler(number) is False
 
 
 @pytest.mark.parametrize("number", [0, -1, 65, 1000, 2**40])
-def test_numbers_that_are_no_signals_are_value_errors(loop, number):
+def test_numbers_that_are_not_signals_raise_value_error(loop, number):
     with pytest.raises(ValueError):
         loop.add_signal_handler(number, print)
     with pytest.raises(ValueError):
@@ -119,14 +119,14 @@ def test_numbers_that_are_no_signals_are_value_errors(loop, number):
 
 
 @pytest.mark.parametrize("number", ["SIGUSR1", None, 10.0, object()])
-def test_signals_are_numbers(loop, number):
+def test_other_types_than_numbers_are_refused(loop, number):
     with pytest.raises(TypeError):
         loop.add_signal_handler(number, print)
     with pytest.raises(TypeError):
         loop.remove_signal_handler(number)
 
 
-def test_coroutines_are_no_handlers(loop):
+def test_a_coroutine_function_is_refused_as_a_handler(loop):
     async def handler():
         pass
 
@@ -160,7 +160,7 @@ def test_after_close_no_handler_can_be_added(loop):
         loop.add_signal_handler(USR1, print)
 
 
-def test_a_handler_that_raises_is_reported_and_stays(loop, run_pass, reported):
+def test_a_handler_that_raises_is_reported_and_stays_registered(loop, run_iteration, reported):
     def fail():
         raise LookupError("signal")
 
@@ -168,7 +168,7 @@ def test_a_handler_that_raises_is_reported_and_stays(loop, run_pass, reported):
     for _ in range(2):
         raise_signal()
         while not reported:
-            run_pass()
+            run_iteration()
         assert isinstance(reported.pop()["exception"], LookupError)
 
 
@@ -229,12 +229,12 @@ def test_the_programs_own_handler_may_raise_out_of_a_sleeping_loop(loop, run_for
     assert ran == [1]
 
 
-def test_the_wakeup_descriptor_is_given_back_after_a_run(loop, run_pass):
-    run_pass()
+def test_the_wakeup_fd_is_restored_after_a_run(loop, run_iteration):
+    run_iteration()
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_the_programs_own_wakeup_descriptor_is_given_back(loop, run_pass):
+def test_the_programs_own_wakeup_fd_is_restored(loop, run_iteration):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
@@ -242,18 +242,18 @@ def test_the_programs_own_wakeup_descriptor_is_given_back(loop, run_pass):
         signal.set_wakeup_fd(ours.fileno())
         signal.signal(USR1, lambda *_: None)
         loop.call_soon(raise_signal)
-        run_pass()
+        run_iteration()
         assert signal.set_wakeup_fd(-1) == ours.fileno()
         assert theirs.recv(10) == bytes([USR1])
 
 
-def test_handlers_survive_from_one_run_to_the_next(loop, run_forever, run_pass):
+def test_handlers_survive_from_one_run_to_the_next(loop, run_forever, run_iteration):
     got = []
     loop.add_signal_handler(USR1, lambda: (got.append(1), loop.stop()))
     for _ in range(3):
         loop.call_soon(raise_signal)
         run_forever()
-    run_pass()
+    run_iteration()
     assert got == [1, 1, 1]
 
 
@@ -402,7 +402,7 @@ def interrupted(loop_kind, program):
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("name", INTERRUPTED)
-def test_ctrl_c_ends_a_program_as_it_does_on_asyncio(loop_kind, name):
+def test_ctrl_c_ends_a_program_as_on_asyncio(loop_kind, name):
     assert interrupted(loop_kind, INTERRUPTED[name]) == interrupted("asyncio", INTERRUPTED[name])
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("no_zombies")
 LIMIT = 30
 
 
-def test_a_child_is_fed_read_and_waited_for(run):
+def test_a_child_can_be_written_to_read_from_and_waited_for(run):
     async def main():
         child = await asyncio.create_subprocess_exec("cat", stdin=PIPE, stdout=PIPE)
         data = bytes(range(256)) * 4096
@@ -33,7 +33,7 @@ def test_a_child_is_fed_read_and_waited_for(run):
     run(main())
 
 
-def test_the_protocol_is_told_in_order(run, loop):
+def test_protocol_callbacks_come_in_order(run, loop):
     async def main():
         transport, protocol = await loop.subprocess_exec(Recorder, *shell("echo a; echo b >&2"))
         assert protocol.log[0] == "connection_made"
@@ -63,7 +63,7 @@ def test_the_protocol_is_told_in_order(run, loop):
     run(main())
 
 
-def test_a_child_that_ends_at_once_is_told_after_connection_made(run, loop):
+def test_process_exited_of_a_short_lived_child_comes_after_connection_made(run, loop):
     async def main():
         for _ in range(20):
             transport, protocol = await loop.subprocess_exec(Recorder, "true")
@@ -74,7 +74,7 @@ def test_a_child_that_ends_at_once_is_told_after_connection_made(run, loop):
     run(main())
 
 
-def test_the_transport_tells_of_its_child(run, loop):
+def test_the_transport_describes_its_child(run, loop):
     async def main():
         transport, protocol = await loop.subprocess_exec(Recorder, "cat", stderr=None)
         assert isinstance(transport, asyncio.SubprocessTransport)
@@ -95,7 +95,7 @@ def test_the_transport_tells_of_its_child(run, loop):
     run(main())
 
 
-def test_a_child_that_does_not_read_holds_nobody_up(run):
+def test_a_child_that_does_not_read_does_not_block_the_loop(run):
     async def main():
         child = await asyncio.create_subprocess_exec("sleep", "1000", stdin=PIPE)
         child.stdin.write(bytes(1 << 20))
@@ -112,7 +112,7 @@ def test_a_child_that_does_not_read_holds_nobody_up(run):
     run(main())
 
 
-def test_a_program_that_is_not_there_is_an_error_and_nothing_else(run):
+def test_starting_a_missing_program_raises_and_leaks_nothing(run):
     async def main():
         with pytest.raises(FileNotFoundError):
             await asyncio.create_subprocess_exec("/nowhere/nothing", stdin=PIPE, stdout=PIPE, stderr=PIPE)
@@ -137,7 +137,7 @@ def test_popen_is_looked_up_when_it_is_used(run, monkeypatch):
     run(main())
 
 
-def test_the_options_of_popen_reach_it(run, tmp_path):
+def test_popen_options_are_passed_on(run, tmp_path):
     read_end, write_end = os.pipe()
 
     async def main():
@@ -177,7 +177,7 @@ def test_preexec_fn_runs_in_the_child(run):
     run(main())
 
 
-def test_a_failing_preexec_fn_is_an_error_of_the_start(run):
+def test_a_failing_preexec_fn_fails_the_start(run):
     def fail():
         raise ZeroDivisionError
 

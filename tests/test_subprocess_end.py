@@ -21,7 +21,7 @@ LIMIT = 30
 
 
 @pytest.mark.parametrize("how", ["terminate", "kill", "send_signal"])
-def test_signals_reach_the_child_and_none_after_its_end(run, how):
+def test_signals_reach_the_child_until_it_exits(run, how):
     async def main():
         child = await asyncio.create_subprocess_exec("cat", stdin=PIPE)
         arguments = (signal.SIGHUP,) if how == "send_signal" else ()
@@ -37,7 +37,7 @@ def test_signals_reach_the_child_and_none_after_its_end(run, how):
     run(main())
 
 
-def test_signals_during_the_childs_end_lose_nothing(run):
+def test_signals_while_the_child_exits_lose_nothing(run):
     async def main():
         for _ in range(20):
             child = await asyncio.create_subprocess_exec(*shell("exit 3"))
@@ -56,7 +56,7 @@ def test_signals_during_the_childs_end_lose_nothing(run):
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_popen_has_waited_for_has_its_own_status(run, caplog, loop_kind):
+def test_a_child_reaped_by_popen_keeps_its_status(run, caplog, loop_kind):
     async def main():
         child = await asyncio.create_subprocess_exec(*shell("exit 3"))
         popen = child._transport.get_extra_info("subprocess")
@@ -68,7 +68,7 @@ def test_a_child_that_popen_has_waited_for_has_its_own_status(run, caplog, loop_
 
 
 @pytest.mark.mainspring_only  # asyncio's, too, where it does not wait for the child in a thread
-def test_a_child_somebody_else_has_waited_for_is_unknown_and_warned_of(run, caplog, loop_kind):
+def test_a_child_reaped_elsewhere_has_an_unknown_status_and_logs_a_warning(run, caplog, loop_kind):
     async def main():
         child = await asyncio.create_subprocess_exec(*shell("read x; exit 3"), stdin=PIPE)
         child.stdin.write(b"\n")
@@ -79,7 +79,7 @@ def test_a_child_somebody_else_has_waited_for_is_unknown_and_warned_of(run, capl
     assert "Unknown child process" in caplog.text
 
 
-def test_children_of_others_are_left_to_them(run):
+def test_children_started_elsewhere_are_not_reaped(run):
     async def main():
         theirs = subprocess.Popen(shell("exit 5"))
         for _ in range(5):
@@ -90,7 +90,7 @@ def test_children_of_others_are_left_to_them(run):
     run(main())
 
 
-def test_sigchld_is_the_programs_own(run, loop):
+def test_sigchld_stays_available_to_the_program(run, loop):
     async def main():
         seen = asyncio.Event()
         loop.add_signal_handler(signal.SIGCHLD, seen.set)
@@ -110,7 +110,7 @@ def test_sigchld_is_the_programs_own(run, loop):
 
 
 @pytest.mark.mainspring_only  # asyncio fails if the child is gone before it is watched
-def test_a_process_that_ignores_its_children_hears_of_their_end_without_a_status(run, loop_kind):
+def test_with_sigchld_ignored_the_exit_is_reported_without_a_status(run, loop_kind):
     async def main():
         former = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         try:
@@ -122,7 +122,7 @@ def test_a_process_that_ignores_its_children_hears_of_their_end_without_a_status
     run(main())
 
 
-def test_closing_the_transport_kills_the_child_and_ends_in_order(run, loop):
+def test_closing_the_transport_kills_the_child_and_calls_back_in_order(run, loop):
     async def main():
         transport, protocol = await loop.subprocess_exec(Recorder, "sleep", "1000")
         pid = transport.get_pid()
@@ -137,7 +137,7 @@ def test_closing_the_transport_kills_the_child_and_ends_in_order(run, loop):
     run(main())
 
 
-def test_an_end_of_stdin_that_a_grandchild_holds_does_not_hide_the_childs_end(run, loop):
+def test_a_pipe_held_open_by_a_grandchild_does_not_hide_the_childs_exit(run, loop):
     async def main():
         # The shell ends; the sleeper keeps the shell's standard output.
         transport, protocol = await loop.subprocess_exec(
@@ -155,7 +155,7 @@ def test_an_end_of_stdin_that_a_grandchild_holds_does_not_hide_the_childs_end(ru
     run(main())
 
 
-def test_giving_up_at_any_moment_of_the_start_leaves_no_child_and_no_descriptor(run):
+def test_cancelling_the_start_at_any_point_leaks_no_child_and_no_fd(run):
     async def main():
         for passes in range(12):
             task = asyncio.ensure_future(
@@ -176,7 +176,7 @@ def test_giving_up_at_any_moment_of_the_start_leaves_no_child_and_no_descriptor(
 
 # On asyncio the child may be forgotten before its end was seen, which Popen then warns of.
 @pytest.mark.mainspring_only
-def test_giving_up_twice_leaves_no_child_either(run):
+def test_cancelling_the_start_twice_leaks_no_child(run):
     async def main():
         for passes in range(1, 6):
             before = children()
@@ -209,7 +209,7 @@ def children():
 
 
 @pytest.mark.mainspring_only
-def test_no_child_is_left_when_the_loop_closes_after_it_was_killed(loop):
+def test_a_killed_child_is_reaped_although_the_loop_closes(loop):
     async def main():
         transport, _ = await loop.subprocess_exec(Recorder, "sleep", "1000")
         transport.close()
@@ -222,7 +222,7 @@ def test_no_child_is_left_when_the_loop_closes_after_it_was_killed(loop):
 
 @pytest.mark.mainspring_only
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_transport_that_outlives_its_loop_kills_its_child_quietly(loop):
+def test_a_transport_that_outlives_its_loop_kills_its_child(loop):
     async def main():
         return await loop.subprocess_exec(Recorder, "sleep", "1000")
 
@@ -237,7 +237,7 @@ def test_a_transport_that_outlives_its_loop_kills_its_child_quietly(loop):
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("way", ["pidfd", "pipes"])
-def test_a_child_that_cannot_be_served_is_not_left_behind(run, loop, monkeypatch, way):
+def test_a_child_whose_setup_fails_is_not_leaked(run, loop, monkeypatch, way):
     from mainspring import _mainspring, _processes
 
     started = []
@@ -269,7 +269,7 @@ def test_a_child_that_cannot_be_served_is_not_left_behind(run, loop, monkeypatch
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="there are no child watchers any more")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_child_watcher_that_the_program_has_set_is_used(run, loop):
+def test_a_child_watcher_set_by_the_program_is_used(run, loop):
     class Watcher(asyncio.ThreadedChildWatcher):
         def add_child_handler(self, pid, callback, *args):
             pids.append(pid)

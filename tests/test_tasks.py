@@ -39,7 +39,7 @@ def test_create_task_runs_the_coroutine(loop, run):
     assert run(main()) == 42
 
 
-def test_tasks_without_a_name_get_one(loop, run):
+def test_tasks_get_a_default_name(loop, run):
     async def main():
         task = loop.create_task(answer())
         assert task.get_name().startswith("Task-")
@@ -76,7 +76,7 @@ def outcome(function, *args, **kwargs):
     return "Task" if name.startswith("Task-") else name
 
 
-def test_create_task_takes_and_refuses_what_asyncios_own_does(loop, run):
+def test_create_task_accepts_and_refuses_the_same_arguments_as_asyncio(loop, run):
     asyncios_own = asyncio.BaseEventLoop.create_task
     spelled_out = "".join(["na", "me"])
     arguments = [
@@ -111,7 +111,7 @@ def test_create_task_takes_and_refuses_what_asyncios_own_does(loop, run):
     run(main())
 
 
-def test_whoever_replaces_what_makes_tasks_sees_them_made(loop, run, monkeypatch):
+def test_a_replaced_create_task_or_task_class_is_used(loop, run, monkeypatch):
     made = []
     asyncios_own = asyncio.BaseEventLoop.create_task
     task_class = asyncio.tasks.Task
@@ -183,7 +183,7 @@ def test_a_task_factory_must_be_callable(loop):
 
 
 @since_312
-def test_an_eager_task_runs_up_to_its_first_wait_at_once(loop, run):
+def test_an_eager_task_runs_at_once_up_to_its_first_await(loop, run):
     loop.set_task_factory(asyncio.eager_task_factory)
     ran = []
 
@@ -208,7 +208,7 @@ def test_an_eager_task_runs_up_to_its_first_wait_at_once(loop, run):
 
 
 @since_312
-def test_an_eager_task_that_fails_at_its_start_does_not_hang(loop, run):
+def test_an_eager_task_that_fails_to_start_does_not_hang(loop, run):
     loop.set_task_factory(asyncio.eager_task_factory)
 
     async def fail():
@@ -303,7 +303,7 @@ def test_queues_events_and_locks(run, debug):
     run(main())
 
 
-def test_a_task_can_be_cancelled_before_it_begins_and_while_it_waits(loop, run, debug):
+def test_a_task_can_be_cancelled_before_it_starts_and_while_it_waits(loop, run, debug):
     async def main():
         ran = []
 
@@ -341,7 +341,7 @@ def test_current_task_and_all_tasks(loop, run):
     assert asyncio.all_tasks(loop) == set()
 
 
-def test_a_task_that_is_lost_is_reported(loop, run, reported, debug):
+def test_a_task_destroyed_while_pending_is_reported(loop, run, reported, debug):
     async def main():
         future = loop.create_future()
         task = loop.create_task(wait(future))
@@ -357,7 +357,7 @@ def test_a_task_that_is_lost_is_reported(loop, run, reported, debug):
     reported.clear()
 
 
-def test_an_exception_nobody_took_is_reported(loop, run, reported):
+def test_an_exception_that_was_never_retrieved_is_reported(loop, run, reported):
     async def fail():
         raise LookupError
 
@@ -397,7 +397,7 @@ def test_an_abandoned_async_generator_is_closed_by_the_loop(loop, run, debug):
     assert closed == [True]
 
 
-def test_shutdown_asyncgens_closes_those_that_are_left(loop, run, debug):
+def test_shutdown_asyncgens_closes_the_remaining_generators(loop, run, debug):
     closed = []
 
     async def numbers(name):
@@ -441,11 +441,11 @@ def test_an_async_generator_that_fails_to_close_is_reported(loop, run, reported)
     assert context["asyncgen"] is generator
 
 
-def test_the_async_generator_hooks_are_put_back_after_a_run(loop, run_pass):
+def test_the_async_generator_hooks_are_restored_after_a_run(loop, run_iteration):
     before = sys.get_asyncgen_hooks()
     seen = []
     loop.call_soon(lambda: seen.append(sys.get_asyncgen_hooks()))
-    run_pass()
+    run_iteration()
     assert seen[0] != before
     assert sys.get_asyncgen_hooks() == before
 
@@ -464,7 +464,7 @@ def test_futures_belong_to_their_loop(loop, run):
     assert run(future) == 1
 
 
-def test_many_tasks_wait_and_end(run):
+def test_many_tasks_wait_and_finish(run):
     async def main():
         gate = asyncio.Event()
 
@@ -480,6 +480,6 @@ def test_many_tasks_wait_and_end(run):
     run(main())
 
 
-def test_create_future_makes_what_asyncio_has_under_the_name(loop, monkeypatch):
+def test_create_future_uses_asyncios_current_future_class(loop, monkeypatch):
     monkeypatch.setattr("asyncio.futures.Future", asyncio.futures._PyFuture)
     assert type(loop.create_future()) is asyncio.futures._PyFuture

@@ -40,7 +40,7 @@ def no_switching():
     sys.setswitchinterval(interval)
 
 
-def test_a_call_from_another_thread_wakes_a_loop_that_is_driven_pass_by_pass(loop, no_switching):
+def test_a_call_from_another_thread_wakes_a_loop_that_runs_single_iterations(loop, no_switching):
     called = []
     asleep = threading.Lock()
     asleep.acquire()
@@ -69,7 +69,7 @@ def test_a_call_from_another_thread_wakes_an_idle_loop(background):
         assert arrived.wait(LIMIT)
 
 
-def test_every_call_of_many_threads_arrives_with_idle_gaps_between_the_rounds(background):
+def test_every_call_from_many_threads_runs_with_idle_gaps_between_rounds(background):
     threads, rounds, calls = 8, 30, 20
     barrier = threading.Barrier(threads + 1)
     arrived = []
@@ -109,7 +109,7 @@ def test_every_call_of_many_threads_arrives_with_idle_gaps_between_the_rounds(ba
             worker.join(LIMIT)
 
 
-def test_calls_from_threads_arrive_while_the_loop_is_busy(background):
+def test_calls_from_threads_run_while_the_loop_is_busy(background):
     done = threading.Event()
     spinning = [True]
 
@@ -131,7 +131,7 @@ def test_calls_from_threads_arrive_while_the_loop_is_busy(background):
     assert done.wait(LIMIT)
 
 
-def test_a_call_from_another_thread_can_be_cancelled_on_the_way(background):
+def test_a_call_from_another_thread_can_be_cancelled_before_it_runs(background):
     hold, held, ran = threading.Event(), threading.Event(), []
 
     def block():
@@ -149,7 +149,7 @@ def test_a_call_from_another_thread_can_be_cancelled_on_the_way(background):
     assert ran == []
 
 
-def test_a_threadsafe_call_takes_the_callers_context(background):
+def test_a_threadsafe_call_copies_the_callers_context(background):
     number = contextvars.ContextVar("number", default=0)
     number.set(7)
     seen, done = [], threading.Event()
@@ -163,17 +163,17 @@ def test_a_threadsafe_call_takes_the_callers_context(background):
     assert seen == [7, 9]
 
 
-def test_a_call_made_before_the_loop_runs_waits_for_it(loop, run_pass):
+def test_a_call_made_before_the_loop_runs_is_kept(loop, run_iteration):
     ran = []
     thread = threading.Thread(target=loop.call_soon_threadsafe, args=(ran.append, 1))
     thread.start()
     thread.join(LIMIT)
     assert ran == []
-    run_pass()
+    run_iteration()
     assert ran == [1]
 
 
-def test_a_call_made_as_the_loop_stops_runs_next_time(loop, run_pass):
+def test_a_call_made_while_the_loop_stops_runs_in_the_next_run(loop, run_iteration):
     ran = []
 
     def stop_then_call():
@@ -185,7 +185,7 @@ def test_a_call_made_as_the_loop_stops_runs_next_time(loop, run_pass):
     loop.call_soon(stop_then_call)
     loop.run_forever()
     assert ran == []
-    run_pass()
+    run_iteration()
     assert ran == [1]
 
 
@@ -195,7 +195,7 @@ def test_after_close_a_threadsafe_call_raises(loop):
         loop.call_soon_threadsafe(print)
 
 
-def test_threads_that_call_while_the_loop_closes_arrive_or_are_refused(loop_factory):
+def test_calls_made_while_the_loop_closes_run_or_raise(loop_factory):
     for _ in range(20):
         loop = loop_factory()
         refused, begun = [], threading.Event()
@@ -229,7 +229,7 @@ def test_stop_from_another_thread(loop, run_forever):
     ["lambda: None", "lambda: loop.call_later(0.0001, work)", "lambda: loop.call_soon(work)"],
     ids=["idle", "timers", "busy"],
 )
-def test_a_daemon_thread_with_a_loop_does_not_disturb_the_end_of_the_program(run_python, work):
+def test_a_daemon_thread_with_a_loop_does_not_disturb_the_exit_of_the_program(run_python, work):
     done = run_python(
         f"""
 import threading
@@ -247,7 +247,7 @@ print("the end")
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
 
 
-def test_run_in_executor_gives_results_and_exceptions(loop, run):
+def test_run_in_executor_returns_results_and_raises_exceptions(loop, run):
     def fail():
         raise LookupError("in the thread")
 
@@ -261,7 +261,7 @@ def test_run_in_executor_gives_results_and_exceptions(loop, run):
     run(main())
 
 
-def test_run_in_executor_does_not_hold_the_loop_up(loop, run):
+def test_run_in_executor_does_not_block_the_loop(loop, run):
     async def main():
         release = threading.Event()
         waiting = loop.run_in_executor(None, release.wait, LIMIT)
@@ -275,7 +275,7 @@ def test_run_in_executor_does_not_hold_the_loop_up(loop, run):
     run(main())
 
 
-def test_to_thread_carries_the_context(loop, run):
+def test_to_thread_propagates_the_context(loop, run):
     number = contextvars.ContextVar("number", default=0)
 
     async def main():
@@ -287,7 +287,7 @@ def test_to_thread_carries_the_context(loop, run):
     run(main())
 
 
-def test_an_executor_of_ones_own(loop, run):
+def test_a_custom_executor_is_used(loop, run):
     with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="mine") as executor:
 
         async def main():
@@ -296,7 +296,7 @@ def test_an_executor_of_ones_own(loop, run):
         assert run(main()).startswith("mine")
 
 
-def test_a_default_executor_of_ones_own(loop, run):
+def test_a_custom_default_executor_is_used(loop, run):
     loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="default"))
 
     async def main():
@@ -313,7 +313,7 @@ def test_the_default_executor_must_be_a_thread_pool(loop):
         loop.set_default_executor(object())
 
 
-def test_after_shutdown_the_default_executor_takes_nothing(loop, run):
+def test_after_shutdown_the_default_executor_refuses_work(loop, run):
     async def main():
         await loop.run_in_executor(None, int)
         await loop.shutdown_default_executor()
@@ -332,7 +332,7 @@ def test_many_jobs_in_the_executor(loop, run):
     run(main())
 
 
-def test_cancelling_what_waits_for_the_executor(loop, run):
+def test_cancelling_a_task_that_waits_for_the_executor(loop, run):
     async def main():
         release = threading.Event()
         waiting = loop.run_in_executor(None, release.wait, LIMIT)
@@ -345,7 +345,7 @@ def test_cancelling_what_waits_for_the_executor(loop, run):
     run(main())
 
 
-def test_run_coroutine_threadsafe_gives_results_and_exceptions(background):
+def test_run_coroutine_threadsafe_returns_results_and_raises_exceptions(background):
     async def answer():
         await asyncio.sleep(0)
         return threading.get_ident()

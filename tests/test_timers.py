@@ -80,7 +80,7 @@ def test_the_clock_is_pythons_monotonic_clock(loop):
     [0, 0.0, -0.0, -1, -1e9, -math.inf, 1e-300, 5e-324, False, True - 1, fractions.Fraction(0)],
     ids=repr,
 )
-def test_what_is_due_fires_with_nothing_else_to_do(loop, run_forever, delay):
+def test_a_due_timer_fires_on_an_idle_loop(loop, run_forever, delay):
     fired = []
     loop.call_later(delay, lambda: (fired.append(1), loop.stop()))
     run_forever()
@@ -88,7 +88,7 @@ def test_what_is_due_fires_with_nothing_else_to_do(loop, run_forever, delay):
 
 
 @pytest.mark.parametrize("when", [0, 0.0, -1, -1e300, -math.inf, 1, fractions.Fraction(1, 3)], ids=repr)
-def test_a_time_in_the_past_is_due_at_once(loop, run_forever, when):
+def test_a_deadline_in_the_past_is_due_at_once(loop, run_forever, when):
     fired = []
     loop.call_at(when, lambda: (fired.append(1), loop.stop()))
     run_forever()
@@ -96,7 +96,7 @@ def test_a_time_in_the_past_is_due_at_once(loop, run_forever, when):
 
 
 @pytest.mark.mainspring_only
-def test_what_is_not_a_number_is_due_at_once(loop, run_forever):
+def test_a_nan_deadline_is_due_at_once(loop, run_forever):
     # As in asyncio up to Python 3.12; later ones fail in the run that meets it.
     fired = []
     loop.call_later(math.nan, fired.append, 1)
@@ -107,7 +107,7 @@ def test_what_is_not_a_number_is_due_at_once(loop, run_forever):
 
 
 @pytest.mark.parametrize("delay", [0.001, fractions.Fraction(1, 1000), 1e-9], ids=repr)
-def test_a_short_delay_ends_the_loops_sleep(loop, run_forever, delay):
+def test_a_short_delay_wakes_the_loop(loop, run_forever, delay):
     loop.call_later(delay, loop.stop)
     run_forever()
 
@@ -115,7 +115,7 @@ def test_a_short_delay_ends_the_loops_sleep(loop, run_forever, delay):
 @pytest.mark.parametrize(
     "delay", [math.inf, 1e300, 1e18, 2**63, 2**64, 10**30, 1e9, 86400, 24 * 3600 * 365], ids=repr
 )
-def test_what_is_far_away_does_not_fire(loop, run_forever, delay):
+def test_a_distant_timer_does_not_fire(loop, run_forever, delay):
     fired = []
     handle = loop.call_later(delay, fired.append, 1)
     assert handle.when() >= loop.time() + 80_000
@@ -127,7 +127,7 @@ def test_what_is_far_away_does_not_fire(loop, run_forever, delay):
     assert handle.cancelled()
 
 
-def test_a_loop_that_only_waits_for_ever_is_woken_by_a_thread(loop, run_forever):
+def test_a_loop_with_only_an_infinite_timer_is_woken_by_a_thread(loop, run_forever):
     import threading
 
     loop.call_later(math.inf, print)
@@ -140,15 +140,15 @@ def test_a_loop_that_only_waits_for_ever_is_woken_by_a_thread(loop, run_forever)
 @pytest.mark.parametrize(
     "delay", [None, "1", b"1", [], {}, object(), decimal.Decimal(1)], ids=lambda value: type(value).__name__
 )
-def test_a_delay_that_is_no_number_is_a_type_error(loop, run_pass, delay):
+def test_a_delay_of_another_type_raises_type_error(loop, run_iteration, delay):
     ran = []
     with pytest.raises(TypeError):
         loop.call_later(delay, ran.append, 1)
-    run_pass()
+    run_iteration()
     assert ran == []
 
 
-def test_a_delay_too_large_for_a_float_is_an_overflow_error(loop):
+def test_a_delay_too_large_for_a_float_raises_overflow_error(loop):
     with pytest.raises(OverflowError):
         loop.call_later(10**400, print)
 
@@ -161,13 +161,13 @@ def test_call_at_none_is_refused(loop):
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("when", ["1", [], object(), 1j], ids=lambda value: type(value).__name__)
-def test_call_at_refuses_what_is_no_number_at_once(loop, when):
+def test_call_at_refuses_other_types_at_once(loop, when):
     # asyncio takes it, and fails in the run that meets it.
     with pytest.raises(TypeError):
         loop.call_at(when, print)
 
 
-def test_an_exception_of_the_number_comes_through(loop):
+def test_an_exception_from_the_arithmetic_of_the_delay_propagates(loop):
     class Delay(float):
         def __radd__(self, other):
             raise LookupError("no delay")
@@ -176,7 +176,7 @@ def test_an_exception_of_the_number_comes_through(loop):
         loop.call_later(Delay(1), print)
 
 
-def test_when_is_what_was_asked_for_in_every_state(loop, run_forever):
+def test_when_returns_the_deadline_in_every_state(loop, run_forever):
     when = loop.time() + 0.001
     waiting = loop.call_at(when, loop.stop)
     cancelled = loop.call_at(when, print)
@@ -193,7 +193,7 @@ def test_when_is_what_was_asked_for_in_every_state(loop, run_forever):
     assert kept.when() == when + 1000
 
 
-def test_when_gives_the_object_call_at_was_given(loop):
+def test_when_returns_the_object_passed_to_call_at(loop):
     when = fractions.Fraction(10**10)
     handle = loop.call_at(when, print)
     assert handle.when() == when
@@ -209,13 +209,13 @@ def test_when_of_call_later_lies_between_the_clocks_around_it(loop):
 
 
 @pytest.mark.parametrize("delay", [0, -1, 0.0])
-def test_a_delay_of_nothing_still_gives_a_timer_handle(loop, delay):
+def test_a_delay_of_zero_still_returns_a_timer_handle(loop, delay):
     handle = loop.call_later(delay, print)
     assert isinstance(handle, asyncio.TimerHandle)
     handle.cancel()
 
 
-def test_a_timer_cancelled_by_another_of_the_same_pass_does_not_fire(loop, run_forever):
+def test_a_timer_cancelled_by_another_in_the_same_iteration_does_not_fire(loop, run_forever):
     fired = []
     first = loop.call_at(1, lambda: (fired.append("first"), second.cancel(), third.cancel()))
     second = loop.call_at(2, fired.append, "second")
@@ -240,7 +240,7 @@ def test_a_timer_may_cancel_itself_while_it_runs(loop, run_forever):
     assert fired == [True]
 
 
-def test_a_timer_cancelled_before_its_time_never_fires(loop, run_forever):
+def test_a_timer_cancelled_before_its_deadline_never_fires(loop, run_forever):
     fired = []
     handles = [loop.call_later(0.001, fired.append, index) for index in range(100)]
     for handle in handles[::2]:
@@ -250,10 +250,10 @@ def test_a_timer_cancelled_before_its_time_never_fires(loop, run_forever):
     assert sorted(fired) == list(range(1, 100, 2))
 
 
-def test_cancelling_a_fired_timer_leaves_a_new_one_alone(loop, run_forever, run_pass):
+def test_cancelling_a_fired_timer_leaves_a_new_one_alone(loop, run_forever, run_iteration):
     fired = []
     old = [loop.call_at(1, fired.append, "old") for _ in range(10)]
-    run_pass()
+    run_iteration()
     new = [loop.call_at(1, fired.append, "new") for _ in range(10)]
     for handle in old:
         handle.cancel()
@@ -269,7 +269,7 @@ class Tracked:
         pass
 
 
-def test_a_timer_made_by_hand_cancels_nobody_elses(loop, run_forever):
+def test_cancelling_a_timer_handle_constructed_directly_affects_no_other(loop, run_forever):
     fired = []
     first = loop.call_later(0, fired.append, "first")
     by_hand = type(first)(loop.time(), print, (), loop)
@@ -280,7 +280,7 @@ def test_a_timer_made_by_hand_cancels_nobody_elses(loop, run_forever):
     assert fired == ["first"]
 
 
-def test_a_timer_that_is_given_another_loop_cancels_nothing_there(loop_factory):
+def test_cancelling_a_timer_whose_loop_was_replaced_affects_no_timer_there(loop_factory):
     here, there = loop_factory(), loop_factory()
     fired = []
     timer = here.call_later(0, fired.append, "here")
@@ -292,7 +292,7 @@ def test_a_timer_that_is_given_another_loop_cancels_nothing_there(loop_factory):
     assert fired == ["there"]
 
 
-def test_cancelling_lets_go_of_callback_and_arguments_at_once(loop):
+def test_cancelling_releases_callback_and_arguments_at_once(loop):
     for schedule in (loop.call_soon, lambda *call: loop.call_later(1000, *call)):
         callback, argument = Tracked(), Tracked()
         watched = weakref.ref(callback), weakref.ref(argument)
@@ -303,17 +303,17 @@ def test_cancelling_lets_go_of_callback_and_arguments_at_once(loop):
         assert [watch() for watch in watched] == [None, None]
 
 
-def test_firing_lets_go_of_callback_and_arguments(loop, run_pass):
+def test_firing_releases_callback_and_arguments(loop, run_iteration):
     callback, argument = Tracked(), Tracked()
     watched = weakref.ref(callback), weakref.ref(argument)
     loop.call_soon(callback, argument)
     loop.call_later(0, callback, argument)
     del callback, argument
-    run_pass()
+    run_iteration()
     assert [watch() for watch in watched] == [None, None]
 
 
-def test_what_a_cancelled_timer_drops_may_use_the_loop(loop, run_pass):
+def test_finalizers_run_by_cancelling_a_timer_may_use_the_loop(loop, run_iteration):
     ran = []
 
     class Restless:
@@ -326,7 +326,7 @@ def test_what_a_cancelled_timer_drops_may_use_the_loop(loop, run_pass):
 
     for _ in range(100):
         loop.call_later(1000, Restless()).cancel()
-    run_pass()
+    run_iteration()
     assert sorted(ran) == ["later"] * 100 + ["soon"] * 100
 
 
@@ -349,7 +349,7 @@ def test_a_cancelled_timer_is_freed_with_its_last_reference(loop):
     assert watch() is None
 
 
-def test_timers_kept_by_nobody_but_the_loop_still_fire(loop, run_forever):
+def test_timers_referenced_only_by_the_loop_still_fire(loop, run_forever):
     fired = []
     for index in range(10):
         loop.call_later(0.001, fired.append, index)
@@ -374,16 +374,16 @@ def test_timers_compare_by_their_deadlines(loop):
         early < 1  # noqa: B015
 
 
-def test_a_timer_set_in_a_timer_waits_for_the_next_pass(loop, run_pass):
+def test_a_timer_set_in_a_timer_waits_for_the_next_iteration(loop, run_iteration):
     fired = []
     loop.call_later(0, lambda: (fired.append(1), loop.call_later(-1, fired.append, 2)))
-    run_pass()
+    run_iteration()
     assert fired == [1]
-    run_pass()
+    run_iteration()
     assert fired == [1, 2]
 
 
-def test_sleep_of_zero_negative_and_nothing(run):
+def test_sleep_of_zero_and_negative_delays(run):
     async def main():
         for delay in (0, -1, 0.0, -math.inf, 1e-9):
             await asyncio.sleep(delay)

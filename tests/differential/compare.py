@@ -57,7 +57,7 @@ def run_on(loop_class: Any, world_class: type[World], operations: list[Operation
         try:
             world.play(operations)
         finally:
-            world.put_away()
+            world.close_all()
         # What is left is dropped while the trace is still written.
         del world
     return stage.trace

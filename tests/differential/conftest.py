@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def collections_are_short():
+def freeze_existing_objects():
     if sys.version_info < (3, 11):
         pytest.skip("asyncio 3.10 is no measure: its TLS is another, its pipes know less")
     gc.collect()

@@ -47,7 +47,7 @@ def pattern(start: int, size: int) -> bytes:
     return _PATTERN[start : start + size]
 
 
-class Told(asyncio.Protocol):
+class RecordingProtocol(asyncio.Protocol):
     """A protocol that tells the world all it is told."""
 
     def __init__(self, world: Any, name: str) -> None:
@@ -76,7 +76,7 @@ class Told(asyncio.Protocol):
         self.world.called("resume_writing", self.name)
 
 
-class ToldByBuffer(Told, asyncio.BufferedProtocol):
+class BufferedRecordingProtocol(RecordingProtocol, asyncio.BufferedProtocol):
     """The same, with a buffer of its own."""
 
     def __init__(self, world: Any, name: str) -> None:
@@ -122,7 +122,7 @@ class Connection(World):
         raise NotImplementedError
 
     def begin(self) -> None:
-        self.stage.run(self.loop.create_connection(lambda: Told(self, "first"), sock=self.ours))
+        self.stage.run(self.loop.create_connection(lambda: RecordingProtocol(self, "first"), sock=self.ours))
 
     # The kernel.
 
@@ -218,7 +218,7 @@ class Connection(World):
 
     def do_set_protocol(self, kind: str) -> None:
         self.successors += 1
-        protocol_class = {"plain": Told, "buffered": ToldByBuffer}[kind]
+        protocol_class = {"plain": RecordingProtocol, "buffered": BufferedRecordingProtocol}[kind]
         self.transport.set_protocol(protocol_class(self, f"successor {self.successors}"))
 
     def do_keep_open_at_eof(self, keeps: bool) -> None:
@@ -273,7 +273,7 @@ class Connection(World):
             if not self.transport.get_write_buffer_size():
                 break
             self.poll(select.POLLOUT)
-            self.one_pass()
+            self.one_iteration()
         self.note("the peer has read")
 
     def read_once(self) -> Any:
@@ -308,7 +308,7 @@ class Connection(World):
             self.settle()
         self.note("the descriptor is closed", self.ours.fileno() < 0)
 
-    def put_away(self) -> None:
+    def close_all(self) -> None:
         self.ours.close()
         self.peer.close()
 

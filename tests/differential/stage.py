@@ -13,7 +13,7 @@ import logging
 import warnings
 from typing import Any
 
-# A loop is idle after so many passes in which nothing was noted: a step of a transport takes at most two.
+# A loop is idle after so many iterations in which nothing was noted: a step of a transport takes at most two.
 QUIET_PASSES = 4
 # No program keeps a loop busy for so long.
 MOST_PASSES = 2000
@@ -54,7 +54,7 @@ class Stage(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.note("logged", record.levelname, record.getMessage())
 
-    def one_pass(self) -> None:
+    def one_iteration(self) -> None:
         """Asks the kernel, and runs what is ready."""
         self.loop.stop()
         try:
@@ -64,13 +64,13 @@ class Stage(logging.Handler):
 
     def settle(self) -> None:
         """Runs the loop until nothing happens any more."""
-        quiet = passes = 0
+        quiet = iterations = 0
         while quiet < QUIET_PASSES:
             length = len(self.trace)
-            self.one_pass()
+            self.one_iteration()
             quiet = quiet + 1 if length == len(self.trace) else 0
-            passes += 1
-            assert passes < MOST_PASSES, "the loop does not come to rest"
+            iterations += 1
+            assert iterations < MOST_PASSES, "the loop does not come to rest"
 
     def run(self, coroutine: Any) -> Any:
         """Runs a coroutine that needs nobody else, pass by pass."""
@@ -78,7 +78,7 @@ class Stage(logging.Handler):
         for _ in range(MOST_PASSES):
             if task.done():
                 return task.result()
-            self.one_pass()
+            self.one_iteration()
         raise AssertionError("the coroutine does not end")
 
 
@@ -129,7 +129,7 @@ class World:
         """The parts of a trace within which the order matters; all of it, unless a kind knows better."""
         return [trace]
 
-    def put_away(self) -> None:
+    def close_all(self) -> None:
         """Closes what a program that failed has left open."""
 
     # Operations.
@@ -160,7 +160,7 @@ class World:
         self.settle()
 
     def do_pass(self) -> None:
-        self.one_pass()
+        self.one_iteration()
         self.note("a pass")
 
     def called(self, *entry: Any) -> None:
@@ -188,18 +188,18 @@ class World:
 
     # Running.
 
-    def one_pass(self) -> None:
+    def one_iteration(self) -> None:
         self.arrive()
-        self.stage.one_pass()
+        self.stage.one_iteration()
 
     def settle(self) -> None:
-        quiet = passes = 0
+        quiet = iterations = 0
         while quiet < QUIET_PASSES:
             length = len(self.stage.trace)
-            self.one_pass()
+            self.one_iteration()
             quiet = quiet + 1 if length == len(self.stage.trace) else 0
-            passes += 1
-            assert passes < MOST_PASSES, "the loop does not come to rest"
+            iterations += 1
+            assert iterations < MOST_PASSES, "the loop does not come to rest"
 
     def play(self, operations: list[tuple[Any, ...]]) -> None:
         self.begin()

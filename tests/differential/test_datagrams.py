@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stage import MOST_PASSES, Stage, World
 
 
-class Told(asyncio.DatagramProtocol):
+class RecordingProtocol(asyncio.DatagramProtocol):
     def __init__(self, world: Any, name: str) -> None:
         self.world, self.name = world, name
 
@@ -60,7 +60,9 @@ class Endpoint(World):
         return [without_handles(trace)]
 
     def begin(self) -> None:
-        self.stage.run(self.loop.create_datagram_endpoint(lambda: Told(self, "first"), sock=self.ours))
+        self.stage.run(
+            self.loop.create_datagram_endpoint(lambda: RecordingProtocol(self, "first"), sock=self.ours)
+        )
 
     def open_sockets(self) -> None:
         self.ours, self.peer, self.stranger = (
@@ -126,7 +128,7 @@ class Endpoint(World):
 
     def do_set_protocol(self) -> None:
         self.successors += 1
-        self.transport.set_protocol(Told(self, f"successor {self.successors}"))
+        self.transport.set_protocol(RecordingProtocol(self, f"successor {self.successors}"))
 
     def do_ask(self, what: str) -> Any:
         if what == "size":
@@ -163,7 +165,7 @@ class Endpoint(World):
             poller = select.poll()
             poller.register(self.ours.fileno(), select.POLLOUT)
             poller.poll(PATIENCE)
-            self.one_pass()
+            self.one_iteration()
         self.note("the peer has read")
 
     def do_peer_closes(self) -> None:
@@ -180,7 +182,7 @@ class Endpoint(World):
             self.settle()
         self.note("the descriptor is closed", self.ours.fileno() < 0)
 
-    def put_away(self) -> None:
+    def close_all(self) -> None:
         for sock in (self.ours, self.peer, self.stranger):
             sock.close()
 
@@ -262,17 +264,17 @@ pair_steps = steps_of(st.one_of(ours, peers, st.just(("sendto_many", 20))), insi
 
 @programs(150)
 @given(program_of(steps))
-def test_an_unconnected_udp_endpoint_does_what_asyncios_does(program):
+def test_an_unconnected_udp_endpoint_behaves_as_on_asyncio(program):
     same_on_both(Unconnected, program)
 
 
 @programs(150)
 @given(program_of(steps))
-def test_a_connected_udp_endpoint_does_what_asyncios_does(program):
+def test_a_connected_udp_endpoint_behaves_as_on_asyncio(program):
     same_on_both(Connected, program)
 
 
 @programs(150)
 @given(program_of(pair_steps))
-def test_a_pair_of_unix_datagram_sockets_does_what_asyncios_does(program):
+def test_a_pair_of_unix_datagram_sockets_behaves_as_on_asyncio(program):
     same_on_both(UnixDatagrams, program)

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from compare import NO_MEASURE, program_of, programs, same_on_both, without_handles
-from connections import FLOOD, Connection, Told, raising, steps_of
+from connections import FLOOD, Connection, RecordingProtocol, raising, steps_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,7 +75,7 @@ class Reading(Pipe):
         return reading, writing
 
     def begin(self) -> None:
-        self.stage.run(self.loop.connect_read_pipe(lambda: Told(self, "first"), self.ours.file))
+        self.stage.run(self.loop.connect_read_pipe(lambda: RecordingProtocol(self, "first"), self.ours.file))
 
     def do_abort(self) -> None:
         self.transport.close()
@@ -93,7 +93,7 @@ class Writing(Pipe):
         return writing, reading
 
     def begin(self) -> None:
-        self.stage.run(self.loop.connect_write_pipe(lambda: Told(self, "first"), self.ours.file))
+        self.stage.run(self.loop.connect_write_pipe(lambda: RecordingProtocol(self, "first"), self.ours.file))
         # asyncio resumes the protocol of a pipe when nothing waits any more, whatever the mark.
         self.transport.set_write_buffer_limits(low=0)
 
@@ -161,7 +161,7 @@ WRITING_CAUSES = {
         steps_of(st.one_of(reading_ours, reading_peers), st.one_of(reading_ours, raising), READING_CAUSES)
     )
 )
-def test_a_reading_pipe_does_what_asyncios_does(program):
+def test_a_reading_pipe_behaves_as_on_asyncio(program):
     same_on_both(Reading, program)
 
 
@@ -172,5 +172,5 @@ writing_steps = steps_of(
 
 @programs(200)
 @given(program_of(writing_steps))
-def test_a_writing_pipe_does_what_asyncios_does(program):
+def test_a_writing_pipe_behaves_as_on_asyncio(program):
     same_on_both(Writing, program)

@@ -1,4 +1,4 @@
-"""Any order of operations on a socket transport, between passes of the loop and inside callbacks."""
+"""Any order of operations on a socket transport, between iterations of the loop and inside callbacks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hypothesis import given
 
 @programs(300)
 @given(program_of(steps))
-def test_a_tcp_connection_does_what_asyncios_does(program):
+def test_a_tcp_connection_behaves_as_on_asyncio(program):
     same_on_both(Tcp, program)
 
 
 @programs(300)
 @given(program_of(steps))
-def test_a_unix_connection_does_what_asyncios_does(program):
+def test_a_unix_connection_behaves_as_on_asyncio(program):
     same_on_both(Unix, program)

@@ -168,5 +168,5 @@ steps = st.one_of(
 
 @programs(400)
 @given(program_of(steps, most=14))
-def test_streams_do_what_they_do_on_asyncios_loop(program):
+def test_streams_behave_as_on_asyncio(program):
     same_on_both(Streams, program)

@@ -1,6 +1,6 @@
 """Any order of operations on a TLS transport, client's and server's; the peer is an ``ssl.SSLObject`` on a plain socket.
 
-The handshake is part of the program: what is done before it is through is done in the middle of it.  How many passes
+The handshake is part of the program: what is done before it is through is done in the middle of it.  How many iterations
 a step of TLS takes is the loop's own affair, so the loop rests after each step.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from compare import NO_MEASURE, program_of, programs, same_on_both, without_handles
-from connections import FLOOD, INBOUND, Connection, Told, pattern, raising, setting, steps_of
+from connections import FLOOD, INBOUND, Connection, RecordingProtocol, pattern, raising, setting, steps_of
 from hypothesis import given
 from hypothesis import strategies as st
 from stage import Stage
@@ -53,8 +53,8 @@ class Tls(Connection):
         return ours, peer
 
     def begin(self) -> None:
-        def factory() -> Told:
-            return Told(self, "first")
+        def factory() -> RecordingProtocol:
+            return RecordingProtocol(self, "first")
 
         async def connect() -> None:
             try:
@@ -166,7 +166,7 @@ class Tls(Connection):
     def arranged(trace: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
         """What the protocol is told, what the peer sees, and how the connecting ended, each in its order.
 
-        Between them it depends on how many passes a step takes. asyncio asks for a buffer also when nothing comes.
+        Between them it depends on how many iterations a step takes. asyncio asks for a buffer also when nothing comes.
         """
         ours, peers, connecting = [], [], []
         for entry in trace:
@@ -285,11 +285,11 @@ def resting(program: list[Any]) -> list[Any]:
 
 @programs(120)
 @given(program_of(steps).map(resting))
-def test_a_tls_client_does_what_asyncios_does(program):
+def test_a_tls_client_behaves_as_on_asyncio(program):
     same_on_both(Client, program)
 
 
 @programs(120)
 @given(program_of(steps).map(resting))
-def test_a_tls_server_does_what_asyncios_does(program):
+def test_a_tls_server_behaves_as_on_asyncio(program):
     same_on_both(Server, program)

@@ -30,7 +30,7 @@ def play(seed: int, kind: str, debug: bool, skip: Iterable[int] = ()) -> dict[st
     logging.disable()
     warnings.simplefilter("ignore")
     hostile.new_loop().close()
-    before = hostile.open_descriptors()
+    before = hostile.open_fds()
     with tempfile.TemporaryDirectory() as folder:
         home = os.getcwd()
         os.chdir(folder)
@@ -42,7 +42,7 @@ def play(seed: int, kind: str, debug: bool, skip: Iterable[int] = ()) -> dict[st
         finally:
             os.chdir(home)
     hostile.collect()
-    after = hostile.open_descriptors()
+    after = hostile.open_fds()
     trace["descriptors"] = sorted(
         target.partition(":")[0] for fd, target in after.items() if before.get(fd) != target
     )

@@ -175,7 +175,7 @@ def finish(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def turns(count: int = 5) -> None:
+async def iterations(count: int = 5) -> None:
     """Lets the loop go round so many times."""
     for _ in range(count):
         await asyncio.sleep(0)
@@ -340,7 +340,7 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 # --- one case, in this process
 
 
-def open_descriptors() -> dict[int, str]:
+def open_fds() -> dict[int, str]:
     found = {}
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the one that lists the folder
@@ -384,7 +384,7 @@ def run_case(name: str, kind: str) -> dict[str, Any]:
     new_loop().close()  # what the first loop of a process makes for good is no leak of the case
     if name.startswith("tls/"):
         certificate()
-    before = open_descriptors()
+    before = open_fds()
     objects = live_objects()
     if inspect.iscoroutinefunction(function):
         run(function())
@@ -393,7 +393,7 @@ def run_case(name: str, kind: str) -> dict[str, Any]:
     if name in keeping:
         return {"descriptors": [], "objects": {}}
     left_objects = live_objects() - objects
-    after = open_descriptors()
+    after = open_fds()
     return {
         "descriptors": sorted(
             target.partition(":")[0] for fd, target in after.items() if before.get(fd) != target

@@ -41,7 +41,7 @@ def judgements(request):
 
 @pytest.mark.timeout(600)  # the first one waits for its turn, too
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{'debug' if case[1] else 'normal'}")
-def test_a_hostile_program_sees_the_same_on_both_loops(case, judgements):
+def test_a_hostile_program_prints_the_same_on_both_loops(case, judgements):
     if wrong := judgements[case].result():
         pytest.fail(wrong, pytrace=False)
 

@@ -16,7 +16,7 @@ BATCHES = [range(start, start + fuzzing.BATCH) for start in range(0, SEEDS, fuzz
 
 @pytest.mark.parametrize("debug", [False, True], ids=["normal", "debug"])
 @pytest.mark.parametrize("seeds", BATCHES, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
-def test_random_programs_do_the_same_on_both_loops(seeds, debug):
+def test_random_programs_behave_the_same_on_both_loops(seeds, debug):
     wrong = fuzzing.judge(seeds, debug)
     if wrong:
         pytest.fail("\n".join(f"seed {seed}:\n{what}" for seed, what in wrong.items()), pytrace=False)

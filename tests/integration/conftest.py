@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def collections_are_short():
+def freeze_existing_objects():
     """The libraries themselves, loaded by now, are not looked at again whenever a test collects garbage."""
     gc.collect()
     gc.freeze()

@@ -169,7 +169,7 @@ def test_a_web_socket_talks_both_ways(run):
     run(main())
 
 
-def test_tls_carries_all_of_it(run, authority):
+def test_it_works_over_tls(run, authority):
     body = b"secret" * 500_000
 
     async def main():
@@ -184,7 +184,7 @@ def test_tls_carries_all_of_it(run, authority):
     run(main())
 
 
-def test_a_unix_socket_will_do(run, tmp_path):
+def test_it_works_over_a_unix_socket(run, tmp_path):
     async def main():
         async with serving(web.get("/{name}", hello), path=str(tmp_path / "socket")) as session:
             answers = await asyncio.gather(*(ask(session, f"/{n}") for n in range(30)))
@@ -193,7 +193,7 @@ def test_a_unix_socket_will_do(run, tmp_path):
     run(main())
 
 
-def test_a_client_that_gives_up_is_seen_by_the_server(run):
+def test_the_server_notices_a_client_that_disconnects(run):
     async def main():
         asked, noticed = asyncio.Event(), asyncio.Event()
 

@@ -81,7 +81,7 @@ async def connected(keys, **options):
         await server.wait_closed()
 
 
-def test_commands_run_beside_each_other(run, keys):
+def test_commands_run_concurrently(run, keys):
     async def main():
         async with connected(keys) as connection:
             results = await asyncio.gather(*(connection.run(f"say number {n}") for n in range(20)))
@@ -114,7 +114,7 @@ def test_a_command_may_be_a_real_program(run, keys):
     run(main())
 
 
-def test_a_break_wakes_the_command(run, keys):
+def test_a_break_interrupts_the_command(run, keys):
     async def main():
         async with connected(keys) as connection, connection.create_process("wait") as process:
             assert await process.stdout.readline() == "waiting\n"

@@ -52,7 +52,7 @@ def test_workers_in_threads_of_the_loops_own_process(run, loop_kind):
 
 
 @pytest.fixture
-def every_process_has_such_loops(loop_kind, tmp_path, monkeypatch):
+def use_loop_in_every_process(loop_kind, tmp_path, monkeypatch):
     """dask lets its users choose uvloop; here that name stands for the loop under test, in the workers' processes too:
     a process that is spawned inherits ``sys.path``."""
     # Else the first process that is spawned starts it, and its pipe stays.
@@ -67,7 +67,7 @@ def every_process_has_such_loops(loop_kind, tmp_path, monkeypatch):
     sys.modules.pop("uvloop", None)
 
 
-@pytest.mark.usefixtures("every_process_has_such_loops")
+@pytest.mark.usefixtures("use_loop_in_every_process")
 def test_workers_in_processes(loop_kind, run):
     async def main():
         async with distributed.LocalCluster(
@@ -80,8 +80,8 @@ def test_workers_in_processes(loop_kind, run):
     run(main())
 
 
-@pytest.mark.usefixtures("every_process_has_such_loops")
-def test_a_loop_in_a_thread_serves_a_caller_who_blocks(loop_kind):
+@pytest.mark.usefixtures("use_loop_in_every_process")
+def test_a_loop_in_a_thread_serves_a_blocking_caller(loop_kind):
     with distributed.LocalCluster(n_workers=1, processes=False, protocol="tcp", **QUIET) as cluster:
         with distributed.Client(cluster) as client:
             assert client.gather(client.map(square, range(50))) == [number * number for number in range(50)]

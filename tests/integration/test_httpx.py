@@ -150,7 +150,7 @@ def test_a_cancelled_request_gives_its_connection_back(run):
     run(main())
 
 
-def test_nobody_listening_is_a_connection_error(run):
+def test_a_refused_connection_raises_connect_error(run):
     async def main():
         async with httpx.AsyncClient(timeout=LIMIT) as client:
             with pytest.raises(httpx.ConnectError):

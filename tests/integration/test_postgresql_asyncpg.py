@@ -34,7 +34,7 @@ def test_a_pool_serves_more_queries_than_it_has_connections(run, postgres):
     run(main())
 
 
-def test_a_failed_transaction_leaves_nothing_behind(run, postgres):
+def test_a_failed_transaction_is_rolled_back(run, postgres):
     async def main():
         async with connection(postgres) as db:
             await db.execute("create temporary table marbles (colour text primary key)")
@@ -152,7 +152,7 @@ def test_tls_begins_on_the_open_connection(run, postgres, authority):
     run(main())
 
 
-def test_a_unix_socket_will_do(run, postgres):
+def test_it_works_over_a_unix_socket(run, postgres):
     async def main():
         options = {"port": postgres.port, "user": postgres.user, "database": "postgres"}
         db = await asyncpg.connect(host=postgres.folder, **options)

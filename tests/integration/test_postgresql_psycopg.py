@@ -21,7 +21,7 @@ async def value(connection, query):
     return (await cursor.fetchone())[0]
 
 
-def test_connections_work_beside_each_other(run, postgres):
+def test_connections_work_concurrently(run, postgres):
     async def one(number):
         async with await connect(postgres) as db:
             for step in range(20):
@@ -35,7 +35,7 @@ def test_connections_work_beside_each_other(run, postgres):
     run(main())
 
 
-def test_a_transaction_is_whole_or_not_at_all(run, postgres):
+def test_a_transaction_is_atomic(run, postgres):
     async def main():
         async with await connect(postgres) as db:
             await db.execute("create temporary table marbles (colour text primary key)")

@@ -27,7 +27,7 @@ def sockets(*kinds):
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "inproc://here", "ipc://*"])
-def test_requests_are_answered_in_turn(run, address):
+def test_requests_are_answered_in_order(run, address):
     async def serve(socket):
         while (question := await socket.recv_json()) is not None:
             await socket.send_json({"answer": question["number"] * 2})

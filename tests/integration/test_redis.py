@@ -21,7 +21,7 @@ async def client_of(server, **options):
         await client.aclose()
 
 
-def test_a_pipeline_goes_in_one_trip(run, redis_server):
+def test_a_pipeline_uses_one_round_trip(run, redis_server):
     async def main():
         async with client_of(redis_server) as client:
             async with client.pipeline(transaction=True) as pipeline:
@@ -96,7 +96,7 @@ def test_a_cancelled_blocking_pop_takes_nothing(run, redis_server):
             async def blocked():
                 return (await client.info("clients"))["blocked_clients"]
 
-            async def nobody_blocked():
+            async def none_blocked():
                 return not await blocked()
 
             waiting = asyncio.ensure_future(client.blpop("queue", timeout=0))
@@ -104,7 +104,7 @@ def test_a_cancelled_blocking_pop_takes_nothing(run, redis_server):
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            await until(nobody_blocked)
+            await until(none_blocked)
             await client.rpush("queue", "first")
             assert await client.blpop("queue", timeout=0) == ("queue", "first")
 
@@ -123,7 +123,7 @@ def test_a_blocking_pop_wakes_up_for_a_push(run, redis_server):
     run(main())
 
 
-def test_a_unix_socket_will_do(run, redis_server):
+def test_it_works_over_a_unix_socket(run, redis_server):
     async def main():
         async with redis.Redis(unix_socket_path=redis_server.path) as client:
             await client.set("path", b"u" * 1_000_000)

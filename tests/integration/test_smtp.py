@@ -99,7 +99,7 @@ def test_a_client_in_a_thread_is_served(run, authority):
     run(main())
 
 
-def test_mail_in_the_clear_is_refused(run, authority):
+def test_mail_without_encryption_is_refused(run, authority):
     async def main():
         async with serving(authority) as (post, port):
             async with aiosmtplib.SMTP(hostname="localhost", port=port, start_tls=False) as client:

@@ -37,7 +37,7 @@ def test_a_runner_keeps_its_loop_and_its_context(loop_factory):
 
 
 @since[3, 11]
-def test_a_runner_cancels_what_is_left_and_ends_generators(loop_factory):
+def test_a_runner_cancels_remaining_tasks_and_closes_generators(loop_factory):
     ended = []
 
     async def numbers():
@@ -98,7 +98,7 @@ def test_run_takes_a_loop_factory(loop_factory):
     assert made[0].is_closed()
 
 
-def test_asynchronous_test_cases_run_on_it(run_python, loop_kind):
+def test_asynchronous_test_cases_run_on_the_loop(run_python, loop_kind):
     program = """
         import asyncio, sys, unittest
         import mainspring

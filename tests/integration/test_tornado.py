@@ -103,7 +103,7 @@ def test_a_web_socket_talks_both_ways(run):
     run(main())
 
 
-def test_its_own_loop_interface_is_the_running_loop(run):
+def test_its_ioloop_wraps_the_running_loop(run):
     async def main():
         current = ioloop.IOLoop.current()
         assert current.asyncio_loop is asyncio.get_running_loop()

@@ -204,7 +204,7 @@ def test_a_signal_lets_the_request_in_progress_end(write_program, loop_kind, num
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("http", ["httptools", "h11"])
-def test_it_runs_through_the_command_without_a_change(tmp_path, loop_kind, http):
+def test_it_runs_unchanged_through_the_command(tmp_path, loop_kind, http):
     source = """
         import asyncio
 

@@ -89,7 +89,7 @@ def test_a_ping_is_answered(run):
     run(main())
 
 
-def test_a_peer_that_does_not_answer_pings_is_given_up(run):
+def test_a_peer_that_does_not_answer_pings_is_disconnected(run):
     async def main():
         ended = asyncio.Event()
 
@@ -167,7 +167,7 @@ def test_a_broadcast_reaches_everyone(run):
     run(main())
 
 
-def test_a_slow_reader_holds_the_writer_back(run):
+def test_a_slow_reader_applies_back_pressure(run):
     size = 1 << 16
 
     async def main():
@@ -183,7 +183,7 @@ def test_a_slow_reader_holds_the_writer_back(run):
     run(main())
 
 
-def test_tls_carries_it(run, authority):
+def test_it_works_over_tls(run, authority):
     async def main():
         async with serving(echo, ssl=authority.server_context(), max_size=None) as address:
             async with connect(address, ssl=authority.client_context(), max_size=None) as connection:

@@ -19,7 +19,7 @@ import tls
 
 
 @pytest.fixture(scope="session", autouse=True)
-def collections_are_short():
+def freeze_existing_objects():
     """What is there before the first test is not looked at again: nearly every test collects garbage."""
     gc.collect()
     gc.freeze()

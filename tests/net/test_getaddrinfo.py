@@ -101,7 +101,7 @@ def test_an_address_is_looked_up_as_the_c_library_does(run, loop, host):
 
 
 @pytest.mark.parametrize("host", OTHERS, ids=repr)
-def test_what_is_not_quite_an_address_is_what_it_is_to_the_c_library(run, loop, host):
+def test_almost_valid_addresses_are_handled_as_by_the_c_library(run, loop, host):
     # No name server is asked: it may be far away.
     run(compare(loop, host, PORTS[:2], FAMILIES, KINDS[:2], [socket.AI_NUMERICHOST]))
 
@@ -158,7 +158,7 @@ def test_names_are_looked_up_in_a_thread(run, loop, debug):
     run(main())
 
 
-def test_arguments_that_make_no_sense_fail_when_awaited(run, loop):
+def test_invalid_arguments_fail_when_awaited(run, loop):
     async def main():
         for sockaddr in ("127.0.0.1", ("127.0.0.1",), ("not an address", 80), None):
             flags = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
@@ -168,14 +168,14 @@ def test_arguments_that_make_no_sense_fail_when_awaited(run, loop):
     run(main())
 
 
-def test_a_closed_loop_looks_nothing_up(loop):
+def test_a_closed_loop_refuses_lookups(loop):
     loop.close()
     for coroutine in (loop.getaddrinfo("127.0.0.1", 80), loop.getnameinfo(("127.0.0.1", 80), 3)):
         with pytest.raises(RuntimeError, match="Event loop is closed"):
             coroutine.send(None)
 
 
-def test_a_lookup_that_is_replaced_is_used(run, loop):
+def test_a_replaced_lookup_is_used(run, loop):
     """By monkeypatching the loop, as many programs and tests do."""
     asked = []
 

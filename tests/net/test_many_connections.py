@@ -146,7 +146,7 @@ SERVER = """
 
 
 @pytest.mark.timeout(120)
-def test_ten_thousand_connections_are_served_at_once_and_leave_nothing(loop_name):
+def test_ten_thousand_connections_are_served_at_once_and_leak_nothing(loop_name):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < CONNECTIONS + SPARE:
         pytest.skip(f"a process may have {hard} descriptors here; this needs {CONNECTIONS + SPARE}")

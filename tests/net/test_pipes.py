@@ -55,7 +55,7 @@ def read_all(fd):
         return file.read()
 
 
-def test_a_reader_is_told_data_then_the_end_then_the_loss(run):
+def test_a_reader_gets_data_then_eof_then_connection_lost(run):
     async def main():
         protocol, write_end = await reading()
         assert protocol.names == ["connection_made"]
@@ -69,7 +69,7 @@ def test_a_reader_is_told_data_then_the_end_then_the_loss(run):
     run(main())
 
 
-def test_what_eof_received_answers_does_not_keep_a_pipe_open(run):
+def test_the_return_value_of_eof_received_does_not_keep_a_pipe_open(run):
     async def main():
         protocol, write_end = await reading(factory=peers.KeepsOpen)
         os.close(write_end)
@@ -78,7 +78,7 @@ def test_what_eof_received_answers_does_not_keep_a_pipe_open(run):
     run(main())
 
 
-def test_the_end_and_the_loss_are_steps_of_their_own(run, loop):
+def test_eof_received_and_connection_lost_are_separate_calls(run, loop):
     steps = []
 
     class Steps(peers.Recorder):
@@ -99,7 +99,7 @@ def test_the_end_and_the_loss_are_steps_of_their_own(run, loop):
     assert steps[0] == "lost"
 
 
-def test_a_closed_reader_is_told_of_no_end(run):
+def test_a_closed_reader_gets_no_eof_received(run):
     async def main():
         protocol, write_end = await reading()
         os.write(write_end, b"abc")
@@ -136,7 +136,7 @@ def test_a_paused_reader_leaves_the_data_in_the_pipe(run):
     run(main())
 
 
-def test_a_failing_data_received_is_reported_and_reading_goes_on(run, loop):
+def test_a_failing_data_received_is_reported_and_reading_continues(run, loop):
     class Fails(peers.Recorder):
         def data_received(self, data):
             super().data_received(data)
@@ -158,7 +158,7 @@ def test_a_failing_data_received_is_reported_and_reading_goes_on(run, loop):
     loop.reports.clear()
 
 
-def test_large_writes_arrive_whole_and_flow_control_is_told(run):
+def test_large_writes_arrive_complete_with_flow_control_callbacks(run):
     async def main():
         protocol, read_end = await writing()
         transport = protocol.transport
@@ -195,7 +195,7 @@ def test_a_mutable_buffer_is_sent_as_it_was_when_written(run, loop_name):
     run(main())
 
 
-def test_writelines_writes_all_of_it(run):
+def test_writelines_writes_every_item(run):
     async def main():
         protocol, read_end = await writing()
         protocol.transport.writelines([b"a", bytearray(b"b"), memoryview(b"c")])
@@ -206,7 +206,7 @@ def test_writelines_writes_all_of_it(run):
     run(main())
 
 
-def test_closing_sends_what_waits_first(run):
+def test_close_sends_queued_data_first(run):
     async def main():
         protocol, read_end = await writing()
         written = peers.fill(protocol.transport)
@@ -220,7 +220,7 @@ def test_closing_sends_what_waits_first(run):
     run(main())
 
 
-def test_aborting_drops_what_waits(run):
+def test_abort_drops_queued_data(run):
     async def main():
         protocol, read_end = await writing()
         written = peers.fill(protocol.transport)
@@ -235,7 +235,7 @@ def test_aborting_drops_what_waits(run):
 @pytest.mark.parametrize("loop_name", ["mainspring"])  # asyncio raises or reports AttributeError
 @pytest.mark.parametrize("end", ["close", "write_eof", "abort", "the reader leaves"])
 @pytest.mark.parametrize("is_lost_first", [False, True])
-def test_aborting_a_pipe_that_is_at_its_end_does_nothing(run, end, is_lost_first):
+def test_aborting_a_finished_pipe_does_nothing(run, end, is_lost_first):
     async def main():
         protocol, read_end = await writing()
         if end != "the reader leaves":
@@ -252,7 +252,7 @@ def test_aborting_a_pipe_that_is_at_its_end_does_nothing(run, end, is_lost_first
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-def test_a_reader_that_leaves_ends_the_writer(run, waiting):
+def test_closing_the_reader_ends_the_writer(run, waiting):
     async def main():
         protocol, read_end = await writing()
         if waiting:
@@ -264,7 +264,7 @@ def test_a_reader_that_leaves_ends_the_writer(run, waiting):
     run(main())
 
 
-def test_writes_that_come_too_late_are_warned_of_in_the_end(run, caplog):
+def test_repeated_writes_after_the_end_log_a_warning(run, caplog):
     async def main():
         protocol, read_end = await writing()
         os.close(read_end)
@@ -279,7 +279,7 @@ def test_writes_that_come_too_late_are_warned_of_in_the_end(run, caplog):
     assert "pipe closed by peer" in caplog.text
 
 
-def test_a_socket_may_be_either_end(run):
+def test_a_socket_works_as_either_end(run):
     async def main():
         ours, theirs = socket.socketpair()
         protocol, _ = await reading(ours)
@@ -299,7 +299,7 @@ def test_a_socket_may_be_either_end(run):
     run(main())
 
 
-def test_a_terminal_may_be_either_end(run):
+def test_a_terminal_works_as_either_end(run):
     async def main():
         master, slave = pty.openpty()
         tty.setraw(slave)
@@ -316,7 +316,7 @@ def test_a_terminal_may_be_either_end(run):
 
 
 @pytest.mark.parametrize("connect", [reading, writing])
-def test_a_regular_file_is_no_pipe_and_stays_open(run, connect):
+def test_a_regular_file_is_refused_and_stays_open(run, connect):
     async def main():
         with tempfile.TemporaryFile() as file:
             with pytest.raises(ValueError, match="pipes"):
@@ -327,7 +327,7 @@ def test_a_regular_file_is_no_pipe_and_stays_open(run, connect):
 
 
 @pytest.mark.parametrize("connect", [reading, writing])
-def test_what_is_no_file_is_refused(run, loop_name, connect):
+def test_other_objects_than_files_are_refused(run, loop_name, connect):
     if loop_name == "asyncio":
         pytest.skip("its half-made transports complain when they are collected")
 
@@ -342,7 +342,7 @@ def test_what_is_no_file_is_refused(run, loop_name, connect):
     run(main())
 
 
-def test_data_that_is_no_bytes_is_refused(run):
+def test_data_of_other_types_than_bytes_is_refused(run):
     async def main():
         protocol, read_end = await writing()
         with pytest.raises((TypeError, AssertionError)):
@@ -354,7 +354,7 @@ def test_data_that_is_no_bytes_is_refused(run):
     run(main())
 
 
-def test_the_transports_are_asyncios_and_tell_of_their_pipe(run, loop):
+def test_the_transports_are_asyncios_and_have_extra_info(run, loop):
     async def main():
         read_end, write_end = os.pipe()
         read_file, write_file = os.fdopen(read_end, "rb", 0), os.fdopen(write_end, "wb", 0)
@@ -387,7 +387,7 @@ def test_the_transports_are_asyncios_and_tell_of_their_pipe(run, loop):
     run(main())
 
 
-def test_another_protocol_takes_over(run):
+def test_set_protocol_replaces_the_protocol(run):
     async def main():
         first, write_end = await reading()
         second = peers.Recorder()
@@ -414,7 +414,7 @@ class ReplacesItself(io.FileIO):
 
 
 @pytest.mark.parametrize("connect", [reading, writing])
-def test_a_file_is_closed_once_and_the_next_owner_of_its_number_is_left_alone(run, connect):
+def test_a_file_is_closed_once_and_the_next_owner_of_its_fd_is_left_alone(run, connect):
     async def main():
         ours, theirs = os.pipe() if connect is reading else reversed(os.pipe())
         file = ReplacesItself(ours, "rb" if connect is reading else "wb")
@@ -432,7 +432,7 @@ def test_a_file_is_closed_once_and_the_next_owner_of_its_number_is_left_alone(ru
     run(main())
 
 
-def test_a_transport_nobody_closed_warns_and_closes(run):
+def test_an_unclosed_transport_warns_and_closes(run):
     async def main():
         protocol, write_end = await reading()
         transport = protocol.transport
@@ -472,7 +472,7 @@ def test_callbacks_run_in_the_context_the_pipe_was_connected_in(run):
     assert {value for _, value in seen} == {"mine"}
 
 
-def test_giving_up_while_connecting_closes_the_pipe(run):
+def test_cancelling_while_connecting_closes_the_pipe(run):
     async def main():
         for connect in (reading, writing):
             ours, theirs = os.pipe() if connect is reading else reversed(os.pipe())
@@ -490,7 +490,7 @@ def test_giving_up_while_connecting_closes_the_pipe(run):
     run(main())
 
 
-def test_streams_run_over_pipes(run, loop):
+def test_streams_work_over_pipes(run, loop):
     async def main():
         read_end, write_end = os.pipe()
         reader = asyncio.StreamReader()

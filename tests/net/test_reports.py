@@ -143,7 +143,7 @@ def test_a_slow_protocol_factory_of_a_server_is_named(run, debugged, warnings):
     assert "_accept_connection" in warnings()[0]
 
 
-def test_debug_mode_tells_the_log_of_a_connections_life(run, debugged, caplog):
+def test_debug_mode_logs_the_life_of_a_connection(run, debugged, caplog):
     caplog.set_level(logging.DEBUG, logger="asyncio")
 
     async def main():
@@ -166,7 +166,7 @@ def test_debug_mode_tells_the_log_of_a_connections_life(run, debugged, caplog):
 
 
 @pytest.mark.parametrize("end", ["reader", "writer"])
-def test_debug_mode_tells_the_log_which_end_of_a_pipe_was_left(run, debugged, caplog, end):
+def test_debug_mode_logs_which_end_of_a_pipe_was_closed(run, debugged, caplog, end):
     caplog.set_level(logging.INFO, logger="asyncio")
 
     async def main():
@@ -191,7 +191,7 @@ def test_debug_mode_tells_the_log_which_end_of_a_pipe_was_left(run, debugged, ca
 
 # asyncio leaves its socket to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
-def test_debug_mode_tells_the_log_of_a_connection_that_no_protocol_takes(run, debugged, caplog):
+def test_debug_mode_logs_a_connection_whose_protocol_factory_fails(run, debugged, caplog):
     caplog.set_level(logging.DEBUG, logger="asyncio")
 
     def factory():
@@ -217,7 +217,7 @@ def test_debug_mode_tells_the_log_of_a_connection_that_no_protocol_takes(run, de
 
 @pytest.mark.usefixtures("no_zombies")
 @pytest.mark.parametrize("way", ["exec", "shell"])
-def test_debug_mode_tells_the_log_of_a_child_and_its_pipes(run, debugged, caplog, way):
+def test_debug_mode_logs_a_child_and_its_pipes(run, debugged, caplog, way):
     caplog.set_level(logging.DEBUG, logger="asyncio")
 
     async def main():
@@ -252,7 +252,7 @@ def test_debug_mode_tells_the_log_of_a_child_and_its_pipes(run, debugged, caplog
     assert (("DEBUG", f"process {pid} exited with returncode 0") in told) is waited_in_a_thread
 
 
-def test_nothing_is_said_of_slow_io_outside_of_debug_mode(loop, run, warnings):
+def test_normal_mode_does_not_log_slow_io(loop, run, warnings):
     loop.set_debug(False)
     loop.slow_callback_duration = 0.0
 
@@ -266,7 +266,7 @@ def test_nothing_is_said_of_slow_io_outside_of_debug_mode(loop, run, warnings):
 
 
 @pytest.mark.parametrize("error", [None, OSError("torn")], ids=["close", "error"])
-def test_a_connection_lost_that_fails_is_reported_with_what_it_was_told(run, debugged, error):
+def test_a_failing_connection_lost_is_reported_with_its_argument(run, debugged, error):
     async def main():
         async with peers.connected_to_socket(failing_in("connection_lost")) as (protocol, _):
             protocol.transport._force_close(error)
@@ -281,7 +281,7 @@ def test_a_connection_lost_that_fails_is_reported_with_what_it_was_told(run, deb
     assert str(report["exception"]) == str(LookupError("connection_lost"))
 
 
-def test_an_end_of_a_pipe_that_fails_is_reported_by_the_protocols_name(run, loop):
+def test_a_failing_eof_received_of_a_pipe_is_reported_with_the_protocols_name(run, loop):
     async def main():
         read_end, write_end = os.pipe()
         _, protocol = await loop.connect_read_pipe(failing_in("eof_received"), os.fdopen(read_end, "rb", 0))
@@ -292,7 +292,7 @@ def test_an_end_of_a_pipe_that_fails_is_reported_by_the_protocols_name(run, loop
     assert loop.reports.pop()["message"].endswith("Recorder.eof_received()")
 
 
-def test_the_end_of_a_pipe_is_told_to_the_protocol_that_it_had_then(run, loop):
+def test_the_eof_of_a_pipe_goes_to_the_protocol_set_at_that_time(run, loop):
     async def main():
         read_end, write_end = os.pipe()
         _, protocol = await loop.connect_read_pipe(peers.Recorder, os.fdopen(read_end, "rb", 0))
@@ -308,7 +308,7 @@ def test_the_end_of_a_pipe_is_told_to_the_protocol_that_it_had_then(run, loop):
     run(main())
 
 
-def test_in_debug_mode_a_connection_lost_that_fails_says_who_closed_the_transport(run, debugged):
+def test_in_debug_mode_the_report_of_a_failing_connection_lost_shows_the_close_call(run, debugged):
     async def main():
         async with peers.connected_to_socket(failing_in("connection_lost")) as (protocol, _):
             line = sys._getframe().f_lineno + 1

@@ -76,7 +76,9 @@ def test_a_part_of_a_file_over_a_socket(run, loop, file, offset, count, begin, e
     run(main())
 
 
-def test_a_file_over_an_accepted_connection_is_sent_by_the_kernel_and_leaves_it_as_it_was(run, loop, file):
+def test_a_file_over_an_accepted_connection_is_sent_by_the_kernel_and_the_connection_stays_usable(
+    run, loop, file
+):
     async def main():
         async with peers.connected() as (client, server):
             # The kernel reads from the offset, wherever the file stands; the fallback would find nothing here.
@@ -88,7 +90,7 @@ def test_a_file_over_an_accepted_connection_is_sent_by_the_kernel_and_leaves_it_
     run(main())
 
 
-def test_the_socket_of_an_accepted_connection_knows_that_it_does_not_block(run):
+def test_the_socket_of_an_accepted_connection_is_non_blocking(run):
     async def main():
         async with peers.connected() as (_, server):
             sock = server.transport._sock
@@ -142,7 +144,7 @@ def test_nothing_is_sent_of_an_empty_file(run, loop, tmp_path):
     run(main())
 
 
-def test_what_is_no_file_to_the_kernel_is_read_and_sent(run, loop, loop_name):
+def test_file_objects_without_an_fd_are_read_and_sent(run, loop, loop_name):
     # What it cannot send at once, it keeps as a view of the buffer that it reads the next piece into.
     is_overwritten = loop_name == "asyncio" and sys.version_info >= (3, 12)
 
@@ -184,7 +186,7 @@ def test_a_pipe_cannot_be_sent_by_the_kernel(run, loop):
     run(main())
 
 
-def test_arguments_that_make_no_sense(run, loop, file, tmp_path):
+def test_invalid_arguments_are_refused(run, loop, file, tmp_path):
     async def main():
         with pair() as (ours, _), pair(socket.SOCK_DGRAM) as (datagram, _):
             with open(file.name) as text:
@@ -211,7 +213,7 @@ def test_arguments_that_make_no_sense(run, loop, file, tmp_path):
     run(main())
 
 
-def test_what_was_written_before_and_after_keeps_its_place(run, loop, file):
+def test_writes_before_and_after_the_file_keep_their_order(run, loop, file):
     async def main():
         async with connected() as (protocol, peer):
             written = fill(protocol.transport)
@@ -247,7 +249,7 @@ def test_one_file_at_a_time(run, loop, loop_name, file):
     run(main())
 
 
-def test_nothing_is_received_meanwhile_and_all_of_it_after(run, loop, file):
+def test_reading_is_paused_while_a_file_is_sent(run, loop, file):
     async def main():
         async with connected() as (protocol, peer):
             sending = await waiting(loop.sendfile(protocol.transport, file))
@@ -262,7 +264,7 @@ def test_nothing_is_received_meanwhile_and_all_of_it_after(run, loop, file):
     run(main())
 
 
-def test_a_protocol_may_read_meanwhile_if_it_insists(run, loop, file):
+def test_a_protocol_may_resume_reading_while_a_file_is_sent(run, loop, file):
     async def main():
         async with connected() as (protocol, peer):
             sending = await waiting(loop.sendfile(protocol.transport, file))
@@ -288,7 +290,7 @@ def test_reading_that_was_paused_stays_paused(run, loop, file):
     run(main())
 
 
-def test_given_up_the_position_tells_how_far_it_came(run, loop, loop_name, file):
+def test_after_a_cancellation_the_file_position_shows_the_progress(run, loop, loop_name, file):
     if loop_name == "asyncio":
         pytest.skip("asyncio leaves the position where it was")
 
@@ -306,7 +308,7 @@ def test_given_up_the_position_tells_how_far_it_came(run, loop, loop_name, file)
     run(main())
 
 
-def test_a_transport_goes_on_after_a_file_was_given_up(run, loop, file):
+def test_a_transport_works_after_a_cancelled_sendfile(run, loop, file):
     async def main():
         async with connected() as (protocol, peer):
             sending = await waiting(loop.sendfile(protocol.transport, file))
@@ -325,7 +327,7 @@ def test_a_transport_goes_on_after_a_file_was_given_up(run, loop, file):
     run(main())
 
 
-def test_given_up_while_it_waits_for_its_turn_it_gives_the_transport_back(run, loop, loop_name, file):
+def test_a_sendfile_cancelled_while_it_waits_for_the_queue_releases_the_transport(run, loop, loop_name, file):
     if loop_name == "asyncio":
         pytest.skip("asyncio's transport refuses writes from then on")
 
@@ -345,7 +347,7 @@ def test_given_up_while_it_waits_for_its_turn_it_gives_the_transport_back(run, l
 
 @pytest.mark.parametrize("way", ["close", "abort"])
 @pytest.mark.parametrize("queued", [False, True])
-def test_a_transport_that_is_closed_ends_the_file(run, loop, loop_name, file, way, queued):
+def test_closing_the_transport_ends_the_sendfile(run, loop, loop_name, file, way, queued):
     if loop_name == "asyncio":
         pytest.skip("asyncio's sendfile() never ends")
 
@@ -365,7 +367,7 @@ def test_a_transport_that_is_closed_ends_the_file(run, loop, loop_name, file, wa
     run(main())
 
 
-def test_a_peer_that_goes_away_in_the_middle(run, loop, file):
+def test_a_peer_that_disconnects_during_sendfile(run, loop, file):
     async def main():
         async with connected() as (protocol, peer):
             sending = await waiting(loop.sendfile(protocol.transport, file))
@@ -384,7 +386,7 @@ def test_a_peer_that_goes_away_in_the_middle(run, loop, file):
     run(main())
 
 
-def test_a_file_that_is_closed_in_the_middle_is_sent_to_its_end(run, loop, loop_name, file, tmp_path):
+def test_a_file_that_is_closed_during_sendfile_is_sent_to_its_end(run, loop, loop_name, file, tmp_path):
     if loop_name == "asyncio":
         pytest.skip("asyncio goes on with the file that gets the number next")
 
@@ -404,7 +406,7 @@ def test_a_file_that_is_closed_in_the_middle_is_sent_to_its_end(run, loop, loop_
     run(main())
 
 
-def test_a_socket_that_blocks_does_not_hold_up_the_loop(run, loop, loop_name, file):
+def test_a_blocking_socket_does_not_block_the_loop(run, loop, loop_name, file):
     if loop_name == "asyncio":
         pytest.skip("asyncio's loop waits for the peer")
 
@@ -451,7 +453,7 @@ def test_over_tls(run, loop, file, authority):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="from 3.14 on")
-def test_the_position_is_set_also_if_nothing_was_sent(run, loop, file):
+def test_the_position_is_set_even_if_nothing_was_sent(run, loop, file):
     async def main():
         with pair() as (ours, _):
             assert await loop.sock_sendfile(ours, file, len(CONTENT), 10) == 0

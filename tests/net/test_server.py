@@ -68,7 +68,7 @@ def refuses(address):
         return sock.connect_ex(address) == errno.ECONNREFUSED
 
 
-def test_a_server_listens_on_every_address_it_was_given(run):
+def test_a_server_listens_on_every_given_address(run):
     async def main():
         async with serving(host=["127.0.0.1", "::1"]) as it:
             addresses = [sock.getsockname()[:2] for sock in it.server.sockets]
@@ -88,7 +88,7 @@ def test_a_server_serves_many_clients_at_once(run):
     run(main())
 
 
-def test_connections_that_came_while_the_loop_was_busy_are_all_accepted(run):
+def test_connections_that_arrive_while_the_loop_is_busy_are_all_accepted(run):
     async def main():
         async with serving(backlog=50) as it:
             clients = [socket.create_connection(it.address, timeout=TIMEOUT) for _ in range(40)]
@@ -99,7 +99,7 @@ def test_connections_that_came_while_the_loop_was_busy_are_all_accepted(run):
     run(main())
 
 
-def test_a_server_that_has_not_started_accepts_nobody(run):
+def test_a_server_that_has_not_started_refuses_connections(run):
     async def main():
         async with serving(start_serving=False) as it:
             assert not it.server.is_serving()
@@ -112,7 +112,7 @@ def test_a_server_that_has_not_started_accepts_nobody(run):
     run(main())
 
 
-def test_serve_forever_serves_until_it_is_cancelled_and_closes_then(run):
+def test_serve_forever_serves_until_cancelled_and_then_closes(run):
     async def main():
         async with serving(start_serving=False) as it:
             task = asyncio.ensure_future(it.server.serve_forever())
@@ -147,7 +147,7 @@ def test_serve_forever_cannot_be_called_twice_nor_after_close(run):
     run(main())
 
 
-def test_close_stops_listening_and_lets_connections_live(run):
+def test_close_stops_listening_and_keeps_connections(run):
     async def main():
         async with serving() as it:
             client = socket.create_connection(it.address, timeout=TIMEOUT)
@@ -164,7 +164,7 @@ def test_close_stops_listening_and_lets_connections_live(run):
     run(main())
 
 
-def test_connections_that_wait_when_the_server_closes_are_reset(run):
+def test_connections_in_the_backlog_are_reset_when_the_server_closes(run):
     async def main():
         async with serving() as it:
             client = socket.create_connection(it.address, timeout=TIMEOUT)
@@ -178,7 +178,7 @@ def test_connections_that_wait_when_the_server_closes_are_reset(run):
     run(main())
 
 
-def test_wait_closed_waits_for_the_connections_where_this_python_does(run):
+def test_wait_closed_waits_for_connections_as_in_this_python_version(run):
     async def main():
         async with serving() as it:
             client = socket.create_connection(it.address, timeout=TIMEOUT)
@@ -231,7 +231,7 @@ def test_a_connection_whose_acceptance_is_cancelled_is_closed(loop, run):
     assert happened == ["made", "lost"]
 
 
-def test_the_task_of_a_connection_is_over_when_the_protocol_knows_it(loop, run):
+def test_the_accept_task_ends_after_connection_made(loop, run):
     seen = []
 
     class Counting(asyncio.Protocol):
@@ -294,7 +294,7 @@ def test_a_server_can_end_all_its_connections(run, how):
     run(main())
 
 
-def test_a_server_tells_its_loop_and_its_sockets(run, loop):
+def test_a_server_exposes_its_loop_and_its_sockets(run, loop):
     async def main():
         async with serving() as it:
             assert isinstance(it.server, asyncio.AbstractServer)
@@ -330,7 +330,7 @@ def test_a_server_takes_a_socket_and_closes_it(run, loop):
     run(main())
 
 
-def test_an_address_that_is_taken_is_an_os_error_that_names_it(run, loop):
+def test_an_address_in_use_raises_an_os_error_that_names_it(run, loop):
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -342,7 +342,7 @@ def test_an_address_that_is_taken_is_an_os_error_that_names_it(run, loop):
     run(main())
 
 
-def test_a_port_can_be_served_again_at_once(run, loop):
+def test_a_port_can_be_reused_at_once(run, loop):
     async def main():
         for _ in range(3):
             async with serving() as it:
@@ -372,7 +372,7 @@ def test_reuse_port_lets_two_servers_share_a_port(run, loop):
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_a_protocol_factory_that_raises_costs_one_connection(run, loop, loop_name, debug):
+def test_a_protocol_factory_that_raises_loses_only_its_connection(run, loop, loop_name, debug):
     loop.set_debug(debug)
     failures = [ValueError("no protocol today")]
 
@@ -545,7 +545,7 @@ EXHAUSTED = """
 """
 
 
-def test_a_server_out_of_descriptors_rests_and_recovers(loop_name):
+def test_a_server_out_of_fds_pauses_accepting_and_recovers(loop_name):
     reports, accepted, message, number = run_script(EXHAUSTED, loop_name).split("|")
     assert int(accepted) == 5
     assert message == "socket.accept() out of system resource"

@@ -200,7 +200,7 @@ class Soak:
 
 
 @pytest.mark.parametrize("seed", [os.environ.get("MAINSPRING_SEED") or number for number in (1, 2, None)])
-def test_connections_in_every_order_leave_nothing_behind(seed):
+def test_random_connection_lifecycles_leak_nothing(seed):
     # Fixed ones, and one that is new each time. Only mainspring: asyncio's own faults in some of these orders (a
     # second connection_lost, an assertion) are its own.
     seed = str(seed or random.SystemRandom().randrange(1 << 32))

@@ -41,7 +41,7 @@ def test_they_are_coroutines_and_fail_when_awaited(run, loop, name, args):
 
 
 @each_operation
-def test_debug_mode_wants_a_socket_that_does_not_block(run, loop, name, args):
+def test_debug_mode_requires_a_non_blocking_socket(run, loop, name, args):
     loop.set_debug(True)
     with socket.socket() as sock:
         with pytest.raises(ValueError, match="the socket must be non-blocking"):
@@ -65,7 +65,7 @@ def test_a_socket_with_tls_is_refused(run, loop, name, args):
 @pytest.mark.parametrize(
     "make", [io.BytesIO, object, lambda: None, lambda: 5], ids=["file", "object", "none", "int"]
 )
-def test_what_is_no_socket_is_refused_as_asyncio_does(run, loop, name, args, make):
+def test_other_objects_than_sockets_are_refused_as_by_asyncio(run, loop, name, args, make):
     # What asyncio asks the socket for first.
     first = {"sock_accept": "fileno", "sock_sendall": "send", "sock_connect": "family"}
     attribute = first.get(name, name.removeprefix("sock_"))
@@ -77,12 +77,12 @@ def test_what_is_no_socket_is_refused_as_asyncio_does(run, loop, name, args, mak
         assert f"has no attribute '{attribute}'" in str(failure.value)
 
 
-def test_sendall_asks_the_socket_about_the_data(run, loop):
+def test_sendall_looks_up_send_before_it_checks_the_data(run, loop):
     with pytest.raises(AttributeError, match="has no attribute 'send'"):
         run(loop.sock_sendall(io.BytesIO(), "text"))
 
 
-def test_arguments_that_make_no_sense(run, loop):
+def test_invalid_arguments_are_refused(run, loop):
     async def main():
         with pair() as (ours, theirs):
             theirs.sendall(b"data")
@@ -108,7 +108,7 @@ def test_arguments_that_make_no_sense(run, loop):
     run(main())
 
 
-def test_a_loop_that_is_closed_says_so(loop):
+def test_a_closed_loop_raises(loop):
     loop.close()
     with pair() as (ours, _):
         for coroutine in (loop.sock_recv(ours, 10), loop.sock_recv_into(ours, bytearray(10))):

@@ -23,23 +23,23 @@ PASSES = 6
 
 
 @pytest.fixture
-def run_pass(loop):
+def run_iteration(loop):
     """Runs what is ready, after a look at the kernel."""
 
-    def one_pass():
+    def one_iteration():
         loop.stop()
         loop.run_forever()
 
-    return one_pass
+    return one_iteration
 
 
 @pytest.fixture
-def end(loop, run_pass):
+def end(loop, run_iteration):
     """Lets a task end; what it gives, or None if it was cancelled."""
 
     def until_done(task):
         while not task.done():
-            run_pass()
+            run_iteration()
         return None if task.cancelled() else task.result()
 
     return until_done
@@ -96,7 +96,7 @@ if sys.version_info >= (3, 11):
 
 
 @pytest.mark.parametrize("how", TAKING)
-def test_data_is_never_lost_whenever_its_receiver_is_cancelled(loop, loop_name, run_pass, end, how):
+def test_cancelling_a_receive_at_any_point_loses_no_data(loop, loop_name, run_iteration, end, how):
     if loop_name == "asyncio":
         pytest.skip("asyncio loses what it has read if the task is cancelled before it runs again")
     ways = set()
@@ -109,7 +109,7 @@ def test_data_is_never_lost_whenever_its_receiver_is_cancelled(loop, loop_name, 
                     theirs.send(b"precious")
                 if number == gives_up:
                     task.cancel()
-                run_pass()
+                run_iteration()
             result = end(task)
             ways.add(result is None)
             if result is None:
@@ -120,7 +120,7 @@ def test_data_is_never_lost_whenever_its_receiver_is_cancelled(loop, loop_name, 
     assert ways == {True, False}, "sometimes it came too late to be cancelled, sometimes not"
 
 
-def test_a_connection_is_never_lost_whenever_its_acceptor_is_cancelled(loop, loop_name, run_pass, end):
+def test_cancelling_an_accept_at_any_point_loses_no_connection(loop, loop_name, run_iteration, end):
     if loop_name == "asyncio":
         pytest.skip("asyncio loses the connection if the task is cancelled before it runs again")
     for arrives, gives_up in itertools.product(range(PASSES), repeat=2):
@@ -133,14 +133,14 @@ def test_a_connection_is_never_lost_whenever_its_acceptor_is_cancelled(loop, loo
                     client = stack.enter_context(socket.create_connection(listener.getsockname()))
                 if number == gives_up:
                     task.cancel()
-                run_pass()
+                run_iteration()
             result = end(task) or loop.run_until_complete(loop.sock_accept(listener))
             conn = stack.enter_context(result[0])
             assert conn.getpeername() == client.getsockname()
             assert watched(loop) == 0
 
 
-def test_what_a_cancelled_sender_has_sent_is_a_beginning_of_its_message(loop, run_pass, end):
+def test_a_cancelled_send_has_sent_a_prefix_of_its_message(loop, run_iteration, end):
     data = pattern(3_000_000)
     for gives_up in range(3 * PASSES):
         with pair() as (ours, theirs):
@@ -150,7 +150,7 @@ def test_what_a_cancelled_sender_has_sent_is_a_beginning_of_its_message(loop, ru
             for number in range(3 * PASSES):
                 if number == gives_up:
                     task.cancel()
-                run_pass()
+                run_iteration()
                 with contextlib.suppress(BlockingIOError):
                     received += theirs.recv(100_000)
             assert end(task) is None
@@ -163,7 +163,7 @@ def test_what_a_cancelled_sender_has_sent_is_a_beginning_of_its_message(loop, ru
             assert len(received) < len(data)
 
 
-def test_a_cancelled_connection_attempt_leaves_nothing(loop, run_pass, end):
+def test_a_cancelled_connection_attempt_leaks_nothing(loop, run_iteration, end):
     for gives_up in range(PASSES):
         with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
             client.setblocking(False)
@@ -171,14 +171,14 @@ def test_a_cancelled_connection_attempt_leaves_nothing(loop, run_pass, end):
             for number in range(PASSES):
                 if number == gives_up:
                     task.cancel()
-                run_pass()
+                run_iteration()
             end(task)
-            run_pass()
+            run_iteration()
             assert watched(loop) == 0
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_given_up_and_asked_again_at_once(run, loop, count):
+def test_a_receive_can_be_cancelled_and_started_again_at_once(run, loop, count):
     """The next one who waits is not disturbed by the end of the one before."""
 
     async def main():
@@ -216,7 +216,7 @@ def test_many_timeouts_and_then_the_data(run, loop):
     run(main())
 
 
-def test_a_cancellation_and_the_data_in_the_same_pass(run, loop, loop_name):
+def test_cancellation_and_data_in_the_same_iteration(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio loses what it has read")
 
@@ -235,7 +235,7 @@ def test_a_cancellation_and_the_data_in_the_same_pass(run, loop, loop_name):
     run(main())
 
 
-def test_the_next_owner_of_the_number_of_a_closed_socket_is_left_alone(run, loop, loop_name):
+def test_the_next_owner_of_a_closed_sockets_fd_is_left_alone(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio does not tell the kernel anew, or fails to")
 
@@ -265,7 +265,7 @@ def test_the_next_owner_of_the_number_of_a_closed_socket_is_left_alone(run, loop
     run(main())
 
 
-def test_a_closed_socket_does_not_send_to_the_next_owner_of_its_number(run, loop, loop_name):
+def test_a_closed_socket_does_not_send_to_the_next_owner_of_its_fd(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio does not tell the kernel anew, or fails to")
 
@@ -298,7 +298,7 @@ def test_a_closed_socket_does_not_send_to_the_next_owner_of_its_number(run, loop
     run(main())
 
 
-def test_a_duplicate_of_the_descriptor_does_not_keep_the_loop_busy_after_the_end(run, loop):
+def test_a_duplicated_fd_does_not_keep_the_loop_busy(run, loop):
     async def main():
         with pair() as (ours, theirs):
             with socket.socket(fileno=os.dup(ours.fileno())) as duplicate:
@@ -315,7 +315,7 @@ def test_a_duplicate_of_the_descriptor_does_not_keep_the_loop_busy_after_the_end
     run(main())
 
 
-def test_an_operation_that_nobody_waits_for_any_more_is_garbage(run, loop, loop_name):
+def test_an_abandoned_operation_is_collected(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio's reader stays until its future is done")
 
@@ -335,7 +335,7 @@ def test_an_operation_that_nobody_waits_for_any_more_is_garbage(run, loop, loop_
     run(main())
 
 
-def test_a_loop_that_is_closed_over_a_waiting_operation_lets_go_of_it(loop):
+def test_closing_the_loop_releases_a_waiting_operation(loop):
     with pair() as (ours, _):
         coroutine = loop.sock_recv(ours, 100)
         coroutine.send(None)

@@ -17,7 +17,7 @@ from socks import finish, pair, waiting, watched
 datagrams = pytest.mark.skipif(sys.version_info < (3, 11), reason="new in Python 3.11")
 
 
-def test_what_can_be_done_at_once_does_not_wait_for_the_loop(loop):
+def test_operations_that_need_not_wait_complete_without_the_loop(loop):
     with pair() as (ours, theirs), socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         theirs.sendall(b"abcdef")
@@ -35,7 +35,7 @@ def test_what_can_be_done_at_once_does_not_wait_for_the_loop(loop):
         assert watched(loop) == 0
 
 
-def test_receiving_waits_until_something_is_there(run, loop):
+def test_receiving_waits_for_data(run, loop):
     async def main():
         with pair() as (ours, theirs):
             receiving = await waiting(loop.sock_recv(ours, 100))
@@ -56,7 +56,7 @@ def test_receiving_waits_until_something_is_there(run, loop):
 
 
 @pytest.mark.parametrize("size", [1, 65535, 65536, 65537, 1 << 20])
-def test_one_call_receives_no_more_than_it_asked_for_and_all_of_that_if_it_is_there(run, loop, size):
+def test_one_call_receives_at_most_the_requested_size(run, loop, size):
     async def main():
         with pair() as (ours, theirs):
             for sock in (ours, theirs):
@@ -75,7 +75,7 @@ def test_one_call_receives_no_more_than_it_asked_for_and_all_of_that_if_it_is_th
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_a_long_message_is_sent_whole(run, loop, kind):
+def test_a_long_message_is_sent_completely(run, loop, kind):
     async def main():
         with pair() as (ours, theirs):
             data = pattern(5_000_000)
@@ -88,7 +88,7 @@ def test_a_long_message_is_sent_whole(run, loop, kind):
     run(main())
 
 
-def test_a_message_of_large_items_is_sent_whole(run, loop, loop_name):
+def test_a_buffer_with_large_items_is_sent_completely(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio takes the number of items for the number of bytes")
 
@@ -160,7 +160,7 @@ def test_datagrams(run, loop):
 
 
 @datagrams
-def test_a_datagram_waits_for_room(run, loop):
+def test_a_datagram_waits_for_buffer_space(run, loop):
     async def main():
         with pair(socket.SOCK_DGRAM) as (ours, theirs):
             sent = 0
@@ -207,7 +207,7 @@ def test_connecting_and_accepting(run, loop, host):
     run(main())
 
 
-def test_a_connection_that_is_refused_says_where_to(run, loop):
+def test_a_refused_connection_names_its_address(run, loop):
     async def main():
         with socket.socket() as bound, socket.socket() as client:
             bound.bind(("127.0.0.1", 0))
@@ -240,7 +240,7 @@ def test_a_connection_to_a_path(run, loop, tmp_path):
     run(main())
 
 
-def test_a_connection_to_a_path_waits_for_room_in_the_queue(run, loop, loop_name, tmp_path):
+def test_a_connection_to_a_path_waits_for_space_in_the_backlog(run, loop, loop_name, tmp_path):
     if loop_name == "asyncio":
         pytest.skip("asyncio says it is connected when it is not")
 
@@ -265,7 +265,7 @@ def test_a_connection_to_a_path_waits_for_room_in_the_queue(run, loop, loop_name
     run(main())
 
 
-def test_a_failure_of_the_peer_is_told(run, loop):
+def test_an_error_from_the_peer_is_raised(run, loop):
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as listener:
             with socket.create_connection(listener.getsockname()) as ours:
@@ -287,7 +287,7 @@ def test_a_failure_of_the_peer_is_told(run, loop):
     run(main())
 
 
-def test_the_methods_of_a_special_socket_are_used(run, loop):
+def test_overridden_socket_methods_are_used(run, loop):
     class Rotated(socket.socket):
         def recv(self, count):
             return super().recv(count)[::-1]
@@ -333,7 +333,7 @@ def test_the_methods_of_a_special_socket_are_used(run, loop):
     run(main())
 
 
-def test_the_socket_of_a_transport_is_not_for_others_to_wait_on(run, loop):
+def test_the_socket_of_a_transport_cannot_be_awaited(run, loop):
     async def main():
         ours, theirs = socket.socketpair()
         with theirs:
@@ -354,7 +354,7 @@ def test_the_socket_of_a_transport_is_not_for_others_to_wait_on(run, loop):
     run(main())
 
 
-def test_the_second_reader_of_a_socket_takes_the_place_of_the_first(run, loop):
+def test_a_second_receive_on_a_socket_replaces_the_first(run, loop):
     async def main():
         with pair() as (ours, theirs):
             first = await waiting(loop.sock_recv(ours, 10))
@@ -375,7 +375,7 @@ def test_the_second_reader_of_a_socket_takes_the_place_of_the_first(run, loop):
     run(main())
 
 
-def test_a_context_of_the_task_is_the_context_after_the_wait(run, loop):
+def test_a_task_keeps_its_context_across_a_wait(run, loop):
     variable = contextvars.ContextVar("variable", default="outside")
 
     async def receive(sock, value):
@@ -410,7 +410,7 @@ def test_it_works_in_debug_mode(run, loop):
     run(main())
 
 
-def test_nothing_is_read_while_nobody_asks(run, loop):
+def test_unrequested_data_stays_in_the_kernel(run, loop):
     """What one call did not ask for stays for whoever reads the descriptor next, be it another program."""
 
     async def main():

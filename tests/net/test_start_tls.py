@@ -16,15 +16,15 @@ from tls import only_here, secured, successor
 pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
 
 
-def serve_tls(authority, plain, said_before=0):
+def serve_tls(authority, plain, plain_size=0):
     """The other end of an upgrade, on a blocking socket: reads what is still plain, then speaks TLS."""
-    before = read_exactly(plain, said_before)
+    before = read_exactly(plain, plain_size)
     return before, authority.server_context().wrap_socket(plain, server_side=True, suppress_ragged_eofs=False)
 
 
-async def upgraded(loop, authority, client, peer, said_before=0):
+async def upgraded(loop, authority, client, peer, plain_size=0):
     """Makes both ends secure: (what was said before, the new transport, the other end)."""
-    serving = asyncio.ensure_future(in_thread(serve_tls, authority, peer, said_before))
+    serving = asyncio.ensure_future(in_thread(serve_tls, authority, peer, plain_size))
     transport = await loop.start_tls(
         client.transport, client, authority.client_context(), server_hostname="localhost"
     )
@@ -32,7 +32,7 @@ async def upgraded(loop, authority, client, peer, said_before=0):
     return before, transport, secure
 
 
-def test_the_protocol_stays_and_is_not_connected_anew(run, loop, authority):
+def test_the_protocol_stays_and_gets_no_second_connection_made(run, loop, authority):
     async def main():
         async with connected_to_socket() as (client, peer):
             plain = client.transport
@@ -84,7 +84,7 @@ def test_a_failed_upgrade_closes_the_plain_transport(run, loop, authority):
 
 
 @only_here
-def test_a_protocol_that_was_connected_hears_of_an_upgrade_that_took_too_long(run, loop, authority):
+def test_a_connected_protocol_gets_connection_lost_when_the_upgrade_times_out(run, loop, authority):
     async def main():
         async with connected_to_socket() as (client, _):
             with pytest.raises(ConnectionAbortedError, match="longer than 0.05 seconds"):
@@ -100,7 +100,7 @@ def test_a_protocol_that_was_connected_hears_of_an_upgrade_that_took_too_long(ru
     run(main())
 
 
-def test_what_was_written_before_the_upgrade_arrives_plain(run, loop, authority):
+def test_data_written_before_the_upgrade_arrives_as_plain_text(run, loop, authority):
     async def main():
         async with connected_to_socket() as (client, peer):
             client.transport.write(b"plain text")
@@ -136,7 +136,7 @@ def test_an_upgrade_while_writing_is_paused_resumes_the_protocol(run, loop, auth
 @only_here
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="StreamWriter.start_tls() is new in Python 3.11")
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_hello_that_came_with_the_plain_text_is_not_lost(run, authority, whole):
+def test_a_client_hello_that_arrived_with_plain_text_is_not_lost(run, authority, whole):
     """A proxy's header and the client's first record in one segment; or only the beginning of the record."""
 
     async def handler(reader, writer):
@@ -220,7 +220,7 @@ def test_tls_inside_of_tls(run, loop, authority):
     run(main())
 
 
-def test_tls_over_a_transport_of_somebody_else(run, loop, authority):
+def test_tls_over_a_third_party_transport(run, loop, authority):
     """Anything that calls a protocol as asyncio's transports do can carry TLS."""
 
     class Pipe(asyncio.Transport):

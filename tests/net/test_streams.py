@@ -46,7 +46,7 @@ async def finish(writer):
     await asyncio.wait_for(writer.wait_closed(), TIMEOUT)
 
 
-def test_lines_go_there_and_back(run):
+def test_lines_are_echoed(run):
     async def echo_lines(reader, writer):
         async for line in reader:
             writer.write(line.upper())
@@ -67,7 +67,7 @@ def test_lines_go_there_and_back(run):
     run(main())
 
 
-def test_each_way_to_read_gives_its_part_of_the_stream(run):
+def test_each_read_method_returns_its_part_of_the_stream(run):
     async def main():
         async with stream_to_socket() as (reader, _, peer):
             peer.sendall(b"first line\nexactly" + b"until;" + b"rest of it")
@@ -83,7 +83,7 @@ def test_each_way_to_read_gives_its_part_of_the_stream(run):
     run(main())
 
 
-def test_an_early_end_is_an_incomplete_read(run):
+def test_an_early_eof_raises_incomplete_read_error(run):
     async def main():
         async with stream_to_socket() as (reader, _, peer):
             peer.sendall(b"too little")
@@ -95,7 +95,7 @@ def test_an_early_end_is_an_incomplete_read(run):
     run(main())
 
 
-def test_a_line_without_end_is_given_at_the_end(run):
+def test_an_unterminated_line_is_returned_at_eof(run):
     async def main():
         async with stream_to_socket() as (reader, _, peer):
             peer.sendall(b"no newline")
@@ -105,7 +105,7 @@ def test_a_line_without_end_is_given_at_the_end(run):
     run(main())
 
 
-def test_a_line_past_the_limit_is_a_value_error_and_an_overrun(run):
+def test_a_line_past_the_limit_raises_value_error_or_limit_overrun_error(run):
     async def main():
         async with stream_to_socket(limit=64) as (reader, _, peer):
             peer.sendall(b"x" * 200 + b"\nnext\n")
@@ -125,7 +125,7 @@ def test_a_line_past_the_limit_is_a_value_error_and_an_overrun(run):
 
 
 @pytest.mark.parametrize("size", [1, 65_536, 200_000, 5 * MIB])
-def test_reads_larger_than_the_limit_are_whole(run, size):
+def test_reads_larger_than_the_limit_are_complete(run, size):
     async def main():
         data = pattern(size)
         async with stream_to_socket(limit=1000) as (reader, _, peer):
@@ -136,7 +136,7 @@ def test_reads_larger_than_the_limit_are_whole(run, size):
     run(main())
 
 
-def test_a_reader_that_is_full_holds_its_peer_back(run):
+def test_a_full_reader_applies_back_pressure(run):
     async def main():
         async with stream_to_socket(limit=1000) as (reader, writer, peer):
             peer.setblocking(False)
@@ -172,7 +172,7 @@ def test_drain_waits_for_a_slow_reader(run):
     run(main())
 
 
-def test_drain_raises_when_the_connection_is_lost_meanwhile(run):
+def test_drain_raises_when_the_connection_is_lost(run):
     async def main():
         async with stream_to_socket() as (_, writer, peer):
             fill(writer.transport)
@@ -198,7 +198,7 @@ def test_several_tasks_can_drain_at_once(run):
     run(main())
 
 
-def test_a_reset_in_the_middle_of_a_read_raises_there(run):
+def test_a_reset_during_a_read_raises(run):
     async def main():
         async with stream_to_socket() as (reader, _, peer):
             peer.sendall(b"some")
@@ -211,7 +211,7 @@ def test_a_reset_in_the_middle_of_a_read_raises_there(run):
     run(main())
 
 
-def test_wait_closed_raises_what_ended_the_connection(run):
+def test_wait_closed_raises_the_connections_error(run):
     async def main():
         async with stream_to_socket() as (reader, writer, peer):
             reset(peer)
@@ -223,7 +223,7 @@ def test_wait_closed_raises_what_ended_the_connection(run):
     run(main())
 
 
-def test_wait_closed_waits_for_what_is_queued(run):
+def test_wait_closed_waits_for_queued_data(run):
     async def main():
         async with stream_to_socket() as (_, writer, peer):
             written = fill(writer.transport)
@@ -238,7 +238,7 @@ def test_wait_closed_waits_for_what_is_queued(run):
     run(main())
 
 
-def test_a_handler_may_close_its_writer_and_go(run):
+def test_a_handler_may_close_its_writer_and_return(run):
     async def greet(reader, writer):
         writer.writelines([b"hello ", b"and ", b"goodbye"])
         writer.close()
@@ -297,7 +297,7 @@ def test_an_exception_in_a_handler_is_reported(run, loop):
     )
 
 
-def test_addresses_are_told_by_the_writer(run):
+def test_the_writer_exposes_addresses(run):
     seen = []
 
     async def handler(reader, writer):
@@ -343,7 +343,7 @@ def test_streams_of_many_clients_do_not_mix(run):
     run(main())
 
 
-def test_a_writer_that_is_dropped_unclosed_leaves_no_descriptor(run, loop):
+def test_an_unclosed_dropped_writer_leaks_no_fd(run, loop):
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as listening:
             streams = await asyncio.open_connection(*listening.getsockname())

@@ -49,7 +49,7 @@ def test_callbacks_see_the_context_their_connection_was_made_in(run):
     run(main())
 
 
-def test_a_variable_set_in_a_callback_stays_with_the_reads_of_that_connection(run):
+def test_a_variable_set_in_data_received_persists_across_reads_of_the_connection(run):
     seen = contextvars.ContextVar("seen", default=0)
 
     class Counts(Recorder):
@@ -74,7 +74,7 @@ def test_a_variable_set_in_a_callback_stays_with_the_reads_of_that_connection(ru
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 15), reason="from 3.15 on a transport has one context")
-def test_reading_that_is_resumed_sees_the_context_of_who_resumed(run):
+def test_resumed_reading_uses_the_context_of_resume_reading(run):
     where = contextvars.ContextVar("where", default="nowhere")
 
     class Looks(Recorder):
@@ -95,7 +95,7 @@ def test_reading_that_is_resumed_sees_the_context_of_who_resumed(run):
     run(main())
 
 
-def test_reading_resumed_in_connection_made_sees_a_context_of_its_own(run):
+def test_reading_resumed_in_connection_made_uses_its_own_context(run):
     where = contextvars.ContextVar("where", default="nowhere")
 
     class Looks(Recorder):
@@ -127,7 +127,7 @@ def test_reading_resumed_in_connection_made_sees_a_context_of_its_own(run):
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 15), reason="from 3.15 on a transport has one context")
-def test_flow_control_sees_the_context_of_the_write_that_had_to_wait(run):
+def test_flow_control_callbacks_use_the_context_of_the_blocked_write(run):
     where = contextvars.ContextVar("where", default="nowhere")
 
     class Looks(Recorder):
@@ -151,7 +151,7 @@ def test_flow_control_sees_the_context_of_the_write_that_had_to_wait(run):
     run(main())
 
 
-def test_an_accepted_connection_has_a_context_of_its_own(run):
+def test_an_accepted_connection_has_its_own_context(run):
     where = contextvars.ContextVar("where", default="nowhere")
 
     class Looks(Echo):
@@ -172,7 +172,7 @@ def test_an_accepted_connection_has_a_context_of_its_own(run):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 15), reason="before 3.15 each direction has a context of its own")
-def test_every_callback_of_a_transport_sees_one_context(run):
+def test_every_callback_of_a_transport_uses_the_same_context(run):
     seen = contextvars.ContextVar("seen", default=())
 
     class Notes(Recorder):

@@ -26,7 +26,7 @@ MIB = 1 << 20
 # The order of callbacks
 
 
-def test_a_connection_is_made_then_brings_data_then_ends(run):
+def test_callbacks_come_in_the_order_made_data_lost(run):
     async def main():
         async with connected() as (client, server):
             client.transport.write(b"hello")
@@ -88,7 +88,7 @@ def test_create_connection_returns_after_connection_made(run):
 
 
 @pytest.mark.parametrize("size", [1, 2, 100, 65_535, 65_536, 65_537, 262_144, MIB, 8 * MIB])
-def test_data_arrives_whole_in_both_directions(run, size):
+def test_data_arrives_complete_in_both_directions(run, size):
     async def main():
         data = pattern(size)
         async with connected(server_factory=Echo) as (client, server):
@@ -100,7 +100,7 @@ def test_data_arrives_whole_in_both_directions(run, size):
 
 
 @pytest.mark.parametrize("size", [1, 65_537, 3 * MIB])
-def test_data_arrives_whole_in_the_buffers_of_a_buffered_protocol(run, size):
+def test_data_arrives_complete_in_the_buffers_of_a_buffered_protocol(run, size):
     class BufferedEcho(BufferedRecorder):
         size = 50_000
 
@@ -143,7 +143,7 @@ def test_small_writes_behind_a_full_socket_arrive_in_order(run):
     run(main())
 
 
-class BytesOfMine(bytes):
+class BytesSubclass(bytes):
     pass
 
 
@@ -153,7 +153,7 @@ class BytesOfMine(bytes):
         bytes,
         bytearray,
         memoryview,
-        BytesOfMine,
+        BytesSubclass,
         lambda data: memoryview(bytearray(data)),
         lambda data: memoryview(data)[:],
     ],
@@ -171,7 +171,7 @@ def test_every_bytes_like_type_can_be_written(run, make, method):
 
 
 @pytest.mark.parametrize("thing", ["text", 1, None, [b"x"], array.array("b", [1])], ids=repr)
-def test_writing_something_else_is_a_type_error(run, thing):
+def test_writing_other_types_raises_type_error(run, thing):
     async def main():
         async with connected() as (client, server):
             name = type(thing).__name__
@@ -186,7 +186,7 @@ def test_writing_something_else_is_a_type_error(run, thing):
 
 
 @pytest.mark.parametrize("things", [["text"], [b"a", 1], 5], ids=repr)
-def test_writelines_of_something_else_is_a_type_error_and_sends_nothing(run, loop_name, things):
+def test_writelines_of_other_types_raises_type_error_and_sends_nothing(run, loop_name, things):
     if loop_name == "asyncio" and sys.version_info >= (3, 15):
         pytest.skip("asyncio keeps the parts before the one that is wrong, and sends them later")
 
@@ -211,7 +211,7 @@ def test_writelines_sends_its_parts_in_order(run):
     run(main())
 
 
-def test_writelines_takes_more_parts_than_one_system_call_and_more_bytes_than_the_socket(run):
+def test_writelines_handles_more_than_one_system_call_and_the_socket_buffer_can_take(run):
     async def main():
         parts = [pattern(1500)] * 5000
         async with connected_to_socket() as (protocol, peer):
@@ -224,7 +224,7 @@ def test_writelines_takes_more_parts_than_one_system_call_and_more_bytes_than_th
 
 
 @pytest.mark.mainspring_only  # asyncio 3.15 does not send what is written afterwards.
-def test_a_connection_goes_on_after_lines_that_raised(run):
+def test_a_connection_survives_a_writelines_iterator_that_raises(run):
     def lines():
         yield b"one"
         raise ZeroDivisionError
@@ -239,7 +239,7 @@ def test_a_connection_goes_on_after_lines_that_raised(run):
     run(main())
 
 
-def test_writelines_takes_a_list_that_is_empty(run):
+def test_writelines_accepts_an_empty_list(run):
     async def main():
         async with connected() as (client, server):
             client.transport.writelines([])

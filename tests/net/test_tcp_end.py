@@ -25,7 +25,7 @@ from peers import (
 # Half-closed connections
 
 
-def test_write_eof_ends_one_direction_and_the_other_goes_on(run):
+def test_write_eof_closes_one_direction_only(run):
     async def main():
         async with connected(server_factory=KeepsOpen) as (client, server):
             assert client.transport.can_write_eof()
@@ -44,7 +44,7 @@ def test_write_eof_ends_one_direction_and_the_other_goes_on(run):
     run(main())
 
 
-def test_write_eof_waits_for_what_is_queued(run):
+def test_write_eof_waits_for_queued_data(run):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             written = fill(protocol.transport)
@@ -95,7 +95,7 @@ def test_writelines_after_write_eof_raises(run):
 # The end of a connection
 
 
-def test_close_sends_what_is_queued_first(run):
+def test_close_flushes_queued_data_first(run):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             written = fill(protocol.transport)
@@ -119,7 +119,7 @@ def test_nothing_is_received_after_close(run):
     run(main())
 
 
-def test_abort_drops_what_is_queued(run):
+def test_abort_discards_queued_data(run):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             written = fill(protocol.transport)
@@ -147,7 +147,7 @@ def test_connection_lost_is_not_called_from_inside_close_or_abort(run):
     run(main())
 
 
-def test_closing_again_and_again_ends_the_connection_once(run):
+def test_repeated_closing_calls_connection_lost_once(run):
     async def main():
         async with connected() as (client, _):
             for how in ("close", "close", "abort", "close", "abort"):
@@ -162,7 +162,7 @@ def test_closing_again_and_again_ends_the_connection_once(run):
 
 
 @pytest.mark.parametrize("how", ["close", "abort"])
-def test_writes_to_a_closed_transport_are_dropped_and_warned_of_from_the_fifth_on(run, caplog, how):
+def test_writes_to_a_closed_transport_are_dropped_and_log_a_warning_from_the_fifth_on(run, caplog, how):
     async def main():
         async with connected() as (client, server):
             getattr(client.transport, how)()
@@ -205,7 +205,7 @@ def test_a_reset_by_the_peer_reaches_connection_lost(run):
     run(main())
 
 
-def test_writing_to_a_peer_that_is_gone_reaches_connection_lost(run):
+def test_a_write_to_a_disconnected_peer_reaches_connection_lost(run):
     async def main():
         async with connected_to_socket(KeepsOpen) as (protocol, peer):
             peer.close()
@@ -220,7 +220,7 @@ def test_writing_to_a_peer_that_is_gone_reaches_connection_lost(run):
     run(main())
 
 
-def test_a_peer_that_goes_before_the_end_of_the_stream_is_sent_does_not_stop_the_loop(run, loop, loop_name):
+def test_a_peer_that_disconnects_before_eof_is_sent_does_not_stop_the_loop(run, loop, loop_name):
     async def main():
         async with connected_to_socket(KeepsOpen) as (protocol, peer):
             fill(protocol.transport, bytes(10_000))
@@ -299,7 +299,7 @@ NOT_WRITABLE = "recv_into() argument 1 must be read-write bytes-like object, not
     ],
     ids=["empty", "empty and read-only", "read-only", "gaps", "text", "none"],
 )
-def test_a_useless_buffer_is_reported_and_ends_the_connection(run, loop, answer, expected, words, message):
+def test_an_unusable_buffer_is_reported_and_ends_the_connection(run, loop, answer, expected, words, message):
     class Useless(BufferedRecorder):
         def get_buffer(self, sizehint):
             return answer
@@ -317,7 +317,7 @@ def test_a_useless_buffer_is_reported_and_ends_the_connection(run, loop, answer,
     run(main())
 
 
-def test_an_exception_in_connection_made_is_reported_and_reading_goes_on(run, loop):
+def test_an_exception_in_connection_made_is_reported_and_reading_continues(run, loop):
     class Failing(Recorder):
         def connection_made(self, transport):
             super().connection_made(transport)
@@ -354,7 +354,7 @@ def test_an_exception_in_connection_lost_is_reported_and_the_socket_still_closes
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("base", [Recorder, BufferedRecorder])
-def test_the_end_is_told_again_after_an_interruption(loop, base, interruption):
+def test_eof_received_is_called_again_after_an_interruption(loop, base, interruption):
     class Interrupted(base):
         def eof_received(self):
             super().eof_received()
@@ -402,7 +402,7 @@ def lost_with_failures(loop, failure, kind=socket.socket):
     loop.run_until_complete(protocol.until_lost())
 
 
-def test_of_two_exceptions_at_the_end_the_second_is_reported_with_the_first(loop):
+def test_two_exceptions_at_the_end_are_reported_chained(loop):
     first = ValueError("out of connection_lost()")
     lost_with_failures(loop, first)
     [report] = loop.reports
@@ -421,7 +421,7 @@ def test_an_interruption_is_not_lost_to_a_second_exception(loop):
 
 
 @pytest.mark.parametrize("loop_name", ["mainspring"])
-def test_an_exception_that_has_the_other_as_its_context_already_is_left_as_it_is(loop):
+def test_exceptions_that_are_already_chained_are_left_unchanged(loop):
     first = ValueError("out of connection_lost()")
     first.__context__ = first  # a circle
     lost_with_failures(loop, first)
@@ -431,7 +431,7 @@ def test_an_exception_that_has_the_other_as_its_context_already_is_left_as_it_is
 
 
 @pytest.mark.parametrize("loop_name", ["mainspring"])
-def test_both_exceptions_of_a_socket_that_cannot_be_closed_are_shown(loop, monkeypatch):
+def test_both_exceptions_of_a_socket_that_cannot_be_closed_are_reported(loop, monkeypatch):
     class Fails(socket.socket):
         def close(self):
             super().close()

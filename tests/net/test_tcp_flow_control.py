@@ -16,7 +16,7 @@ from peers import (
 )
 
 
-def test_the_marks_of_the_write_buffer_derive_each_other(run):
+def test_a_missing_water_mark_is_derived_from_the_other(run):
     async def main():
         async with connected() as (client, _):
             transport = client.transport
@@ -41,7 +41,7 @@ def test_the_marks_of_the_write_buffer_derive_each_other(run):
     "limits",
     [{"high": 1, "low": 2}, {"high": -1}, {"low": -1}, {"high": 5, "low": -1}, {"high": -5, "low": -5}],
 )
-def test_marks_that_make_no_sense_are_a_value_error(run, limits):
+def test_invalid_water_marks_raise_value_error(run, limits):
     async def main():
         async with connected() as (client, _):
             with pytest.raises(ValueError, match=r"high \(.*\) must be >= low \(.*\) must be >= 0"):
@@ -51,7 +51,7 @@ def test_marks_that_make_no_sense_are_a_value_error(run, limits):
     run(main())
 
 
-def test_unknown_arguments_of_the_marks_are_a_type_error(run):
+def test_unknown_water_mark_arguments_raise_type_error(run):
     async def main():
         async with connected() as (client, _):
             with pytest.raises(TypeError):
@@ -64,7 +64,7 @@ def test_unknown_arguments_of_the_marks_are_a_type_error(run):
     run(main())
 
 
-def test_a_protocol_is_paused_above_the_high_mark_and_resumed_at_the_low_one(run):
+def test_a_protocol_is_paused_above_the_high_water_mark_and_resumed_at_the_low_one(run):
     class Measures(Recorder):
         def pause_writing(self):
             self.at_pause = self.transport.get_write_buffer_size()
@@ -95,7 +95,7 @@ def test_a_protocol_is_paused_above_the_high_mark_and_resumed_at_the_low_one(run
     run(main())
 
 
-def test_with_a_high_mark_of_zero_any_byte_that_waits_pauses(run):
+def test_with_a_high_water_mark_of_zero_any_queued_byte_pauses(run):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             transport = protocol.transport
@@ -109,7 +109,7 @@ def test_with_a_high_mark_of_zero_any_byte_that_waits_pauses(run):
     run(main())
 
 
-def test_lowering_the_marks_below_what_waits_pauses(run):
+def test_lowering_the_water_marks_below_the_queued_size_pauses(run):
     async def main():
         async with connected_to_socket() as (protocol, _):
             transport = protocol.transport
@@ -123,7 +123,7 @@ def test_lowering_the_marks_below_what_waits_pauses(run):
 
 
 @pytest.mark.parametrize("method", ["pause_writing", "resume_writing"])
-def test_an_exception_in_flow_control_is_reported_and_the_connection_lives(run, loop, method):
+def test_an_exception_in_flow_control_is_reported_and_the_connection_survives(run, loop, method):
     error = ValueError("the protocol's own")
 
     def fail(self):

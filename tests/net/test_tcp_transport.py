@@ -131,7 +131,7 @@ def test_a_new_protocol_takes_over_mid_stream(run, former, latter):
     run(main())
 
 
-def test_the_transport_lets_go_of_its_protocol_at_the_end(run):
+def test_the_transport_releases_its_protocol_at_the_end(run):
     async def main():
         async with connected() as (client, _):
             transport = client.transport
@@ -147,7 +147,7 @@ def test_the_transport_lets_go_of_its_protocol_at_the_end(run):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_both_ends_know_their_addresses(run, host):
+def test_both_ends_expose_their_addresses(run, host):
     async def main():
         async with connected(host=host) as (client, server):
             here, there = client.transport, server.transport
@@ -167,7 +167,7 @@ def test_both_ends_know_their_addresses(run, host):
     run(main())
 
 
-def test_what_nobody_knows_has_a_default(run):
+def test_unknown_extra_info_returns_the_default(run):
     async def main():
         async with connected() as (client, server):
             for end in (client.transport, server.transport):
@@ -177,7 +177,7 @@ def test_what_nobody_knows_has_a_default(run):
     run(main())
 
 
-def test_addresses_are_still_known_in_connection_lost(run):
+def test_addresses_are_available_in_connection_lost(run):
     class Asks(Recorder):
         def connection_lost(self, exc):
             self.addresses = [self.transport.get_extra_info(name) for name in ("sockname", "peername")]
@@ -194,7 +194,7 @@ def test_addresses_are_still_known_in_connection_lost(run):
     run(main())
 
 
-def test_small_writes_leave_at_once(run):
+def test_small_writes_are_sent_at_once(run):
     async def main():
         async with connected() as (client, server):
             for end in (client.transport, server.transport):
@@ -226,7 +226,7 @@ def test_transports_are_asyncio_transports_and_take_attributes_and_methods(run):
     run(main())
 
 
-def test_repr_tells_the_state(run):
+def test_repr_shows_the_state(run):
     async def main():
         async with connected_to_socket() as (protocol, _):
             transport = protocol.transport
@@ -259,7 +259,7 @@ def messages(caught):
     return [str(warning.message) for warning in caught]
 
 
-def test_a_transport_that_is_dropped_unclosed_warns_and_closes(run, loop):
+def test_an_unclosed_dropped_transport_warns_and_closes(run, loop):
     async def main():
         ours, theirs = socket.socketpair()
         transport, protocol = await loop.create_connection(asyncio.Protocol, sock=ours)
@@ -280,7 +280,7 @@ def test_a_transport_that_is_dropped_unclosed_warns_and_closes(run, loop):
 
 
 @pytest.mark.parametrize("kind", ["stream", "pipe"])
-def test_who_is_dropped_with_a_transport_may_close_it_in_its_last_words(run, loop, kind):
+def test_a_finalizer_of_the_transports_referents_may_close_the_transport(run, loop, kind):
     told = []
 
     class Closes:
@@ -317,7 +317,7 @@ def test_who_is_dropped_with_a_transport_may_close_it_in_its_last_words(run, loo
     assert told == [None]
 
 
-def test_an_accepted_transport_that_is_dropped_unclosed_leaves_its_server(run, loop, loop_name):
+def test_an_unclosed_dropped_accepted_transport_detaches_from_its_server(run, loop, loop_name):
     skip_where_asyncio_reads_while_paused(loop_name)
     if loop_name == "asyncio" and sys.version_info[:2] == (3, 12):
         pytest.skip("asyncio's server waits for the transport for ever")
@@ -347,7 +347,7 @@ def test_an_accepted_transport_that_is_dropped_unclosed_leaves_its_server(run, l
 
 
 @pytest.mark.parametrize("listens_on", ["127.0.0.1", "0.0.0.0", "::1"])
-def test_an_accepted_connection_has_its_names_also_after_its_end(run, listens_on):
+def test_an_accepted_connection_keeps_its_addresses_after_its_end(run, listens_on):
     async def main():
         loop = asyncio.get_running_loop()
         accepted = []
@@ -361,7 +361,7 @@ def test_an_accepted_connection_has_its_names_also_after_its_end(run, listens_on
         host = "::1" if ":" in listens_on else "127.0.0.1"
         with socket.create_connection((host, port)) as client:
             name = client.getsockname()
-            await peers_turn(lambda: accepted)
+            await wait_for_peer(lambda: accepted)
         await accepted[0].until_lost()
         transport = accepted[0].transport
         assert transport.get_extra_info("peername") == name
@@ -370,7 +370,7 @@ def test_an_accepted_connection_has_its_names_also_after_its_end(run, listens_on
         server.close()
         await server.wait_closed()
 
-    async def peers_turn(predicate):
+    async def wait_for_peer(predicate):
         while not predicate():
             await asyncio.sleep(0)
 

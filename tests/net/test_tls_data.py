@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("size", [1, 999, 1000, 1001, 16_384, 200_000])
-def test_a_protocol_with_a_buffer_of_its_own_gets_every_byte(run, authority, size):
+def test_a_buffered_protocol_gets_every_byte(run, authority, size):
     async def main():
         data = pattern(size)
         async with secured(authority, BufferedRecorder, Echo) as (client, _):
@@ -25,7 +25,7 @@ def test_a_protocol_with_a_buffer_of_its_own_gets_every_byte(run, authority, siz
     run(main())
 
 
-def test_a_protocol_with_a_small_buffer_gets_what_came_before_the_end(run, authority):
+def test_a_protocol_with_a_small_buffer_gets_all_data_before_eof(run, authority):
     async def main():
         data = pattern(50_000)
         async with secured_with_socket(authority, BufferedRecorder) as (client, peer):
@@ -41,7 +41,7 @@ def test_a_protocol_with_a_small_buffer_gets_what_came_before_the_end(run, autho
     run(main())
 
 
-def test_the_protocol_may_be_changed_while_data_waits(run, authority):
+def test_the_protocol_may_be_changed_while_data_is_pending(run, authority):
     class Changes(BufferedRecorder):
         size = 10
 
@@ -61,7 +61,7 @@ def test_the_protocol_may_be_changed_while_data_waits(run, authority):
     run(main())
 
 
-def test_lines_leave_in_the_order_they_were_written(run, authority):
+def test_lines_are_sent_in_the_order_in_which_they_were_written(run, authority):
     async def main():
         async with secured(authority, Recorder, Echo) as (client, _):
             client.transport.write(b"a")
@@ -74,7 +74,7 @@ def test_lines_leave_in_the_order_they_were_written(run, authority):
 
 
 @only_here
-def test_what_is_written_is_what_it_was_at_the_time(run, authority):
+def test_a_buffer_changed_after_the_write_does_not_change_the_sent_data(run, authority):
     async def main():
         async with secured(authority, Recorder, Echo) as (client, _):
             data = bytearray(b"before")
@@ -85,7 +85,7 @@ def test_what_is_written_is_what_it_was_at_the_time(run, authority):
     run(main())
 
 
-def test_what_is_not_bytes_is_refused(run, authority):
+def test_other_types_than_bytes_are_refused(run, authority):
     async def main():
         async with secured(authority) as (client, _):
             with pytest.raises(TypeError, match="expecting a bytes-like instance, got str"):
@@ -94,7 +94,7 @@ def test_what_is_not_bytes_is_refused(run, authority):
     run(main())
 
 
-def test_writes_out_of_every_callback_arrive_in_order(run, authority):
+def test_writes_from_every_callback_arrive_in_order(run, authority):
     """A storm of small writes: while data is taken, on being resumed, in a call of their own."""
 
     class Chatters(Echo):
@@ -123,7 +123,7 @@ def test_writes_out_of_every_callback_arrive_in_order(run, authority):
     run(main())
 
 
-def test_several_writes_in_one_callback_leave_together(run, authority, loop_name):
+def test_several_writes_in_one_callback_are_sent_together(run, authority, loop_name):
     """Each is a record of its own; on the wire they are one piece."""
 
     class Answers(Recorder):
@@ -164,7 +164,7 @@ def test_a_protocol_that_writes_too_much_is_paused_and_resumed(run, authority):
     run(main())
 
 
-def test_the_marks_for_writing_can_be_set(run, authority):
+def test_the_write_water_marks_can_be_set(run, authority):
     async def main():
         async with secured(authority) as (client, _):
             transport = client.transport
@@ -178,7 +178,7 @@ def test_the_marks_for_writing_can_be_set(run, authority):
     run(main())
 
 
-def test_setting_the_marks_for_writing_resumes_and_pauses_at_once(run, authority):
+def test_setting_the_write_water_marks_resumes_and_pauses_at_once(run, authority):
     class Held(Recorder):
         def connection_made(self, transport):
             super().connection_made(transport)
@@ -199,7 +199,7 @@ def test_setting_the_marks_for_writing_resumes_and_pauses_at_once(run, authority
 
 
 @only_here
-def test_a_mark_of_zero_pauses_only_when_something_waits(run, authority):
+def test_a_water_mark_of_zero_pauses_only_when_data_is_queued(run, authority):
     async def main():
         async with secured(authority) as (client, _):
             client.transport.set_write_buffer_limits(0)
@@ -209,7 +209,7 @@ def test_a_mark_of_zero_pauses_only_when_something_waits(run, authority):
     run(main())
 
 
-def test_a_paused_protocol_gets_nothing_and_its_peer_is_held_up(run, authority):
+def test_a_paused_protocol_gets_no_data_and_its_peer_is_blocked(run, authority):
     class Held(Recorder):
         def connection_made(self, transport):
             super().connection_made(transport)
@@ -246,7 +246,7 @@ def test_a_paused_protocol_gets_nothing_and_its_peer_is_held_up(run, authority):
     run(never_waits_for_a_callback())
 
 
-def test_pausing_while_data_is_taken_stops_at_once(run, authority):
+def test_pausing_during_delivery_takes_effect_at_once(run, authority):
     class OneAtATime(BufferedRecorder):
         size = 100
 
@@ -267,7 +267,7 @@ def test_pausing_while_data_is_taken_stops_at_once(run, authority):
     run(main())
 
 
-def test_the_marks_for_reading_can_be_set(run, authority):
+def test_the_read_water_marks_can_be_set(run, authority):
     async def main():
         async with secured(authority) as (client, _):
             transport = client.transport
@@ -279,7 +279,7 @@ def test_the_marks_for_reading_can_be_set(run, authority):
     run(main())
 
 
-def test_the_transport_tells_of_both_layers(run, authority):
+def test_the_transport_exposes_extra_info_of_both_layers(run, authority):
     async def main():
         context = authority.client_context()
         async with secured(authority, client_context=context) as (client, server):
@@ -298,7 +298,7 @@ def test_the_transport_tells_of_both_layers(run, authority):
     run(main())
 
 
-def test_the_transport_is_asyncios_and_cannot_end_in_one_direction(run, authority):
+def test_the_transport_is_asyncios_and_has_no_write_eof(run, authority):
     async def main():
         async with secured(authority) as (client, _):
             transport = client.transport
@@ -331,7 +331,7 @@ def test_a_file_is_sent_in_pieces(run, loop, authority, tmp_path):
     run(main())
 
 
-def test_a_cancellation_out_of_data_received_is_reported_and_ends_the_connection(loop, run, authority):
+def test_a_cancelled_error_from_data_received_is_reported_and_ends_the_connection(loop, run, authority):
     class Cancels(Recorder):
         def data_received(self, data):
             raise asyncio.CancelledError("out of data_received()")
@@ -351,7 +351,7 @@ def test_a_cancellation_out_of_data_received_is_reported_and_ends_the_connection
 
 @only_here
 @pytest.mark.parametrize("deed", ["resizes", "keeps", "keeps a part of", "releases"])
-def test_an_ssl_object_that_misuses_its_buffer_disturbs_no_other_connection(loop, run, authority, deed):
+def test_an_ssl_object_that_misuses_its_buffer_affects_no_other_connection(loop, run, authority, deed):
     kept = []
 
     class Misuses(ssl.SSLObject):

@@ -19,7 +19,7 @@ pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <
 MIB = 1 << 20
 
 
-def test_closing_in_order_is_told_to_both_sides(run, authority):
+def test_an_orderly_close_reaches_both_sides(run, authority):
     async def main():
         async with secured(authority) as (client, server):
             client.transport.close()
@@ -35,7 +35,7 @@ def test_closing_in_order_is_told_to_both_sides(run, authority):
     run(main())
 
 
-def test_what_was_written_before_the_close_arrives(run, authority):
+def test_data_written_before_close_arrives(run, authority):
     async def main():
         data = pattern(3 * MIB)
         async with secured(authority) as (client, server):
@@ -50,7 +50,7 @@ def test_what_was_written_before_the_close_arrives(run, authority):
 
 
 @only_here
-def test_what_waits_when_the_peer_closes_is_sent_all_the_same(run, authority):
+def test_queued_data_is_sent_after_the_peer_closes(run, authority):
     """asyncio closes the transport below with the rest of it still in the upper layer."""
 
     async def main():
@@ -78,7 +78,7 @@ def test_what_waits_when_the_peer_closes_is_sent_all_the_same(run, authority):
     run(main())
 
 
-def test_the_end_of_the_stream_without_a_word_is_an_end(run, authority):
+def test_an_eof_without_close_notify_is_an_eof(run, authority):
     async def main():
         async with secured_with_socket(authority) as (client, peer):
             await in_thread(peer.sendall, b"last words")
@@ -91,7 +91,7 @@ def test_the_end_of_the_stream_without_a_word_is_an_end(run, authority):
     run(main())
 
 
-def test_a_reset_is_told_as_such(run, authority):
+def test_a_reset_reaches_connection_lost(run, authority):
     async def main():
         async with secured_with_socket(authority) as (client, peer):
             plain = socket.socket(fileno=peer.detach())
@@ -102,7 +102,7 @@ def test_a_reset_is_told_as_such(run, authority):
     run(main())
 
 
-def test_an_abort_sends_no_goodbye(run, authority):
+def test_abort_sends_no_close_notify(run, authority):
     async def main():
         async with secured_with_socket(authority) as (client, peer):
             client.transport.abort()
@@ -119,7 +119,7 @@ def test_an_abort_sends_no_goodbye(run, authority):
     run(main())
 
 
-def test_what_was_answered_before_an_abort_is_on_its_way(run, authority):
+def test_an_answer_written_before_abort_is_sent(run, authority):
     class AnswersAndLeaves(Recorder):
         def data_received(self, data):
             super().data_received(data)
@@ -136,7 +136,7 @@ def test_what_was_answered_before_an_abort_is_on_its_way(run, authority):
 
 
 @only_here
-def test_a_forced_close_tells_why(run, authority):
+def test_a_forced_close_passes_its_reason_on(run, authority):
     async def main():
         async with secured(authority) as (client, _):
             error = OSError("enough")
@@ -181,7 +181,7 @@ def test_closing_during_a_download_ends_it(run, authority):
 
 
 @shutdown_timeout
-def test_a_peer_that_does_not_say_goodbye_is_waited_for_no_longer_than_allowed(run, authority):
+def test_a_peer_that_sends_no_close_notify_is_waited_for_until_the_shutdown_timeout(run, authority):
     async def main():
         async with secured_with_socket(authority, ssl_shutdown_timeout=0.05) as (client, peer):
             client.transport.close()
@@ -194,7 +194,7 @@ def test_a_peer_that_does_not_say_goodbye_is_waited_for_no_longer_than_allowed(r
 
 @only_here
 @shutdown_timeout
-def test_a_peer_that_said_goodbye_and_does_not_read_is_not_waited_for_either(run, authority):
+def test_a_peer_that_sent_close_notify_and_does_not_read_is_not_waited_for(run, authority):
     async def main():
         async with secured_with_socket(authority, ssl_shutdown_timeout=0.2) as (client, peer):
             client.transport.write(bytes(16 * MIB))
@@ -210,7 +210,7 @@ def test_a_peer_that_said_goodbye_and_does_not_read_is_not_waited_for_either(run
     run(main())
 
 
-def test_a_connection_whose_transport_below_dies_is_told(run, authority, loop_name):
+def test_the_loss_of_the_underlying_transport_reaches_the_protocol(run, authority, loop_name):
     """In asyncio's own words: the raw transport is gone, and the one above does not know (fixed in later versions)."""
 
     async def main():
@@ -225,7 +225,7 @@ def test_a_connection_whose_transport_below_dies_is_told(run, authority, loop_na
     run(main())
 
 
-def test_a_socket_that_is_shut_down_under_the_connection_is_told(run, authority):
+def test_a_shutdown_of_the_underlying_socket_reaches_the_protocol(run, authority):
     async def main():
         async with secured(authority) as (client, _):
             client.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
@@ -235,7 +235,7 @@ def test_a_socket_that_is_shut_down_under_the_connection_is_told(run, authority)
     run(main())
 
 
-def test_a_protocol_that_fails_to_take_data_loses_its_connection(run, loop, authority):
+def test_a_protocol_that_fails_in_data_received_loses_its_connection(run, loop, authority):
     class Fails(Recorder):
         def data_received(self, data):
             super().data_received(data)
@@ -253,7 +253,7 @@ def test_a_protocol_that_fails_to_take_data_loses_its_connection(run, loop, auth
     run(main())
 
 
-def test_a_protocol_that_fails_at_the_end_of_the_stream_is_reported(run, loop, authority):
+def test_a_protocol_that_fails_in_eof_received_is_reported(run, loop, authority):
     class Fails(Recorder):
         def eof_received(self):
             super().eof_received()
@@ -270,7 +270,7 @@ def test_a_protocol_that_fails_at_the_end_of_the_stream_is_reported(run, loop, a
 
 
 @pytest.mark.parametrize("method", ["pause_writing", "resume_writing"])
-def test_a_protocol_that_fails_to_pause_or_resume_goes_on(run, loop, authority, method):
+def test_a_protocol_that_fails_in_flow_control_keeps_its_connection(run, loop, authority, method):
     def fail(self):
         self.note(method)
         raise ZeroDivisionError
@@ -291,7 +291,7 @@ def test_a_protocol_that_fails_to_pause_or_resume_goes_on(run, loop, authority, 
     run(main())
 
 
-def test_wishing_to_keep_the_connection_open_has_no_effect(run, authority, caplog):
+def test_returning_true_from_eof_received_has_no_effect(run, authority, caplog):
     class KeepsOpen(Recorder):
         keep_open_at_eof = True
 
@@ -322,7 +322,7 @@ def test_a_client_may_pause_reading_when_it_is_connected(run, authority):
     run(main())
 
 
-def test_a_paused_protocol_gets_the_rest_when_it_resumes(run, authority):
+def test_a_paused_protocol_gets_remaining_data_when_it_resumes(run, authority):
     """Also after the end of the stream: what was there before it is delivered first."""
 
     async def main():
@@ -344,7 +344,7 @@ def test_a_paused_protocol_gets_the_rest_when_it_resumes(run, authority):
     run(main())
 
 
-def test_writing_to_a_lost_connection_is_warned_about_at_last(run, authority, caplog):
+def test_repeated_writes_to_a_lost_connection_log_a_warning(run, authority, caplog):
     async def main():
         async with secured(authority) as (client, _):
             client.transport.abort()
@@ -361,7 +361,7 @@ def test_writing_to_a_lost_connection_is_warned_about_at_last(run, authority, ca
 
 
 @only_here
-def test_a_transport_that_is_dropped_unclosed_is_warned_about(run, loop, authority):
+def test_an_unclosed_dropped_transport_warns(run, loop, authority):
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as listening:
             serving = asyncio.ensure_future(in_thread(_serve_once, authority, listening))

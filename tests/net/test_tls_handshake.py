@@ -27,7 +27,7 @@ def listening_socket():
 
 
 @contextlib.asynccontextmanager
-async def knocked_at(loop, authority, **options):
+async def silent_peer(loop, authority, **options):
     """A connection attempt that waits for a peer who says nothing of its own: (attempt, the peer's socket)."""
     with listening_socket() as listening:
         options.setdefault("server_hostname", "localhost")
@@ -42,7 +42,7 @@ async def knocked_at(loop, authority, **options):
             yield attempt, peer
 
 
-def test_the_server_hears_the_name_and_chooses_the_certificate(run, authority):
+def test_the_sni_callback_selects_the_certificate(run, authority):
     heard = []
     other = authority.server_context("other")
 
@@ -61,7 +61,7 @@ def test_the_server_hears_the_name_and_chooses_the_certificate(run, authority):
     run(main())
 
 
-def test_the_ends_agree_on_a_protocol(run, authority):
+def test_alpn_selects_a_protocol(run, authority):
     async def main():
         contexts = authority.server_context(), authority.client_context()
         contexts[0].set_alpn_protocols(["h2", "http/1.1"])
@@ -74,7 +74,7 @@ def test_the_ends_agree_on_a_protocol(run, authority):
     run(main())
 
 
-def test_a_client_shows_its_certificate(run, authority):
+def test_a_client_certificate_is_sent(run, authority):
     async def main():
         context = authority.server_context()
         context.verify_mode = ssl.CERT_REQUIRED
@@ -86,7 +86,7 @@ def test_a_client_shows_its_certificate(run, authority):
     run(main())
 
 
-def test_a_client_without_the_certificate_that_is_asked_for_is_told(run, authority):
+def test_a_client_without_the_required_certificate_gets_an_error(run, authority):
     """With TLS 1.3 the client is connected, as far as it knows, when the server refuses it."""
 
     async def main():
@@ -101,7 +101,7 @@ def test_a_client_without_the_certificate_that_is_asked_for_is_told(run, authori
 
 
 @only_here
-def test_a_peer_is_told_why_the_handshake_fails(run, loop, authority):
+def test_the_peer_gets_an_alert_when_the_handshake_fails(run, loop, authority):
     async def main():
         with listening_socket() as listening:
 
@@ -124,7 +124,7 @@ def test_a_peer_is_told_why_the_handshake_fails(run, loop, authority):
     run(main())
 
 
-def test_a_session_is_used_again(run, authority):
+def test_a_session_is_resumed(run, authority):
     class Remembers(ssl.SSLContext):
         remembered = None
 
@@ -150,7 +150,7 @@ def test_a_session_is_used_again(run, authority):
     run(main())
 
 
-def test_a_class_of_ones_own_sees_the_records_pass(run, authority):
+def test_a_custom_ssl_object_class_sees_reads_and_writes(run, authority):
     seen = []
 
     class Watched(ssl.SSLObject):
@@ -174,7 +174,7 @@ def test_a_class_of_ones_own_sees_the_records_pass(run, authority):
     run(main())
 
 
-def test_an_empty_host_name_is_none(run, loop, authority):
+def test_an_empty_server_hostname_means_none(run, loop, authority):
     async def main():
         context = authority.client_context()
         context.check_hostname = False
@@ -184,9 +184,9 @@ def test_an_empty_host_name_is_none(run, loop, authority):
     run(main())
 
 
-def test_a_handshake_that_takes_too_long_is_given_up(run, loop, authority):
+def test_a_slow_handshake_times_out(run, loop, authority):
     async def main():
-        async with knocked_at(loop, authority, ssl_handshake_timeout=0.05) as (attempt, peer):
+        async with silent_peer(loop, authority, ssl_handshake_timeout=0.05) as (attempt, peer):
             with pytest.raises(
                 ConnectionAbortedError,
                 match=r"SSL handshake is taking longer than 0\.05 seconds: aborting the connection",
@@ -201,7 +201,7 @@ def test_a_handshake_that_takes_too_long_is_given_up(run, loop, authority):
     "name", ["ssl_handshake_timeout", pytest.param("ssl_shutdown_timeout", marks=shutdown_timeout)]
 )
 @pytest.mark.parametrize("value", [0, -1])
-def test_a_time_limit_is_positive(run, loop, authority, name, value):
+def test_a_timeout_must_be_positive(run, loop, authority, name, value):
     async def main():
         with listening_socket() as listening:
             with pytest.raises(ValueError, match=f"{name} should be a positive number, got {value}"):
@@ -220,9 +220,9 @@ def test_a_time_limit_is_positive(run, loop, authority, name, value):
         run(main())
 
 
-def test_a_peer_that_ends_the_stream_resets_the_handshake(run, loop, authority):
+def test_eof_from_the_peer_fails_the_handshake_with_connection_reset(run, loop, authority):
     async def main():
-        async with knocked_at(loop, authority) as (attempt, peer):
+        async with silent_peer(loop, authority) as (attempt, peer):
             await in_thread(peer.recv, 10_000)
             peer.shutdown(socket.SHUT_WR)
             with pytest.raises(ConnectionResetError):
@@ -231,9 +231,9 @@ def test_a_peer_that_ends_the_stream_resets_the_handshake(run, loop, authority):
     run(main())
 
 
-def test_a_peer_that_speaks_something_else_is_an_ssl_error(run, loop, authority):
+def test_a_peer_with_another_protocol_raises_ssl_error(run, loop, authority):
     async def main():
-        async with knocked_at(loop, authority) as (attempt, peer):
+        async with silent_peer(loop, authority) as (attempt, peer):
             peer.sendall(b"220 mail.example ESMTP\r\n")
             with pytest.raises(ssl.SSLError, match="WRONG_VERSION_NUMBER|wrong version number"):
                 await attempt
@@ -241,9 +241,9 @@ def test_a_peer_that_speaks_something_else_is_an_ssl_error(run, loop, authority)
     run(main())
 
 
-def test_giving_up_on_a_connection_attempt_closes_it(run, loop, authority):
+def test_cancelling_a_connection_attempt_closes_it(run, loop, authority):
     async def main():
-        async with knocked_at(loop, authority) as (attempt, peer):
+        async with silent_peer(loop, authority) as (attempt, peer):
             hello = await in_thread(peer.recv, 10_000)
             assert hello[:1] == b"\x16"
             attempt.cancel()
@@ -255,7 +255,7 @@ def test_giving_up_on_a_connection_attempt_closes_it(run, loop, authority):
 
 
 @only_here
-def test_giving_up_before_the_handshake_began_closes_it_too(run, loop, authority):
+def test_cancelling_before_the_handshake_starts_closes_the_connection(run, loop, authority):
     """asyncio's transport does not remember that it was closed, and the handshake takes its course."""
 
     async def main():
@@ -280,7 +280,7 @@ def test_giving_up_before_the_handshake_began_closes_it_too(run, loop, authority
 
 
 @only_here
-def test_a_raw_transport_that_is_aborted_fails_the_handshake(run, loop, authority):
+def test_aborting_the_raw_transport_fails_the_handshake(run, loop, authority):
     """asyncio says that all is well, and gives a transport that is dead."""
 
     async def main():
@@ -301,10 +301,10 @@ def test_a_raw_transport_that_is_aborted_fails_the_handshake(run, loop, authorit
     run(main())
 
 
-def test_a_failed_handshake_is_reported_to_nobody_but_its_caller(run, loop, authority, caplog):
+def test_a_failed_handshake_is_reported_only_to_its_caller(run, loop, authority, caplog):
     async def main():
         loop.set_debug(False)
-        async with knocked_at(loop, authority) as (attempt, peer):
+        async with silent_peer(loop, authority) as (attempt, peer):
             peer.sendall(b"not TLS")
             with pytest.raises(ssl.SSLError):
                 await attempt
@@ -314,7 +314,7 @@ def test_a_failed_handshake_is_reported_to_nobody_but_its_caller(run, loop, auth
     assert "handshake" not in caplog.text
 
 
-def test_those_who_debug_can_follow_a_handshake(run, loop, authority, caplog):
+def test_debug_mode_logs_the_handshake(run, loop, authority, caplog):
     async def main():
         loop.set_debug(True)
         async with secured(authority):
@@ -326,7 +326,7 @@ def test_those_who_debug_can_follow_a_handshake(run, loop, authority, caplog):
     assert caplog.text.count("SSL handshake took") == 2
 
 
-def test_a_protocol_that_fails_when_it_is_connected_fails_the_attempt(run, loop, authority):
+def test_a_failing_connection_made_fails_the_connection_attempt(run, loop, authority):
     class Fails(Recorder):
         def connection_made(self, transport):
             super().connection_made(transport)
@@ -394,7 +394,7 @@ def test_a_failed_handshake_leaves_nothing_for_the_garbage_collector(run, loop, 
 
 
 @only_here
-def test_thousands_of_half_finished_handshakes_leave_no_memory_behind(authority):
+def test_thousands_of_half_finished_handshakes_leak_no_memory(authority):
     script = """
     import gc, resource, socket, ssl, weakref
 

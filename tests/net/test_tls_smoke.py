@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def failed_handshakes_are_not_looked_at(loop):
+def ignore_failed_handshakes(loop):
     """They are reported in debug mode, to those who debug."""
 
     def handle(loop, context):
@@ -104,7 +104,7 @@ def test_streams_exchange_data_over_tls(run, authority):
     run(main())
 
 
-def test_a_certificate_nobody_vouches_for_is_refused(run, loop, authority):
+def test_an_untrusted_certificate_is_refused(run, loop, authority):
     async def main():
         async with secure_server(authority) as (address, made):
             with pytest.raises(ssl.SSLCertVerificationError):
@@ -146,7 +146,7 @@ def test_a_peer_that_does_not_speak_tls_fails_the_handshake(run, loop, authority
     run(main())
 
 
-def test_a_peer_that_hangs_up_fails_the_handshake(run, loop, authority):
+def test_a_peer_that_disconnects_fails_the_handshake(run, loop, authority):
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as listening:
             connecting = asyncio.ensure_future(
@@ -183,7 +183,7 @@ def test_a_client_that_does_not_speak_tls_does_not_stop_the_server(run, loop, au
     run(main())
 
 
-def test_a_plain_connection_can_become_a_secure_one(run, loop, authority):
+def test_a_plain_connection_can_be_upgraded(run, loop, authority):
     class Upgrades(Echo):
         def data_received(self, data):
             if self.name == "plain" and data == b"STARTTLS":
@@ -228,7 +228,7 @@ def test_a_plain_connection_can_become_a_secure_one(run, loop, authority):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="StreamWriter.start_tls() is new in Python 3.11")
-def test_streams_can_become_secure(run, authority):
+def test_streams_can_be_upgraded(run, authority):
     async def handler(reader, writer):
         assert await reader.readline() == b"STARTTLS\n"
         writer.write(b"go on\n")
@@ -259,7 +259,7 @@ def test_streams_can_become_secure(run, authority):
         run(main())
 
 
-def test_an_abort_in_the_middle_of_a_handshake_leaves_nothing(run, loop, authority):
+def test_an_abort_during_the_handshake_leaks_nothing(run, loop, authority):
     async def main():
         async with secure_server(authority) as (address, made):
             for _ in range(20):

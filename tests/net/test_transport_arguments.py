@@ -40,7 +40,7 @@ each_kind = pytest.mark.parametrize("kind", ["stream", "pipe", "tls"])
 
 
 @each_kind
-def test_data_can_be_given_by_name(run, kind, request):
+def test_data_can_be_a_keyword_argument(run, kind, request):
     async def main():
         async with connected(kind, request) as (protocol, read):
             protocol.transport.write(data=b"by name")
@@ -53,7 +53,7 @@ def test_data_can_be_given_by_name(run, kind, request):
 
 @pytest.mark.parametrize("method", ["write", "writelines", "set_protocol"])
 @each_kind
-def test_other_names_and_other_numbers_of_arguments_are_refused(run, kind, request, method):
+def test_wrong_argument_names_and_counts_are_refused(run, kind, request, method):
     async def main():
         async with connected(kind, request) as (protocol, _):
             call = getattr(protocol.transport, method)
@@ -65,7 +65,7 @@ def test_other_names_and_other_numbers_of_arguments_are_refused(run, kind, reque
 
 
 @each_kind
-def test_a_protocol_can_be_given_by_name(run, kind, request):
+def test_the_protocol_can_be_a_keyword_argument(run, kind, request):
     async def main():
         async with connected(kind, request) as (protocol, _):
             other = peers.Recorder()
@@ -76,7 +76,7 @@ def test_a_protocol_can_be_given_by_name(run, kind, request):
     run(main())
 
 
-def test_a_datagrams_protocol_can_be_given_by_name(run):
+def test_the_protocol_of_a_datagram_transport_can_be_a_keyword_argument(run):
     async def main():
         async with endpoints.local() as protocol:
             other = endpoints.Datagrams()
@@ -88,7 +88,7 @@ def test_a_datagrams_protocol_can_be_given_by_name(run):
 
 
 @each_kind
-def test_lines_may_be_anything_that_has_a_buffer(run, kind, request, loop_name):
+def test_lines_may_be_any_buffers(run, kind, request, loop_name):
     if loop_name == "asyncio" and (kind == "tls" or sys.version_info >= (3, 12)):
         pytest.skip("asyncio counts items for bytes")
 
@@ -109,7 +109,7 @@ def test_lines_may_be_anything_that_has_a_buffer(run, kind, request, loop_name):
 
 @each_kind
 @pytest.mark.parametrize("loop_name", ["mainspring"])
-def test_a_buffer_with_gaps_is_refused_and_the_connection_stays(run, kind, request):
+def test_a_non_contiguous_buffer_is_refused_and_the_connection_stays(run, kind, request):
     async def main():
         async with connected(kind, request) as (protocol, read):
             gaps = memoryview(b"a-b-c-")[::2]
@@ -122,7 +122,7 @@ def test_a_buffer_with_gaps_is_refused_and_the_connection_stays(run, kind, reque
 
 
 @each_kind
-def test_limits_may_be_any_numbers(run, kind, request):
+def test_limits_may_be_any_number_type(run, kind, request):
     async def main():
         async with connected(kind, request) as (protocol, _):
             transport = protocol.transport

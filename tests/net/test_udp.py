@@ -11,7 +11,7 @@ import pytest
 from endpoints import Datagrams, EchoDatagrams, drain, endpoint, local, unix_socket
 
 
-def test_a_datagram_goes_to_the_address_that_is_given_and_comes_with_its_sender(run):
+def test_a_datagram_reaches_the_given_address_and_carries_its_senders(run):
     async def main():
         async with local(EchoDatagrams) as server, local() as client:
             client.transport.sendto(b"ping", server.address)
@@ -22,7 +22,7 @@ def test_a_datagram_goes_to_the_address_that_is_given_and_comes_with_its_sender(
     run(main())
 
 
-def test_a_connected_endpoint_needs_no_address_and_takes_no_other(run):
+def test_a_connected_endpoint_needs_no_address_and_refuses_another(run):
     async def main():
         async with local(EchoDatagrams) as server, endpoint(remote_addr=server.address) as client:
             client.transport.sendto(b"1")
@@ -39,7 +39,7 @@ def test_a_connected_endpoint_needs_no_address_and_takes_no_other(run):
     run(main())
 
 
-def test_many_peers_are_told_apart(run):
+def test_many_peers_are_distinguished(run):
     async def main():
         async with local(EchoDatagrams) as server:
             clients = []
@@ -62,7 +62,7 @@ def test_many_peers_are_told_apart(run):
 
 
 @pytest.mark.parametrize("size", [1, 1000, 1472, 9000, 65507])
-def test_a_datagram_arrives_whole(run, size):
+def test_a_datagram_arrives_complete(run, size):
     async def main():
         async with local() as server, local() as client:
             data = bytes(range(256)) * 256
@@ -73,7 +73,7 @@ def test_a_datagram_arrives_whole(run, size):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_whatever_is_bytes_like_is_sent(run, kind):
+def test_every_bytes_like_type_can_be_sent(run, kind):
     async def main():
         async with local() as server, local() as client:
             client.transport.sendto(kind(b"data"), server.address)
@@ -83,7 +83,7 @@ def test_whatever_is_bytes_like_is_sent(run, kind):
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 1, [b"x"]])
-def test_what_is_not_bytes_like_is_a_type_error(run, wrong):
+def test_other_types_raise_type_error(run, wrong):
     async def main():
         async with local() as client:
             kind = type(wrong).__name__
@@ -116,7 +116,7 @@ def test_an_empty_datagram_is_received(run):
     run(main())
 
 
-def test_hosts_that_are_names_are_looked_up(run):
+def test_host_names_are_resolved(run):
     async def main():
         async with local() as server, local() as client:
             client.transport.sendto(b"data", ("localhost", server.address[1]))
@@ -138,7 +138,7 @@ def test_ipv6_addresses_have_four_parts_and_may_be_given_with_fewer(run):
     run(main())
 
 
-def test_a_link_local_peer_is_told_with_its_scope(run):
+def test_the_address_of_a_link_local_peer_has_its_scope(run):
     async def main():
         async with local(host="::1") as server:
             index = socket.if_nametoindex("lo")
@@ -149,7 +149,7 @@ def test_a_link_local_peer_is_told_with_its_scope(run):
     run(main())
 
 
-def test_unix_endpoints_speak_of_paths(run, tmp_path):
+def test_addresses_of_unix_endpoints_are_paths(run, tmp_path):
     async def main():
         here, there = str(tmp_path / "here"), str(tmp_path / "there-ü")
         async with (
@@ -192,7 +192,7 @@ def test_a_unix_sender_without_a_name_is_none(run, tmp_path):
     run(main())
 
 
-def test_a_large_unix_datagram_arrives_whole(run, tmp_path):
+def test_a_large_unix_datagram_arrives_complete(run, tmp_path):
     async def main():
         path = str(tmp_path / "server")
         async with endpoint(family=socket.AF_UNIX, local_addr=path) as server:
@@ -205,7 +205,7 @@ def test_a_large_unix_datagram_arrives_whole(run, tmp_path):
     run(main())
 
 
-def test_a_connected_socket_that_is_handed_over_sends_to_its_peer(run):
+def test_an_endpoint_on_a_connected_socket_sends_to_its_peer(run):
     async def main():
         async with local() as server:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -221,7 +221,7 @@ def test_a_connected_socket_that_is_handed_over_sends_to_its_peer(run):
 
 
 @pytest.mark.parametrize("loop_name", ["mainspring"], indirect=True)
-def test_one_end_of_a_nameless_pair_sends_to_the_other(run):
+def test_one_end_of_an_unnamed_pair_sends_to_the_other(run):
     async def main():
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         with near, far:
@@ -234,7 +234,7 @@ def test_one_end_of_a_nameless_pair_sends_to_the_other(run):
     run(main())
 
 
-def test_a_socket_family_without_native_addresses_is_served_too(run):
+def test_a_socket_family_without_native_addresses_works(run):
     family = getattr(socket, "AF_NETLINK", None)
     if family is None:
         pytest.skip("no netlink")
@@ -254,7 +254,7 @@ def test_a_socket_family_without_native_addresses_is_served_too(run):
     run(main())
 
 
-def test_broadcast_is_refused_or_allowed_as_asked(run):
+def test_allow_broadcast_controls_broadcasting(run):
     async def main():
         async with local() as client:
             client.transport.sendto(b"data", ("<broadcast>", 9))
@@ -283,7 +283,7 @@ def test_an_endpoint_with_a_remote_address_that_broadcasts_is_not_connected(run)
     run(main())
 
 
-def test_endpoints_share_a_port_when_asked(run):
+def test_reuse_port_lets_endpoints_share_a_port(run):
     async def main():
         async with local(reuse_port=True) as one, endpoint(local_addr=one.address, reuse_port=True) as two:
             assert one.address == two.address
@@ -291,7 +291,7 @@ def test_endpoints_share_a_port_when_asked(run):
     run(main())
 
 
-def test_the_transport_is_what_asyncio_says_and_tells_what_it_knows(run, loop):
+def test_the_transport_has_asyncios_type_and_extra_info(run, loop):
     async def main():
         async with local() as client:
             transport = client.transport
@@ -318,7 +318,7 @@ def test_the_transport_is_what_asyncio_says_and_tells_what_it_knows(run, loop):
     run(main())
 
 
-def test_a_transport_that_is_lost_without_being_closed_is_warned_of(run):
+def test_an_unclosed_collected_transport_warns(run):
     async def main():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.setblocking(False)
@@ -356,7 +356,7 @@ def test_reading_can_be_paused(run):
     run(main())
 
 
-def test_what_a_datagram_schedules_runs_before_the_next_one_is_delivered(run):
+def test_callbacks_scheduled_by_a_datagram_run_before_the_next_datagram(run):
     async def main():
         class Scheduling(Datagrams):
             def datagram_received(self, data, addr):

@@ -13,7 +13,7 @@ from endpoints import Datagrams, blocked, drain, endpoint, local
 HEADER = 8 if sys.version_info >= (3, 13) else 0
 
 
-def test_what_the_kernel_does_not_take_waits_and_counts(run, tmp_path):
+def test_datagrams_that_the_kernel_refuses_are_queued_and_counted(run, tmp_path):
     async def main():
         async with blocked(tmp_path) as (client, _, _):
             assert client.transport.get_write_buffer_size() == 4 + HEADER
@@ -26,7 +26,7 @@ def test_what_the_kernel_does_not_take_waits_and_counts(run, tmp_path):
 
 
 @pytest.mark.usefixtures("not_asyncio_3_13")
-def test_the_protocol_is_paused_above_the_high_mark_and_resumed_at_the_low_one(run, tmp_path):
+def test_the_protocol_is_paused_above_the_high_water_mark_and_resumed_at_the_low_one(run, tmp_path):
     async def main():
         async with blocked(tmp_path) as (client, peer, _):
             client.transport.set_write_buffer_limits(high=100, low=50)
@@ -45,7 +45,7 @@ def test_the_protocol_is_paused_above_the_high_mark_and_resumed_at_the_low_one(r
     run(main())
 
 
-def test_what_waits_is_a_copy(run, tmp_path):
+def test_queued_datagrams_are_copies(run, tmp_path):
     async def main():
         async with blocked(tmp_path) as (client, peer, _):
             data = bytearray(b"before")
@@ -60,7 +60,7 @@ def test_what_waits_is_a_copy(run, tmp_path):
     run(main())
 
 
-def test_closing_sends_what_waits_first(run, tmp_path):
+def test_close_sends_queued_data_first(run, tmp_path):
     async def main():
         async with blocked(tmp_path) as (client, peer, _):
             client.transport.sendto(b"last")
@@ -74,7 +74,7 @@ def test_closing_sends_what_waits_first(run, tmp_path):
     run(main())
 
 
-def test_aborting_drops_what_waits(run, tmp_path):
+def test_abort_drops_queued_data(run, tmp_path):
     async def main():
         async with blocked(tmp_path) as (client, peer, _):
             client.transport.sendto(b"dropped")
@@ -85,7 +85,7 @@ def test_aborting_drops_what_waits(run, tmp_path):
     run(main())
 
 
-def test_the_end_is_told_once_and_the_descriptor_closed_after_it(run):
+def test_connection_lost_comes_once_and_the_fd_is_closed_after_it(run):
     class Looking(Datagrams):
         def connection_lost(self, exc):
             self.open_at_the_end = self.transport._sock.fileno() >= 0
@@ -119,7 +119,7 @@ def test_nothing_is_delivered_after_close(run):
     run(main())
 
 
-def test_a_connected_endpoint_that_is_closed_drops_and_then_warns(run, caplog):
+def test_a_closed_connected_endpoint_drops_datagrams_and_then_warns(run, caplog):
     async def main():
         async with local() as server, endpoint(remote_addr=server.address) as client:
             client.transport.close()
@@ -135,7 +135,7 @@ def test_a_connected_endpoint_that_is_closed_drops_and_then_warns(run, caplog):
     run(main())
 
 
-def test_an_endpoint_without_a_peer_sends_until_its_end_is_told(run):
+def test_an_unconnected_endpoint_sends_until_connection_lost(run):
     async def main():
         async with local() as server, local() as client:
             client.transport.close()
@@ -146,7 +146,7 @@ def test_an_endpoint_without_a_peer_sends_until_its_end_is_told(run):
 
 
 @pytest.mark.parametrize("loop_name", ["mainspring"], indirect=True)
-def test_an_endpoint_that_is_gone_drops_what_is_sent(run):
+def test_a_finished_endpoint_drops_datagrams(run):
     async def main():
         async with local() as server:
             async with local() as client:
@@ -157,7 +157,7 @@ def test_an_endpoint_that_is_gone_drops_what_is_sent(run):
     run(main())
 
 
-def test_a_descriptor_number_that_is_given_out_again_means_the_new_endpoint(run):
+def test_a_reused_fd_belongs_to_the_new_endpoint(run):
     async def main():
         loop = asyncio.get_running_loop()
         async with local() as sender:
@@ -179,7 +179,7 @@ def test_a_descriptor_number_that_is_given_out_again_means_the_new_endpoint(run)
 
 
 @pytest.mark.parametrize("loop_name", ["mainspring"], indirect=True)
-def test_closing_the_socket_under_the_transport_leaves_its_number_with_it(run):
+def test_closing_the_socket_under_the_transport_does_not_free_its_fd(run):
     async def main():
         async with local() as client:
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

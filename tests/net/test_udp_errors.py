@@ -15,7 +15,7 @@ async def refused_address():
         return protocol.address
 
 
-def test_a_peer_that_is_not_there_is_told_and_the_endpoint_lives_on(run):
+def test_a_refused_datagram_is_reported_and_the_endpoint_survives(run):
     async def main():
         async with endpoint(remote_addr=await refused_address()) as client:
             client.transport.sendto(b"anybody?")
@@ -31,7 +31,7 @@ def test_a_peer_that_is_not_there_is_told_and_the_endpoint_lives_on(run):
     run(main())
 
 
-def test_a_datagram_that_is_too_long_is_told_and_the_next_one_goes_out(run):
+def test_a_datagram_that_is_too_long_is_reported_and_the_next_one_is_sent(run):
     async def main():
         async with local() as server, local() as client:
             client.transport.sendto(bytes(70_000), server.address)
@@ -42,7 +42,7 @@ def test_a_datagram_that_is_too_long_is_told_and_the_next_one_goes_out(run):
     run(main())
 
 
-def test_a_host_that_cannot_be_looked_up_is_told(run):
+def test_a_host_that_cannot_be_resolved_is_reported(run):
     async def main():
         async with local() as client:
             client.transport.sendto(b"data", ("host.invalid", 9))
@@ -63,7 +63,7 @@ def test_a_host_that_cannot_be_looked_up_is_told(run):
         (None, TypeError),
     ],
 )
-def test_what_is_no_address_ends_the_endpoint(run, loop, address, kind):
+def test_an_invalid_address_ends_the_endpoint(run, loop, address, kind):
     async def main():
         async with local() as client:
             client.transport.sendto(b"data", address)
@@ -79,7 +79,7 @@ def test_what_is_no_address_ends_the_endpoint(run, loop, address, kind):
     run(main())
 
 
-def test_what_error_received_raises_reaches_whoever_sent(run):
+def test_an_exception_from_error_received_propagates_from_sendto(run):
     class Raising(Datagrams):
         def error_received(self, exc):
             super().error_received(exc)
@@ -95,7 +95,7 @@ def test_what_error_received_raises_reaches_whoever_sent(run):
 
 
 @pytest.mark.parametrize("callback", ["datagram_received", "error_received"])
-def test_what_a_protocol_raises_is_reported_and_the_endpoint_lives_on(run, loop, callback):
+def test_an_exception_in_a_protocol_is_reported_and_the_endpoint_survives(run, loop, callback):
     class Raising(Datagrams):
         armed = True
 
@@ -122,7 +122,7 @@ def test_what_a_protocol_raises_is_reported_and_the_endpoint_lives_on(run, loop,
     run(main())
 
 
-def test_an_error_in_the_queue_is_told_and_those_behind_it_go_out(run, tmp_path):
+def test_an_error_on_a_queued_datagram_is_reported_and_later_ones_are_sent(run, tmp_path):
     async def main():
         with unix_socket(tmp_path / "other") as other:
             async with blocked(tmp_path, connected=False) as (client, peer, path):
@@ -144,7 +144,7 @@ def test_an_error_in_the_queue_is_told_and_those_behind_it_go_out(run, tmp_path)
 
 
 @pytest.mark.usefixtures("not_asyncio_3_13")
-def test_a_protocol_that_was_paused_is_resumed_when_what_waited_has_failed(run, tmp_path):
+def test_a_paused_protocol_is_resumed_when_the_queued_datagrams_fail(run, tmp_path):
     async def main():
         async with blocked(tmp_path) as (client, peer, _):
             client.transport.set_write_buffer_limits(high=3, low=1)

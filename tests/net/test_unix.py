@@ -76,7 +76,7 @@ async def converse(path=None, **options):
 
 
 @pytest.mark.parametrize("kind", [str, pathlib.Path, os.fsencode])
-def test_a_path_of_any_kind(run, loop, path, kind):
+def test_str_bytes_and_path_objects_are_accepted(run, loop, path, kind):
     async def main():
         async with serving(kind(path)) as server:
             assert stat.S_ISSOCK(os.stat(path).st_mode)
@@ -88,7 +88,7 @@ def test_a_path_of_any_kind(run, loop, path, kind):
 
 
 @pytest.mark.parametrize("kind", [str, str.encode])
-def test_an_abstract_name(run, loop, kind):
+def test_abstract_names_are_accepted(run, loop, kind):
     async def main():
         name = kind(f"\0mainspring-test-{os.getpid()}-{id(loop)}")
         async with serving(name):
@@ -98,7 +98,7 @@ def test_an_abstract_name(run, loop, kind):
     run(main())
 
 
-def test_sockets_that_are_there_already(run, loop, path):
+def test_existing_sockets_are_accepted(run, loop, path):
     async def main():
         listener, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
         listener.bind(path)
@@ -111,7 +111,7 @@ def test_sockets_that_are_there_already(run, loop, path):
     run(main())
 
 
-def test_what_the_ends_know_of_each_other(run, loop, path):
+def test_both_ends_expose_their_names(run, loop, path):
     async def main():
         accepted = []
 
@@ -134,7 +134,7 @@ def test_what_the_ends_know_of_each_other(run, loop, path):
     run(main())
 
 
-def test_a_server_that_does_not_begin_to_serve_yet(run, loop, path):
+def test_a_server_with_start_serving_false_starts_later(run, loop, path):
     async def main():
         async with serving(path, start_serving=False) as server:
             assert not server.is_serving()
@@ -173,7 +173,7 @@ def test_tls(run, loop, path, authority):
     run(main())
 
 
-def test_a_file_that_an_ended_server_left_is_replaced(run, loop, path):
+def test_a_stale_socket_file_is_replaced(run, loop, path):
     with socket.socket(socket.AF_UNIX) as former:
         former.bind(path)
 
@@ -184,7 +184,7 @@ def test_a_file_that_an_ended_server_left_is_replaced(run, loop, path):
     run(main())
 
 
-def test_a_file_of_another_kind_is_not_touched(run, loop, path):
+def test_other_kinds_of_files_are_not_replaced(run, loop, path):
     pathlib.Path(path).write_text("precious")
 
     async def main():
@@ -197,7 +197,7 @@ def test_a_file_of_another_kind_is_not_touched(run, loop, path):
     assert pathlib.Path(path).read_text() == "precious"
 
 
-def test_paths_where_nothing_can_be(run, loop, tmp_path):
+def test_impossible_paths_raise(run, loop, tmp_path):
     async def main():
         missing = str(tmp_path / "missing" / "socket")
         with pytest.raises(FileNotFoundError):
@@ -217,7 +217,7 @@ def test_paths_where_nothing_can_be(run, loop, tmp_path):
     run(main())
 
 
-def test_arguments_that_contradict_each_other(run, loop, path):
+def test_contradictory_arguments_are_refused(run, loop, path):
     async def main():
         with socket.socket(socket.AF_UNIX) as sock, socket.socket() as inet:
             for make in (loop.create_unix_connection, loop.create_unix_server):
@@ -257,7 +257,7 @@ def test_a_cancelled_connection_attempt_closes_its_socket(run, loop, path):
 
 
 @cleans_up
-def test_the_file_goes_with_its_server(run, loop, path):
+def test_closing_the_server_removes_its_socket_file(run, loop, path):
     async def main():
         async with serving(path):
             assert os.path.exists(path)
@@ -272,7 +272,7 @@ def test_the_file_goes_with_its_server(run, loop, path):
 
 
 @cleans_up
-def test_the_file_stays_if_that_is_wanted(run, loop, path):
+def test_cleanup_socket_false_keeps_the_socket_file(run, loop, path):
     async def main():
         async with serving(path, cleanup_socket=False):
             pass
@@ -282,7 +282,7 @@ def test_the_file_stays_if_that_is_wanted(run, loop, path):
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the file goes since Python 3.13")
-def test_the_file_stays_after_its_server(run, loop, path):
+def test_the_socket_file_stays_in_older_python_versions(run, loop, path):
     async def main():
         async with serving(path):
             pass
@@ -292,7 +292,7 @@ def test_the_file_stays_after_its_server(run, loop, path):
 
 
 @cleans_up
-def test_the_file_of_a_later_server_under_the_same_path_is_not_removed(run, loop, path):
+def test_the_socket_file_of_a_later_server_is_not_removed(run, loop, path):
     async def main():
         async with contextlib.AsyncExitStack() as stack:
             former = await loop.create_unix_server(Recorder, path)
@@ -305,7 +305,7 @@ def test_the_file_of_a_later_server_under_the_same_path_is_not_removed(run, loop
 
 
 @cleans_up
-def test_a_file_that_is_gone_already_is_nobodys_concern(run, loop, path):
+def test_a_missing_socket_file_is_not_an_error(run, loop, path):
     async def main():
         async with serving(path):
             os.unlink(path)
@@ -317,7 +317,7 @@ def test_a_file_that_is_gone_already_is_nobodys_concern(run, loop, path):
 
 
 @cleans_up
-def test_a_file_that_cannot_be_removed_is_told_to_the_log(run, loop, tmp_path, caplog):
+def test_a_socket_file_that_cannot_be_removed_is_logged(run, loop, tmp_path, caplog):
     folder = tmp_path / "folder"
     folder.mkdir()
     path = str(folder / "socket")
@@ -333,7 +333,7 @@ def test_a_file_that_cannot_be_removed_is_told_to_the_log(run, loop, tmp_path, c
 
 
 @cleans_up
-def test_a_tool_that_detects_blocking_calls_finds_none_of_ours_when_a_server_closes(run, loop, path):
+def test_closing_a_server_does_not_trip_blocking_call_detectors(run, loop, path):
     # Such tools know where asyncio itself calls these, by file name.
     blocking = []
 
@@ -357,7 +357,7 @@ def test_a_tool_that_detects_blocking_calls_finds_none_of_ours_when_a_server_clo
     assert not os.path.exists(path)
 
 
-def test_a_loop_that_is_closed_serves_nobody(loop):
+def test_a_closed_loop_refuses_to_serve(loop):
     loop.close()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("")

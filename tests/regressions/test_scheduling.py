@@ -43,7 +43,7 @@ def from_a_thread(loop, set_timer):
 @pytest.mark.parametrize("delay", [0, 0.0, -0.0, -1, -1e300, -math.inf, 1e-9, 5e-324])
 @pytest.mark.parametrize("where", [from_outside, from_a_call, from_a_timer, from_a_thread])
 @pytest.mark.parametrize("how", ["call_later", "call_at"])
-def test_what_is_due_is_not_left_behind_by_a_wait_without_end(loop, run_forever, delay, where, how):
+def test_a_due_timer_fires_although_the_poll_has_no_timeout(loop, run_forever, delay, where, how):
     """rloop #40: an already-due timer was stranded by a poll without a timeout. No I/O, nothing else to do."""
 
     def set_timer():
@@ -68,7 +68,7 @@ fuzzed = settings(
 
 @fuzzed
 @given(number=numbers)
-def test_no_number_stops_the_clockwork(loop_factory, number):
+def test_no_delay_or_deadline_breaks_the_timers(loop_factory, number):
     """rsloop #48, #53: ``sleep(inf)`` and NaN panicked. Any number is a time, or refused with an ordinary exception."""
     loop = loop_factory()
     refusals = (OverflowError, ValueError)
@@ -98,7 +98,7 @@ def test_no_number_stops_the_clockwork(loop_factory, number):
 
 @fuzzed
 @given(number=one_of(integers(), st.sampled_from([2**31, 2**32 - 1, 2**63, 2**64, -(2**63), 10**400])))
-def test_no_number_breaks_what_takes_numbers(loop_factory, number):
+def test_no_number_breaks_other_methods(loop_factory, number):
     """rsloop #48, #53, for every other method that takes a number: an ordinary exception, or it works."""
     loop = loop_factory()
     ours, theirs = socket.socketpair()
@@ -142,8 +142,8 @@ def test_no_number_breaks_what_takes_numbers(loop_factory, number):
         loop.close()
 
 
-def asked(handle, other):
-    """Every question a timer handle can be asked."""
+def query_handle(handle, other):
+    """Every question a timer handle can be query_handle."""
     return [
         handle.when(),
         handle.cancelled(),
@@ -158,32 +158,32 @@ def asked(handle, other):
     ]
 
 
-def test_a_timer_answers_in_every_state(loop, run_forever):
+def test_a_timer_handle_can_be_queried_in_every_state(loop, run_forever):
     """uvloop #469: ``TimerHandle.when()`` crashed after the timer had fired."""
     other = loop.call_at(2.0, lambda: None)
     answers = []
     inside = []
 
     def fire():
-        inside.append(asked(fired, other))
+        inside.append(query_handle(fired, other))
         loop.stop()
 
     fired = loop.call_at(1.0, fire)
     cancelled = loop.call_at(1.0, lambda: None)
-    answers.append(asked(fired, other))
+    answers.append(query_handle(fired, other))
     cancelled.cancel()
     run_forever()
-    answers += [asked(fired, other), *inside]
+    answers += [query_handle(fired, other), *inside]
     fired.cancel()
-    other_answers = [asked(fired, other), asked(cancelled, other)]
+    other_answers = [query_handle(fired, other), query_handle(cancelled, other)]
     loop.close()
-    other_answers += [asked(fired, other), asked(cancelled, other)]
+    other_answers += [query_handle(fired, other), query_handle(cancelled, other)]
     expected = [1.0, False, True, False, True, True, False, False, True, True]
     assert answers == [expected] * 3
     assert [answer[:2] for answer in other_answers] == [[1.0, True]] * 4
 
 
-def test_threads_that_wait_for_an_answer_each_time_are_answered_each_time(loop_factory):
+def test_calls_from_threads_that_wait_for_each_result_all_run(loop_factory):
     """uvloop #408, #720: calls from threads stopped the loop, or were lost while it fell asleep.
 
     Each thread waits for its answer before it asks again, so the loop falls asleep between any two.
@@ -212,7 +212,7 @@ def test_threads_that_wait_for_an_answer_each_time_are_answered_each_time(loop_f
 
 
 @pytest.mark.skipif(sys.version_info < (3, 15), reason="before Python 3.15 its own tasks have the fault")
-def test_an_eager_start_that_fails_leaves_the_loop_as_it_was(loop, run, reported):
+def test_a_failing_eager_start_leaves_the_loop_unchanged(loop, run, reported):
     """cpython #157301: an eager task whose context could not be entered hung the loop."""
     entered = contextvars.copy_context()
 
@@ -276,7 +276,7 @@ def test_no_timer_is_early_by_less_than_a_millisecond(loop, run_forever):
 
 
 @pytest.mark.parametrize("delay", [0, -1, 0.0, 1, math.inf])
-def test_every_timer_has_the_handle_of_a_timer(loop, delay):
+def test_call_later_always_returns_a_timer_handle(loop, delay):
     """uvloop #482: ``call_later(0)`` returned a handle without ``when()``."""
     for handle in (loop.call_later(delay, print), loop.call_at(loop.time() + delay, print)):
         assert isinstance(handle, asyncio.TimerHandle)

@@ -38,8 +38,8 @@ def sockets():
         sock.close()
 
 
-async def given_up(coroutine, steps):
-    """Starts it, and cancels it after so many passes; whether that was in time."""
+async def cancelled_after(coroutine, steps):
+    """Starts it, and cancels it after so many iterations; whether that was in time."""
     task = asyncio.ensure_future(coroutine)
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -51,13 +51,13 @@ async def given_up(coroutine, steps):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
-def test_a_receive_that_was_given_up_can_be_tried_again_at_once(loop, run, sockets, steps):
+def test_a_cancelled_receive_can_be_retried_at_once(loop, run, sockets, steps):
     """cpython #74250, #85489: a cancelled ``sock_recv()`` left its watcher, or lost what came."""
     ours, theirs = sockets()
 
     async def main():
         for round_number in range(5):
-            assert (await given_up(loop.sock_recv(ours, 100), steps))[0]
+            assert (await cancelled_after(loop.sock_recv(ours, 100), steps))[0]
             assert not loop.remove_reader(ours)
             word = b"%d" % round_number
             again = asyncio.ensure_future(loop.sock_recv(ours, 100))
@@ -69,7 +69,7 @@ def test_a_receive_that_was_given_up_can_be_tried_again_at_once(loop, run, socke
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
-def test_a_send_that_was_given_up_can_be_tried_again_at_once(loop, run, sockets, steps):
+def test_a_cancelled_send_can_be_retried_at_once(loop, run, sockets, steps):
     """cpython #153761: a cancelled ``sock_sendall()`` left its watcher."""
     ours, theirs = sockets()
 
@@ -77,7 +77,7 @@ def test_a_send_that_was_given_up_can_be_tried_again_at_once(loop, run, sockets,
         with contextlib.suppress(BlockingIOError):
             while True:
                 ours.send(bytes(1 << 16))
-        assert (await given_up(loop.sock_sendall(ours, b"never sent"), steps))[0]
+        assert (await cancelled_after(loop.sock_sendall(ours, b"never sent"), steps))[0]
         assert not loop.remove_writer(ours)
         with contextlib.suppress(BlockingIOError):
             while theirs.recv(1 << 18):
@@ -89,13 +89,13 @@ def test_a_send_that_was_given_up_can_be_tried_again_at_once(loop, run, sockets,
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
-def test_an_accept_that_was_given_up_loses_no_connection(loop, run, sockets, steps):
+def test_a_cancelled_accept_loses_no_connection(loop, run, sockets, steps):
     """cpython #74250: a cancelled ``sock_accept()`` took a connection with it. Cancelled before one comes."""
 
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as listening:
             listening.setblocking(False)
-            assert (await given_up(loop.sock_accept(listening), steps))[0]
+            assert (await cancelled_after(loop.sock_accept(listening), steps))[0]
             assert not loop.remove_reader(listening)
             with socket.create_connection(listening.getsockname()) as client:
                 accepted, address = await asyncio.wait_for(loop.sock_accept(listening), LIMIT)
@@ -107,8 +107,8 @@ def test_an_accept_that_was_given_up_loses_no_connection(loop, run, sockets, ste
 
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("steps", range(6))
-def test_an_accept_given_up_as_the_connection_comes_loses_it_not(loop, run, sockets, steps):
-    """cpython #74250, #153761: cancelled in the very passes in which the connection arrives.
+def test_an_accept_cancelled_while_the_connection_arrives_does_not_lose_it(loop, run, sockets, steps):
+    """cpython #74250, #153761: cancelled in the very iterations in which the connection arrives.
 
     Either the call had it, or the next one gets it. (On asyncio's own loop it may be lost.)
     """
@@ -120,7 +120,7 @@ def test_an_accept_given_up_as_the_connection_comes_loses_it_not(loop, run, sock
             await asyncio.sleep(0)
             client = socket.create_connection(listening.getsockname())
             with client:
-                late, result = await given_up(accepting, steps)
+                late, result = await cancelled_after(accepting, steps)
                 if late:
                     result = await asyncio.wait_for(loop.sock_accept(listening), LIMIT)
                 assert result[1] == client.getsockname()
@@ -165,7 +165,7 @@ def run_child(loop, run, children):
     return run
 
 
-def test_a_child_that_does_not_read_costs_only_itself(loop, run_child):
+def test_a_child_that_does_not_read_does_not_abort_the_process(loop, run_child):
     """uvloop #317: a full pipe to a child's standard input aborted the process."""
 
     async def main():
@@ -198,7 +198,7 @@ class Process(asyncio.SubprocessProtocol):
 
 
 @pytest.mark.parametrize("when", ["at once", "later", "exited"])
-def test_a_subprocess_transport_that_is_closed_tells_its_end_and_leaves_no_zombie(loop, run_child, when):
+def test_a_closed_subprocess_transport_calls_connection_lost_and_leaves_no_zombie(loop, run_child, when):
     """uvloop #128: ``close()`` was not followed by ``connection_lost()``, and the child stayed a zombie."""
 
     async def main():
@@ -219,7 +219,7 @@ def test_a_subprocess_transport_that_is_closed_tells_its_end_and_leaves_no_zombi
 
 
 @pytest.mark.parametrize("steps", range(10))
-def test_a_spawn_can_be_given_up_at_any_moment(loop, run_child, steps):
+def test_a_spawn_can_be_cancelled_at_any_point(loop, run_child, steps):
     """uvloop #118: cancelling during the spawn blocked the loop."""
 
     async def main():
@@ -291,7 +291,7 @@ print(failures, forks)
 """
 
 
-def test_several_threads_spawn_without_running_the_hooks_of_a_fork(run_python):
+def test_several_threads_spawn_without_running_fork_hooks(run_python):
     """uvloop #508, #749: spawning from several threads, and hooks of ``os.register_at_fork()`` run for a subprocess."""
     done = run_python(SPAWNS_IN_THREADS)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[] []", "")
@@ -300,7 +300,7 @@ def test_several_threads_spawn_without_running_the_hooks_of_a_fork(run_python):
 # Loops beside each other.
 
 
-class BesideEachOther(threading.Thread):
+class LoopThread(threading.Thread):
     """A loop in a thread of its own, which runs a coroutine to its end."""
 
     def __init__(self, loop, coroutine):
@@ -313,7 +313,7 @@ class BesideEachOther(threading.Thread):
         self.result = self.loop.run_until_complete(asyncio.wait_for(self.coroutine, LIMIT))
 
 
-async def a_bit_of_everything(loop, sockets):
+async def use_every_kind_of_call(loop, sockets):
     """Calls, timers, calls from a thread, I/O through transports and watchers, new tasks."""
     for _ in range(200):
         await asyncio.sleep(0)
@@ -338,7 +338,7 @@ async def a_bit_of_everything(loop, sockets):
     return "done"
 
 
-def test_a_loop_that_is_held_up_holds_up_no_other(loop_factory, sockets):
+def test_a_blocked_loop_blocks_no_other(loop_factory, sockets):
     """zuvloop #132: a lock of the whole process made four loops slower than one.
 
     Without a clock: while one loop stands still inside a callback, another one asleep in the kernel and a third one
@@ -372,14 +372,14 @@ def test_a_loop_that_is_held_up_holds_up_no_other(loop_factory, sockets):
     sleeping = asleep.create_task(sleep())
     sleeping.add_done_callback(lambda _: asleep.stop())
     others = [
-        BesideEachOther(stuck, stand_still()),
-        BesideEachOther(reading, stand_still_in_a_reader()),
+        LoopThread(stuck, stand_still()),
+        LoopThread(reading, stand_still_in_a_reader()),
         threading.Thread(target=asleep.run_forever),
     ]
     others[2].start()
     try:
         assert standing.wait(LIMIT) and in_reader.wait(LIMIT)
-        working = BesideEachOther(free, a_bit_of_everything(free, sockets))
+        working = LoopThread(free, use_every_kind_of_call(free, sockets))
         working.join(LIMIT)
         assert working.result == "done"
     finally:

@@ -2,7 +2,7 @@
 
 Elsewhere: every callback crossed with everything it might do (uvloop #496), ``tests/net/test_reentrancy.py``; readers
 with limits against asyncio's loop (rsloop), ``tests/differential/test_stream_readers.py``; two ends that flood each
-other, ``tests/net/test_tcp_descriptors.py``.
+other, ``tests/net/test_tcp_fds.py``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_resume_writing_may_write_to_other_transports(loop, run):
 
 @pytest.mark.parametrize("factor", [1, 2, 3, 50])
 @pytest.mark.parametrize("way", ["readexactly", "read", "readuntil"])
-def test_reads_far_past_the_limit_end(loop, run, factor, way):
+def test_reads_far_past_the_limit_complete(loop, run, factor, way):
     """rsloop: a reader that had paused its transport waited for ever for more than twice its limit."""
     limit = 1000
     size = factor * limit + 1
@@ -169,7 +169,7 @@ def test_an_endpoint_whose_queue_fails_is_not_paused_for_ever(loop, run):
     run(main())
 
 
-def test_both_directions_move_while_both_are_busy(loop, run):
+def test_both_directions_make_progress_while_both_are_busy(loop, run):
     """Seen in one loop's source: an event for both directions delivered only the read.
 
     Each end reads a little and writes a lot at every event; neither direction waits for the other to be idle.
@@ -213,7 +213,7 @@ def test_both_directions_move_while_both_are_busy(loop, run):
     run(main())
 
 
-def test_one_fast_peer_does_not_keep_the_others_waiting(loop, run_pass):
+def test_one_fast_peer_does_not_starve_the_others(loop, run_iteration):
     """A loop that read from one peer until nothing was left starved the others.
 
     Without a clock: a peer has more waiting than one read takes, another has one byte, and a call is ready. After
@@ -238,7 +238,7 @@ def test_one_fast_peer_does_not_keep_the_others_waiting(loop, run_pass):
     transports[0][0].resume_reading()
     turns = []
     loop.call_soon(turns.append, True)
-    run_pass()
+    run_iteration()
     first, second = (protocol for _, protocol in transports)
     assert turns == [True]
     assert second.received == b"x"
@@ -251,7 +251,7 @@ def test_one_fast_peer_does_not_keep_the_others_waiting(loop, run_pass):
 
 
 @pytest.mark.parametrize("kind", [ValueError, asyncio.CancelledError, RecursionError])
-def test_an_exception_in_data_received_is_told_and_ends_the_connection(loop, run, reported, kind):
+def test_an_exception_in_data_received_is_reported_and_ends_the_connection(loop, run, reported, kind):
     """rloop: exceptions from ``data_received()`` vanished."""
     ours, theirs = socket.socketpair()
     error = kind("mine")

@@ -63,7 +63,7 @@ async def secured(loop, authority, ours, factory=Recorder, **options):
     )
 
 
-def test_closing_in_the_middle_of_a_download_ends_it(loop, run, authority):
+def test_close_ends_a_running_download(loop, run, authority):
     """uvloop #471: after ``close()`` a download went on until the shutdown timeout, thirty seconds later.
 
     The peer sends for as long as it is let. After ``close()`` nothing more is delivered, the connection ends although
@@ -97,7 +97,7 @@ def test_closing_in_the_middle_of_a_download_ends_it(loop, run, authority):
 
 
 @pytest.mark.parametrize("end", ["peer", "cancel"])
-def test_handshakes_that_are_given_up_leave_nothing(loop, run, authority, reported, end):
+def test_cancelled_handshakes_leak_nothing(loop, run, authority, reported, end):
     """uvloop #220, #565; cpython #109534: half-finished handshakes were kept for ever."""
     protocols = weakref.WeakSet()
 
@@ -167,7 +167,7 @@ class ReadsTheHeaderOnly(Recorder, asyncio.BufferedProtocol):
         self.changed()
 
 
-def test_a_hello_that_came_with_the_header_is_not_lost(loop, run, authority):
+def test_a_client_hello_in_the_same_segment_as_the_header_is_not_lost(loop, run, authority):
     """cpython #142352, uvloop #707: ``start_tls()`` lost a hello that had already arrived.
 
     A PROXY header and the hello come in one segment; the server reads the header, and the hello waits.
@@ -249,7 +249,7 @@ def test_tls_can_be_started_while_the_protocol_is_paused(loop, run, authority):
 
 
 @pytest.mark.parametrize("kill", ["shut down", "reset"])
-def test_a_socket_that_dies_under_tls_is_told_to_the_protocol(loop, run, authority, kill):
+def test_the_loss_of_the_socket_under_tls_reaches_the_protocol(loop, run, authority, kill):
     """cpython #118950: the raw socket died under TLS and nobody was told."""
     ours, theirs = socket.socketpair() if kill == "shut down" else tcp_pair()
     peer = Peer(served, authority, theirs)
@@ -280,7 +280,7 @@ def tcp_pair():
 
 @pytest.mark.parametrize("keeps_open", [False, True])
 @pytest.mark.parametrize("how", ["close_notify", "end", "end in a record"])
-def test_every_kind_of_end_is_told_as_asyncio_tells_it(loop, run, authority, how, keeps_open):
+def test_every_kind_of_end_is_reported_as_on_asyncio(loop, run, authority, how, keeps_open):
     """uvloop PR 385: an end without ``close_notify`` was reported otherwise than on asyncio."""
     ours, theirs = socket.socketpair()
 
@@ -316,7 +316,7 @@ def test_every_kind_of_end_is_told_as_asyncio_tells_it(loop, run, authority, how
     peer.result.close()
 
 
-def test_a_storm_of_reconnects_that_write_from_every_callback(loop, run, authority):
+def test_rapid_reconnects_that_write_from_every_callback(loop, run, authority):
     """picows #40: writes from callbacks while connections came and went broke the write queue."""
     ends = []
     finished = asyncio.Event()

@@ -141,7 +141,7 @@ def failing(error):
     return give
 
 
-class Misjudged(bytearray):
+class WrongLength(bytearray):
     """A buffer that is wrong about its length."""
 
     def __init__(self, told, size):
@@ -188,7 +188,7 @@ def buffers_that_a_protocol_may_hand_out():
 def buffers_that_a_protocol_may_not_hand_out():
     gaps = memoryview(bytearray(100))[::2]
     readable = (b"read only", memoryview(b"read only"), b"", memoryview(b""), bytearray(), gaps)
-    for nonsense in (None, "text", "", 5, object(), *readable, Misjudged(0, 100), Misjudged(100, 0)):
+    for nonsense in (None, "text", "", 5, object(), *readable, WrongLength(0, 100), WrongLength(100, 0)):
         show(type(nonsense).__name__)
         given(lambda protocol, nonsense=nonsense: nonsense, words=True)
 
@@ -274,7 +274,7 @@ async def sizes_that_overflow():
 
 
 @case
-async def views_of_what_was_received_stay():
+async def views_of_received_data_stay_valid():
     kept = []
 
     class Keeps(asyncio.Protocol):

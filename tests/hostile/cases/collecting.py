@@ -14,6 +14,7 @@ from hostile import (
     case,
     connected,
     finish,
+    iterations,
     new_loop,
     outcome,
     quiet,
@@ -22,7 +23,6 @@ from hostile import (
     settle,
     show,
     tcp_pair,
-    turns,
     unix_pair,
 )  # fmt: skip
 
@@ -107,7 +107,7 @@ def cycles_through_handles():
 
 
 @case
-def cycles_through_descriptors():
+def cycles_through_registered_fds():
     def watched():
         loop = new_loop()
         sock, other = socket.socketpair()
@@ -164,7 +164,7 @@ def a_socket_that_refers_to_its_transport():
 
         kept.transport, _ = run(connect(), loop)
         kept.transport.abort()
-        run(turns(), loop)
+        run(iterations(), loop)
         loop.close()
         theirs.close()
         return kept
@@ -208,7 +208,7 @@ async def finalisers_that_call_back_into_everything():
     cycle = Hostile()
     cycle.itself = cycle
     del cycle
-    await turns()
+    await iterations()
     gc.collect()
     show(sorted(set(calls)), len(calls))
     transport.abort()
@@ -294,6 +294,6 @@ def copies_and_pickles_of_everything():
     handle.cancel()
     transport.abort()
     run(protocol.end(), loop)
-    show(run(outcome(turns()), loop))
+    show(run(outcome(iterations()), loop))
     peer.close()
     finish(loop)

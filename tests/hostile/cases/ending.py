@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 
-from hostile import Recorder, case, connected, contexts, new_loop, run, show, tcp_pair, turns
+from hostile import Recorder, case, connected, contexts, iterations, new_loop, run, show, tcp_pair
 
 ending = functools.partial(case, keeps=True)
 
@@ -20,7 +20,7 @@ def pending_tasks_and_timers():
     loop = new_loop()
     tasks = [loop.create_task(asyncio.sleep(100)) for _ in range(50)]
     loop.call_later(100, print, tasks)
-    run(turns(), loop)
+    run(iterations(), loop)
     show("exits")
     sys.modules["kept"] = (loop, tasks)
 
@@ -35,7 +35,7 @@ def open_transports_and_servers():
         pairs = [await loop.create_connection(Recorder, *address) for _ in range(10)]
         for transport, _ in pairs:
             transport.write(b"x" * 100_000)
-        await turns()
+        await iterations()
         return server, pairs
 
     sys.modules["kept"] = (loop, run(main(), loop))
@@ -243,7 +243,7 @@ def a_loop_that_runs_at_exit():
     @atexit.register
     def at_exit():
         kept[0].write(b"late")
-        run(turns(), loop)
+        run(iterations(), loop)
         show("at exit", kept[2].recv(10))
         loop.close()
 

@@ -6,7 +6,19 @@ import asyncio
 import os
 import socket
 
-from hostile import Recorder, attempt, case, connected, finish, new_loop, outcome, run, settle, show, turns
+from hostile import (
+    Recorder,
+    attempt,
+    case,
+    connected,
+    finish,
+    iterations,
+    new_loop,
+    outcome,
+    run,
+    settle,
+    show,
+)
 
 
 def in_child(function):
@@ -28,7 +40,7 @@ def fork_inside_a_callback():
     loop.call_soon(
         in_child, lambda: show("in the child", loop.is_running(), attempt(asyncio.get_running_loop))
     )
-    run(turns(), loop)
+    run(iterations(), loop)
     finish(loop)
 
 
@@ -38,23 +50,23 @@ def the_child_runs_a_loop_of_its_own():
 
     def child():
         other = new_loop()
-        other.run_until_complete(turns())
+        other.run_until_complete(iterations())
         other.close()
         show("ran")
 
     async def main():
         in_child(child)
-        await turns()
+        await iterations()
 
     run(main(), loop)
-    run(turns(), loop)
+    run(iterations(), loop)
     finish(loop)
 
 
 @case
 def the_child_closes_the_parents_loop():
     loop = new_loop()
-    run(turns(), loop)
+    run(iterations(), loop)
     in_child(lambda: show("child", attempt(loop.close)))
     run(settle(), loop)
     show("parent goes on")
@@ -62,7 +74,7 @@ def the_child_closes_the_parents_loop():
 
 
 @case
-def the_child_ends_the_parents_connections_and_the_parent_goes_on():
+def the_child_ends_the_parents_connections_and_the_parent_continues():
     loop = new_loop()
 
     async def main():
@@ -91,7 +103,7 @@ def the_child_exits_in_the_ordinary_way():
     kept[0].write(b"still")
     show(kept[2].recv(10))
     kept[0].abort()
-    run(turns(), loop)
+    run(iterations(), loop)
     kept[2].close()
     finish(loop)
 

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 
-from hostile import Recorder, attempt, case, finish, loop_class, outcome, quiet, run, settle, show, turns
+from hostile import Recorder, attempt, case, finish, iterations, loop_class, outcome, quiet, run, settle, show
 
 
 def derived(**methods):
@@ -111,7 +111,7 @@ def call_soon_that_changes_the_callback():
         return base.call_soon(self, callback, *arguments, context=context)
 
     loop = derived(call_soon=call_soon)
-    run(turns(), loop)
+    run(iterations(), loop)
     show(len(seen) > 0)
     finish(loop)
 
@@ -123,7 +123,7 @@ def call_soon_that_fails():
 
     loop = derived(call_soon=fails)
     quiet(loop)
-    coroutine = turns()
+    coroutine = iterations()
     show(attempt(loop.run_until_complete, coroutine))
     coroutine.close()
     loop.close()
@@ -137,7 +137,7 @@ def an_exception_handler_that_is_overridden():
     for name in ("call_exception_handler", "default_exception_handler"):
         loop = derived(**{name: handler})
         loop.call_soon(lambda: 1 / 0)
-        run(turns(), loop)
+        run(iterations(), loop)
         finish(loop)
 
 
@@ -149,7 +149,7 @@ def exception_handlers_that_are_set_and_fail():
     loop.set_exception_handler(lambda: None)
     loop.call_soon(lambda: 1 / 0)
     loop.call_soon(lambda: show("next"))
-    run(turns(), loop)
+    run(iterations(), loop)
     loop.set_exception_handler(None)
     show(loop.get_exception_handler())
     finish(loop)
@@ -199,9 +199,9 @@ def a_constructor_that_does_not_call_the_original():
 @case
 def a_constructor_that_is_called_twice():
     loop = derived()
-    run(turns(), loop)
+    run(iterations(), loop)
     attempt(loop.__init__)
-    run(turns(), loop)
+    run(iterations(), loop)
     show("runs")
     loop.close()
 
@@ -225,7 +225,7 @@ def debug_mode_is_switched_in_the_middle():
     async def main():
         for on in (True, False, True, False):
             loop.set_debug(on)
-            await turns()
+            await iterations()
             await asyncio.sleep(0.001)
             show(loop.get_debug())
         loop.slow_callback_duration = 0
@@ -260,7 +260,7 @@ def a_mock_in_place_of_every_scheduler():
 
     loop = derived()
     with mock.patch.object(loop, "call_soon", wraps=loop.call_soon) as soon:
-        run(turns(), loop)
+        run(iterations(), loop)
         show(soon.called)
     with mock.patch.object(loop, "call_later", wraps=loop.call_later) as later:
         run(asyncio.sleep(0.001), loop)

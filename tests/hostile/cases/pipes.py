@@ -13,13 +13,13 @@ from hostile import (
     attempt,
     case,
     describe,
+    iterations,
     outcome,
     quiet,
     reporting,
     run,
     settle,
     show,
-    turns,
 )
 
 
@@ -51,7 +51,7 @@ async def things_that_are_no_pipes():
 
 
 @case
-async def the_reader_goes_away():
+async def the_reader_disconnects():
     transport, protocol, reader = await writing()
     os.close(reader)
     show(await protocol.end() in ("BrokenPipeError", "BrokenPipeError(EPIPE)", "NoneType"), protocol.events)
@@ -59,7 +59,7 @@ async def the_reader_goes_away():
 
 
 @case
-async def the_reader_goes_away_while_much_waits():
+async def the_reader_disconnects_while_data_is_queued():
     transport, protocol, reader = await writing()
     transport.write(b"x" * (1 << 20))
     show(transport.get_write_buffer_size() > 0)
@@ -159,7 +159,7 @@ async def connecting_a_pipe_is_cancelled():
         reader, writer = os.pipe()
         pipe = open(reader, "rb", 0)
         task = loop.create_task(loop.connect_read_pipe(Recorder, pipe))
-        await turns(moment)
+        await iterations(moment)
         task.cancel()
         if await outcome(task) == "fine":
             task.result()[0].close()
@@ -181,7 +181,7 @@ async def both_ends_on_one_loop():
 
 
 @case
-async def a_number_that_is_closed_under_its_transport():
+async def an_fd_that_is_closed_under_its_transport():
     quiet(asyncio.get_running_loop())
     transport, protocol, writer = await reading()
     os.close(writer)

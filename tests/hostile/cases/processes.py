@@ -8,7 +8,20 @@ import os
 import signal
 import subprocess
 
-from hostile import Boom, attempt, case, describe, finish, new_loop, outcome, quiet, run, settle, show, turns
+from hostile import (
+    Boom,
+    attempt,
+    case,
+    describe,
+    finish,
+    iterations,
+    new_loop,
+    outcome,
+    quiet,
+    run,
+    settle,
+    show,
+)
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
@@ -62,7 +75,7 @@ async def communicate_in_odd_ways():
     show((await child.communicate(b"x" * (1 << 20)))[0])
     child = await shell("echo hello; exec sleep 20", **PIPES)
     task = asyncio.ensure_future(child.communicate())
-    await turns()
+    await iterations()
     task.cancel()
     show(await outcome(task))
     child.kill()
@@ -76,7 +89,7 @@ async def a_child_that_does_not_read():
     child = await shell("exec sleep 20", stdin=subprocess.PIPE)
     child.stdin.write(b"x" * (1 << 22))
     task = asyncio.ensure_future(child.stdin.drain())
-    await turns()
+    await iterations()
     show(task.done())
     child.kill()
     show(
@@ -90,7 +103,7 @@ async def starting_is_cancelled_at_every_moment():
     quiet(asyncio.get_running_loop())
     for moment in range(8):
         task = asyncio.ensure_future(shell("exit 0", **PIPES))
-        await turns(moment)
+        await iterations(moment)
         task.cancel()
         if await outcome(task) == "fine":
             await task.result().communicate()
@@ -104,7 +117,7 @@ async def waiting_is_cancelled():
     child = await shell("exec sleep 20")
     for number in range(4):
         task = asyncio.ensure_future(child.wait())
-        await turns(number)
+        await iterations(number)
         task.cancel()
         show(await outcome(task))
     child.kill()
@@ -112,7 +125,7 @@ async def waiting_is_cancelled():
 
 
 @case
-async def a_child_that_somebody_else_has_waited_for():
+async def a_child_that_was_reaped_elsewhere():
     quiet(asyncio.get_running_loop())
     child = await shell("exit 5")
     show(await child.wait())
@@ -234,7 +247,7 @@ async def a_grandchild_that_holds_the_output():
         child = await shell("cat held & read line; exit 3", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if is_called_first:
             waiting = asyncio.ensure_future(child.wait())
-            await turns()
+            await iterations()
         child.stdin.write(b"line\n")
         while child.returncode is None:
             await asyncio.sleep(0.001)

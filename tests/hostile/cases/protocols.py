@@ -13,6 +13,7 @@ from hostile import (
     case,
     connected,
     finish,
+    iterations,
     new_loop,
     quiet,
     reporting,
@@ -21,7 +22,6 @@ from hostile import (
     show,
     taken,
     tcp_pair,
-    turns,
 )  # fmt: skip
 
 CALLBACKS = [
@@ -124,7 +124,7 @@ def ends_of_the_run_in(callback):
         loop.run_until_complete(settle())
         if len(kept) > 1:
             kept[1].abort()
-            loop.run_until_complete(turns())
+            loop.run_until_complete(iterations())
             show(kept[2].events)
             kept[3].close()
         kept.clear()
@@ -212,7 +212,7 @@ def factories_that_return_nonsense():
             else:
                 show(type(value).__name__, protocol is value, transport.get_protocol() is value)
                 transport.abort()
-                await turns()
+                await iterations()
             theirs.close()
 
         run(main())
@@ -233,7 +233,7 @@ async def protocols_are_exchanged_in_the_middle():
             show(attempt(transport.set_protocol, nonsense))
         transport.set_protocol(Other())
         transport.abort()
-        await turns()
+        await iterations()
 
 
 @case
@@ -257,7 +257,7 @@ async def protocols_without_methods():
         show(transport.is_closing())
         transport.abort()
     ours.close(), theirs.close()
-    await turns()
+    await iterations()
 
 
 @case
@@ -272,7 +272,7 @@ async def methods_that_are_replaced_on_the_instance():
         show(await protocol.has(3))
         protocol.connection_lost = lambda error: show("lost", error)
         transport.abort()
-        await turns()
+        await iterations()
 
 
 @case

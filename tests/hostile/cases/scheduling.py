@@ -14,13 +14,13 @@ from hostile import (
     attempt,
     case,
     finish,
+    iterations,
     new_loop,
     outcome,
     quiet,
     reporting,
     run,
     show,
-    turns,
 )
 
 ODD_NUMBERS = [0, -1, -0.0, 1e-9, -1e300, -math.inf, True, fractions.Fraction(-1, 3), sys.float_info.min]
@@ -58,7 +58,7 @@ def numbers_that_never_come_do_not_hang_or_fire():
     fired = []
     handles = [loop.call_later(number, fired.append, number) for number in ENDLESS]
     handles += [loop.call_at(number * 2, fired.append, number) for number in ENDLESS]
-    run(turns(20), loop)
+    run(iterations(20), loop)
     show(fired, [handle.cancelled() for handle in handles])
     for handle in handles:
         handle.cancel()
@@ -70,7 +70,7 @@ def numbers_that_never_come_do_not_hang_or_fire():
 @case
 async def sleeps_for_ever_are_cancelled():
     tasks = [asyncio.ensure_future(asyncio.sleep(number)) for number in (*ENDLESS, 10**15)]
-    await turns()
+    await iterations()
     for task in tasks:
         task.cancel()
     show([await outcome(task) for task in tasks])
@@ -119,10 +119,10 @@ def a_handle_is_used_in_every_state():
     soon = loop.call_soon(seen.append, 1)
     timer = loop.call_later(1000, seen.append, 2)
     show("pending", every_method(soon), every_method(timer), timer.when() > 0)
-    run(turns(), loop)
+    run(iterations(), loop)
     show("after", every_method(soon), every_method(timer), timer.when() > 0)
     ran = loop.call_soon(seen.append, 3)
-    run(turns(), loop)
+    run(iterations(), loop)
     show("run", every_method(ran), seen)
     inside = []
     inside.append(loop.call_later(0, lambda: show("inside", inside[0].cancelled(), inside[0].when() > 0)))
@@ -179,7 +179,7 @@ def run_until_complete_inside_a_callback():
     reporting(loop)
 
     def nested():
-        coroutine = turns()
+        coroutine = iterations()
         show("nested", attempt(loop.run_until_complete, coroutine), attempt(loop.run_forever))
         coroutine.close()
 
@@ -224,7 +224,7 @@ def a_future_that_the_loop_is_stopped_under():
 def close_inside_a_run_and_twice():
     loop = new_loop()
     loop.call_soon(lambda: show("inside", attempt(loop.close)))
-    run(turns(), loop)
+    run(iterations(), loop)
     show(attempt(loop.close), attempt(loop.close), loop.is_closed(), loop.is_running())
     show(
         attempt(loop.call_later, 0, print),
@@ -258,7 +258,7 @@ def a_callback_that_recurses_too_deep():
 
     loop.call_soon(deep)
     loop.call_soon(lambda: show("next"))
-    run(turns(), loop)
+    run(iterations(), loop)
     finish(loop)
 
 
@@ -284,8 +284,8 @@ def a_context_that_is_entered_already():
     loop.call_soon(variable.set, 5, context=context)
     loop.call_soon(lambda: show("inside", variable.get()), context=context)
     loop.call_soon(lambda: show("outside", variable.get()))
-    context.run(run, turns(), loop)
-    run(turns(), loop)
+    context.run(run, iterations(), loop)
+    run(iterations(), loop)
     show(context[variable] if variable in context else "none")
     finish(loop)
 

@@ -13,13 +13,13 @@ from hostile import (
     case,
     describe,
     finish,
+    iterations,
     new_loop,
     outcome,
     quiet,
     run,
     settle,
     show,
-    turns,
 )
 
 
@@ -75,7 +75,7 @@ async def socket_connect(address):
 async def serve_forever_is_cancelled_and_raced():
     server, address = await serving()
     task = asyncio.ensure_future(server.serve_forever())
-    await turns()
+    await iterations()
     show(await outcome(server.serve_forever()))
     task.cancel()
     show(await outcome(task), server.is_serving())
@@ -192,11 +192,11 @@ async def an_address_that_is_taken():
     loop = asyncio.get_running_loop()
     show(await outcome(loop.create_server(Recorder, *address)))
     server.close()
-    await turns()
+    await iterations()
     server = await loop.create_server(Recorder, *address)
     server.close()
     show("free again")
-    await turns()
+    await iterations()
 
 
 @case
@@ -211,7 +211,7 @@ async def wait_closed_before_during_and_after():
 
 
 @case
-def servers_that_nobody_keeps():
+def unreferenced_servers():
     loop = new_loop()
 
     async def main():

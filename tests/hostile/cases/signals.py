@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 
-from hostile import Boom, attempt, case, finish, new_loop, reporting, run, settle, show, turns
+from hostile import Boom, attempt, case, finish, iterations, new_loop, reporting, run, settle, show
 
 
 @case
@@ -29,7 +29,7 @@ def a_storm_of_signals_reaches_its_handler():
 
 
 @case
-def each_signal_of_a_slow_series_is_told():
+def each_signal_of_a_slow_series_is_delivered():
     loop = new_loop()
     seen = []
 
@@ -140,7 +140,7 @@ def a_plain_handler_that_raises_inside_a_callback():
         loop.call_soon(kill)
         loop.call_soon(loop.stop)
         show(attempt(loop.run_forever), loop.is_running())
-        run(turns(), loop) if error is Boom else attempt(loop.run_forever)
+        run(iterations(), loop) if error is Boom else attempt(loop.run_forever)
         finish(loop)
 
 
@@ -152,12 +152,12 @@ def an_idle_loop_is_interrupted():
     timer = loop.call_later(5, loop.stop)
     show(attempt(loop.run_forever))
     timer.cancel()
-    run(turns(), loop)
+    run(iterations(), loop)
     finish(loop)
 
 
 @case
-def a_wakeup_descriptor_of_the_programs_own():
+def a_wakeup_fd_set_by_the_program():
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     old = signal.set_wakeup_fd(writer)

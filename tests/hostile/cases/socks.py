@@ -8,7 +8,7 @@ import io
 import socket
 import tempfile
 
-from hostile import attempt, case, describe, outcome, settle, show, tcp_pair, turns
+from hostile import attempt, case, describe, iterations, outcome, settle, show, tcp_pair
 
 
 def pair():
@@ -65,7 +65,7 @@ async def cancelled_receives_leave_the_data():
     ours, theirs = pair()
     for number in range(20):
         task = loop.create_task(loop.sock_recv(ours, 10))
-        await turns(number % 4)
+        await iterations(number % 4)
         task.cancel()
         show(await outcome(task))
     theirs.send(b"data")
@@ -78,10 +78,10 @@ async def a_socket_closed_under_a_receive():
     loop = asyncio.get_running_loop()
     ours, theirs = pair()
     task = loop.create_task(loop.sock_recv(ours, 10))
-    await turns()
+    await iterations()
     ours.close()
     theirs.close()
-    await turns()
+    await iterations()
     task.cancel()
     show(await outcome(task))
     gc.collect()
@@ -92,7 +92,7 @@ async def a_socket_closed_under_a_receive():
 
 
 @case
-async def connects_to_nobody():
+async def connects_without_a_listener():
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
@@ -123,7 +123,7 @@ async def a_connect_that_is_cancelled_and_tried_again():
             sock = socket.socket()
             sock.setblocking(False)
             task = loop.create_task(loop.sock_connect(sock, listener.getsockname()))
-            await turns(number)
+            await iterations(number)
             task.cancel()
             await outcome(task)
             sock.close()
@@ -140,7 +140,7 @@ async def accepts_that_are_cancelled_lose_no_connection():
         listener.setblocking(False)
         for number in range(3):
             task = loop.create_task(loop.sock_accept(listener))
-            await turns(number)
+            await iterations(number)
             task.cancel()
             show(await outcome(task))
         client = socket.create_connection(listener.getsockname())
@@ -154,7 +154,7 @@ async def sendall_to_a_peer_that_goes_away():
     loop = asyncio.get_running_loop()
     ours, theirs = pair()
     task = loop.create_task(loop.sock_sendall(ours, b"x" * (1 << 22)))
-    await turns()
+    await iterations()
     theirs.close()
     show(await outcome(task))
     ours.close()
@@ -166,7 +166,7 @@ async def sendall_of_a_buffer_that_is_resized():
     ours, theirs = pair()
     data = bytearray(b"x" * (1 << 22))
     task = loop.create_task(loop.sock_sendall(ours, data))
-    await turns()
+    await iterations()
     show(attempt(data.clear))
     task.cancel()
     show(await outcome(task))
@@ -181,7 +181,7 @@ async def recv_into_a_buffer_that_is_resized_or_empty():
     ours, theirs = pair()
     data = bytearray(10)
     task = loop.create_task(loop.sock_recv_into(ours, data))
-    await turns()
+    await iterations()
     grown = attempt(data.extend, b"x" * 100_000)
     theirs.send(b"hello")
     result = await task
@@ -196,9 +196,9 @@ async def two_tasks_on_one_socket():
     loop = asyncio.get_running_loop()
     ours, theirs = pair()
     first = loop.create_task(loop.sock_recv(ours, 10))
-    await turns()
+    await iterations()
     second = loop.create_task(loop.sock_recv(ours, 10))
-    await turns()
+    await iterations()
     theirs.send(b"data")
     done, pending = await asyncio.wait([first, second], timeout=5, return_when=asyncio.FIRST_COMPLETED)
     show(len(done), [task.exception() or task.result() for task in done])
@@ -253,7 +253,7 @@ async def datagrams_by_hand():
         await outcome(loop.sock_sendto(first, b"x", 5)),
     )
     task = loop.create_task(loop.sock_recvfrom_into(second, bytearray(10), 5))
-    await turns()
+    await iterations()
     await loop.sock_sendto(first, b"hello world", second.getsockname())
     show((await task)[0])
     await settle()

@@ -11,13 +11,13 @@ from hostile import (
     attempt,
     case,
     describe,
+    iterations,
     outcome,
     quiet,
     reporting,
     settle,
     show,
     taken,
-    turns,
 )
 
 
@@ -91,7 +91,7 @@ async def limits_that_are_none():
 async def two_readers_at_once():
     reader, writer, peer = await stream()
     first = asyncio.ensure_future(reader.read(1))
-    await turns()
+    await iterations()
     show(await result(reader.read(1)), await result(reader.readline()))
     peer.sendall(b"x")
     show(await first)
@@ -105,7 +105,7 @@ async def a_cancelled_read_loses_nothing():
     for number in range(6):
         task = asyncio.ensure_future(reader.readexactly(4))
         peer.send(b"%d" % number)
-        await turns(number)
+        await iterations(number)
         task.cancel()
         await outcome(task)
     await settle()
@@ -132,7 +132,7 @@ async def drain_while_the_peer_goes_away():
     writer.transport.set_write_buffer_limits(10)
     writer.write(b"x" * (1 << 20))
     task = asyncio.ensure_future(writer.drain())
-    await turns()
+    await iterations()
     peer.close()
     show(
         await result(task)
@@ -149,7 +149,7 @@ async def drains_of_many_tasks():
     writer.transport.set_write_buffer_limits(10)
     writer.write(b"x" * (1 << 20))
     tasks = [asyncio.ensure_future(writer.drain()) for _ in range(5)]
-    await turns()
+    await iterations()
     tasks[0].cancel()
     await taken(peer, 1 << 20)
     show([await result(task) for task in tasks])
@@ -232,7 +232,7 @@ async def handlers_that_cannot_be_called():
 
 
 @case
-async def streams_that_nobody_keeps():
+async def unreferenced_streams():
     import gc
 
     reader, writer, peer = await stream()
@@ -253,7 +253,7 @@ async def an_echo_that_is_interrupted_at_every_size():
         sent = loop.run_in_executor(None, peer.sendall, b"x" * size)
         data = await reader.readexactly(size // 2)
         rest = asyncio.ensure_future(reader.read(1 << 20))
-        await turns(1)
+        await iterations(1)
         rest.cancel()
         got = len(data) + (len(rest.result()) if await outcome(rest) == "fine" else 0)
         while got < size:

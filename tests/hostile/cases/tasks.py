@@ -14,13 +14,13 @@ from hostile import (
     case,
     connected,
     finish,
+    iterations,
     new_loop,
     outcome,
     quiet,
     reporting,
     run,
     show,
-    turns,
 )
 
 
@@ -41,14 +41,14 @@ async def cancelled_at_every_await():
 
     for moment in range(25):
         task = asyncio.ensure_future(work())
-        await turns(moment)
+        await iterations(moment)
         cancelled = task.cancel()
         show(moment, cancelled, await outcome(task))
-        await turns()
+        await iterations()
 
 
 @case
-async def cancelled_and_not_having_it():
+async def cancelled_tasks_that_refuse():
     async def stubborn():
         for number in range(3):
             try:
@@ -59,7 +59,7 @@ async def cancelled_and_not_having_it():
 
     task = asyncio.ensure_future(stubborn())
     for _ in range(3):
-        await turns(2)
+        await iterations(2)
         task.cancel()
     show(await task)
 
@@ -68,7 +68,7 @@ async def cancelled_and_not_having_it():
 async def cancel_with_messages_and_in_done_callbacks():
     task = asyncio.ensure_future(asyncio.sleep(100))
     task.add_done_callback(lambda task: show("done", task.cancelled(), task.cancel("late")))
-    await turns()
+    await iterations()
     show(task.cancel("first"), task.cancel("second"))
     try:
         await task
@@ -89,7 +89,7 @@ async def done_callbacks_that_raise_everything():
         future.add_done_callback(fail)
         future.add_done_callback(lambda _: show("second"))
         future.set_result(None)
-        await turns()
+        await iterations()
 
 
 @case
@@ -116,7 +116,7 @@ def coroutines_that_raise_what_ends_the_run():
         quiet(loop)
 
         async def fail(error=error):
-            await turns()
+            await iterations()
             raise error
 
         show(attempt(loop.run_until_complete, fail()))
@@ -257,12 +257,12 @@ def an_eager_task_that_ends_the_run():
 
         show(attempt(loop.run_until_complete, main()))
         loop.set_task_factory(None)
-        run(turns(), loop)
+        run(iterations(), loop)
         finish(loop)
 
 
 @case
-async def tasks_that_nobody_keeps():
+async def unreferenced_tasks():
     loop = asyncio.get_running_loop()
     reporting(loop)
     weak = []
@@ -273,16 +273,16 @@ async def tasks_that_nobody_keeps():
         await future
 
     task = loop.create_task(wait_for_nothing())
-    await turns()
+    await iterations()
     del task
     weak.clear()
     gc.collect()
-    await turns()
+    await iterations()
     show("collected")
 
 
 @case
-async def exceptions_that_nobody_asks_for():
+async def exceptions_that_are_never_retrieved():
     loop = asyncio.get_running_loop()
     reporting(loop)
 
@@ -290,14 +290,14 @@ async def exceptions_that_nobody_asks_for():
         raise Boom
 
     task = loop.create_task(fails())
-    await turns()
+    await iterations()
     del task
     gc.collect()
     future = loop.create_future()
     future.set_exception(Boom())
     del future
     gc.collect()
-    await turns()
+    await iterations()
 
 
 @case
@@ -318,7 +318,7 @@ def async_generators_left_in_the_middle():
             show(name)
             break
         gc.collect()
-        await turns()
+        await iterations()
         generator = numbers("second")
         await generator.__anext__()
         return generator
@@ -359,7 +359,7 @@ async def context_variables_stay_with_their_callbacks():
 
     async def set_and_show(value):
         variable.set(value)
-        await turns()
+        await iterations()
         loop.call_soon(lambda: show("soon", variable.get()))
         loop.call_later(0, lambda: show("later", variable.get()))
         await asyncio.sleep(0.001)

@@ -18,6 +18,7 @@ from hostile import (
     describe,
     drained,
     finish,
+    iterations,
     new_loop,
     outcome,
     quiet,
@@ -27,7 +28,6 @@ from hostile import (
     show,
     taken,
     tcp_pair,
-    turns,
     unix_pair,
 )  # fmt: skip
 
@@ -89,11 +89,11 @@ async def a_reset_at_every_moment():
     quiet(loop)
     for moment in range(6):
         transport, protocol, peer = await connected(pair=tcp_pair)
-        await turns(moment % 3)
+        await iterations(moment % 3)
         if moment > 2:
             transport.pause_reading()
         reset(peer)
-        await turns(2)
+        await iterations(2)
         if moment > 2:
             transport.resume_reading()
         show(await protocol.end(), protocol.events)
@@ -147,7 +147,7 @@ async def write_eof_in_every_order():
 
 
 @case
-async def pause_and_resume_out_of_step():
+async def repeated_pause_and_resume():
     transport, protocol, peer = await connected(pair=tcp_pair)
     show(
         attempt(transport.resume_reading), attempt(transport.pause_reading), attempt(transport.pause_reading)
@@ -200,11 +200,11 @@ async def extra_info_that_is_asked_for_in_every_callback():
     client.transport.abort()
     await server_side[0].end()
     server.close()
-    await turns()
+    await iterations()
 
 
 @case
-async def connections_that_nobody_keeps():
+async def unreferenced_connections():
     loop = asyncio.get_running_loop()
     quiet(loop)
     transport, protocol, peer = await connected(pair=tcp_pair)
@@ -218,14 +218,14 @@ async def connections_that_nobody_keeps():
 
 
 @case
-async def a_paused_connection_that_nobody_keeps():
+async def an_unreferenced_paused_connection():
     quiet(asyncio.get_running_loop())
     transport, protocol, peer = await connected(pair=tcp_pair)
     transport.pause_reading()
     protocol.transport = None
     del transport, protocol
     gc.collect()
-    await turns()
+    await iterations()
     gc.collect()
     show(await drained(peer))
     peer.close()
@@ -272,7 +272,7 @@ async def connecting_is_cancelled_at_every_moment():
     address = server.sockets[0].getsockname()
     for moment in range(12):
         task = loop.create_task(loop.create_connection(asyncio.Protocol, *address))
-        await turns(moment)
+        await iterations(moment)
         task.cancel()
         if await outcome(task) == "fine":
             task.result()[0].abort()
@@ -293,7 +293,7 @@ async def connect_accepted_socket_with_odd_sockets():
             transport, _ = await loop.connect_accepted_socket(asyncio.Protocol, sock)
             show("connected")
             transport.abort()
-            await turns()
+            await iterations()
         except Exception as error:
             show(type(sock).__name__, error)
         if isinstance(sock, socket.socket):
@@ -405,7 +405,7 @@ async def sendfile_over_a_connection_in_odd_states():
         show(await outcome(loop.sendfile(transport, file, 0, 10)))
         show(await outcome(loop.sendfile(transport, None)), await outcome(loop.sendfile(5, file)))
         task = loop.create_task(loop.sendfile(transport, file))
-        await turns(1)
+        await iterations(1)
         show(attempt(transport.write, b"x"), await outcome(task))
         transport.write(b"last")
         transport.close()

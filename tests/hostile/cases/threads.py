@@ -9,7 +9,20 @@ import queue
 import threading
 import time
 
-from hostile import LIMIT, Boom, attempt, case, finish, new_loop, outcome, quiet, reporting, run, show, turns
+from hostile import (
+    LIMIT,
+    Boom,
+    attempt,
+    case,
+    finish,
+    iterations,
+    new_loop,
+    outcome,
+    quiet,
+    reporting,
+    run,
+    show,
+)
 
 
 def in_threads(count, function, *arguments):
@@ -85,7 +98,7 @@ def what_happened_before_in_another_thread_runs_before():
             asked.put(number)
             answered.get()
             loop.call_soon(order.append, ("loop", number))
-            await turns(3)
+            await iterations(3)
 
     run(main(), loop)
     asked.put(None)
@@ -177,7 +190,7 @@ def run_coroutine_threadsafe_succeeds_fails_and_is_cancelled():
     quiet(loop)
 
     async def works(error=None):
-        await turns()
+        await iterations()
         if error:
             raise error
         return 5
@@ -225,7 +238,7 @@ def a_thread_waits_for_a_loop_that_ends():
     thread = threading.Thread(target=waits)
     thread.start()
     started.wait()
-    run(turns(), loop)
+    run(iterations(), loop)
     finish(loop)
     thread.join()
     show(results)
@@ -312,7 +325,7 @@ def executor_results_that_come_after_the_close():
     loop = new_loop()
     release, executor = threading.Event(), concurrent.futures.ThreadPoolExecutor(1)
     future = loop.run_in_executor(executor, release.wait, LIMIT)
-    run(turns(), loop)
+    run(iterations(), loop)
     loop.close()
     release.set()
     executor.shutdown()
@@ -328,7 +341,7 @@ def the_exit_of_a_default_executor_that_is_slow():
 
     async def main():
         task = asyncio.ensure_future(loop.shutdown_default_executor())
-        await turns()
+        await iterations()
         release.set()
         await task
 
@@ -357,7 +370,7 @@ def call_soon_threadsafe_from_a_finaliser():
         import gc
 
         gc.collect()
-        await turns()
+        await iterations()
 
     run(main(), loop)
     show(len(seen))

@@ -18,6 +18,7 @@ from hostile import (
     contexts,
     describe,
     finish,
+    iterations,
     new_loop,
     outcome,
     quiet,
@@ -25,7 +26,6 @@ from hostile import (
     settle,
     show,
     tcp_pair,
-    turns,
 )  # fmt: skip
 from hostile import case as declared
 
@@ -105,12 +105,12 @@ async def handshakes_that_are_cancelled_at_every_moment():
             loop.create_task(loop.connect_accepted_socket(Recorder, ours, ssl=server_context)),
             loop.create_task(loop.create_connection(Recorder, sock=theirs, ssl=client_context, **NAME)),
         ]
-        await turns(moment)
+        await iterations(moment)
         tasks[moment % 2].cancel()
         for task in tasks:
             if await outcome(task) == "fine":
                 task.result()[0].abort()
-        await turns()
+        await iterations()
         ours.close(), theirs.close()
     server, client = await secured()
     show("connected")
@@ -157,7 +157,7 @@ async def writes_in_every_state():
 
 
 @case
-async def an_end_without_goodbye():
+async def an_eof_without_close_notify():
     server, client = await secured()
     client.transport.abort()
     await client.end()
@@ -194,7 +194,7 @@ def exceptions_in(callback):
             quiet(asyncio.get_running_loop())
             server, client = await secured({callback: fail})
             client.transport.write(b"x")
-            await turns()
+            await iterations()
             client.transport.close()
             await server.end()
             await client.end()
@@ -432,7 +432,7 @@ async def extra_info_and_protocols_over_tls():
 
 
 @case
-async def an_ssl_context_that_is_none():
+async def an_invalid_ssl_context():
     loop = asyncio.get_running_loop()
     server_context, client_context = contexts()
     for context in (5, "x", object()):

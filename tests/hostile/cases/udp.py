@@ -7,7 +7,20 @@ import contextlib
 import gc
 import socket
 
-from hostile import Boom, attempt, case, finish, new_loop, outcome, quiet, reporting, run, settle, show, turns
+from hostile import (
+    Boom,
+    attempt,
+    case,
+    finish,
+    iterations,
+    new_loop,
+    outcome,
+    quiet,
+    reporting,
+    run,
+    settle,
+    show,
+)
 
 
 class Datagrams(asyncio.DatagramProtocol):
@@ -175,7 +188,7 @@ def endpoints_whose_callbacks_raise():
 
 
 @case
-async def errors_that_are_raised_while_errors_are_told():
+async def errors_that_are_raised_while_errors_are_reported():
     loop = asyncio.get_running_loop()
     reporting(loop, words=False)
 
@@ -206,7 +219,7 @@ async def bad_arguments_to_create_datagram_endpoint():
             transport, _ = await loop.create_datagram_endpoint(Datagrams, **options)
             show(sorted(options), "made")
             transport.abort()
-            await turns()
+            await iterations()
         except Exception as error:
             show(sorted(options), "gaierror" if isinstance(error, socket.gaierror) else type(error).__name__)
     stream.close()
@@ -228,7 +241,7 @@ async def a_burst_keeps_its_order():
 
 
 @case
-async def unix_datagrams_that_nobody_receives():
+async def unix_datagrams_that_are_never_received():
     loop = asyncio.get_running_loop()
     ours, theirs = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
     theirs.bind("peer")

@@ -8,21 +8,21 @@ import os
 import socket
 import struct
 
-from hostile import LIMIT, Recorder, attempt, case, connected, outcome, quiet, settle, show, turns
+from hostile import LIMIT, Recorder, attempt, case, connected, iterations, outcome, quiet, settle, show
 
 
-def send_with_descriptor(sock, data):
+def send_with_fd(sock, data):
     reader, writer = os.pipe()
     sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [reader]))])
     os.close(reader), os.close(writer)
 
 
 @case
-async def messages_with_descriptors_do_not_stall_a_transport():
+async def messages_with_fds_do_not_stall_a_transport():
     transport, protocol, peer = await connected()
     for _ in range(3):
         peer.sendall(b"one ")
-        send_with_descriptor(peer, b"two ")
+        send_with_fd(peer, b"two ")
         peer.sendall(b"three ")
     show(await protocol.has(42))
     transport.abort()
@@ -31,11 +31,11 @@ async def messages_with_descriptors_do_not_stall_a_transport():
 
 
 @case
-async def messages_with_descriptors_to_a_stream_reader():
+async def messages_with_fds_to_a_stream_reader():
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
     theirs.sendall(b"one ")
-    send_with_descriptor(theirs, b"two ")
+    send_with_fd(theirs, b"two ")
     theirs.sendall(b"three")
     show(await asyncio.wait_for(reader.readexactly(13), LIMIT))
     theirs.close()
@@ -61,13 +61,13 @@ async def credentials_of_two_writers():
 
 
 @case
-async def credentials_and_descriptors_to_sock_recv():
+async def credentials_and_fds_to_sock_recv():
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     theirs.sendall(b"one ")
-    send_with_descriptor(theirs, b"two ")
+    send_with_fd(theirs, b"two ")
     theirs.sendall(b"three")
     data = b""
     while len(data) < 13:
@@ -77,7 +77,7 @@ async def credentials_and_descriptors_to_sock_recv():
 
 
 @case
-async def a_reader_callback_with_descriptors_in_the_way():
+async def a_reader_callback_with_pending_fds():
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
@@ -91,7 +91,7 @@ async def a_reader_callback_with_descriptors_in_the_way():
 
     loop.add_reader(ours, ready)
     theirs.sendall(b"one ")
-    send_with_descriptor(theirs, b"two ")
+    send_with_fd(theirs, b"two ")
     theirs.sendall(b"three")
     await asyncio.wait_for(done, LIMIT)
     show(bytes(received))
@@ -120,7 +120,7 @@ async def paths_that_are_strange():
             show(repr(path)[:9], "made")
             server.close()
         show(await outcome(loop.create_unix_connection(asyncio.Protocol, path)))
-        await turns()
+        await iterations()
 
 
 @case
@@ -144,11 +144,11 @@ async def the_file_is_removed_or_replaced_under_the_server():
     first = await loop.create_unix_server(asyncio.Protocol, "socket")
     os.unlink("socket")
     show(attempt(first.close))
-    await turns()
+    await iterations()
     first = await loop.create_unix_server(asyncio.Protocol, "socket")
     second = await loop.create_unix_server(asyncio.Protocol, "socket")
     first.close()
-    await turns()
+    await iterations()
     show(os.path.exists("socket"))
     show(
         await outcome(loop.create_unix_connection(asyncio.Protocol, "socket"))

@@ -50,7 +50,7 @@ def pair_with(number):
     raise AssertionError(f"nobody got the number {number}")
 
 
-async def kernel_asked(loop):
+async def after_a_poll(loop):
     """Returns after a wait that brought what had happened before it, and after the calls for that."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -71,7 +71,7 @@ async def endpoint(loop, kind):
 
 
 @pytest.mark.parametrize("kind", ["stream", "datagram"])
-def test_a_descriptor_is_its_transports_own_until_that_is_closing(run, loop, kind):
+def test_a_transport_owns_its_fd_until_it_is_closing(run, loop, kind):
     async def main():
         for _ in range(2):  # the second one has the same number
             transport, theirs = await endpoint(loop, kind)
@@ -94,7 +94,7 @@ def test_a_descriptor_is_its_transports_own_until_that_is_closing(run, loop, kin
     run(main())
 
 
-def test_the_number_of_a_transport_that_was_dropped_is_free(run, loop):
+def test_the_fd_of_a_dropped_transport_is_free(run, loop):
     async def main():
         ours, theirs = socket.socketpair()
         fd = ours.fileno()
@@ -142,7 +142,7 @@ def test_the_socket_object_of_an_accepted_connection_changes_nothing(run, loop):
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_reader_goes_when_a_transport_takes_its_descriptor(run, loop, loop_name, paused):
+def test_a_reader_is_removed_when_a_transport_takes_its_fd(run, loop, loop_name, paused):
     if paused and loop_name == "asyncio" and sys.version_info < (3, 11):
         pytest.skip("asyncio begins to read after connection_made() even if that paused it; fixed in 3.11")
 
@@ -161,7 +161,7 @@ def test_a_reader_goes_when_a_transport_takes_its_descriptor(run, loop, loop_nam
             await asyncio.sleep(0)
             theirs.sendall(b"for the transport")
             if paused:
-                await kernel_asked(loop)
+                await after_a_poll(loop)
                 assert not protocol.received
                 transport.resume_reading()
             assert await protocol.until_received(17) == b"for the transport"
@@ -173,7 +173,7 @@ def test_a_reader_goes_when_a_transport_takes_its_descriptor(run, loop, loop_nam
     run(main())
 
 
-def test_a_writer_goes_too(run, loop, loop_name):
+def test_a_writer_is_removed_when_a_transport_takes_its_fd(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio goes on calling it in every pass, and refuses to remove it")
 
@@ -184,7 +184,7 @@ def test_a_writer_goes_too(run, loop, loop_name):
         with theirs:
             transport, protocol = await loop.connect_accepted_socket(Recorder, ours)
             called.clear()
-            await kernel_asked(loop)
+            await after_a_poll(loop)
             assert not called
             transport.close()
             await protocol.until_lost()
@@ -192,7 +192,7 @@ def test_a_writer_goes_too(run, loop, loop_name):
     run(main())
 
 
-def test_giving_up_a_wait_for_a_socket_that_became_a_transport_leaves_the_transport_alone(run, loop):
+def test_cancelling_a_wait_on_a_socket_that_became_a_transport_leaves_the_transport_alone(run, loop):
     async def main():
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -212,7 +212,7 @@ def test_giving_up_a_wait_for_a_socket_that_became_a_transport_leaves_the_transp
     run(main())
 
 
-def test_pipes_and_servers_have_their_descriptors_too(run, loop, loop_name):
+def test_pipes_and_servers_own_their_fds(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio takes the reader, and the transport hears nothing any more")
 
@@ -237,7 +237,7 @@ def test_pipes_and_servers_have_their_descriptors_too(run, loop, loop_name):
     run(main())
 
 
-def test_what_a_closing_transport_still_sends_is_not_disturbed(run, loop, loop_name):
+def test_queued_data_of_a_closing_transport_is_still_sent(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio takes the writer, and the rest is never sent")
 
@@ -256,7 +256,7 @@ def test_what_a_closing_transport_still_sends_is_not_disturbed(run, loop, loop_n
     run(main())
 
 
-def test_two_loops_know_only_their_own(run, loop):
+def test_each_loop_knows_only_its_own_fds(run, loop):
     async def main():
         transport, theirs = await endpoint(loop, "stream")
         with theirs:
@@ -276,7 +276,7 @@ def test_two_loops_know_only_their_own(run, loop):
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12 asyncio does not look")
 @pytest.mark.parametrize("kind", ["stream", "tls", "datagram"])
-def test_a_socket_that_has_a_transport_is_refused_another_one(run, loop, kind):
+def test_a_socket_with_a_transport_cannot_get_a_second_one(run, loop, kind):
     async def open_again(sock):
         if kind == "datagram":
             await loop.create_datagram_endpoint(asyncio.DatagramProtocol, sock=sock)

@@ -14,7 +14,7 @@ from connections import Tcp, Unix, steps
 Sound = selector_events._SelectorSocketTransport
 
 
-class LosesItsEndAtOnce(Sound):
+class CallsConnectionLostAtOnce(Sound):
     """abort() calls connection_lost() instead of scheduling it."""
 
     def abort(self):
@@ -49,7 +49,7 @@ class ClosesAtTheEndOfTheStream(Sound):
         self.close()
 
 
-class ForgetsWhatWasQueued(Sound):
+class DropsQueuedDataOnClose(Sound):
     """close() does not wait for what is queued."""
 
     def close(self):
@@ -64,7 +64,7 @@ class PausesTooLate(Sound):
         self._high_water += 1_000_000
 
 
-class TellsTheWrongProtocol(Sound):
+class CallsTheOldProtocol(Sound):
     """A protocol that was set is told only of the end."""
 
     def set_protocol(self, protocol):
@@ -72,7 +72,7 @@ class TellsTheWrongProtocol(Sound):
             super().set_protocol(protocol)
 
 
-class IsLateByOnePass(Sound):
+class IsLateByOneIteration(Sound):
     """connection_lost() comes one pass after the one in which it is due."""
 
     def _force_close(self, exc):
@@ -87,14 +87,14 @@ class IsLateByOnePass(Sound):
 
 
 FAULTS = [
-    LosesItsEndAtOnce,
+    CallsConnectionLostAtOnce,
     NeverResumes,
     SwallowsExceptions,
     ClosesAtTheEndOfTheStream,
-    ForgetsWhatWasQueued,
+    DropsQueuedDataOnClose,
     PausesTooLate,
-    TellsTheWrongProtocol,
-    IsLateByOnePass,
+    CallsTheOldProtocol,
+    IsLateByOneIteration,
 ]
 
 

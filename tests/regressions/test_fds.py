@@ -19,13 +19,13 @@ import pytest
 from peers import Recorder
 
 
-async def passes(count):
+async def iterations(count):
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("steps", range(8))
-def test_the_number_of_a_cancelled_connection_belongs_to_its_next_owner(run, steps):
+def test_the_fd_of_a_cancelled_connection_belongs_to_its_next_owner(run, steps):
     """uvloop #645, #738, #740: a cancelled ``create_connection(sock=…)`` closed a number that was in use again.
 
     Cancelled at each await, its socket collected, its number given out at once: the new owner gets what is sent to
@@ -38,7 +38,7 @@ def test_the_number_of_a_cancelled_connection_belongs_to_its_next_owner(run, ste
         theirs.setblocking(False)
         number = ours.fileno()
         connecting = loop.create_task(loop.create_connection(Recorder, sock=ours))
-        await passes(steps)
+        await iterations(steps)
         connecting.cancel()
         made = None
         try:
@@ -54,14 +54,14 @@ def test_the_number_of_a_cancelled_connection_belongs_to_its_next_owner(run, ste
         del ours, connecting, made
         gc.collect()
         # asyncio frees the number with the pass that tells of the end.
-        await passes(3)
+        await iterations(3)
         gc.collect()
         owners = [socket.socketpair() for _ in range(4)]
         assert number in [end.fileno() for pair in owners for end in pair]
         with contextlib.suppress(OSError):
             theirs.send(b"for the connection that was given up")
         for _ in range(5):
-            await passes(2)
+            await iterations(2)
             gc.collect()
         for left, right in owners:
             right.setblocking(False)
@@ -108,7 +108,7 @@ def test_a_pipe_is_closed_once(loop, run, end):
 
     run(main())
     for _ in range(3):
-        run(passes(2))
+        run(iterations(2))
         gc.collect()
     left, right = OpensAnotherWhenClosed.another
     assert mine in (left, right)
@@ -148,7 +148,7 @@ def streamed(loop, sock):
 
 
 @pytest.mark.parametrize("use", [watched, operated_on])
-def test_a_socket_the_caller_owns_outlives_the_loop(loop_factory, use):
+def test_a_socket_owned_by_the_caller_outlives_the_loop(loop_factory, use):
     """uvloop #464: a socket that the caller still owned was closed with the loop."""
     loop = loop_factory()
     ours, theirs = pair()
@@ -172,16 +172,14 @@ def test_a_socket_that_was_handed_over_is_closed_with_its_transport(loop_factory
     transport = use(loop, ours)
     transport.close()
     assert ours.fileno() >= 0
-    loop.run_until_complete(passes(3))
+    loop.run_until_complete(iterations(3))
     assert ours.fileno() == -1
     assert theirs.recv(10) == b""
     theirs.close()
 
 
 @pytest.mark.parametrize("use", [connected, accepted])
-def test_a_transport_that_is_open_when_the_loop_closes_keeps_its_socket_until_it_is_dropped(
-    loop_factory, use
-):
+def test_an_open_transport_keeps_its_socket_after_the_loop_closes_until_it_is_dropped(loop_factory, use):
     """uvloop #464: closing the loop closes no socket; dropping the transport does."""
     loop = loop_factory()
     ours, theirs = pair()
@@ -216,7 +214,7 @@ class CollectsWhenLost(Recorder):
             gc.collect(0)
 
 
-def test_connections_that_are_aborted_and_collected_in_their_last_callback_leave_nothing(loop, run):
+def test_connections_aborted_and_collected_in_their_last_callback_leak_nothing(loop, run):
     """uvloop #706, #649: crashes in close callbacks. Connect, abort from either side, collect; nothing is left."""
 
     async def main():

@@ -13,13 +13,13 @@ from hostile import (
     case,
     connected,
     finish,
+    iterations,
     new_loop,
     quiet,
     reporting,
     run,
     settle,
     show,
-    turns,
 )
 
 
@@ -55,7 +55,7 @@ async def readers_and_writers_that_are_removed_while_they_wait_to_run():
 
 
 @case
-async def a_number_is_used_again_in_a_callback():
+async def an_fd_is_reused_in_a_callback():
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     theirs.send(b"old")
@@ -127,7 +127,7 @@ def callbacks_that_raise():
 
 
 @case
-async def the_same_descriptor_in_both_directions():
+async def the_same_fd_in_both_directions():
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     seen = []
@@ -144,7 +144,7 @@ async def the_same_descriptor_in_both_directions():
 
 
 @case
-async def a_level_that_stays_is_told_again_and_again():
+async def unread_data_is_reported_again_and_again():
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     theirs.send(b"xyz")
@@ -164,7 +164,7 @@ async def a_level_that_stays_is_told_again_and_again():
 
 
 @case
-async def descriptors_of_transports_are_refused():
+async def fds_of_transports_are_refused():
     loop = asyncio.get_running_loop()
     transport, protocol, peer = await connected()
     sock = transport.get_extra_info("socket")
@@ -185,7 +185,7 @@ async def descriptors_of_transports_are_refused():
 
 
 @case
-async def the_dup_of_a_watched_descriptor_outlives_it():
+async def the_dup_of_a_registered_fd_outlives_it():
     loop = asyncio.get_running_loop()
     reader, writer = os.pipe()
     copy = os.dup(reader)
@@ -202,7 +202,7 @@ async def the_dup_of_a_watched_descriptor_outlives_it():
 
 
 @case
-def a_loop_that_is_closed_while_it_watches():
+def a_loop_that_is_closed_with_registered_fds():
     loop = new_loop()
     ours, theirs = socket.socketpair()
     loop.add_reader(ours, print)
@@ -217,7 +217,7 @@ def a_loop_that_is_closed_while_it_watches():
 
 
 @case
-async def files_that_cannot_be_watched():
+async def files_that_cannot_be_registered():
     loop = asyncio.get_running_loop()
     quiet(loop)
     with tempfile.TemporaryFile() as file, open("/dev/null", "rb") as null:
@@ -229,7 +229,7 @@ async def files_that_cannot_be_watched():
 
 
 @case
-async def out_of_descriptors():
+async def out_of_fds():
     import resource
 
     loop = asyncio.get_running_loop()
@@ -256,7 +256,7 @@ async def out_of_descriptors():
     writer.close()
     server.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    await turns()
+    await iterations()
 
 
 @case

@@ -17,7 +17,7 @@ from peers import (
 )
 
 
-def test_closing_the_socket_under_a_transport_does_not_give_its_number_away(run, loop_name):
+def test_closing_the_socket_under_a_transport_does_not_free_its_fd(run, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio's transport goes on with whoever gets the number next")
 
@@ -110,7 +110,7 @@ def test_a_cancelled_create_connection_closes_its_socket_once(run):
         gc.collect()
 
 
-def test_a_transport_outlives_its_loop_without_harm(loop, loop_name):
+def test_a_transport_may_outlive_its_loop(loop, loop_name):
     async def main():
         ours, theirs = socket.socketpair()
         transport, protocol = await loop.create_connection(Recorder, sock=ours)
@@ -130,7 +130,7 @@ def test_a_transport_outlives_its_loop_without_harm(loop, loop_name):
 
 
 @pytest.mark.parametrize("protocol_type", [Recorder, BufferedRecorder])
-def test_peers_that_flood_each_other_lose_nothing(run, protocol_type):
+def test_peers_that_flood_each_other_lose_no_data(run, protocol_type):
     class Flood(protocol_type):
         left = 400
         sent = 0
@@ -161,7 +161,7 @@ def test_peers_that_flood_each_other_lose_nothing(run, protocol_type):
     run(main())
 
 
-def test_the_socket_of_a_server_that_nobody_closed_warns(loop):
+def test_the_socket_of_an_unclosed_server_warns(loop):
     server = loop.run_until_complete(loop.create_server(Recorder, "127.0.0.1", 0))
     loop.close()
     assert server.sockets[0].fileno() >= 0
@@ -170,7 +170,7 @@ def test_the_socket_of_a_server_that_nobody_closed_warns(loop):
         gc.collect()
 
 
-def test_a_transport_whose_loop_is_closed_says_nothing_of_what_is_watched(loop):
+def test_the_repr_of_a_transport_with_a_closed_loop_shows_no_polling_state(loop):
     ours, theirs = socket.socketpair()
     transport, _ = loop.run_until_complete(loop.create_connection(Recorder, sock=ours))
     loop.close()
@@ -182,7 +182,7 @@ def test_a_transport_whose_loop_is_closed_says_nothing_of_what_is_watched(loop):
     ours.close()
 
 
-def test_a_negative_backlog_is_no_error(run, loop):
+def test_a_negative_backlog_is_accepted(run, loop):
     async def main():
         server = await loop.create_server(Recorder, "127.0.0.1", 0, backlog=-1)
         server.close()
@@ -222,7 +222,7 @@ async def works(server, transport, protocol, peer):
 
 
 @pytest.mark.parametrize("place", ["before", "after", "setblocking"])
-def test_a_connection_outlives_a_failure_to_make_its_socket_object(run, monkeypatch, place):
+def test_a_connection_survives_a_failure_to_create_its_socket_object(run, monkeypatch, place):
     init = socket.socket.__init__
 
     def fail(self, *args, **kwargs):
@@ -243,7 +243,7 @@ def test_a_connection_outlives_a_failure_to_make_its_socket_object(run, monkeypa
 
 
 @pytest.mark.parametrize("use", ["write", "get_extra_info", "abort"])
-def test_a_transport_can_be_used_while_its_socket_object_is_made(run, monkeypatch, use):
+def test_a_transport_can_be_used_while_its_socket_object_is_created(run, monkeypatch, use):
     init = socket.socket.__init__
 
     async def main():

@@ -8,7 +8,7 @@ import pytest
 LIMIT = 30
 
 
-def test_stop_lets_the_pass_finish(loop, run_forever):
+def test_stop_lets_the_iteration_finish(loop, run_forever):
     ran = []
 
     def stop():
@@ -22,7 +22,7 @@ def test_stop_lets_the_pass_finish(loop, run_forever):
     assert ran == ["before", "after"]
 
 
-def test_stop_before_run_forever_runs_one_pass(loop):
+def test_stop_before_run_forever_runs_one_iteration(loop):
     ran = []
     loop.call_soon(lambda: (ran.append(1), loop.call_soon(ran.append, 2)))
     loop.stop()
@@ -30,7 +30,7 @@ def test_stop_before_run_forever_runs_one_pass(loop):
     assert ran == [1]
 
 
-def test_stop_counts_once(loop):
+def test_repeated_stops_count_once(loop):
     loop.stop()
     loop.stop()
     loop.run_forever()
@@ -46,7 +46,7 @@ def test_a_loop_can_run_again_and_again(loop, run):
         assert run(asyncio.sleep(0, index)) == index
 
 
-def test_run_until_complete_gives_the_result(loop):
+def test_run_until_complete_returns_the_result(loop):
     async def answer():
         return 42
 
@@ -77,7 +77,7 @@ def test_run_until_complete_of_a_cancelled_future_raises_cancelled_error(loop):
         loop.run_until_complete(future)
 
 
-def test_run_until_complete_says_when_the_loop_was_stopped_first(loop):
+def test_run_until_complete_raises_if_the_loop_is_stopped_first(loop):
     future = loop.create_future()
     loop.call_soon(loop.stop)
     with pytest.raises(RuntimeError, match="Event loop stopped before Future completed"):
@@ -91,12 +91,12 @@ def test_run_until_complete_refuses_a_future_of_another_loop(loop, loop_factory)
 
 
 @pytest.mark.parametrize("wrong", [None, 1, "coroutine", print])
-def test_run_until_complete_refuses_what_cannot_be_awaited(loop, wrong):
+def test_run_until_complete_refuses_objects_that_are_not_awaitable(loop, wrong):
     with pytest.raises(TypeError):
         loop.run_until_complete(wrong)
 
 
-def test_an_interrupt_in_a_task_leaves_run_until_complete(loop):
+def test_an_interrupt_in_a_task_propagates_from_run_until_complete(loop):
     async def leave():
         raise KeyboardInterrupt
 
@@ -157,16 +157,16 @@ def test_a_running_loop_cannot_be_closed(loop):
     assert not loop.is_closed()
 
 
-def test_the_running_loop_is_known_while_it_runs(loop, run_pass):
+def test_the_running_loop_is_known_while_it_runs(loop, run_iteration):
     seen = []
     loop.call_soon(lambda: seen.append((asyncio.get_running_loop() is loop, loop.is_running())))
-    run_pass()
+    run_iteration()
     assert seen == [(True, True)]
     assert asyncio._get_running_loop() is None
     assert not loop.is_running()
 
 
-def test_closing_drops_what_was_ready(loop):
+def test_close_drops_ready_calls(loop):
     ran = []
     loop.call_soon(ran.append, 1)
     loop.call_later(0, ran.append, 2)

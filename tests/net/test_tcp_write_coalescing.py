@@ -22,7 +22,7 @@ async def write_in_pieces(protocol, peer, turns=3):
         assert read_exactly(peer, 8) == b"headbody"
 
 
-def test_a_single_piece_arrives_though_two_were_expected(run):
+def test_a_single_write_arrives_although_two_were_expected(run):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             await write_in_pieces(protocol, peer)
@@ -40,7 +40,7 @@ def unsent(transport):
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_the_end_of_the_turn_lets_go_what_the_kernel_keeps(loop, debug):
+def test_the_end_of_the_callback_flushes_data_held_by_the_kernel(loop, debug):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             await write_in_pieces(protocol, peer)
@@ -53,7 +53,7 @@ def test_the_end_of_the_turn_lets_go_what_the_kernel_keeps(loop, debug):
     loop.run_until_complete(main())
 
 
-def test_a_piece_arrives_while_the_callback_that_wrote_it_blocks(run):
+def test_a_write_arrives_while_its_callback_blocks(run):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             await write_in_pieces(protocol, peer)
@@ -65,7 +65,7 @@ def test_a_piece_arrives_while_the_callback_that_wrote_it_blocks(run):
     run(main())
 
 
-def test_a_piece_arrives_though_its_transport_is_paused_or_closed_at_once(run):
+def test_a_write_arrives_although_its_transport_is_paused_or_closed_at_once(run):
     async def main(end):
         async with connected_to_socket() as (protocol, peer):
             await write_in_pieces(protocol, peer)
@@ -80,7 +80,7 @@ def test_a_piece_arrives_though_its_transport_is_paused_or_closed_at_once(run):
         run(main(end))
 
 
-def test_the_exception_that_ends_the_loop_takes_no_piece_with_it(loop):
+def test_an_exception_that_ends_the_loop_loses_no_write(loop):
     async def main():
         async with connected_to_socket() as (protocol, peer):
             await write_in_pieces(protocol, peer)
@@ -105,7 +105,7 @@ def test_the_exception_that_ends_the_loop_takes_no_piece_with_it(loop):
         raise AssertionError("nothing ended the loop")
 
 
-def test_a_process_that_ends_in_the_middle_of_its_answer_has_sent_what_it_wrote():
+def test_a_process_that_exits_between_writes_has_sent_the_earlier_ones():
     program = """
         import asyncio, os, socket, sys, mainspring
 

@@ -26,7 +26,7 @@ def pipe():
 
 
 @pytest.mark.parametrize("kind", ["number", "socket", "fileno"])
-def test_descriptors_and_objects_with_a_fileno_are_the_same(loop, run_forever, pair, kind):
+def test_an_fd_and_an_object_with_fileno_are_equivalent(loop, run_forever, pair, kind):
     ours, theirs = pair
 
     class File:
@@ -41,7 +41,7 @@ def test_descriptors_and_objects_with_a_fileno_are_the_same(loop, run_forever, p
     assert loop.remove_reader(file) is False
 
 
-def watch_the_next_under(number, loop, run_forever, called):
+def register_new_socket_with_fd(number, loop, run_forever, called):
     """Gives the number to another socket, and sees that its reader is called, and no other."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -57,40 +57,40 @@ def watch_the_next_under(number, loop, run_forever, called):
             assert loop.remove_reader(number) is True
 
 
-def test_a_number_that_is_reused_belongs_to_the_new_owner(loop, run_forever):
+def test_a_reused_fd_belongs_to_its_new_owner(loop, run_forever):
     called = []
     ours, theirs = socket.socketpair()
     number = ours.fileno()
     loop.add_reader(number, called.append, "old")
     assert loop.remove_reader(number) is True
     ours.close(), theirs.close()
-    watch_the_next_under(number, loop, run_forever, called)
+    register_new_socket_with_fd(number, loop, run_forever, called)
 
 
 @pytest.mark.mainspring_only
-def test_a_descriptor_closed_without_a_word_can_be_watched_again_under_the_same_number(loop, run_forever):
+def test_an_fd_closed_while_registered_can_be_registered_again(loop, run_forever):
     # asyncio believes that it still watches the number, and never calls the new reader.
     called = []
     ours, theirs = socket.socketpair()
     number = ours.fileno()
     loop.add_reader(number, called.append, "old")
     ours.close(), theirs.close()
-    watch_the_next_under(number, loop, run_forever, called)
+    register_new_socket_with_fd(number, loop, run_forever, called)
 
 
-def test_removing_a_reader_after_its_socket_closed(loop, run_pass):
+def test_removing_a_reader_after_its_socket_was_closed(loop, run_iteration):
     ours, theirs = socket.socketpair()
     number = ours.fileno()
     loop.add_reader(number, print)
     ours.close(), theirs.close()
     assert loop.remove_reader(number) is True
     assert loop.remove_reader(number) is False
-    run_pass()
+    run_iteration()
 
 
 @pytest.mark.parametrize("private", ["", "_"])
 @pytest.mark.parametrize("kind", ["reader", "writer"])
-def test_a_watch_is_found_by_its_socket_object_after_that_is_closed(loop, kind, private):
+def test_a_registration_is_found_by_its_closed_socket_object(loop, kind, private):
     ours, theirs = socket.socketpair()
     add = getattr(loop, f"{private}add_{kind}")
     remove = getattr(loop, f"{private}remove_{kind}")
@@ -102,7 +102,7 @@ def test_a_watch_is_found_by_its_socket_object_after_that_is_closed(loop, kind, 
         remove(ours)
 
 
-def test_a_watch_is_found_by_its_object_and_not_by_another_that_is_closed(loop):
+def test_a_registration_is_not_found_by_another_closed_object(loop):
     first, second = socket.socketpair()
     loop.add_reader(first, print)
     second.close()
@@ -112,7 +112,7 @@ def test_a_watch_is_found_by_its_object_and_not_by_another_that_is_closed(loop):
     assert loop.remove_reader(first) is True
 
 
-def test_a_watch_by_number_is_not_found_by_a_closed_object(loop):
+def test_a_registration_by_number_is_not_found_by_a_closed_object(loop):
     ours, theirs = socket.socketpair()
     number = ours.fileno()
     loop.add_reader(number, print)
@@ -133,7 +133,7 @@ def test_a_closed_file_is_found_by_the_private_method_only(loop, pipe):
     assert loop._remove_reader(file) is True
 
 
-def test_a_watch_keeps_its_file_object(loop, run_forever):
+def test_a_registration_keeps_its_file_object_alive(loop, run_forever):
     ours, theirs = socket.socketpair()
     held = weakref.ref(ours)
     loop.add_reader(ours, loop.stop)
@@ -201,7 +201,7 @@ def test_an_operation_on_a_closed_socket_fails_as_the_socket_does(loop, operatio
     [-1, -(2**31), 2**31, 2**63, 2**70, None, "0", 1.5, object(), b"", [], (1,)],
     ids=lambda value: type(value).__name__ + (repr(value)[:8] if isinstance(value, int) else ""),
 )
-def test_what_is_no_descriptor_is_refused_as_asyncio_refuses_it(loop_factory, method, wrong):
+def test_an_invalid_fd_raises_the_same_exception_as_on_asyncio(loop_factory, method, wrong):
     theirs = asyncio.SelectorEventLoop()
     try:
         with pytest.raises(Exception) as expected:  # noqa: B017
@@ -214,17 +214,17 @@ def test_what_is_no_descriptor_is_refused_as_asyncio_refuses_it(loop_factory, me
 
 @pytest.mark.parametrize("method", ["remove_reader", "remove_writer"])
 @pytest.mark.parametrize("wrong", [-1, None, "0", 1.5, object()], ids=lambda value: type(value).__name__)
-def test_removing_what_is_no_descriptor_is_a_value_error(loop, method, wrong):
+def test_removing_an_invalid_fd_raises_value_error(loop, method, wrong):
     with pytest.raises(ValueError):
         getattr(loop, method)(wrong)
 
 
-def test_removing_a_number_that_was_never_watched_is_no_error(loop):
+def test_removing_an_fd_that_was_never_registered_is_not_an_error(loop):
     assert loop.remove_reader(12345) is False
     assert loop.remove_writer(12345) is False
 
 
-def test_a_closed_descriptor_is_refused(loop):
+def test_a_closed_fd_is_refused(loop):
     fd = os.dup(0)
     os.close(fd)
     with pytest.raises(OSError) as caught:
@@ -253,7 +253,7 @@ def test_a_regular_file_is_refused(loop):
         assert loop.remove_writer(file) is False
 
 
-def test_an_exception_of_fileno_comes_through(loop):
+def test_an_exception_from_fileno_propagates(loop):
     class File:
         def fileno(self):
             raise ZeroDivisionError
@@ -262,7 +262,7 @@ def test_an_exception_of_fileno_comes_through(loop):
         loop.add_reader(File(), print)
 
 
-def test_after_close_nothing_is_watched(loop, pair):
+def test_a_closed_loop_refuses_registrations(loop, pair):
     ours, _ = pair
     loop.add_reader(ours, print)
     loop.add_writer(ours, print)
@@ -286,7 +286,7 @@ def test_pipes(loop, run_forever, pipe):
     loop.remove_reader(read_end)
 
 
-def test_a_writer_hears_that_the_reading_end_is_gone(loop, run_forever, pipe):
+def test_a_writer_is_called_when_the_reading_end_closes(loop, run_forever, pipe):
     read_end, write_end = pipe
     os.set_blocking(write_end, False)
     try:
@@ -302,14 +302,14 @@ def test_a_writer_hears_that_the_reading_end_is_gone(loop, run_forever, pipe):
     loop.remove_writer(write_end)
 
 
-def test_event_descriptors(loop, run_forever, run_pass):
+def test_eventfd(loop, run_forever, run_iteration):
     if not hasattr(os, "eventfd"):
         pytest.skip("os.eventfd is not there")
     fd = os.eventfd(0, os.EFD_NONBLOCK)
     try:
         got = []
         loop.add_reader(fd, lambda: (got.append(os.eventfd_read(fd)), loop.stop()))
-        run_pass()
+        run_iteration()
         assert got == []
         os.eventfd_write(fd, 3)
         run_forever()
@@ -336,7 +336,7 @@ def test_a_reader_may_close_its_socket(loop, run_forever):
         run_forever()
 
 
-def test_a_reader_may_close_the_other_socket_of_the_pass_and_open_a_new_one(loop, run_forever):
+def test_a_reader_may_close_another_ready_socket_and_open_a_new_one(loop, run_forever):
     called = []
     first, first_peer = socket.socketpair()
     second, second_peer = socket.socketpair()
@@ -368,7 +368,7 @@ def test_a_reader_may_close_the_other_socket_of_the_pass_and_open_a_new_one(loop
     first.close(), second.close()
 
 
-def test_every_one_of_many_descriptors_is_announced(loop, run_forever):
+def test_every_one_of_many_ready_fds_is_reported(loop, run_forever):
     pairs = [socket.socketpair() for _ in range(200)]
     called = set()
 
@@ -389,7 +389,7 @@ def test_every_one_of_many_descriptors_is_announced(loop, run_forever):
             ours.close(), theirs.close()
 
 
-def test_two_loops_may_watch_one_socket(loop_factory, pair):
+def test_two_loops_may_register_one_socket(loop_factory, pair):
     ours, theirs = pair
     theirs.send(b"x")
     called = []
@@ -403,7 +403,7 @@ def test_two_loops_may_watch_one_socket(loop_factory, pair):
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_the_descriptor_of_a_transport_cannot_be_watched(loop, run, pair, paused):
+def test_the_fd_of_a_transport_cannot_be_registered(loop, run, pair, paused):
     ours, _ = pair
 
     async def main():

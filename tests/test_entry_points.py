@@ -34,7 +34,7 @@ def former_policy():
         asyncio.set_event_loop_policy(former)
 
 
-def test_run_gives_the_result_on_our_loop():
+def test_run_returns_the_result_and_uses_our_loop():
     assert mainspring.run(which_loop()) is mainspring.Loop
     assert asyncio._get_running_loop() is None
 
@@ -55,7 +55,7 @@ def test_run_sets_debug_mode(debug):
     assert mainspring.run(main(), debug=debug) is debug
 
 
-def test_run_leaves_debug_mode_alone_if_not_asked():
+def test_run_does_not_change_debug_mode_by_default():
     async def main():
         return asyncio.get_running_loop().get_debug()
 
@@ -64,7 +64,7 @@ def test_run_leaves_debug_mode_alone_if_not_asked():
 
 
 @pytest.mark.parametrize("wrong", [None, 1, "main", which_loop])
-def test_run_refuses_what_is_no_coroutine_as_asyncio_does(wrong):
+def test_run_refuses_other_objects_as_asyncio_does(wrong):
     with pytest.raises((TypeError, ValueError)) as expected:
         asyncio.run(wrong)
     with pytest.raises(expected.type):
@@ -81,7 +81,7 @@ def test_run_cannot_be_called_from_a_running_loop():
     mainspring.run(main())
 
 
-def test_run_cancels_what_is_left_and_closes_the_loop():
+def test_run_cancels_remaining_tasks_and_closes_the_loop():
     cancelled, loops = [], []
 
     async def wait():
@@ -125,7 +125,7 @@ def test_run_can_be_called_again_and_again():
         assert mainspring.run(asyncio.sleep(0, index)) == index
 
 
-def test_new_event_loop_gives_a_loop():
+def test_new_event_loop_returns_a_loop():
     loop = mainspring.new_event_loop()
     try:
         assert type(loop) is mainspring.Loop
@@ -137,7 +137,7 @@ def test_new_event_loop_gives_a_loop():
     assert "closed=True" in repr(loop)
 
 
-def test_the_names_of_the_package_are_there():
+def test_the_package_exports_its_names():
     for name in mainspring.__all__:
         assert getattr(mainspring, name) is not None
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", mainspring.__version__)
@@ -146,7 +146,7 @@ def test_the_names_of_the_package_are_there():
 
 
 @with_policies
-def test_install_makes_it_the_loop_of_asyncio_run(former_policy):
+def test_install_makes_asyncio_run_use_our_loop(former_policy):
     mainspring.install()
     assert asyncio.run(which_loop()) is mainspring.Loop
     loop = asyncio.new_event_loop()
@@ -185,7 +185,7 @@ def test_asyncio_run_takes_the_loop_factory():
 
 
 @with_policies
-def test_isolated_test_cases_run_on_it(former_policy):
+def test_isolated_async_test_cases_run_on_our_loop(former_policy):
     seen = []
 
     class Case(unittest.IsolatedAsyncioTestCase):
@@ -262,7 +262,7 @@ def test_a_loop_can_be_subclassed(loop_kind, reported):
         loop.close()
 
 
-def test_a_subclass_that_forgets_init_fails_with_an_exception(loop_kind):
+def test_a_subclass_that_does_not_call_init_raises(loop_kind):
     base = mainspring.Loop if loop_kind == "mainspring" else asyncio.SelectorEventLoop
 
     class Forgetful(base):
@@ -283,7 +283,7 @@ def test_a_subclass_that_forgets_init_fails_with_an_exception(loop_kind):
             use()
 
 
-def test_closing_gives_the_descriptors_back_at_once(loop_factory):
+def test_closing_a_loop_closes_its_fds_at_once(loop_factory):
     def count():
         return len(os.listdir("/proc/self/fd"))
 
@@ -295,7 +295,7 @@ def test_closing_gives_the_descriptors_back_at_once(loop_factory):
     assert count() == before
 
 
-def test_descriptors_of_the_loop_are_not_inherited(loop_factory):
+def test_fds_of_the_loop_are_not_inheritable(loop_factory):
     def inheritable():
         return {fd for fd in map(int, os.listdir("/proc/self/fd")) if is_inheritable(fd)}
 
