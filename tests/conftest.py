@@ -1,10 +1,10 @@
-"""What the tests of the event loop share.
+"""Shared fixtures of the event loop tests.
 
-asyncio is the specification: a test runs once on asyncio's own loop and once on mainspring's, so that a test which is
-wrong about asyncio fails there.  A test that is about mainspring alone says so with ``@pytest.mark.mainspring_only``.
+asyncio is the specification: each test runs on asyncio's own loop and on mainspring's, so a test that is wrong about
+asyncio fails there.  ``@pytest.mark.mainspring_only`` marks tests that only apply to mainspring.
 
-After each test, nothing may have gone to a loop's exception handler that the test did not take out of ``reported``,
-and no descriptor may be left open.
+A test fails if it leaks an fd, or if a loop's exception handler received a context that the test did not remove from
+``reported``.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import mainspring
 
 HERE = pathlib.Path(__file__).parent
 
-# A program of its own, not a test.
+# A separate program, not tests.
 collect_ignore = ["conformance"]
 
-# Seconds after which a wait has failed; long, since it is never waited for when all is well.
+# Timeout in seconds. Generous: passing tests never reach it.
 LIMIT = 30
 
 FACTORIES = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.new_event_loop}
@@ -54,7 +54,7 @@ def open_fds():
         try:
             found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
         except FileNotFoundError:
-            pass  # the one that lists the directory
+            pass  # the fd that lists the directory
     return found
 
 
@@ -66,13 +66,13 @@ def no_fd_leaks(request):
     after = open_fds()
     left = {fd: target for fd, target in after.items() if before.get(fd) != target}
     if request.path.parent not in (HERE, HERE / "regressions"):
-        return  # the folders below have fixtures of their own
-    assert not left, f"descriptors left open: {left}"
+        return  # subfolders have their own fixtures
+    assert not left, f"leaked fds: {left}"
 
 
 @pytest.fixture
 def reported():
-    """The contexts that went to the exception handlers of this test's loops, and that the test has yet to take."""
+    """Contexts passed to the exception handlers of this test's loops. The test must remove the expected ones."""
     contexts = []
     yield contexts
     if contexts:
@@ -82,7 +82,7 @@ def reported():
 
 @pytest.fixture
 def loop_factory(loop_kind, reported):
-    """Makes loops of the kind under test, closed after the test; their failures are in ``reported``."""
+    """Creates loops of the kind under test and closes them after the test. Their failures go to ``reported``."""
     made = []
 
     def new_loop():
@@ -126,7 +126,7 @@ def run_forever(loop):
 
 @pytest.fixture
 def run_iteration(loop):
-    """Runs what is ready, and not what that makes ready."""
+    """Runs one loop iteration: the ready calls, but not the calls that these schedule."""
 
     def one_iteration():
         loop.stop()
@@ -137,7 +137,7 @@ def run_iteration(loop):
 
 @pytest.fixture
 def pair():
-    """Two sockets, connected with each other, that do not block."""
+    """Two connected non-blocking sockets."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
@@ -147,7 +147,7 @@ def pair():
 
 @pytest.fixture
 def write_program(loop_kind, tmp_path):
-    """Makes a file of a program in which ``new_loop()`` makes a loop."""
+    """Writes a program to a file; ``new_loop()`` is defined in it."""
 
     def write(source):
         script = tmp_path / "program.py"
@@ -159,7 +159,7 @@ def write_program(loop_kind, tmp_path):
 
 @pytest.fixture
 def run_python(write_program):
-    """Runs a program in an interpreter of its own; ``new_loop()`` makes a loop in it."""
+    """Runs a program in a new interpreter; ``new_loop()`` is defined in it."""
 
     def run_source(source, *arguments, **options):
         script = write_program(source)
@@ -177,7 +177,7 @@ def run_python(write_program):
 
 @pytest.fixture
 def no_zombies():
-    """The test leaves no child behind, alive or not."""
+    """Fails if the test leaves a child process, running or zombie."""
     yield
     gc.collect()
     with contextlib.suppress(ChildProcessError):

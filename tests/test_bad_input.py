@@ -1,4 +1,4 @@
-"""Wrong arguments and wrong moments: the exceptions are asyncio's, and nothing of the inside ever shows."""
+"""Wrong arguments and calls in the wrong state raise asyncio's exceptions and never expose internals."""
 
 import asyncio
 import contextvars
@@ -11,7 +11,7 @@ import mainspring
 
 
 class Evil:
-    """Fails at everything it is asked."""
+    """Raises from every special method."""
 
     def fail(self, *args, **kwargs):
         raise ZeroDivisionError("evil")
@@ -45,7 +45,7 @@ VALUES = {
     "evil": Evil(),
 }
 
-# Each takes a loop and one odd value. What is scheduled far away does not run.
+# Each takes a loop and one odd value. Calls with distant deadlines do not run.
 CALLS = {
     "call_soon context": lambda loop, value: loop.call_soon(print, context=value),
     "call_soon keyword": lambda loop, value: loop.call_soon(print, colour=value),
@@ -93,7 +93,7 @@ CALLS = {
 
 
 def outcome(loop, call, value):
-    """The type of the exception, or of the result; handles and loops of both kinds are the same."""
+    """The type of the exception or of the result; handle and loop types of both loops compare equal."""
     try:
         result = call(loop, value)
     except Exception as error:
@@ -105,7 +105,7 @@ def outcome(loop, call, value):
 
 
 def raises_only_ordinary_exceptions(use):
-    """Whether an exception of it, if there is one, is an ordinary one."""
+    """Whether ``use()`` returns or raises an ordinary exception."""
     try:
         use()
     except Exception as error:
@@ -115,7 +115,7 @@ def raises_only_ordinary_exceptions(use):
 
 @pytest.fixture
 def fresh():
-    """Makes loops of either kind, with nothing to say about failures, and closes them."""
+    """Creates loops of either kind that ignore reported failures, and closes them."""
     loops = []
 
     def make(kind):
@@ -136,15 +136,15 @@ def test_odd_arguments_have_the_same_outcome_as_on_asyncio(fresh, name, debug):
     differences = []
     for label, value in VALUES.items():
         if name in ("add_reader", "add_writer") and label in ("True", "zero"):
-            continue  # descriptors of the test program itself
+            continue  # fds of the test program itself
         if name == "call_soon context" and label == "None":
-            continue  # as good as none
+            continue  # equivalent to None
         got = []
         for kind in ("asyncio", "mainspring"):
             loop = fresh(kind)
             loop.set_debug(debug)
             got.append(outcome(loop, CALLS[name], value))
-            # Whatever was scheduled runs, and the loop lives.
+            # Scheduled calls run, and the loop still works.
             loop.call_soon(loop.stop)
             if not loop.is_closed():
                 loop.run_forever()
@@ -203,7 +203,7 @@ CLOSED = {
     "create_task": lambda loop: loop.create_task(None),
 }
 
-# These go on working, or do nothing, after close.
+# These still work, or do nothing, after close().
 STILL = {
     "close": lambda loop: loop.close(),
     "is_closed": lambda loop: loop.is_closed(),
@@ -297,7 +297,7 @@ def test_handles_with_modified_attributes_do_not_crash(loop, run_iteration, repo
             for value in (None, 1, "text", object(), []):
                 handle = schedule(int)
                 setattr(handle, attribute, value)
-                # asyncio's own handles fail out of the loop if their arguments are no arguments.
+                # asyncio's own handles raise out of the loop if their arguments are not a sequence.
                 assert raises_only_ordinary_exceptions(run_iteration)
                 assert raises_only_ordinary_exceptions(handle.cancel)
             handle = schedule(int)

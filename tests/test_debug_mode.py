@@ -1,4 +1,4 @@
-"""Debug mode: its checks, its warnings, and what handles remember in it."""
+"""Debug mode: checks, warnings, and source tracebacks of handles."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ LIMIT = 30
 def log(caplog):
     caplog.set_level(logging.WARNING, logger="asyncio")
     yield caplog
-    # The records hold exceptions, their frames, and with those the loop.
+    # The records reference exceptions, their frames, and so the loop.
     caplog.clear()
 
 
@@ -70,7 +70,7 @@ def test_coroutine_origins_are_tracked_while_a_debugged_loop_runs(loop, run_iter
 
 
 def work_of_20_ms():
-    # Not to synchronise with anything: this is the slow callback itself.
+    # This sleep is the slow callback itself; it synchronises nothing.
     time.sleep(0.02)
 
 
@@ -176,7 +176,7 @@ SCHEDULERS = {
 def test_callbacks_are_checked(loop, run_iteration, method):
     loop.set_debug(True)
     schedule = SCHEDULERS[method]
-    # asyncio's call_later() speaks of call_at(), which it calls.
+    # asyncio's call_later() calls call_at(), and its message names that.
     method = method.replace("later", "(later|at)")
     with pytest.raises(TypeError, match=f"coroutines cannot be used with {method}"):
         schedule(loop, coroutine_function)

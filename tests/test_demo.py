@@ -1,4 +1,4 @@
-"""The demonstration behind ./run, cut short."""
+"""The demonstration that ./run starts, shortened."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Ways to put a program on the loop: run, install, policies, runners, subclasses."""
+"""Ways to run a program on the loop: run, install, policies, runners, subclasses."""
 
 import asyncio
 import os
@@ -308,7 +308,7 @@ def is_inheritable(fd):
     try:
         return os.get_inheritable(fd)
     except OSError:
-        return False  # the descriptor that listed them
+        return False  # the fd that listed them
 
 
 @pytest.mark.parametrize(

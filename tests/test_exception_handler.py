@@ -1,4 +1,4 @@
-"""What happens to exceptions nobody catches: the loop's exception handler."""
+"""The loop's exception handler: uncaught exceptions."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ import mainspring
 def log(caplog):
     caplog.set_level(logging.ERROR, logger="asyncio")
     yield caplog
-    # The records hold exceptions, their frames, and with those the loop.
+    # The records reference exceptions, their frames, and so the loop.
     caplog.clear()
 
 
@@ -76,7 +76,7 @@ def test_in_debug_mode_the_context_says_where_the_call_was_scheduled(loop, run_i
         loop.remove_reader(ours)
         loop.remove_signal_handler(signal.SIGUSR1)
     context = reported.pop()
-    # asyncio's selector loop hands a signal over through the loop, and so remembers where it was added.
+    # asyncio's selector loop schedules signal handlers through the loop, so the handle has a source traceback.
     assert context["source_traceback"]
     names = [frame.name for frame in context["source_traceback"]]
     assert "test_in_debug_mode_the_context_says_where_the_call_was_scheduled" in names

@@ -1,6 +1,6 @@
-"""One allocation of the interpreter's fails, each in turn: an exception may come of it, a crash never.
+"""Each allocation of the interpreter fails once: the result may be an exception, never a crash.
 
-CPython itself does not survive two of them, which are therefore left out: that of a function object, see
+Two allocations are excluded because CPython itself crashes when they fail: that of a function object, see
 ``failing_allocations.c``, and in 3.13 that of a larger table in ``PyDict_SetDefaultRef()``, see ``PRELUDE``.
 """
 
@@ -192,7 +192,7 @@ SCENARIOS = {
     """,
 }
 
-# A scenario whose wake-up was lost with a failed allocation is stopped by a timer.
+# A timer stops a scenario that lost its wake-up to a failed allocation.
 SWEEP = """
 loop = new_loop()
 try:

@@ -1,4 +1,4 @@
-"""``os.fork()`` in a process that has loops: the child may do what it likes with its copies, the parent hears nothing."""
+"""``os.fork()`` in a process with loops: nothing the child does with its copies affects the parent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 def in_child(work):
-    """Runs ``work()`` in a forked child; its exit status, and what it printed on failing is on standard error."""
+    """Runs ``work()`` in a forked child and returns its exit status. Failures are printed to standard error."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -27,7 +27,7 @@ def in_child(work):
 
 
 async def pipe_and_thread_round_trip():
-    """Something arrives over a pipe, and a thread wakes the loop."""
+    """Receives data through a pipe, and lets a thread wake the loop."""
     loop = asyncio.get_running_loop()
     read_end, write_end = os.pipe()
     arrived = loop.create_future()
@@ -41,7 +41,7 @@ async def pipe_and_thread_round_trip():
 
 
 class Watched:
-    """A pipe that is watched by a loop from before the fork on."""
+    """A pipe that is registered with a loop before the fork."""
 
     def __init__(self, loop):
         self.loop = loop
@@ -55,7 +55,7 @@ class Watched:
         self.loop.stop()
 
     def check(self):
-        """The loop still hears of it."""
+        """Checks that the loop still reports readiness of the pipe."""
         calls = self.calls
         os.write(self.write_end, b"x")
         self.loop.call_later(20, self.loop.stop)
@@ -97,7 +97,7 @@ def test_a_child_that_adds_a_reader_leaves_the_parents_loop_alone(loop, watched,
         loop.add_reader(read_end, print)
 
     assert in_child(work) == 0
-    # Were it in the parent's set, there would be an event that nobody expects, again and again.
+    # If the fd were in the parent's epoll set, every poll would report an unknown event.
     counts = loop._counts()
     run_iteration()
     assert loop._counts() == counts

@@ -1,4 +1,4 @@
-"""Handle and TimerHandle: what they are, what cancel does in every state, and when they are freed."""
+"""Handle and TimerHandle: type and repr, cancel() in every state, and when they are freed."""
 
 import asyncio
 import contextvars
@@ -31,7 +31,7 @@ def test_handles_are_asyncios(loop):
 
 
 def shape(handle):
-    """A handle's repr without what differs from one to the next: addresses and times."""
+    """A handle's repr without addresses and times."""
     text = re.sub(r"0x[0-9a-f]+", "0x", repr(handle))
     return re.sub(r"when=[0-9.]+", "when=T", text)
 
@@ -121,7 +121,7 @@ def test_handles_support_weak_references(loop, run_iteration):
         assert watch() is handle
         del handle
         gc.collect()
-        assert watch() is not None, "the loop keeps what is scheduled"
+        assert watch() is not None, "the loop keeps scheduled handles alive"
         run_iteration()
         gc.collect()
         assert watch() is None
@@ -222,7 +222,7 @@ def test_an_unclosed_loop_is_collected_with_its_handles_and_warns(loop_kind):
         gc.collect()
     ours.close(), theirs.close()
     messages = [str(warning.message) for warning in caught if warning.category is ResourceWarning]
-    # A recorded warning holds the loop it is about.
+    # A recorded warning references the loop.
     caught.clear()
     gc.collect()
     assert [watch() for watch in watched] == [None] * 6
@@ -254,7 +254,7 @@ def test_a_handle_outlives_its_loop(loop_kind):
 
 
 def leave_a_pending_threadsafe_call():
-    """A loop that ran and stopped while a call was pushed that it never took; gives a weak reference to it."""
+    """Returns a weak reference to a loop that stopped before it took a call from another thread."""
     loop = mainspring.new_event_loop()
     in_last_iteration, pushed = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""What ``_internals.py`` says of asyncio's private names, compared with the sources; and an asyncio without policies."""
+"""Compares the private asyncio names listed in ``_internals.py`` with the sources; tests asyncio without policies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LISTED = {
     *_internals.NAMED_AS_IN_ASYNCIO,
 }
 
-# Names of ours, or of other modules, that asyncio happens to use for something else.
+# Names of this package or of other modules that asyncio happens to use for something else.
 COINCIDENCES = {"_check_signal", "_children", "_getframe", "_reap", "_release", "_state"}
 
 
@@ -33,7 +33,7 @@ def is_private(name):
 
 
 def names_in_python(source):
-    """Every name that a module uses or defines, also those in strings, as getattr() takes them."""
+    """Every name that a module uses or defines, including names in strings (for getattr())."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Attribute(attr=name) | ast.Name(id=name) | ast.arg(arg=name):
@@ -47,7 +47,7 @@ def names_in_python(source):
 
 
 def names_in_rust(source):
-    """Every name that Python code may see or be asked for: strings, interned names, methods."""
+    """Every name that Python code can see or look up: strings, interned names, methods."""
     source = re.sub(r"//.*", "", source)
     yield from re.findall(r'"(\w+)"', source)
     yield from re.findall(r"\bfn (\w+)", source)
@@ -68,7 +68,7 @@ def names_of_asyncio():
 
 def own_names():
     package = pathlib.Path(mainspring.__file__).parent
-    # The lists themselves prove nothing.
+    # The lists themselves do not count as uses.
     python = [file for file in package.glob("*.py") if file.name != "_internals.py"]
     lists, rest = (package / "_internals.py").read_text().split("if TYPE_CHECKING:", 1)
     assert "NAMED_AS_IN_ASYNCIO" in lists

@@ -1,8 +1,8 @@
-"""The interpreter ends while a daemon thread is inside the loop.
+"""The interpreter exits while a daemon thread is inside the loop.
 
-Before Python 3.14 such a thread is ended by ``pthread_exit()`` the next time it asks for the interpreter lock.  That
-can be in any call into Python, so it is tried here in each: first with ``pthread_exit()`` called on purpose at a known
-place, then with a real end of the program at a random one.
+Before Python 3.14 such a thread ends by ``pthread_exit()`` when it next takes the GIL.  Any call into Python may do
+that, so each is tested: first with an explicit ``pthread_exit()`` at a known place, then with a real program exit at
+a random place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 SOURCES = pathlib.Path(__file__).parent.parent / "crates" / "mainspring-python" / "src"
 
-# `work(strike)` runs in a daemon thread and has `strike()` called there, as deep inside of the loop as its name says.
+# `work(strike)` runs in a daemon thread and calls `strike()` from the place inside the loop that the key names.
 PRELUDE = """
 import asyncio, os, socket, sys, threading, time
 
@@ -274,7 +274,7 @@ os._exit(0)
 
 
 def functions_called_by_the_interpreter(text):
-    """The (name, body) of each function that PyO3 exports or that has C's calling convention."""
+    """The (name, body) of each function that PyO3 exports or that has the C calling convention."""
     body = r"(?P<name>\w+)[^{;]*\{\n(?P<body>.*?)^(?P=indent)\}\n"
     c_function = r'^(?P<indent> *)(?:pub(?:\(\w+\))? )?(?:unsafe )?extern "C" fn ' + body
     py_function = r"^(?P<indent>)#\[pyfunction\](?:\n#\[.*\])*\npub fn " + body
@@ -316,7 +316,7 @@ def test_every_function_called_by_the_interpreter_guards_its_thread():
         for name, fields in re.findall(
             r"^#\[pyclass.*\]\npub struct (\w+) \{\n(.*?)^\}\n", text, re.M | re.S
         ):
-            plain = re.compile(r"^ *(?:pub )?\w+: (?!i32|ClassData<)", re.M)  # what holds no Python object
+            plain = re.compile(r"^ *(?:pub )?\w+: (?!i32|ClassData<)", re.M)  # holds no Python object
             if plain.search(fields):
                 unguarded.append(f"{path.relative_to(SOURCES)}: {name}")
     assert found > 60 and not unguarded

@@ -1,4 +1,4 @@
-"""Which interpreters the extension module runs in, and what it tells them."""
+"""Which interpreters the extension module supports, and what it declares."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_importing_in_a_subinterpreter_fails(run_in_subinterpreter):
 @pytest.mark.mainspring_only
 def test_a_failed_import_in_a_subinterpreter_does_not_affect_the_main_interpreter(run_python):
     pytest.importorskip("_testcapi")
-    # Without new_loop(): the subinterpreter is the first to import it.
+    # Without new_loop(), so that the subinterpreter is the first to import the module.
     done = run_python(
         """
 import subprocess, sys

@@ -1,8 +1,7 @@
-"""How many iterations of the loop pass from "the data is in the kernel" to the callback, next to asyncio.
+"""The number of loop iterations from "the data is in the kernel" to the callback, compared with asyncio.
 
-asyncio asks the kernel in every iteration, however many callbacks are ready.  A loop that leaves some of these questions
-out delivers late, and in another order: programs count on that a chain of ``call_soon`` does not overtake data that is
-there already.
+asyncio polls in every iteration, however many callbacks are ready.  A loop that skips polls delivers late and in
+another order.  Programs rely on a chain of ``call_soon`` calls not overtaking data that has already arrived.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ import mainspring
 
 FACTORIES = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.new_event_loop}
 
-# Iterations that pass before the data is sent, and after which the test has failed.
+# Iterations before the data is sent, and the limit after which the test fails.
 WARM = 20
 MOST = 1000
 WAIT = 30_000
 
 
 class NotifyingProtocol(asyncio.Protocol):
-    """Calls ``delivered`` when something arrives, and has its transport end with ``stack``."""
+    """Calls ``delivered`` when data arrives; ``stack`` closes its transport."""
 
     def __init__(self, delivered, stack):
         self.delivered = delivered
@@ -43,10 +42,10 @@ class NotifyingProtocol(asyncio.Protocol):
 
 
 def until_readable(fd):
-    """Waits until what was sent has arrived."""
+    """Waits until the sent data has arrived."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    assert poll.poll(WAIT), "nothing arrived"
+    assert poll.poll(WAIT), "no data arrived"
 
 
 def sockets(stack, tcp=False):
@@ -61,7 +60,7 @@ def sockets(stack, tcp=False):
     return ours, theirs
 
 
-# Each sets something up that waits for data, and gives a function that puts the data into the kernel.
+# Each sets up a receiver and returns a function that puts data into the kernel.
 
 
 async def add_reader_on_a_pipe(loop, delivered, stack):
@@ -227,7 +226,7 @@ KINDS = [
 
 
 def iterations_to_delivery(loop, kind, busy):
-    """How many iterations pass from the data to its callback, while so many callbacks keep the loop busy."""
+    """The number of iterations from the data to its callback while ``busy`` callbacks keep the loop busy."""
     iteration, sent, delivery = 0, None, None
 
     def delivered():
@@ -274,6 +273,6 @@ def test_data_is_delivered_in_the_same_iteration_as_on_asyncio(kind, busy):
         loop.run_until_complete(asyncio.sleep(0))
         loop.close()
     assert counts["asyncio"] is not None
-    # asyncio calls the protocol factory of a server in a task of its own, one iteration after it has accepted.
+    # asyncio calls the protocol factory of a server in a separate task, one iteration after the accept.
     earlier = 1 if kind in (accepted_connection, accepted_data) else 0
     assert counts["mainspring"] == counts["asyncio"] - earlier

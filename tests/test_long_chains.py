@@ -1,4 +1,4 @@
-"""Chains of objects that hold each other are freed without recursion, however long they are."""
+"""Chains of objects that reference each other are freed without recursion, whatever their length."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 LENGTH = 200_000
 
-# `link(held)` makes an object that holds `held`, and may use the loop; a chain of them is freed.
+# `link(held)` creates an object that references `held` and may use the loop. A chain of them is freed.
 LINKS = {
     "handles as callbacks": "link = lambda held: loop.call_soon(held)",
     "handles as arguments": "link = lambda held: loop.call_soon(print, held)",

@@ -1,4 +1,4 @@
-"""``python -m mainspring``: a program on the loop that does not know of it; and importing alone changes nothing."""
+"""``python -m mainspring`` runs an unmodified program on the loop; importing the package alone changes nothing."""
 
 import os
 import signal
@@ -205,7 +205,7 @@ print(asyncio.run(main()))
 
 
 def test_a_program_that_asks_for_uvloop_gets_this_loop(tmp_path):
-    # Installed, as far as anybody can see without importing it; some servers then prefer it by themselves.
+    # A module search finds it, as if it were installed; some servers then prefer it by default.
     (tmp_path / "uvloop.py").write_text("raise AssertionError('the real one was imported')")
     script = tmp_path / "app.py"
     script.write_text(

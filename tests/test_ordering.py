@@ -1,6 +1,6 @@
-"""In what order things happen: between threads, and between I/O, callbacks and timers.
+"""The order of calls: between threads, and between I/O, callbacks and timers.
 
-What happened before another thing in any thread runs before it.  Between I/O, callbacks and timers the order is
+A call that was scheduled earlier runs earlier, across threads.  Between I/O, callbacks and timers the order is
 asyncio's: the same random program gives the same trace on both loops.
 """
 
@@ -28,7 +28,7 @@ bounded = settings(max_examples=60, deadline=None, suppress_health_check=list(He
 
 
 class Caller(threading.Thread):
-    """A thread that does what it is asked, one thing at a time, and says when it is done."""
+    """A thread that executes one call at a time and signals its completion."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -41,7 +41,7 @@ class Caller(threading.Thread):
             self.answered.put(None)
 
     def do(self, call):
-        """Returns when the thread has done it: what follows happens after."""
+        """Returns when the thread has executed the call, so later calls happen after it."""
         self.asked.put(call)
         self.answered.get(timeout=LIMIT)
 
@@ -57,8 +57,8 @@ def callers(count):
             thread.join(LIMIT)
 
 
-# Who schedules the next callback: the loop's own thread, with either method, or one of three others.  None: the loop
-# goes round.
+# Which thread schedules the next callback: the loop's own, with either method, or one of three others. None: the loop
+# # runs an iteration.
 schedulers = st.lists(st.sampled_from(["soon", "threadsafe", 0, 1, 2, None]), min_size=2, max_size=30)
 
 
@@ -104,7 +104,7 @@ def test_calls_run_in_the_order_in_which_threads_scheduled_them(loop_name, busy,
 @given(st.lists(st.sampled_from([0, 1, "soon"]), min_size=2, max_size=12))
 @bounded
 def test_callbacks_that_wait_for_other_threads_keep_the_order_of_calls(loop_name, program):
-    """The same from inside of callbacks, where another thread's call finds the loop in the middle of an iteration."""
+    """The same from inside callbacks: the other thread's call arrives in the middle of an iteration."""
     loop = FACTORIES[loop_name]()
     order = []
 
@@ -134,7 +134,7 @@ def test_callbacks_that_wait_for_other_threads_keep_the_order_of_calls(loop_name
 
 PIPES = 2
 
-# What a callback does: schedule callbacks that do things themselves, set timers that are due, write to pipes.
+# The actions of a callback: schedule callbacks with actions of their own, set due timers, write to pipes.
 actions = st.recursive(
     st.just([]),
     lambda inner: st.lists(
@@ -145,7 +145,7 @@ actions = st.recursive(
 
 
 class Trace:
-    """Runs a program on one loop, an iteration at a time."""
+    """Runs a program on one loop, one iteration at a time."""
 
     def __init__(self, loop):
         self.loop = loop
@@ -167,7 +167,7 @@ class Trace:
             elif what == "threadsafe":
                 self.loop.call_soon_threadsafe(self.note, name, inner)
             elif what == "timer":
-                # Deadlines that have passed, each another one: the order of equal ones is not defined.
+                # Distinct deadlines in the past: asyncio does not define the order of equal ones.
                 self.loop.call_at(self.number * 1e-6, self.note, name, inner)
             else:
                 self.programs[what].append((name, inner))
@@ -205,7 +205,7 @@ def test_io_callbacks_and_timers_run_in_asyncios_order(program):
 @given(program=actions, busy=st.integers(1, 3))
 @bounded
 def test_the_order_is_the_same_in_one_run_of_a_busy_loop(program, busy):
-    """As above, but without an end of the run between iterations."""
+    """As above, but in one run instead of one run per iteration."""
     traces = {}
     for name, factory in FACTORIES.items():
         loop = factory()

@@ -1,6 +1,6 @@
-"""Without memory: ``MemoryError``, and the loop, its transports and its queues go on.
+"""Out of memory: calls raise ``MemoryError``; the loop, its transports and its queues keep working.
 
-Each program runs in a process of its own, whose address space is limited.
+Each program runs in a separate process with a limited address space.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A loop that Python code has changed: subclasses and instances with methods of their own, as asyncio allows."""
+"""Loops modified by Python code: subclasses and instances with overridden methods, as asyncio allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BASES = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.Loop}
 
 @pytest.fixture
 def derived(loop_kind):
-    """Makes a loop of a subclass with the given methods; closed after the test."""
+    """Creates a loop of a subclass with the given methods, and closes it after the test."""
     made = []
 
     def make(**methods):
@@ -28,7 +28,7 @@ def derived(loop_kind):
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that only changes when the test sets it."""
 
     def __init__(self, seconds=1000.0):
         self.seconds = seconds
@@ -144,11 +144,11 @@ def test_a_clock_that_goes_backwards_is_used(loop):
 
 def test_an_exception_from_the_clock_propagates(derived, loop_kind, monkeypatch):
     if loop_kind == "asyncio":
-        pytest.skip("it raises out of run_forever(); here the run goes on, and the failure is shown")
+        pytest.skip("asyncio raises out of run_forever(); mainspring continues and reports the failure")
     shown = []
     monkeypatch.setattr("sys.unraisablehook", lambda failure: shown.append(failure.exc_type))
     loop = derived(time=lambda _: 1 / 0)
-    # Without a timer nobody asks for the time.
+    # Without a timer the loop does not call time().
     loop.call_at(1.0, print)
     run_iteration(loop)
     assert ZeroDivisionError in shown

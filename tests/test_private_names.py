@@ -1,6 +1,6 @@
-"""The private names of asyncio's loop and transports that libraries use; who uses which is in docs/private-names.md.
+"""The private names of asyncio's loop and transports that libraries use; docs/private-names.md lists the libraries.
 
-Each test does with a name what its users do with it, on asyncio too.
+Each test uses a name as the libraries use it, on asyncio too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 @pytest.fixture
 def ends():
-    """Two sockets that a transport may take."""
+    """Two sockets that can be passed to a transport."""
     pair = socket.socketpair()
     for sock in pair:
         sock.setblocking(False)
@@ -170,7 +170,7 @@ def test_a_handle_has_asyncios_attributes(loop, name):
     handle.cancel()
 
 
-# --- descriptors and signals
+# --- fds and signals
 
 
 def test_the_selector_has_a_key_for_a_registered_fd(loop, ends):

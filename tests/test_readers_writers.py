@@ -1,4 +1,4 @@
-"""add_reader and add_writer: who is called for what a descriptor is ready for, and when."""
+"""add_reader and add_writer: which callback is called for which readiness, and when."""
 
 import socket
 

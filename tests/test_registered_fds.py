@@ -1,4 +1,4 @@
-"""Which descriptors add_reader and add_writer watch: of what kind, closed, used again under the same number, refused."""
+"""Which fds add_reader and add_writer accept: kinds of files, closed fds, reused numbers, refused objects."""
 
 import asyncio
 import errno
@@ -42,7 +42,7 @@ def test_an_fd_and_an_object_with_fileno_are_equivalent(loop, run_forever, pair,
 
 
 def register_new_socket_with_fd(number, loop, run_forever, called):
-    """Gives the number to another socket, and sees that its reader is called, and no other."""
+    """Gives the fd number to another socket, and checks that only its reader is called."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         if ours.fileno() != number:
@@ -69,7 +69,7 @@ def test_a_reused_fd_belongs_to_its_new_owner(loop, run_forever):
 
 @pytest.mark.mainspring_only
 def test_an_fd_closed_while_registered_can_be_registered_again(loop, run_forever):
-    # asyncio believes that it still watches the number, and never calls the new reader.
+    # asyncio assumes that the number is still registered, and never calls the new reader.
     called = []
     ours, theirs = socket.socketpair()
     number = ours.fileno()
@@ -124,7 +124,7 @@ def test_a_registration_by_number_is_not_found_by_a_closed_object(loop):
 
 
 def test_a_closed_file_is_found_by_the_private_method_only(loop, pipe):
-    # asyncio asks for fileno() before it looks, and that raises for a closed file.
+    # asyncio calls fileno() before the lookup, and that raises for a closed file.
     file = os.fdopen(pipe[0], "rb", 0)
     loop.add_reader(file, print)
     file.close()
@@ -162,7 +162,7 @@ def test_a_loop_is_collected_with_a_file_object_that_refers_to_it():
     gone = weakref.ref(file)
     del file, loop
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # of the loop, which nobody has closed
+        warnings.simplefilter("ignore", ResourceWarning)  # from the loop, which was never closed
         gc.collect()
     ours.close()
     theirs.close()
@@ -282,7 +282,7 @@ def test_pipes(loop, run_forever, pipe):
     assert got == [b"data"]
     os.close(write_end)
     run_forever()
-    assert got == [b"data", b""], "the end of the pipe is announced"
+    assert got == [b"data", b""], "EOF of the pipe is reported"
     loop.remove_reader(read_end)
 
 
@@ -331,7 +331,7 @@ def test_a_reader_may_close_its_socket(loop, run_forever):
         loop.add_reader(ours, close)
         theirs.send(b"x")
         run_forever()
-        # The loop goes on without it.
+        # The loop continues without it.
         loop.call_soon(loop.stop)
         run_forever()
 
@@ -348,7 +348,7 @@ def test_a_reader_may_close_another_ready_socket_and_open_a_new_one(loop, run_fo
             loop.remove_reader(this)
             loop.remove_reader(other)
             other.close()
-            # Most likely with the number of the one that was closed; nothing waits to be read here.
+            # Most likely gets the fd number that was just closed; it has no data to read.
             made.extend(socket.socketpair())
             for end in made:
                 loop.add_reader(end, called.append, "new")

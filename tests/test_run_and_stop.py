@@ -1,4 +1,4 @@
-"""A run of the loop: how it begins and ends, and where it may be: stop, run_until_complete, close, threads."""
+"""Starting and ending a run of the loop: stop, run_until_complete, close, nesting, threads."""
 
 import asyncio
 import threading
@@ -105,7 +105,7 @@ def test_an_interrupt_in_a_task_propagates_from_run_until_complete(loop):
 
 
 def inside(loop, function):
-    """Calls a function from a callback of the running loop, and gives what it raised."""
+    """Calls a function from a callback of the running loop and returns the exception it raised."""
     caught = []
 
     def call():
@@ -179,7 +179,7 @@ def test_close_drops_ready_calls(loop):
 
 
 def in_thread(function):
-    """Runs a function in a thread of its own, and gives its result or raises its exception."""
+    """Runs a function in a new thread, and returns its result or raises its exception."""
     outcome = {}
 
     def body():

@@ -1,4 +1,4 @@
-"""./run names what a machine lacks before it makes anything there."""
+"""./run reports missing tools before it creates any files."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = (
-    "bash cat cut dirname env find flock grep head mkdir rm sed sha256sum sort xargs".split()  # what ./run itself calls
+    "bash cat cut dirname env find flock grep head mkdir rm sed sha256sum sort xargs".split()  # the tools that ./run itself calls
 )
 
 
 class Machine:
-    """A copy of the tree's outline, and a PATH that holds only what a test puts there."""
+    """A copy of the tree's outline, and a PATH that contains only the tools that a test adds."""
 
     def __init__(self, folder):
         self.tree = folder / "tree"
@@ -45,7 +45,7 @@ class Machine:
         )
 
     def refuses(self, *arguments, python=sys.executable):
-        """What ./run says when it does not start; it must have left no virtual environment."""
+        """The message of a ./run that does not start; it must not have created a virtual environment."""
         ended = self.run(*arguments, python=python)
         assert ended.returncode == 1, ended.stderr
         assert not list(self.tree.glob(".venv/*/pyvenv.cfg"))
@@ -104,5 +104,5 @@ def test_help_needs_no_tools(machine):
 
 
 def test_every_tool_in_the_fake_path_exists(machine):
-    """Otherwise the tests above would pass for want of a tool."""
+    """Otherwise the tests above would pass because a tool is missing."""
     assert all(os.access(machine.bin / name, os.X_OK) for name in TOOLS)

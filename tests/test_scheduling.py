@@ -1,4 +1,4 @@
-"""call_soon: the order of calls, what becomes of those that fail, and the contexts they run in."""
+"""call_soon: the order of calls, callbacks that fail, and contexts."""
 
 import asyncio
 import contextvars
@@ -183,7 +183,7 @@ def test_a_context_that_is_already_entered_fails_the_callback(loop, run_iteratio
 
     context.run(inside)
     assert ran == []
-    # From Python 3.12 on asyncio calls the handler in that same context, which fails again, and goes to the log.
+    # From Python 3.12 on asyncio calls the handler in the same context. That fails too, and is logged.
     assert all(isinstance(failure["exception"], RuntimeError) for failure in reported)
     reported.clear()
 
@@ -205,9 +205,9 @@ def test_a_context_survives_a_callback_that_raises(loop, run_iteration, reported
 
 def test_a_million_calls_run_in_order(loop, run_iteration):
     million = 1_000_000
-    loop.set_debug(False)  # or each would remember where it was made
+    loop.set_debug(False)  # otherwise each call would record a source traceback
     counted = iter(range(million))
-    # Each call takes the next number and compares: a lost, doubled or misplaced call shows.
+    # Each call compares its number with the next expected one, which detects lost, duplicate and reordered calls.
     misplaced = []
 
     def check(index):

@@ -1,4 +1,4 @@
-"""Signals: add_signal_handler, Ctrl-C, and Python's own handlers while the loop sleeps."""
+"""Signals: add_signal_handler, Ctrl-C, and handlers of signal.signal() while the loop sleeps."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def restore_signals():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
-    assert signal.set_wakeup_fd(-1) == -1, "the wake-up descriptor was not given back"
+    assert signal.set_wakeup_fd(-1) == -1, "the wakeup fd was not restored"
 
 
 def raise_signal(number=USR1):
@@ -205,7 +205,7 @@ def test_the_programs_own_handler_runs_while_the_loop_sleeps(loop, run_forever):
         loop.call_soon_threadsafe(loop.stop)
 
     signal.signal(USR1, handler)
-    # Sent by another process, so that it comes while this one sleeps, or just before.
+    # Sent by another process, so that it arrives while this one sleeps, or just before.
     sender = subprocess.Popen([sys.executable, "-c", f"import os; os.kill({os.getpid()}, {int(USR1)})"])
     run_forever()
     sender.wait(LIMIT)
@@ -257,9 +257,9 @@ def test_handlers_survive_from_one_run_to_the_next(loop, run_forever, run_iterat
     assert got == [1, 1, 1]
 
 
-# What Ctrl-C does is seen from outside: the program says when it is ready, gets SIGINT, and ends.
+# Ctrl-C is tested from outside: the program prints that it is ready, gets SIGINT, and ends.
 
-# How a program gives asyncio.run() its loop, on every version.
+# Makes asyncio.run() use the loop, on every Python version.
 BY_ASYNCIO_RUN = """
 class Policy(asyncio.DefaultEventLoopPolicy):
     def new_event_loop(self):
@@ -382,9 +382,9 @@ SOURCES = {
 
 
 def interrupted(loop_kind, program):
-    """How a program ended that got SIGINT when it was ready: its code, its output, its last line of error."""
+    """Sends SIGINT to a program when it is ready; returns its exit code, its output and the last line of its stderr."""
     source = "\n".join((SOURCES[loop_kind], PROGRAM, program))
-    # Deprecation warnings about policies are asyncio's business.
+    # Ignores asyncio's deprecation warnings about policies.
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         watchdog = threading.Timer(LIMIT, process.kill)

@@ -1,4 +1,4 @@
-"""Child processes: starting them and talking to them."""
+"""Child processes: starting them and exchanging data with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from children import PIPE, Recorder, shell
 
 pytestmark = pytest.mark.usefixtures("no_zombies")
 
-# Seconds after which a wait has failed.
+# Timeout in seconds.
 LIMIT = 30
 
 
@@ -242,7 +242,7 @@ def test_stdin_is_not_inherited_by_other_children(run):
     async def main():
         first = await asyncio.create_subprocess_exec("cat", stdin=PIPE, stdout=PIPE)
         second = await asyncio.create_subprocess_exec("sleep", "1000", close_fds=False)
-        # Were its end of the first one's input open in the second, this would never end.
+        # If the second child inherited the first one's stdin pipe, this would never end.
         assert await first.communicate(b"x") == (b"x", None)
         second.kill()
         await second.wait()

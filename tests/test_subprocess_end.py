@@ -1,4 +1,4 @@
-"""The end of child processes: who sees it, who causes it, and that none is left behind."""
+"""The exit of child processes: how it is reported, how it is caused, and that none is leaked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from children import PIPE, Recorder, is_there, shell
 
 pytestmark = pytest.mark.usefixtures("no_zombies")
 
-# Seconds after which a wait has failed.
+# Timeout in seconds.
 LIMIT = 30
 
 
@@ -30,7 +30,7 @@ def test_signals_reach_the_child_until_it_exits(run, how):
         assert await child.wait() == -expected
         child._transport.close()
         await asyncio.sleep(0)
-        # Silent while the transport is ending, an error after.
+        # Ignored while the transport is ending, an error afterwards.
         with contextlib.suppress(ProcessLookupError):
             getattr(child, how)(*arguments)
 
@@ -43,12 +43,12 @@ def test_signals_while_the_child_exits_lose_nothing(run):
             child = await asyncio.create_subprocess_exec(*shell("exit 3"))
             with contextlib.suppress(ProcessLookupError):
                 for _ in range(50):
-                    # Popen itself may find the child ended, and wait for it, in some versions of Python.
+                    # In some Python versions Popen itself may notice the exit and reap the child.
                     child.send_signal(0)
                     await asyncio.sleep(0)
             assert await child.wait() in (3, 255)
 
-    logging.getLogger("asyncio").disabled = True  # asyncio itself loses some, and says so
+    logging.getLogger("asyncio").disabled = True  # asyncio itself loses some, and logs that
     try:
         run(main())
     finally:
@@ -67,7 +67,7 @@ def test_a_child_reaped_by_popen_keeps_its_status(run, caplog, loop_kind):
     assert not caplog.records
 
 
-@pytest.mark.mainspring_only  # asyncio's, too, where it does not wait for the child in a thread
+@pytest.mark.mainspring_only  # asyncio's too, unless it waits for the child in a thread
 def test_a_child_reaped_elsewhere_has_an_unknown_status_and_logs_a_warning(run, caplog, loop_kind):
     async def main():
         child = await asyncio.create_subprocess_exec(*shell("read x; exit 3"), stdin=PIPE)
@@ -98,7 +98,7 @@ def test_sigchld_stays_available_to_the_program(run, loop):
         assert await child.wait() == 4
         await seen.wait()
         loop.remove_signal_handler(signal.SIGCHLD)
-        # Also where nobody hears it.
+        # Also without a handler.
         former = signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
             child = await asyncio.create_subprocess_exec(*shell("exit 6"))
@@ -139,7 +139,7 @@ def test_closing_the_transport_kills_the_child_and_calls_back_in_order(run, loop
 
 def test_a_pipe_held_open_by_a_grandchild_does_not_hide_the_childs_exit(run, loop):
     async def main():
-        # The shell ends; the sleeper keeps the shell's standard output.
+        # The shell exits; sleep keeps the shell's standard output open.
         transport, protocol = await loop.subprocess_exec(
             Recorder, *shell("sleep 1000 & echo $!"), stdin=None, stderr=None
         )
@@ -174,7 +174,7 @@ def test_cancelling_the_start_at_any_point_leaks_no_child_and_no_fd(run):
     run(main())
 
 
-# On asyncio the child may be forgotten before its end was seen, which Popen then warns of.
+# asyncio may drop the child before it has seen its exit; Popen then warns.
 @pytest.mark.mainspring_only
 def test_cancelling_the_start_twice_leaks_no_child(run):
     async def main():
@@ -196,7 +196,7 @@ def test_cancelling_the_start_twice_leaks_no_child(run):
             else:
                 child.kill()
                 await child.communicate()
-        # The pipes of those that were given up twice end in the background.
+        # The pipes of starts that were cancelled twice are closed in the background.
         for _ in range(10):
             await asyncio.sleep(0)
 

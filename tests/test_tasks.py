@@ -18,7 +18,7 @@ since_312 = pytest.mark.skipif(sys.version_info < (3, 12), reason="new in Python
 @pytest.fixture(params=[False, True], ids=["plain", "debug"])
 def debug(request, loop):
     loop.set_debug(request.param)
-    # A loaded machine may take long over anything; slow callbacks are the subject of another file.
+    # Anything may be slow on a loaded machine; test_debug_mode.py covers slow callbacks.
     loop.slow_callback_duration = LIMIT
     return request.param
 
@@ -67,7 +67,7 @@ def test_a_task_runs_in_the_context_it_is_given(loop, run):
 
 
 def outcome(function, *args, **kwargs):
-    """What a call gives, in words: the task's name, or the exception."""
+    """The result of a call as text: the task's name, or the exception."""
     try:
         task = function(*args, **kwargs)
     except Exception as error:

@@ -14,7 +14,7 @@ LIMIT = 30
 
 @pytest.fixture
 def background(loop):
-    """The loop, running in a thread of its own."""
+    """The loop, running in another thread."""
     started = threading.Event()
 
     def body():
@@ -33,7 +33,7 @@ def background(loop):
 
 @pytest.fixture
 def no_switching():
-    """No thread is interrupted: the interpreter lock is let go of only by what blocks."""
+    """Disables thread switches: only blocking calls release the GIL."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(LIMIT)
     yield
@@ -51,9 +51,9 @@ def test_a_call_from_another_thread_wakes_a_loop_that_runs_single_iterations(loo
 
     thread = threading.Thread(target=other)
     thread.start()
-    # Without a wake-up the pass would wait for this one.
+    # Without a wake-up the iteration would wait for this timer.
     timer = loop.call_later(LIMIT, called.append, "the timer")
-    # The thread goes on when this one lets go of the interpreter lock: while the loop sleeps.
+    # The thread continues when this one releases the GIL: while the loop sleeps.
     asleep.release()
     loop._run_once()
     timer.cancel()
@@ -63,7 +63,7 @@ def test_a_call_from_another_thread_wakes_a_loop_that_runs_single_iterations(loo
 
 def test_a_call_from_another_thread_wakes_an_idle_loop(background):
     for _ in range(200):
-        # The loop has nothing else to do: each round finds it asleep or about to be.
+        # The loop is idle: each round finds it asleep or about to sleep.
         arrived = threading.Event()
         background.call_soon_threadsafe(arrived.set)
         assert arrived.wait(LIMIT)
@@ -99,7 +99,7 @@ def test_every_call_from_many_threads_runs_with_idle_gaps_between_rounds(backgro
             assert complete.wait(LIMIT), f"{threads * calls - len(arrived)} calls did not arrive"
             assert len(arrived) == threads * calls
             for index in range(threads):
-                # Those of one thread keep their order.
+                # The calls of one thread keep their order.
                 assert [call for thread, call in arrived if thread == index] == list(range(calls))
     except BaseException:
         barrier.abort()
@@ -373,7 +373,7 @@ def test_run_coroutine_threadsafe_can_be_cancelled(background):
     assert begun.wait(LIMIT)
     assert future.cancel()
     assert cancelled.wait(LIMIT)
-    # The task ends in the pass that set the event, or the next.
+    # The task ends in the iteration that set the event, or in the next.
     ended = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), background)
     ended.result(LIMIT)
 

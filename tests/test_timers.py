@@ -1,4 +1,4 @@
-"""call_later and call_at: order, odd delays, and what cancelling lets go of."""
+"""call_later and call_at: order, odd delays, and references released by cancel()."""
 
 import asyncio
 import decimal
@@ -23,7 +23,7 @@ def test_timers_fire_in_the_order_of_their_deadlines(loop, run_forever):
 def test_many_timers_fire_in_the_order_of_their_deadlines(loop, run_forever):
     fired = []
     now = loop.time()
-    # Not random, but in no order either: 7919 is prime to 1000.
+    # A fixed permutation: 7919 is coprime to 1000.
     places = [index * 7919 % 1000 for index in range(1000)]
     for place in places:
         loop.call_at(now + place / 100_000, fired.append, place)
@@ -34,7 +34,7 @@ def test_many_timers_fire_in_the_order_of_their_deadlines(loop, run_forever):
 
 @pytest.mark.mainspring_only
 def test_equal_deadlines_keep_their_order(loop, run_forever):
-    # asyncio's heap promises no order here, though it often keeps it.
+    # asyncio's heap guarantees no order for equal deadlines.
     fired = []
     when = loop.time() + 0.002
     for index in range(1000):
@@ -97,7 +97,7 @@ def test_a_deadline_in_the_past_is_due_at_once(loop, run_forever, when):
 
 @pytest.mark.mainspring_only
 def test_a_nan_deadline_is_due_at_once(loop, run_forever):
-    # As in asyncio up to Python 3.12; later ones fail in the run that meets it.
+    # As in asyncio up to Python 3.12; later versions raise when the loop processes the timer.
     fired = []
     loop.call_later(math.nan, fired.append, 1)
     loop.call_at(math.nan, fired.append, 2)
@@ -162,7 +162,7 @@ def test_call_at_none_is_refused(loop):
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("when", ["1", [], object(), 1j], ids=lambda value: type(value).__name__)
 def test_call_at_refuses_other_types_at_once(loop, when):
-    # asyncio takes it, and fails in the run that meets it.
+    # asyncio accepts it, and raises when the loop processes the timer.
     with pytest.raises(TypeError):
         loop.call_at(when, print)
 

@@ -53,7 +53,7 @@ def distribution_version(loop_spec):
 
 
 def make_absolute(variable):
-    """Let a search path hold in workers, which run in other directories."""
+    """Make a search path absolute for workers, which run in other directories."""
     if os.environ.get(variable):
         os.environ[variable] = os.pathsep.join(map(os.path.abspath, os.environ[variable].split(os.pathsep)))
 
@@ -131,7 +131,7 @@ def main(description, uvloop=False):
 
 
 def conclude(run, options):
-    """Print what did not pass; the exit status."""
+    """Print the tests that did not pass, and return the exit status."""
     if options.beside:
         print(*verdicts.text(run), sep="\n")
         bad = verdicts.any_failed(run["tests"])

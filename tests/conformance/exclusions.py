@@ -1,14 +1,14 @@
-"""Tests that are left out, by the reason why.
+"""Excluded tests, by reason.
 
-The one ground for leaving a test out is that no loop but CPython's own class
-(for uvloop's suite: but uvloop's) can pass it, because it looks at how the loop
-is made and not at what it does.  That a test fails on every other loop is no
-ground.  A test that makes no loop from the factory needs no entry here: it is
-found out as it runs and reported as not exercised.
+The only reason to exclude a test is that no loop except CPython's own class
+(for uvloop's suite: except uvloop's) can pass it, because it tests how the loop
+is implemented, not its behaviour.  That a test fails on every other loop is not a
+reason.  A test that creates no loop from the factory needs no entry here: the run
+detects it and reports it as not exercised.
 
-Patterns are for fnmatch, on module.Class.test, or on a module's name to leave it
-out whole.  `run --audit` runs just the excluded tests; one that passes there on a
-loop that is not CPython's has to go from here, unless it passes only because
+Patterns are for fnmatch, on module.Class.test, or on a module's name to exclude
+the whole module.  `run --audit` runs only the excluded tests; one that passes there
+on a loop that is not CPython's must be removed here, unless it passes only because
 that loop has the same private name.
 """
 
@@ -62,7 +62,7 @@ ASYNCIO = {
     + [
         "test_events.*.test_create_server_multiple_hosts_ipv[46]",
         "test_unix_events.SelectorEventLoopUnixSocketTests.test_create_unix_server_bind_error",
-        # These replace the loop's private _add_reader and _add_writer too, so that nobody touches the mock's number.
+        # These also replace the loop's private _add_reader and _add_writer, so that the mock's fd is never registered.
         *since(
             (3, 15),
             "test_base_events.BaseEventLoopTests.test_create_connection_happy_eyeballs",

@@ -1,4 +1,4 @@
-"""Count results, print them, compare them with an earlier run."""
+"""Count results, print them, and compare them with an earlier run."""
 
 import collections
 
@@ -7,7 +7,7 @@ BAD = ("fail", "error", "crash", "timeout")
 
 
 def state(result):
-    """A pass that made no loop from the factory says nothing of that loop."""
+    """A test that passed without creating a loop from the factory counts as not exercised."""
     if result["state"] == "pass" and not result["loops"]:
         return "not exercised"
     return result["state"]
@@ -26,7 +26,7 @@ def by_module(results):
 
 
 def summary(outcome):
-    """One line on why: the error raised, or where a dead worker stood."""
+    """One line with the reason: the error raised, or the last call of a dead worker."""
     lines = [line for line in outcome["detail"].splitlines() if line.strip()]
     if outcome["state"] in ("crash", "timeout"):
         return death(lines, crashed=outcome["state"] == "crash")
@@ -35,7 +35,7 @@ def summary(outcome):
 
 
 def death(lines, crashed):
-    """From faulthandler's words: the signal, and the main thread's last call."""
+    """The signal and the main thread's last call, from faulthandler's output."""
     causes = [line for line in lines if line.startswith("Fatal Python error")]
     starts = [i for i, line in enumerate(lines) if line.startswith("Current thread 0x")]
     main = lines[starts[-1] :] if starts else []
@@ -80,7 +80,7 @@ def failures(run):
 
 
 def compare(base, run):
-    """Lines on what changed since `base`, and whether anything got worse."""
+    """Lines about the changes since `base`, and whether anything got worse."""
     before = {test: state(r) for test, r in base["tests"].items()}
     after = {test: state(r) for test, r in run["tests"].items()}
     worse, better = [], []

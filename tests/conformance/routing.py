@@ -1,4 +1,4 @@
-"""Send every public way of getting an asyncio event loop to one factory."""
+"""Make every public way of getting an asyncio event loop use one factory."""
 
 import asyncio
 import functools
@@ -12,7 +12,7 @@ LOOP_CLASSES = ("SelectorEventLoop", "ProactorEventLoop", "EventLoop")
 
 
 class Ledger:
-    """Count of the loops made, kept in a file so that child processes add to it."""
+    """The number of loops created, in a file so that child processes can add to it."""
 
     def __init__(self, path):
         self.path = path
@@ -27,11 +27,10 @@ class Ledger:
 
 
 class LoopUnderTest:
-    """The factory under test, in a form that can replace a loop class.
+    """The factory under test, usable in place of a loop class.
 
-    Calling it makes a loop, whatever selector is asked for; isinstance() and
-    attribute look-ups see the loop's type; inheriting from it inherits from
-    that type.
+    Calling it creates a loop and ignores the selector; isinstance() and attribute
+    look-ups use the loop's type; subclasses inherit from that type.
     """
 
     def __init__(self, spec, ledger):
@@ -83,7 +82,7 @@ def default_policies():
 
 
 def route(loop):
-    """Make asyncio give out `loop` wherever a program may ask it for a loop."""
+    """Make asyncio return `loop` from every API that returns a loop."""
     for policy in list(default_policies()):
         policy._loop_factory = staticmethod(loop)
     for owner in (asyncio, platform_events()):
@@ -95,15 +94,15 @@ def route(loop):
 class _ClosableLoop:
     """A loop as CPython's test harness expects it when closing it.
 
-    The harness reads the private `_default_executor` to know whether there is
-    an executor to shut down; for a loop without that attribute, shut it down
-    through the public method in every case.
+    The harness reads the private `_default_executor` to find out whether there is
+    an executor to shut down.  For a loop without that attribute, always shut it down
+    through the public method.
     """
 
     class _default_executor:
         @staticmethod
         def shutdown(wait):
-            """Nothing to do: a closed loop has shut its executor down."""
+            """Do nothing: a closed loop has shut its executor down."""
 
     def __init__(self, loop):
         self._loop = loop
@@ -113,7 +112,7 @@ class _ClosableLoop:
 
 
 def route_harness():
-    """Let CPython's own test base class close loops that are not CPython's."""
+    """Let CPython's own test base class close other loops than CPython's."""
     from test.test_asyncio.utils import TestCase
 
     close_loop = TestCase.close_loop
@@ -126,10 +125,10 @@ def route_harness():
 
 
 def route_runner_tests(module, loop):
-    """Let test_runners try asyncio.run() and Runner on the loop under test.
+    """Let test_runners test asyncio.run() and Runner on the loop under test.
 
-    It makes a BaseEventLoop and mocks its I/O away.  Make a real loop instead,
-    which notes what the tests ask of it in the end: its async generators' end.
+    The module creates a BaseEventLoop with mocked I/O.  Create a real loop instead,
+    which records the call that the tests check: shutdown_asyncgens().
     """
 
     def new_loop(self):

@@ -1,4 +1,4 @@
-"""Run a suite in subprocesses, one for each test class, and gather the results."""
+"""Run a suite in subprocesses, one per test class, and collect the results."""
 
 import concurrent.futures
 import contextlib
@@ -14,18 +14,18 @@ import tempfile
 import time
 
 WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
-PLACES = {  # so that results read the same wherever they were had
+PLACES = {  # so that results are the same on every machine
     str(WORKER.parent): "conformance",
     sysconfig.get_path("platlib"): "site-packages",
     sysconfig.get_path("stdlib"): "lib",
 }
 GRACE = 3  # seconds for a hung worker to print its traceback
-AT_EXIT = "(at exit)"  # in place of a test's name: the end of its class's process
-TAIL = 8000  # characters of a dead worker's output worth keeping
+AT_EXIT = "(at exit)"  # in place of a test's name: the death of the process of its class
+TAIL = 8000  # characters of a dead worker's output to keep
 
 
 class Death(Exception):
-    """A worker ended, or was ended, before it had done what it was asked."""
+    """A worker ended, or was killed, before it had finished its request."""
 
     def __init__(self, state, detail):
         super().__init__(state, detail)
@@ -51,7 +51,7 @@ class Scheduler:
         return dict(sorted(results.items()))
 
     def run_units(self, units):
-        """Run classes, the largest first, so that the end does not wait for one of them."""
+        """Run classes, the largest first, so that the run does not end with a single long one."""
         results = {}
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             largest_first = sorted(units.items(), key=lambda unit: -len(unit[1]))
@@ -62,7 +62,7 @@ class Scheduler:
         return results
 
     def run_with_class(self, tests, units):
-        """Run these again, each among all of its class; `units` are the classes of the run they come from."""
+        """Run these tests again, each with its whole class; `units` are the classes of the original run."""
         names = {test.rpartition(".")[0] for test in tests}
         found = self.run_units({unit: members for unit, members in units.items() if unit in names})
         for test in tests:
@@ -72,7 +72,7 @@ class Scheduler:
         return {test: found[test] for test in tests}
 
     def run_each_alone(self, tests, units):
-        """Run these again, each in a process of its own."""
+        """Run these tests again, each in a separate process."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             outcomes = pool.map(lambda test: self.run_alone(test, units), tests)
             return dict(zip(tests, outcomes, strict=True))
@@ -87,12 +87,12 @@ class Scheduler:
         return results.get(test) or result("error", "its module could not be imported")
 
     def describe_loop(self):
-        """The type of the loops that the factory makes."""
+        """The type of the loops that the factory creates."""
         (event,) = self.events(module=None)
         return event["loop"]
 
     def discover(self, module):
-        """The tests to run in a module, and the outcome of those not to run."""
+        """The tests of a module to run, and the outcome of the others."""
         tests, outcome = [], {}
         whole = self.suite.reason_to_exclude(module)
         if whole and not self.audit:
@@ -114,7 +114,7 @@ class Scheduler:
         return [test for test in tests if not reasons[test]], outcome
 
     def run_unit(self, unit, tests):
-        """Run one class; after a crash or a hang, what is left test by test."""
+        """Run one class; after a crash or a hang, run the remaining tests one by one."""
         results = self.run_tests(unit, tests)
         for test in tests:
             if test not in results:
@@ -122,7 +122,7 @@ class Scheduler:
         return results
 
     def run_tests(self, unit, tests):
-        """Run tests in one worker: results up to the one that ended it, if any."""
+        """Run tests in one worker; return the results up to the test that ended it, if any."""
         results, running = {}, None
         try:
             for event in self.events(unit.partition(".")[0], tests):
@@ -143,7 +143,7 @@ class Scheduler:
         return results
 
     def events(self, module, tests=None):
-        """What a worker reports; Death if it is silent too long or dies."""
+        """Yield the reports of a worker; raise Death if it is silent for too long or dies."""
         with contextlib.ExitStack() as stack:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
             output = stack.enter_context(tempfile.TemporaryFile())
@@ -180,7 +180,7 @@ class Scheduler:
                 yield from map(json.loads, lines(reader, process, self.timeout))
                 process.wait(self.timeout)
             except (TimeoutError, subprocess.TimeoutExpired):
-                process.send_signal(signal.SIGABRT)  # faulthandler then speaks
+                process.send_signal(signal.SIGABRT)  # faulthandler then prints a traceback
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(GRACE)
                 raise Death("timeout", last_words()) from None
@@ -189,7 +189,7 @@ class Scheduler:
 
 
 def lines(reader, process, timeout):
-    """Lines from a pipe until it or the process ends; TimeoutError on silence."""
+    """Yield lines from a pipe until it or the process ends; raise TimeoutError on silence."""
     pending = b""
     deadline = time.monotonic() + timeout
     while True:
@@ -210,7 +210,7 @@ def lines(reader, process, timeout):
 
 
 def kill_group(process):
-    """End a worker and whatever its tests left running."""
+    """Kill a worker and the processes that its tests left running."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""The test suites: where their tests are and how the loop is put under them."""
+"""The test suites: where their tests are, and how they get the loop under test."""
 
 import fnmatch
 import importlib
@@ -16,16 +16,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Suite:
-    """A package of unittest modules, and what to leave out of it and why."""
+    """A package of unittest modules, and the tests to exclude with the reasons."""
 
     name = package = None
     exclusions = {}
 
     def prepare(self, scratch):
-        """Once, in the parent: fetch what the suite needs into `scratch`."""
+        """Once, in the parent: fetch the files of the suite into `scratch`."""
 
     def environment(self):
-        """Variables for the workers, above the inherited ones."""
+        """Variables for the workers, in addition to the inherited ones."""
         return {}
 
     def title(self):
@@ -38,7 +38,7 @@ class Suite:
         return sorted(path.stem for path in self.directory().glob("test_*.py"))
 
     def install(self, loop_spec, ledger):
-        """In a worker, before any test is imported: put the loop in place."""
+        """In a worker, before any test is imported: install the loop."""
         raise NotImplementedError
 
     def load(self, module):
@@ -125,7 +125,7 @@ class UvloopSuite(Suite):
         return next(scratch.glob("uvloop-*.tar.gz"))
 
     def _unpack(self, sdist, scratch):
-        """Take the tests and their base class, and nothing else of uvloop."""
+        """Unpack the tests and their base class, and nothing else of uvloop."""
         with tarfile.open(sdist) as archive:
             for member in archive.getmembers():
                 _, _, path = member.name.partition("/")

@@ -1,11 +1,10 @@
-"""Say what the failures of a run mean, by trying them on a loop to compare with and again.
+"""Classify the failures of a run, by running them on a reference loop and again.
 
-A test that failed is tried on the other loop: with its whole class, since some tests lean
-on what earlier ones left behind, then alone.  Not passing there either makes it `aside`,
-for then it says nothing of the loop under test.  If it passes there, it is run once more on
-the loop under test, with its whole class, since a failure may be an earlier test's doing and
-is none the less one.  Passing then makes it `unsteady`, which counts as passed and is named,
-and else it is `failed`.
+A failed test runs on the reference loop: with its whole class, since some tests depend on
+state from earlier ones, then alone.  If it does not pass there either, it is `aside`: it says
+nothing about the loop under test.  If it passes there, it runs once more on the loop under
+test, with its whole class, since an earlier test may cause the failure, which still counts.
+If it passes then, it is `unsteady`: counted as passed and listed.  Otherwise it is `failed`.
 """
 
 import collections
@@ -20,12 +19,12 @@ def passes(outcome):
 
 
 def judge(results, runner, other):
-    """Add a verdict to each result, and in `elsewhere` how the other loop does where it was asked."""
+    """Add a verdict to each result, and in `elsewhere` the result of the reference loop if the test ran there."""
     for outcome in results.values():
         outcome["verdict"] = PASSED if report.state(outcome) == "pass" else ASIDE
     bad = [test for test, outcome in results.items() if outcome["state"] in report.BAD]
     elsewhere = other.run_with_class(bad, runner.units)
-    # One that hangs there is not waited for twice.
+    # A test that hangs there does not run there twice.
     left = [test for test in bad if elsewhere[test]["state"] not in ("pass", "timeout")]
     elsewhere.update(other.run_each_alone(left, runner.units))
     able = [test for test in bad if passes(elsewhere[test])]
@@ -38,7 +37,7 @@ def judge(results, runner, other):
 
 
 def text(run):
-    """Every result that is more or less than a plain pass, and the totals."""
+    """Every result that is not a plain pass, and the totals."""
     results, other = run["tests"], run["meta"]["beside"]
     lists = {
         f"fails, and passes on {other}": lambda r: r["verdict"] == FAILED,

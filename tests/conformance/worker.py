@@ -1,8 +1,8 @@
 """One subprocess: list the tests of a module, or run some of them.
 
-The request is a JSON object in argv[1].  What happens is written as JSON lines
-to the file descriptor it names, each line before the next step is taken, so
-that whoever reads them knows how far a worker came that crashed or hung.
+The request is a JSON object in argv[1].  Events are written as JSON lines to the
+fd that it names, each line before the next step, so that the parent knows how far
+a worker came before it crashed or hung.
 """
 
 import faulthandler
@@ -16,12 +16,12 @@ import unittest
 import routing
 import suites
 
-DETAIL = 4000  # characters of a traceback worth keeping
+DETAIL = 4000  # characters of a traceback to keep
 SEVERITY = ("pass", "skip", "fail", "error")
 
 
 class Journal(unittest.TestResult):
-    """Writes down each test's start and its outcome."""
+    """Records each test's start and outcome."""
 
     def __init__(self, suite, ledger, emit):
         super().__init__()
@@ -31,9 +31,9 @@ class Journal(unittest.TestResult):
         self._expect_next()
 
     def _expect_next(self):
-        """Be ready for a test, even one whose start is not announced.
+        """Prepare for the next test, even if startTest() is not called for it.
 
-        Python 3.12.1 does not announce tests that are skipped by a decorator.
+        Python 3.12.1 does not call it for tests that are skipped by a decorator.
         """
         self._outcome, self._began = ("pass", ""), time.monotonic()
 
@@ -45,8 +45,7 @@ class Journal(unittest.TestResult):
     def stopTest(self, test):
         super().stopTest(test)
         state, detail = self._outcome
-        # A loop made since the last test, maybe before this one's official
-        # start, was made for this one.
+        # A loop created since the last test, maybe before startTest(), belongs to this one.
         before, self._counted = self._counted, self._ledger.total
         self._emit(
             done=self._suite.short_id(test),
@@ -78,7 +77,7 @@ class Journal(unittest.TestResult):
         self._note(getattr(test, "test_case", test), "skip", reason)
 
     def addExpectedFailure(self, test, err):
-        """What the test itself expects is a pass."""
+        """An expected failure counts as a pass."""
 
     def addUnexpectedSuccess(self, test):
         self._note(test, "fail", "unexpected success")
@@ -103,8 +102,7 @@ def load(suite, module):
 
 def main(request):
     faulthandler.enable()
-    # A shell that starts a job in the background has it ignore Ctrl-C, but the
-    # tests of interrupts need it.
+    # A shell makes background jobs ignore SIGINT, but the tests of interrupts need it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     channel = open(request["channel"], "w", buffering=1)
 

@@ -1,7 +1,7 @@
-"""The same operations on asyncio's loop and on mainspring's, and the comparison of the two traces.
+"""Runs the same operations on asyncio's loop and on mainspring's, and compares the traces.
 
-How much is tried: ``MAINSPRING_EXAMPLES=5000`` tries more programs of each kind, ``MAINSPRING_SEED=7`` others than
-those that are always tried.
+``MAINSPRING_EXAMPLES=5000`` tries more programs of each kind; ``MAINSPRING_SEED=7`` tries other programs than the
+default ones.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ LOOPS = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.Loop}
 Operation = tuple[Any, ...]
 Trace = list[tuple[Any, ...]]
 
-# In a trace: from here on asyncio's behaviour is a fault of its own, and no measure.
+# In a trace: from here on asyncio's behaviour is a bug of asyncio, and is not compared.
 NO_MEASURE = "no measure"
 
 
 def programs(examples: int) -> Callable[[Any], Any]:
-    """Settings of a test of this folder: the same examples each time, unless asked otherwise."""
+    """Hypothesis settings of a test in this folder: the same examples each time, unless a seed is given."""
     wanted = os.environ.get("MAINSPRING_EXAMPLES")
     seed = os.environ.get("MAINSPRING_SEED")
     settings = hypothesis.settings(
@@ -45,8 +45,8 @@ def programs(examples: int) -> Callable[[Any], Any]:
 
 
 def program_of(step: st.SearchStrategy[list[Operation]], most: int = 8) -> st.SearchStrategy[list[Operation]]:
-    """Lists of steps, each followed by a rest, by one pass of the loop, or by the next step at once."""
-    after = st.sampled_from([[("settle",)], [("pass",)], []])
+    """Lists of steps. After each step the loop settles, runs one iteration, or does not run."""
+    after = st.sampled_from([[("settle",)], [("iterate",)], []])
     steps = st.lists(st.tuples(step, after), max_size=most)
     return steps.map(lambda pairs: [each for first, then in pairs for each in (*first, *then)])
 
@@ -58,17 +58,17 @@ def run_on(loop_class: Any, world_class: type[World], operations: list[Operation
             world.play(operations)
         finally:
             world.close_all()
-        # What is left is dropped while the trace is still written.
+        # Drops the remaining objects while the trace is still recorded.
         del world
     return stage.trace
 
 
-# Calls that bring a part of the stream, as the last of their arguments.
+# Calls whose last argument is a part of the stream.
 BRING_DATA = (("callback", "data_received"), ("callback", "buffer_updated"))
 
 
 def joined(trace: Trace) -> Trace:
-    """Data that came in several calls in a row is data that came in one."""
+    """Joins the data of consecutive calls."""
     result: Trace = []
     for entry in trace:
         if entry[:2] in BRING_DATA and result and result[-1][:3] == entry[:3]:
@@ -79,8 +79,8 @@ def joined(trace: Trace) -> Trace:
 
 
 def without_handles(trace: Trace) -> Trace:
-    """asyncio reports what a callback of a pipe or of datagrams raises with the handle of the reader, mainspring with
-    the transport: that it is reported is the same."""
+    """Reduces a report to the fact that it was made: asyncio reports an exception in a callback of a pipe or datagram
+    transport with the handle of the reader, mainspring with the transport."""
     result: Trace = []
     for entry in trace:
         if entry[0] == "reported" and (
@@ -93,10 +93,10 @@ def without_handles(trace: Trace) -> Trace:
 
 
 def is_asyncios_fault(entry: tuple[Any, ...]) -> bool:
-    """Whether asyncio tripped over itself, where mainspring keeps its footing (docs/differences.md)."""
+    """Whether the entry is a bug of asyncio that mainspring does not have (docs/differences.md)."""
     if entry[0] == NO_MEASURE:
         return True
-    # The transport let go of its loop or socket, and forgot that it did.
+    # The transport uses its loop or socket after it dropped them.
     if entry[0] == "call" and entry[2] == "raised":
         return entry[3][0] in ("AttributeError", "AssertionError") or "'NoneType' object" in str(entry[3][1])
     if entry[0] == "reported":
@@ -108,7 +108,7 @@ def is_asyncios_fault(entry: tuple[Any, ...]) -> bool:
 
 
 def same_on_both(world_class: type[World], operations: list[Operation]) -> None:
-    """Fails, with both traces side by side, unless the loops did the same."""
+    """Fails, showing both traces, unless the loops behaved the same."""
     arranged = world_class.arranged
     theirs = [joined(part) for part in arranged(run_on(LOOPS["asyncio"], world_class, operations))]
     ours = [joined(part) for part in arranged(run_on(LOOPS["mainspring"], world_class, operations))]
@@ -121,7 +121,7 @@ def same_on_both(world_class: type[World], operations: list[Operation]) -> None:
     if faults:
         if hypothesis.currently_in_test_context():
             hypothesis.event("asyncio is no measure from some point on")
-        # Up to there, and of that part only: what the others say may already be a consequence.
+        # Compares only this part, up to that entry: other parts may already show consequences.
         part, end = faults[0]
         theirs, ours = [theirs[part][:end]], [ours[part][:end]]
     for theirs_of_part, ours_of_part in zip(theirs, ours, strict=True):

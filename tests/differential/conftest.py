@@ -1,4 +1,4 @@
-"""What holds for this folder: collections are short, and no test runs for ever."""
+"""Settings of this folder: short garbage collections, and a timeout for each test."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def freeze_existing_objects():
 
 HERE = Path(__file__).parent
 
-# On Python 3.15 hypothesis takes its own generator of random numbers for one that is about to be collected.
+# On Python 3.15 hypothesis takes its own random generator for one that is about to be collected.
 OWN_GENERATOR = "ignore:It looks like `register_random`"
 
 
 def pytest_collection_modifyitems(items):
-    # pytest shows every test that was collected, wherever it is.
+    # pytest passes all collected tests, not only those of this folder.
     for item in (item for item in items if HERE in item.path.parents):
         item.add_marker(pytest.mark.filterwarnings(OWN_GENERATOR))
         if item.config.pluginmanager.hasplugin("timeout") and item.get_closest_marker("timeout") is None:

@@ -1,4 +1,4 @@
-"""Stream transports: a connection whose other end is a plain socket in the test's hands."""
+"""Stream transports: a connection whose other end is a plain socket that the test controls."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from compare import NO_MEASURE
 from hypothesis import strategies as st
 from stage import MOST_PASSES, Stage, World
 
-# What we send fills the kernel's buffers quickly, what the peer sends never does.
+# Our data fills the kernel's buffers quickly, the peer's data never does.
 OUTBOUND = 8 << 10
 INBOUND = 1 << 20
-# More than the kernel takes, however it counts.
+# More than the kernel accepts, however it counts.
 FLOOD = 100_000
-# In some versions asyncio's own does not tell the protocol that its queue has become too long.
+# In some versions asyncio's own writelines() does not call pause_writing().
 WRITELINES_NEVER_PAUSES = "writelines" in vars(_SelectorSocketTransport) and (
     "_maybe_pause_protocol" not in _SelectorSocketTransport.writelines.__code__.co_names
 )
-# The kernel delivers at once; it is given up on after so many milliseconds.
+# Milliseconds to wait for the kernel, which normally delivers at once.
 PATIENCE = 500
 
 
@@ -42,13 +42,13 @@ _PATTERN = b"".join(struct.pack(">I", number) for number in range(_PERIOD // 4))
 
 
 def pattern(start: int, size: int) -> bytes:
-    """Bytes that tell their place in the stream."""
+    """Bytes that encode their position in the stream."""
     start %= _PERIOD
     return _PATTERN[start : start + size]
 
 
 class RecordingProtocol(asyncio.Protocol):
-    """A protocol that tells the world all it is told."""
+    """A protocol that records its callbacks in the world's trace."""
 
     def __init__(self, world: Any, name: str) -> None:
         self.world, self.name = world, name
@@ -77,7 +77,7 @@ class RecordingProtocol(asyncio.Protocol):
 
 
 class BufferedRecordingProtocol(RecordingProtocol, asyncio.BufferedProtocol):
-    """The same, with a buffer of its own."""
+    """The same as a BufferedProtocol."""
 
     def __init__(self, world: Any, name: str) -> None:
         super().__init__(world, name)
@@ -85,7 +85,7 @@ class BufferedRecordingProtocol(RecordingProtocol, asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> Any:
         self.world.called("get_buffer", self.name, sizehint)
-        # Over TLS asyncio loses what does not go into the first slice of anything but a view.
+        # Over TLS asyncio loses data beyond the first slice, unless the buffer is a memoryview.
         return memoryview(self.buffer)
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -108,7 +108,7 @@ class Connection(World):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self.consumed = 0  # of what the peer sent
+        self.consumed = 0  # by the peer
         self.peer_sent = 0
         self.written = 0  # by us
         self.peer_received = 0
@@ -127,7 +127,7 @@ class Connection(World):
     # The kernel.
 
     def arrive(self) -> None:
-        """Data, ends and resets that the peer has sent are in our socket, or have been consumed."""
+        """Waits until data, EOF and resets from the peer have reached our socket or have been consumed."""
         if self.ours.fileno() < 0:
             return
         if self.peer_is_gone and self.peer_is_reset():
@@ -157,7 +157,7 @@ class Connection(World):
 
     @contextlib.contextmanager
     def writing(self, size: int):
-        """The next bytes of our stream; the write may call back, and write there."""
+        """The next bytes of our stream. The write may call back, and the callback may write."""
         data = pattern(self.written, size)
         self.written += size
         try:
@@ -227,12 +227,12 @@ class Connection(World):
     def fires(self, callback: str, operation: tuple[Any, ...]) -> None:
         if callback == "connection_lost" and operation[0].startswith("write"):
             if getattr(self.transport, "_conn_lost", 1) == 0:
-                # asyncio does not know that the connection is lost if that came out of the last flush.
+                # asyncio does not notice that the last flush lost the connection.
                 self.note(NO_MEASURE)
 
     def fired(self, callback: str) -> None:
         if callback == "resume_writing" and (self.transport is None or self.transport.is_closing()):
-            # asyncio then calls connection_lost() twice, or fails an assertion.
+            # asyncio then calls connection_lost() twice or fails an assertion.
             self.note(NO_MEASURE)
 
     # The peer's.
@@ -265,7 +265,7 @@ class Connection(World):
         self.peer.close()
 
     def do_peer_reads(self) -> None:
-        """The peer takes all there is, also what the transport keeps back until then."""
+        """The peer reads everything, including the data that is still queued in the transport."""
         if self.firing or self.peer_is_gone:
             return
         for _ in range(MOST_PASSES):
@@ -303,7 +303,7 @@ class Connection(World):
         self.armed.clear()
         self.settle()
         if self.ours.fileno() >= 0:
-            # Its last bytes have nobody to go to.
+            # Its last bytes have no receiver.
             self.do(("abort",))
             self.settle()
         self.note("the descriptor is closed", self.ours.fileno() < 0)
@@ -335,7 +335,7 @@ class Unix(Connection):
         return ours, peer
 
 
-# The callbacks, and what brings each about.
+# The callbacks, and the operation that triggers each.
 CAUSES = {
     "data_received": [("peer_sends", 10)],
     "eof_received": [("peer_ends",)],
@@ -348,7 +348,7 @@ CAUSES = {
 
 sizes = st.sampled_from([0, 1, 10, 1000, FLOOD])
 
-# On any transport that sends.
+# On any transport that can send.
 sending = st.one_of(
     st.tuples(st.just("write"), sizes),
     st.tuples(st.just("write"), st.just(100), st.sampled_from(["bytearray", "memoryview"])),
@@ -389,7 +389,7 @@ raising = st.sampled_from([("raise", "Boom"), ("raise", "SystemExit")])
 def steps_of(
     operation: st.SearchStrategy[Any], inside: st.SearchStrategy[Any], causes: dict[str, list[Any]]
 ) -> st.SearchStrategy[list[Any]]:
-    """Steps of a program: an operation; one that waits for a callback; one that waits, with what brings it about."""
+    """Steps of a program: an operation; an operation armed for a callback; an armed operation and its trigger."""
     armed = st.tuples(st.just("arm"), st.sampled_from(list(causes)), inside)
     return st.one_of(
         operation.map(lambda one: [one]),

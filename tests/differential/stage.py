@@ -1,8 +1,8 @@
-"""A loop that is run one pass at a time, and the trace of all that happens on it.
+"""Runs a loop one iteration at a time and records a trace.
 
-Nothing here sleeps, and nothing depends on how fast the kernel or the machine is: a pass of the loop asks the kernel
-what has arrived without waiting, the peer is a plain non-blocking socket in the test's own hands, and before a pass
-what is under way in the kernel is let arrive (``World.arrive``).  So the same operations give the same trace.
+Nothing here sleeps or depends on the speed of the machine: an iteration polls without waiting, the peer is a plain
+non-blocking socket that the test controls, and before each iteration ``World.arrive`` waits until the kernel has
+delivered the data in transit.  So the same operations give the same trace.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import logging
 import warnings
 from typing import Any
 
-# A loop is idle after so many iterations in which nothing was noted: a step of a transport takes at most two.
+# A loop is idle after this many iterations without a trace entry: a step of a transport takes at most two.
 QUIET_PASSES = 4
-# No program keeps a loop busy for so long.
+# No program keeps a loop busy longer.
 MOST_PASSES = 2000
-# Operations that are about the stage, and not in the trace.
-QUIET = ("arm", "settle", "pass")
+# Operations that control the stage; not recorded in the trace.
+QUIET = ("arm", "settle", "iterate")
 
 
 class Boom(Exception):
-    """What callbacks raise."""
+    """Raised by callbacks."""
 
 
 def describe(error: BaseException | None) -> Any:
-    """An exception as it is compared: its class, and what it says."""
+    """An exception as it is compared: its class and its message."""
     if error is None:
         return None
     if isinstance(error, OSError):
@@ -35,7 +35,7 @@ def describe(error: BaseException | None) -> Any:
 
 
 class Stage(logging.Handler):
-    """Runs one loop pass by pass; ``trace`` is what was noted, in order."""
+    """Runs one loop iteration by iteration; ``trace`` holds the recorded entries in order."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(logging.WARNING)
@@ -47,7 +47,7 @@ class Stage(logging.Handler):
         self.trace.append(entry)
 
     def report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        # The callbacks that are a loop's own have names of their own.
+        # The names of a loop's internal callbacks differ between loops.
         message = context["message"].partition(" in callback ")[0]
         self.note("reported", message, describe(context.get("exception")), "transport" in context)
 
@@ -55,7 +55,7 @@ class Stage(logging.Handler):
         self.note("logged", record.levelname, record.getMessage())
 
     def one_iteration(self) -> None:
-        """Asks the kernel, and runs what is ready."""
+        """Polls, then runs the ready calls."""
         self.loop.stop()
         try:
             self.loop.run_forever()
@@ -63,17 +63,17 @@ class Stage(logging.Handler):
             self.note("escaped", describe(error))
 
     def settle(self) -> None:
-        """Runs the loop until nothing happens any more."""
+        """Runs the loop until it is idle."""
         quiet = iterations = 0
         while quiet < QUIET_PASSES:
             length = len(self.trace)
             self.one_iteration()
             quiet = quiet + 1 if length == len(self.trace) else 0
             iterations += 1
-            assert iterations < MOST_PASSES, "the loop does not come to rest"
+            assert iterations < MOST_PASSES, "the loop does not become idle"
 
     def run(self, coroutine: Any) -> Any:
-        """Runs a coroutine that needs nobody else, pass by pass."""
+        """Runs a coroutine to its end, iteration by iteration."""
         task = self.loop.create_task(coroutine)
         for _ in range(MOST_PASSES):
             if task.done():
@@ -84,7 +84,7 @@ class Stage(logging.Handler):
 
 @contextlib.contextmanager
 def staged(loop_class: Any):
-    """A stage on a new loop; what asyncio logs and warns of meanwhile is in the trace, too."""
+    """A stage on a new loop; asyncio's log messages and warnings go to the trace, too."""
     loop = loop_class()
     stage = Stage(loop)
     logger = logging.getLogger("asyncio")
@@ -103,7 +103,7 @@ def staged(loop_class: Any):
 
 
 class World:
-    """One kind of connection on a stage.  An operation ``("name", argument…)`` is carried out by ``do_name``."""
+    """One kind of connection on a stage.  ``do_name`` executes the operation ``("name", argument…)``."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -113,29 +113,29 @@ class World:
         self.firing: list[str] = []
         self.is_lost = False
 
-    # What a kind of connection fills in.
+    # Methods of a kind of connection.
 
     def begin(self) -> None:
-        """Makes the connection."""
+        """Opens the connection."""
 
     def arrive(self) -> None:
-        """Waits until the kernel has delivered what is under way."""
+        """Waits until the kernel has delivered the data in transit."""
 
     def finish(self) -> None:
-        """Brings everything to its end, and notes what the peer saw."""
+        """Ends everything, and records the data that the peer received."""
 
     @staticmethod
     def arranged(trace: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
-        """The parts of a trace within which the order matters; all of it, unless a kind knows better."""
+        """The parts of a trace within which the order matters; by default the whole trace."""
         return [trace]
 
     def close_all(self) -> None:
-        """Closes what a program that failed has left open."""
+        """Closes everything that a failed program left open."""
 
     # Operations.
 
     def do(self, operation: tuple[Any, ...]) -> None:
-        """One operation; what it gives or raises is noted, save what it is there to raise."""
+        """Executes one operation and records its result or exception, except exceptions that it is meant to raise."""
         name, *arguments = operation
         try:
             result = getattr(self, "do_" + name)(*arguments)
@@ -150,7 +150,7 @@ class World:
                 self.note("call", name, "gave", result)
 
     def do_arm(self, callback: str, operation: tuple[Any, ...]) -> None:
-        """The operation is carried out inside the next call of the callback."""
+        """The operation runs inside the next call of the callback."""
         self.armed.append((callback, operation))
 
     def do_raise(self, what: str) -> None:
@@ -159,12 +159,12 @@ class World:
     def do_settle(self) -> None:
         self.settle()
 
-    def do_pass(self) -> None:
+    def do_iterate(self) -> None:
         self.one_iteration()
         self.note("a pass")
 
     def called(self, *entry: Any) -> None:
-        """A callback was called: notes it, and does there what was armed for it."""
+        """Records a callback and executes the operation that was armed for it."""
         self.note("callback", *entry)
         if entry[0] == "connection_lost":
             self.is_lost = True
@@ -181,10 +181,10 @@ class World:
                 return
 
     def fires(self, callback: str, operation: tuple[Any, ...]) -> None:
-        """Something is about to be done inside of a callback."""
+        """Called before an operation inside a callback."""
 
     def fired(self, callback: str) -> None:
-        """Something was done inside of a callback."""
+        """Called after an operation inside a callback."""
 
     # Running.
 
@@ -199,7 +199,7 @@ class World:
             self.one_iteration()
             quiet = quiet + 1 if length == len(self.stage.trace) else 0
             iterations += 1
-            assert iterations < MOST_PASSES, "the loop does not come to rest"
+            assert iterations < MOST_PASSES, "the loop does not become idle"
 
     def play(self, operations: list[tuple[Any, ...]]) -> None:
         self.begin()

@@ -1,4 +1,4 @@
-"""Any order of operations on a datagram transport: UDP, connected and not, and Unix datagrams, which can fill up."""
+"""Random operations on a datagram transport: UDP, connected or not, and Unix datagrams, whose queue can fill."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RecordingProtocol(asyncio.DatagramProtocol):
 
 
 class Endpoint(World):
-    """A datagram transport, a peer, and a stranger; everything is delivered before send() returns."""
+    """A datagram transport, its peer, and a third socket. Everything is delivered before send() returns."""
 
     transport: Any = None
     is_connected = False
@@ -84,7 +84,7 @@ class Endpoint(World):
         if entry[0] in ("pause_writing", "resume_writing"):
             self.is_paused = entry[0] == "pause_writing"
         if entry[0] == "error_received" and self.is_paused:
-            # From an error on what waits on asyncio goes on asking for room, and the protocol stays paused.
+            # After an error on a queued datagram asyncio stays registered for writing, and the protocol stays paused.
             self.note(NO_MEASURE)
 
     is_paused = False
@@ -104,7 +104,7 @@ class Endpoint(World):
             "an unreachable port": ("127.0.0.1", 1),
         }
         if self.is_lost:
-            # asyncio keeps it without a word if something waits already, else trips over the socket it let go of.
+            # asyncio silently queues it if the queue is not empty; otherwise it fails on the socket that it dropped.
             self.note(NO_MEASURE)
         self.sent += 1
         self.transport.sendto((b"%d " % self.sent).ljust(size, b".")[:size], addresses[whom])
@@ -133,7 +133,7 @@ class Endpoint(World):
     def do_ask(self, what: str) -> Any:
         if what == "size":
             if self.transport.is_closing():
-                return what  # asyncio drops what it aborts and goes on counting it
+                return what  # after abort() asyncio still counts the dropped datagrams
             return what, self.transport.get_write_buffer_size()
         if what == "names":
             known = [self.transport.get_extra_info(name, "unknown") for name in ("sockname", "peername")]
@@ -151,7 +151,7 @@ class Endpoint(World):
                 sender.sendto(bytes(size), self.ours.getsockname())
 
     def do_peer_reads(self) -> None:
-        """The peer takes all there is, also what the transport keeps back until then."""
+        """The peer reads everything, including the data that is still queued in the transport."""
         if self.firing or self.peer_is_gone:
             return
         for _ in range(MOST_PASSES):
@@ -159,7 +159,7 @@ class Endpoint(World):
                 with contextlib.suppress(OSError):
                     while True:
                         self.note(name, "got", sock.recv(1 << 16)[:10])
-            # asyncio still counts what it has aborted.
+            # asyncio still counts the datagrams that abort() dropped.
             if self.was_aborted or self.ours.fileno() < 0 or not self.transport.get_write_buffer_size():
                 break
             poller = select.poll()
@@ -196,13 +196,13 @@ class Connected(Endpoint):
 
 
 class UnixDatagrams(Endpoint):
-    """A pair: a peer that does not read fills the kernel's queue after a few datagrams."""
+    """A pair: if the peer does not read, a few datagrams fill the kernel's queue."""
 
     is_connected = True
 
     def open_sockets(self) -> None:
         self.ours, self.peer = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
-        # With names, of the kernel's choice: asyncio takes a socket whose peer has none for unconnected.
+        # With names chosen by the kernel: asyncio takes a socket with an unnamed peer for unconnected.
         self.ours.bind("")
         self.peer.bind("")
         self.ours.connect(self.peer.getsockname())
@@ -213,7 +213,7 @@ class UnixDatagrams(Endpoint):
 
     def do_sendto(self, size: int, whom: str) -> None:
         if self.transport.is_closing():
-            # What the kernel does not take asyncio keeps for ever, and pauses the protocol.
+            # asyncio queues a datagram that the kernel refuses forever, and pauses the protocol.
             self.note(NO_MEASURE)
         super().do_sendto(size, "nobody")
 

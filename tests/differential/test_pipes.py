@@ -1,4 +1,4 @@
-"""Any order of operations on pipe transports: reading ones, and writing ones whose reader may go."""
+"""Random operations on pipe transports: reading ones, and writing ones whose reader may close."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 
 class PipeEnd:
-    """One end of a pipe, with the few methods of a socket that are used here."""
+    """One end of a pipe, with the socket methods that are used here."""
 
     def __init__(self, fd: int, mode: str) -> None:
         self.file = open(fd, mode, buffering=0)
@@ -35,7 +35,7 @@ class PipeEnd:
 
 
 class Pipe(Connection):
-    """A pipe: what is written is there at once, and the end is seen at once."""
+    """A pipe: data and EOF arrive at once."""
 
     def pair(self) -> Any:
         reading, writing = os.pipe()
@@ -53,13 +53,13 @@ class Pipe(Connection):
 
     def do_set_protocol(self, kind: str) -> None:
         if self.transport.is_closing():
-            # At the end of the stream asyncio has already chosen whom to tell of it, and tells the one before.
+            # At EOF asyncio has already chosen the protocol, and calls the previous one.
             self.note(NO_MEASURE)
         super().do_set_protocol(kind)
 
     def called(self, *entry: Any) -> None:
         if entry[0] == "connection_lost" and entry[2] is not None:
-            # asyncio makes the exception of a reader that is gone itself, and leaves the number out.
+            # asyncio creates the exception for a closed reader itself, without errno.
             entry = (*entry[:2], entry[2][0])
         super().called(*entry)
 
@@ -94,7 +94,7 @@ class Writing(Pipe):
 
     def begin(self) -> None:
         self.stage.run(self.loop.connect_write_pipe(lambda: RecordingProtocol(self, "first"), self.ours.file))
-        # asyncio resumes the protocol of a pipe when nothing waits any more, whatever the mark.
+        # asyncio resumes the protocol of a pipe only when the queue is empty, whatever the low-water mark.
         self.transport.set_write_buffer_limits(low=0)
 
     def finish(self) -> None:
@@ -110,7 +110,7 @@ class Writing(Pipe):
         self.note("the descriptor is closed", self.ours.file.closed)
 
 
-# Written into pipes whose kernel buffer is 64 KiB.
+# Written to pipes whose kernel buffer is 64 KiB.
 sizes = st.sampled_from([0, 1, 1000, 3 * FLOOD])
 both = st.sampled_from(
     [
@@ -126,7 +126,7 @@ reading_ours = st.one_of(
         [
             ("pause_reading",),
             ("resume_reading",),
-            # asyncio's own pipes do not know before Python 3.11.
+            # asyncio's own pipes lack it before Python 3.11.
             *([("ask", "is_reading")] if sys.version_info >= (3, 11) else []),
         ]
     ),

@@ -1,4 +1,4 @@
-"""The comparison is worth something only if it sees faults: some are planted, and have to be found."""
+"""The differential tests must detect bugs: transports with planted faults have to be found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NeverResumes(Sound):
 
 
 class SwallowsExceptions(Sound):
-    """What a callback raises is not reported."""
+    """Exceptions in callbacks are not reported."""
 
     def _fatal_error(self, exc, message="Fatal error on transport"):
         self._force_close(exc)
@@ -50,14 +50,14 @@ class ClosesAtTheEndOfTheStream(Sound):
 
 
 class DropsQueuedDataOnClose(Sound):
-    """close() does not wait for what is queued."""
+    """close() drops queued data."""
 
     def close(self):
         self.abort()
 
 
 class PausesTooLate(Sound):
-    """The high-water mark is off by a little."""
+    """The high-water mark is 1,000,000 bytes too high."""
 
     def set_write_buffer_limits(self, high=None, low=None):
         super().set_write_buffer_limits(high, low)
@@ -65,7 +65,7 @@ class PausesTooLate(Sound):
 
 
 class CallsTheOldProtocol(Sound):
-    """A protocol that was set is told only of the end."""
+    """set_protocol() has no effect after the first call."""
 
     def set_protocol(self, protocol):
         if getattr(self, "_protocol", None) is None:
@@ -73,7 +73,7 @@ class CallsTheOldProtocol(Sound):
 
 
 class IsLateByOneIteration(Sound):
-    """connection_lost() comes one pass after the one in which it is due."""
+    """connection_lost() comes one iteration late."""
 
     def _force_close(self, exc):
         if not self._conn_lost:
@@ -128,7 +128,7 @@ def test_a_planted_fault_is_found(fault, world, monkeypatch):
 
 
 def test_asyncio_agrees_with_itself(monkeypatch):
-    """Whatever differs is not the kernel's doing, nor the clock's."""
+    """Differences are not caused by the kernel or the clock."""
     monkeypatch.setitem(compare.LOOPS, "mainspring", asyncio.SelectorEventLoop)
 
     @compare.programs(200)

@@ -1,4 +1,4 @@
-"""Any order of operations on a socket transport, between iterations of the loop and inside callbacks."""
+"""Random operations on a socket transport, between iterations of the loop and inside callbacks."""
 
 from __future__ import annotations
 

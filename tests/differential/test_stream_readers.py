@@ -1,4 +1,4 @@
-"""Any order of reads and writes with asyncio's streams, with limits, on connections of either loop."""
+"""Random reads and writes with asyncio's streams, with limits, on connections of either loop."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from connections import FLOOD, INBOUND, OUTBOUND, Connection, describe_loss, pat
 from hypothesis import given
 from hypothesis import strategies as st
 
-# Small, so that reads go past it, past twice of it, and the transport is paused.
+# Small, so that reads exceed once and twice the limit, and the transport is paused.
 LIMIT = 64
 
 
 class Streams(Connection):
-    """A StreamReader and a StreamWriter; each read and each drain is a task of its own."""
+    """A StreamReader and a StreamWriter; each read and each drain is a separate task."""
 
     def __init__(self, stage: Any) -> None:
         self.tasks: dict[int, asyncio.Task[Any]] = {}
@@ -35,7 +35,7 @@ class Streams(Connection):
         self.transport = self.writer.transport
 
     def arrive(self) -> None:
-        pass  # a Unix socket's data is there when send() returns
+        pass  # data of a Unix socket has arrived when send() returns
 
     # Tasks.
 
@@ -77,7 +77,7 @@ class Streams(Connection):
         self.start("wait_closed", lambda: self.writer.wait_closed())
 
     def do_cancel(self) -> None:
-        """Cancels the newest task that is not done."""
+        """Cancels the newest pending task."""
         for number in sorted(self.tasks, reverse=True):
             if not self.tasks[number].done():
                 self.tasks[number].cancel()

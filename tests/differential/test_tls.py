@@ -1,7 +1,7 @@
-"""Any order of operations on a TLS transport, client's and server's; the peer is an ``ssl.SSLObject`` on a plain socket.
+"""Random operations on a TLS transport, client and server; the peer is an ``ssl.SSLObject`` on a plain socket.
 
-The handshake is part of the program: what is done before it is through is done in the middle of it.  How many iterations
-a step of TLS takes is the loop's own affair, so the loop rests after each step.
+The handshake is part of the program: early operations happen during it.  The number of iterations of a TLS step is not
+compared, so the loop settles after each step.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Tls(Connection):
     def pair(self) -> tuple[socket.socket, socket.socket]:
         ours, peer = socket.socketpair()
         for end in (ours, peer):
-            # The kernel holds little, and no record waits for another: the peer always has room to answer.
+            # The kernel buffers little, and no record waits for another, so the peer can always answer.
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, INBOUND if end is peer else 16 << 10)
         return ours, peer
 
@@ -71,7 +71,7 @@ class Tls(Connection):
 
         self.connecting = self.loop.create_task(connect())
 
-    # The peer's machinery: what has come is taken in and answered, without reading what it holds.
+    # The peer's TLS state: processes and answers incoming records without reading their data.
 
     def arrive(self) -> None:
         if self.peer_is_gone or self.peer_failed is not None:
@@ -93,7 +93,7 @@ class Tls(Connection):
         self.note("the peer fails", self.peer_failed)
 
     def pump(self, most: int) -> bool:
-        """Takes in what has arrived at the peer's socket; whether there was something."""
+        """Processes data at the peer's socket. Returns whether there was any."""
         try:
             data = self.peer.recv(most)
         except OSError:
@@ -122,7 +122,7 @@ class Tls(Connection):
             self.flush()
 
     def do_peer_says_goodbye(self) -> None:
-        """The peer sends close_notify, and leaves its socket open."""
+        """The peer sends close_notify and leaves its socket open."""
         if self.usable():
             with contextlib.suppress(ssl.SSLError):
                 self.tls.unwrap()
@@ -164,9 +164,10 @@ class Tls(Connection):
 
     @staticmethod
     def arranged(trace: list[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
-        """What the protocol is told, what the peer sees, and how the connecting ended, each in its order.
+        """The protocol's callbacks, the peer's view, and the result of the connection attempt, each in order.
 
-        Between them it depends on how many iterations a step takes. asyncio asks for a buffer also when nothing comes.
+        The order between them depends on the number of iterations per step. asyncio calls get_buffer() even if no data
+        arrives.
         """
         ours, peers, connecting = [], [], []
         for entry in trace:
@@ -181,21 +182,21 @@ class Tls(Connection):
     def fires(self, callback: str, operation: tuple[Any, ...]) -> None:
         super().fires(callback, operation)
         if (callback, operation) == ("connection_made", ("pause_reading",)):
-            # asyncio's client does not send the last message of the handshake then.
+            # asyncio's client then does not send the last message of the handshake.
             self.note(NO_MEASURE)
 
     def do_ask(self, what: str) -> Any:
         below = getattr(getattr(self.transport, "_ssl_protocol", None), "_transport", None)
         if what in ("is_closing", "is_reading") and below is not None and below.is_closing():
-            # Some versions of asyncio do not look at the transport below.
+            # Some versions of asyncio do not ask the underlying transport.
             self.note(NO_MEASURE)
         if what == "protocol" and self.is_lost:
-            return what  # asyncio has let go of it, one pass before it is told
+            return what  # asyncio dropped it one iteration before connection_lost()
         return super().do_ask(what)
 
     def do_abort(self) -> None:
         if getattr(self.transport, "_ssl_protocol", self) is None:
-            # After a second close() asyncio's transport has let go of what it would have to abort.
+            # After a second close() asyncio's transport has dropped the transport that it should abort.
             self.note(NO_MEASURE)
         super().do_abort()
 
@@ -208,9 +209,9 @@ class Tls(Connection):
         self.settle()
 
     def do(self, operation: tuple[Any, ...]) -> None:
-        aimed_at_the_peer = operation[0].startswith(("peer", "arm", "settle", "pass", "cancel", "start"))
+        aimed_at_the_peer = operation[0].startswith(("peer", "arm", "settle", "iterate", "cancel", "start"))
         if self.transport is None and not aimed_at_the_peer:
-            return  # there is nothing yet
+            return  # not connected yet
         super().do(operation)
 
     def finish(self) -> None:
@@ -278,18 +279,18 @@ CAUSES = {
 steps = steps_of(st.one_of(ours, peers, st.just(("start",))), st.one_of(ours, raising), CAUSES)
 
 
-def resting(program: list[Any]) -> list[Any]:
-    """The loop rests wherever it runs."""
-    return [("settle",) if operation == ("pass",) else operation for operation in program]
+def settling(program: list[Any]) -> list[Any]:
+    """Replaces single iterations by settling."""
+    return [("settle",) if operation == ("iterate",) else operation for operation in program]
 
 
 @programs(120)
-@given(program_of(steps).map(resting))
+@given(program_of(steps).map(settling))
 def test_a_tls_client_behaves_as_on_asyncio(program):
     same_on_both(Client, program)
 
 
 @programs(120)
-@given(program_of(steps).map(resting))
+@given(program_of(steps).map(settling))
 def test_a_tls_server_behaves_as_on_asyncio(program):
     same_on_both(Server, program)

@@ -1,8 +1,7 @@
-"""What the integration tests share: the loop they run on, the servers they talk to.
+"""Fixtures of the integration tests: the loop and the servers.
 
-The libraries are used as their documentation says and know nothing of the loop below them.  As everywhere here, a test
-runs on asyncio's own loop and on mainspring.  At its end no task is left, no descriptor is open that was not before,
-and nothing has gone to the exception handler.
+The libraries are used as documented, and are not adapted to the loop.  Each test runs on asyncio's own loop and on
+mainspring.  It fails if it leaves a task, leaks an fd, or if the exception handler was called.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ import pytest
 import services
 from tls import Authority
 
-# Seconds for a whole test; none needs more than a fraction.
+# Timeout of a test in seconds. Passing tests need a fraction of it.
 LIMIT = 45
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        # What the libraries themselves think of this Python is not asked here.
+        # Ignores warnings of the libraries about this Python version.
         for category in ("DeprecationWarning", "PendingDeprecationWarning"):
             item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"), append=False)
-        # asyncio of Python 3.10 calls TLS transports unclosed that are closed.
+        # asyncio of Python 3.10 warns about closed TLS transports as unclosed.
         unclosed = "ignore:unclosed transport <asyncio.sslproto:ResourceWarning"
         item.add_marker(pytest.mark.filterwarnings(unclosed), append=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def freeze_existing_objects():
-    """The libraries themselves, loaded by now, are not looked at again whenever a test collects garbage."""
+    """Excludes the loaded libraries from garbage collection, which nearly every test runs."""
     gc.collect()
     gc.freeze()
     yield
@@ -53,17 +52,17 @@ def sockets_open():
 
 @pytest.fixture
 def loop(loop_factory):
-    """A new loop of the kind under test, which ends as ``asyncio.run()`` would end it."""
+    """A new loop of the kind under test; shut down as ``asyncio.run()`` does it."""
     before = sockets_open()
     loop = loop_factory()
     yield loop
-    # A server's end of a connection may have heard of its end and not yet acted on it; what never acts is a failure.
+    # The server's end of a connection may need some iterations to finish. A task that never ends is a failure.
     if ending := asyncio.all_tasks(loop):
         _, left = loop.run_until_complete(asyncio.wait(ending, timeout=LIMIT / 3))
         assert not left, f"tasks left: {left}"
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.run_until_complete(loop.shutdown_default_executor())
-    # What the test's last step scheduled still runs.
+    # Runs the calls that the test's last step scheduled.
     for _ in range(3):
         loop.run_until_complete(asyncio.sleep(0))
     loop.close()

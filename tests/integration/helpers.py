@@ -1,4 +1,4 @@
-"""Small things that several integration tests need."""
+"""Helpers of several integration tests."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 
 def needed(name: str) -> Any:
-    """The library, or a skip that says which one is not covered."""
+    """Imports a library, or skips the tests with a message that names it."""
     return pytest.importorskip(name, reason=f"{name} is not installed for this Python", exc_type=ImportError)
 
 
 async def until(condition: Callable[[], Awaitable[Any]]) -> None:
-    """Asks another program until it says so. The caller bounds the time."""
+    """Polls another program until the condition is true. The caller sets a timeout."""
     while not await condition():
         pass
 
 
 @contextlib.asynccontextmanager
 async def echo_server():
-    """A plain TCP server that sends everything back: its port."""
+    """A plain TCP echo server; yields its port."""
 
     async def serve(reader, writer):
         while data := await reader.read(65536):

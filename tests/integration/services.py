@@ -1,7 +1,7 @@
-"""PostgreSQL and Redis for the length of a test run: private instances on loopback, in folders of their own.
+"""PostgreSQL and Redis for a test run: private instances on loopback, in temporary folders.
 
-Each runs as a child of the tests, in the foreground, so that its process id is known and its end is certain: it is
-ended by that id, and by the kernel if the tests die first.
+Each runs in the foreground as a child of the tests, so its process id is known.  It is ended by that id, or by the
+kernel if the tests die first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-# Seconds in which a server must be there, or gone.
+# Timeout of starting and stopping a server, in seconds.
 LIMIT = 60
 
 
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 class Service:
-    """A server program that says on its output when it is ready."""
+    """A server program that prints a line when it is ready."""
 
     def __init__(self, command: list[str], ready: str, stop: signal.Signals, user: str | None = None) -> None:
         self.stop_signal = stop
@@ -60,10 +60,10 @@ class Service:
             self.lines.append(line)
             if ready in line:
                 self.ready.set()
-        self.ready.set()  # or it will never be
+        self.ready.set()  # or the server has ended
 
     def wait_until_ready(self) -> bool:
-        """Whether it serves; it may have found its port taken."""
+        """Whether the server started. Its port may have been taken."""
         assert self.ready.wait(LIMIT), f"not ready after {LIMIT} s: {''.join(self.lines)}"
         return self.process.poll() is None
 
@@ -81,7 +81,7 @@ class Service:
 
 @contextlib.contextmanager
 def serving(command_for_port, ready: str, stop: signal.Signals, user: str | None = None) -> Iterator[int]:
-    """Runs what ``command_for_port`` gives on a port that was free; another one if it was taken meanwhile."""
+    """Runs the command from ``command_for_port`` on a free port; tries another port if that one was taken meanwhile."""
     said = []
     for _ in range(3):
         port = free_port()
@@ -108,7 +108,7 @@ class Postgres:
 
 
 def postgres_program(name: str) -> str:
-    """Debian keeps the server's programs out of PATH."""
+    """Finds a server program; Debian keeps them out of PATH."""
     found = shutil.which(name)
     if found is None:
         versions = glob.glob(f"/usr/lib/postgresql/*/bin/{name}")
@@ -118,9 +118,9 @@ def postgres_program(name: str) -> str:
 
 @contextlib.contextmanager
 def postgres(certificates: Path) -> Iterator[Postgres]:
-    """A PostgreSQL that also speaks TLS, with the leaf of the authority in ``certificates``."""
+    """A PostgreSQL server with TLS, using the leaf certificate of the authority in ``certificates``."""
     initdb, server = postgres_program("initdb"), postgres_program("postgres")
-    # It refuses to run as root; Debian's package brings a user for it.
+    # It refuses to run as root; Debian's package creates a user for it.
     user = "postgres" if os.getuid() == 0 else None
     folder = tempfile.mkdtemp(prefix="mainspring-pg-")
     try:

@@ -22,7 +22,7 @@ def application(*routes):
 
 @contextlib.asynccontextmanager
 async def serving(*routes, authority=None, path=None):
-    """The address of a server with these routes, and a client for it."""
+    """A server with these routes: its address, and a client session."""
     runner = web.AppRunner(application(*routes))
     await runner.setup()
     tls = authority.server_context() if authority else None

@@ -17,7 +17,7 @@ def keys():
 
 
 class Server(asyncssh.SSHServer):
-    """Lets in who has the client's key, and lets them forward ports."""
+    """Accepts the client's key, and allows port forwarding."""
 
     def begin_auth(self, username):
         return True
@@ -30,7 +30,7 @@ class Server(asyncssh.SSHServer):
 
 
 async def answer(process):
-    """What a command does on this server."""
+    """Executes a command on this server."""
     command, _, argument = (process.command or "").partition(" ")
     if command == "say":
         process.stdout.write(argument + "\n")
@@ -41,7 +41,7 @@ async def answer(process):
     elif command == "sort":
         process.stdout.writelines(sorted([line async for line in process.stdin]))
     elif command == "run":
-        # A real program, whose pipes are joined to the channel.
+        # A real program with its pipes connected to the channel.
         running = await asyncio.create_subprocess_shell(
             argument, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )

@@ -26,7 +26,7 @@ def square(number):
 
 
 async def work(client):
-    """A round of work by every way the client has."""
+    """Uses every API of the client once."""
     futures = client.map(square, range(100))
     assert await client.gather(futures) == [number * number for number in range(100)]
     total = client.submit(sum, futures)
@@ -53,9 +53,9 @@ def test_workers_in_threads_of_the_loops_own_process(run, loop_kind):
 
 @pytest.fixture
 def use_loop_in_every_process(loop_kind, tmp_path, monkeypatch):
-    """dask lets its users choose uvloop; here that name stands for the loop under test, in the workers' processes too:
-    a process that is spawned inherits ``sys.path``."""
-    # Else the first process that is spawned starts it, and its pipe stays.
+    """dask can be configured to use uvloop. A module of that name provides the loop under test, also in the workers'
+    processes: a spawned process inherits ``sys.path``."""
+    # Otherwise the first spawned process starts it, and its pipe stays open.
     multiprocessing.resource_tracker.ensure_running()
     source = {"asyncio": "from asyncio import SelectorEventLoop as new_event_loop"}
     source["mainspring"] = "from mainspring import new_event_loop"

@@ -15,8 +15,8 @@ LIMIT = 30
 
 
 async def talk(reader, writer, answer):
-    """One connection of a small HTTP/1.1 server: ``answer(path, body)`` gives what is sent back, or None to say
-    nothing."""
+    """One connection of a small HTTP/1.1 server: ``answer(path, body)`` returns the response body, or None for no
+    response."""
     http = h11.Connection(h11.SERVER)
 
     async def event():

@@ -1,4 +1,4 @@
-"""nest_asyncio and nest-asyncio2, which patch the class of the loop: they leave ours alone, and the loop goes on working."""
+"""nest_asyncio and nest-asyncio2, which patch asyncio's loop class, do not affect mainspring's loop."""
 
 import subprocess
 import sys

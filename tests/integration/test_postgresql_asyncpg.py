@@ -1,4 +1,4 @@
-"""asyncpg: the PostgreSQL client that is a protocol on the loop's own transports."""
+"""asyncpg: a PostgreSQL client on the loop's transports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""psycopg 3: the PostgreSQL client that leaves the socket to libpq and waits with add_reader() and add_writer()."""
+"""psycopg 3: a PostgreSQL client on libpq's socket, with add_reader() and add_writer()."""
 
 from __future__ import annotations
 

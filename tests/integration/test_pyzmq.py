@@ -1,4 +1,4 @@
-"""pyzmq's asyncio sockets, which watch one edge-triggered descriptor per socket with add_reader()."""
+"""pyzmq's asyncio sockets, which register one edge-triggered fd per socket with add_reader()."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_requests_are_answered_in_order(run, address):
 
 def test_subscribers_get_what_they_asked_for(run):
     async def main():
-        # XPUB, because it tells when a subscription has arrived.
+        # XPUB, because it reports when a subscription has arrived.
         with sockets(zmq.XPUB, zmq.SUB, zmq.SUB) as (publisher, first, second):
             port = publisher.bind_to_random_port("tcp://127.0.0.1")
             for subscriber, topic in ((first, b"even"), (second, b"odd")):

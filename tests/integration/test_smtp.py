@@ -1,4 +1,4 @@
-"""aiosmtpd on the loop; mail comes from aiosmtplib on the same loop, and from smtplib in a thread."""
+"""aiosmtpd on the loop; the clients are aiosmtplib on the same loop and smtplib in a thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ aiosmtplib = needed("aiosmtplib")
 
 
 class Post:
-    """Keeps what is delivered, and whether it came encrypted."""
+    """Stores delivered mail, and whether it came encrypted."""
 
     def __init__(self):
         self.delivered = []

@@ -1,4 +1,4 @@
-"""What the standard library itself offers around a loop: runners, test cases, and the view from outside."""
+"""Features of the standard library that use a loop: runners, test cases, and remote inspection of tasks."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_asynchronous_test_cases_run_on_the_loop(run_python, loop_kind):
 
 @pytest.fixture
 def waiting_process(write_program):
-    """A process with tasks that wait for each other; it lets others of its user look at it."""
+    """A process with tasks that wait for each other. It allows other processes of its user to inspect it."""
     program = """
         import asyncio, ctypes
 

@@ -1,4 +1,4 @@
-"""tornado: its IOLoop wraps the running loop and watches sockets with add_reader() and add_writer()."""
+"""tornado: its IOLoop wraps the running loop and uses add_reader() and add_writer()."""
 
 from __future__ import annotations
 

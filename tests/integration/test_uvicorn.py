@@ -23,7 +23,7 @@ LIMIT = 30
 
 
 class App:
-    """Answers with the request's body, in pieces; /where tells the loop; sends back what a web socket says."""
+    """Sends the request's body back in pieces; /where returns the loop's class; echoes WebSocket messages."""
 
     def __init__(self):
         self.life = []
@@ -69,7 +69,7 @@ class App:
 async def serving(app, **options):
     options = {"log_level": "warning", "lifespan": "on", **options}
     server = uvicorn.Server(uvicorn.Config(app, **options))
-    # Whoever connects before it accepts waits in the backlog.
+    # Early connections wait in the backlog.
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
@@ -137,7 +137,7 @@ def test_a_web_socket_talks_both_ways(run, ws):
 
 @contextlib.contextmanager
 def program(arguments, **options):
-    """A server in a process of its own, the port it says it has, and a function that reads on to a word."""
+    """A server in a new process: the process, its port, and a function that reads its output up to a word."""
     options = {"env": {**os.environ, "PYTHONUNBUFFERED": "1"}, **options}
     process = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
@@ -196,7 +196,7 @@ def test_a_signal_lets_the_request_in_progress_end(write_program, loop_kind, num
         assert answer.startswith(b"HTTP/1.1 200 OK") and loop_kind.encode() in answer
         until("told of lifespan.shutdown")
         until("Finished server process")
-        # uvicorn raises the signal again when it has cleaned up after it.
+        # uvicorn raises the signal again after its cleanup.
         assert process.wait(LIMIT) == (0 if number == signal.SIGINT else -signal.SIGTERM)
         if number == signal.SIGINT:
             until("was interrupted")

@@ -94,7 +94,7 @@ def test_a_peer_that_does_not_answer_pings_is_disconnected(run):
         ended = asyncio.Event()
 
         async def silent(reader, writer):
-            """Greets as a WebSocket server does, and says nothing more."""
+            """Completes the WebSocket handshake, and then sends nothing."""
             handshake = websockets.server.ServerProtocol()
             handshake.receive_data(await reader.readuntil(b"\r\n\r\n"))
             (request,) = handshake.events_received()

@@ -1,4 +1,4 @@
-"""What the tests of child processes share."""
+"""Helpers of the child process tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PIPE = asyncio.subprocess.PIPE
 
 
 class Recorder(asyncio.SubprocessProtocol):
-    """Writes down what it is told."""
+    """Records its callbacks."""
 
     def __init__(self):
         self.log = []
@@ -40,7 +40,7 @@ def shell(text):
 
 
 def is_there(pid):
-    """Whether there is such a child, be it a zombie."""
+    """Whether the child exists, running or zombie."""
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

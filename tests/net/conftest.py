@@ -1,8 +1,8 @@
 """Fixtures of the networking tests.
 
-As in the folder above, a test that takes ``loop`` runs on asyncio's own loop and on mainspring, and no test leaves a
-descriptor open.  Here the loop itself carries what its exception handler was told, in ``loop.reports``, and at the end
-of a test nothing may be left there, nor in the loop.
+As in the parent folder, a test that takes ``loop`` runs on asyncio's own loop and on mainspring, and no test may leak
+an fd.  Here ``loop.reports`` holds the contexts passed to the exception handler.  A test must remove the expected ones,
+and must leave nothing registered with the loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tls
 
 @pytest.fixture(scope="session", autouse=True)
 def freeze_existing_objects():
-    """What is there before the first test is not looked at again: nearly every test collects garbage."""
+    """Excludes existing objects from garbage collection: nearly every test runs a collection."""
     gc.collect()
     gc.freeze()
     yield
@@ -34,7 +34,7 @@ def loop_name(request) -> str:
 
 @pytest.fixture
 def loop(loop_name):
-    """A new loop; its ``reports`` are what the exception handler was told."""
+    """A new loop; ``reports`` holds the contexts passed to its exception handler."""
     loop = peers.LOOPS[loop_name]()
     reports = []
     loop.set_exception_handler(lambda loop, context: reports.append(context))
@@ -42,7 +42,7 @@ def loop(loop_name):
     yield loop
     if not loop.is_closed():
         loop.run_until_complete(loop.shutdown_default_executor())
-        # What the test's last step scheduled still runs.
+        # Runs the calls that the test's last step scheduled.
         for _ in range(3):
             loop.run_until_complete(asyncio.sleep(0))
         loop.close()
@@ -75,15 +75,15 @@ def asyncio_has_the_new_machine(loop_name):
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory):
-    """Who vouches for the certificates of the TLS tests."""
+    """The certificate authority of the TLS tests."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl command to make certificates with")
     return tls.Authority(tmp_path_factory.mktemp("authority"))
 
 
 def pytest_collection_modifyitems(items):
-    # pytest shows every test that was collected, wherever it is.
+    # pytest passes all collected tests, not only those of this folder.
     for item in (item for item in items if Path(__file__).parent in item.path.parents):
-        # Also a loop that hangs in native code ends. The plugin is optional.
+        # Also ends a loop that hangs in native code. The plugin is optional.
         if item.config.pluginmanager.hasplugin("timeout") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(4 * peers.TIMEOUT))

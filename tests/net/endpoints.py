@@ -1,4 +1,4 @@
-"""What the tests of datagram endpoints share: a protocol that writes down what it is told, and endpoints of each kind."""
+"""Helpers of the datagram tests: a protocol that records its callbacks, and endpoints of each kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peers import Recorder
 
 
 class Datagrams(Recorder, asyncio.DatagramProtocol):
-    """Writes down each datagram and each error."""
+    """Records each datagram and each error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,20 +47,20 @@ class EchoDatagrams(Datagrams):
 
 @contextlib.asynccontextmanager
 async def endpoint(factory=Datagrams, **options):
-    """An endpoint, closed at the end; its protocol."""
+    """Opens an endpoint, yields its protocol, and closes it."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_datagram_endpoint(factory, **options)
     try:
         yield protocol
     finally:
-        # asyncio's own transport does not bear an abort() after its end.
+        # asyncio's own transport fails if abort() is called after its end.
         if not protocol.count("connection_lost"):
             transport.abort()
             await protocol.until_lost()
 
 
 def local(factory=Datagrams, host="127.0.0.1", **options):
-    """An endpoint on a port of its own, without a peer."""
+    """An unconnected endpoint on its own port."""
     return endpoint(factory, local_addr=(host, 0), **options)
 
 
@@ -78,7 +78,7 @@ def unix_socket(path=None, connect_to=None):
 
 @contextlib.asynccontextmanager
 async def blocked(tmp_path, factory=Datagrams, *, connected=True):
-    """An endpoint whose peer's queue is full, so that it waits from here on; its protocol, the peer, the peer's path."""
+    """An endpoint that queues datagrams because its peer's queue is full: (protocol, peer, the peer's path)."""
     path = tmp_path / "peer"
     with unix_socket(path) as peer, unix_socket(connect_to=path if connected else None) as sock:
         async with endpoint(factory, sock=sock) as protocol:
@@ -88,7 +88,7 @@ async def blocked(tmp_path, factory=Datagrams, *, connected=True):
 
 
 def drain(peer: socket.socket) -> list[bytes]:
-    """Everything that waits at a bare socket."""
+    """Receives everything that is queued at a bare socket."""
     received = []
     with contextlib.suppress(BlockingIOError):
         while True:

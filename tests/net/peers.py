@@ -1,4 +1,4 @@
-"""What the tests connect: protocols that write down what they are told, and pairs of connected transports."""
+"""Helpers of the stream tests: protocols that record their callbacks, and pairs of connected transports."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import mainspring
 
 LOOPS = {"asyncio": asyncio.SelectorEventLoop, "mainspring": mainspring.Loop}
 
-# No test waits longer for anything; none needs more than a fraction of it.
+# Timeout of every wait, in seconds. Passing tests need a fraction of it.
 TIMEOUT = 30.0
 
 
 class Recorder(asyncio.Protocol):
-    """Writes down each callback, and lets a test wait until something is so."""
+    """Records each callback, and lets a test wait for a condition."""
 
     transport: Any = None
     keep_open_at_eof = False
@@ -52,7 +52,7 @@ class Recorder(asyncio.Protocol):
             self._waiting.remove((predicate, future))
 
     async def until_lost(self) -> Any:
-        """Waits for the end of the connection; what connection_lost() was told."""
+        """Waits for connection_lost() and returns its argument."""
         await self.until(lambda: self.count("connection_lost") > 0)
         return next(entry[1] for entry in self.log if entry[0] == "connection_lost")
 
@@ -65,7 +65,7 @@ class Recorder(asyncio.Protocol):
 
     @property
     def names(self) -> list[str]:
-        """The names of the callbacks, in order, several data_received in a row as one."""
+        """The names of the callbacks, in order; consecutive data_received calls count as one."""
         names: list[str] = []
         for entry in self.log:
             if not (names and names[-1] == entry[0] == "data_received"):
@@ -95,7 +95,7 @@ class Recorder(asyncio.Protocol):
 
 
 class BufferedRecorder(Recorder, asyncio.BufferedProtocol):
-    """The same with a buffer of its own."""
+    """The same as a BufferedProtocol."""
 
     size = 1000
 
@@ -118,7 +118,7 @@ class KeepsOpen(Recorder):
 
 
 class Echo(Recorder):
-    """Sends back what it gets."""
+    """Sends received data back."""
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -166,8 +166,8 @@ async def connected_to_socket(factory=Recorder, *, family=socket.AF_INET):
 
 
 async def end_of(protocol: Recorder) -> None:
-    """Ends a connection that may have ended by itself."""
-    # asyncio's abort() fails on a transport whose last bytes left after close().
+    """Ends a connection that may already have ended."""
+    # asyncio's abort() fails on a transport that sent its last bytes after close().
     if not protocol.count("connection_lost"):
         protocol.transport.abort()
     await protocol.until_lost()
@@ -180,7 +180,7 @@ def reset(sock: socket.socket) -> None:
 
 
 def read_to_end(sock: socket.socket) -> bytes:
-    """Everything the other end sends, until it ends."""
+    """Reads until EOF."""
     parts = []
     while part := sock.recv(1 << 18):
         parts.append(part)
@@ -197,13 +197,13 @@ def read_exactly(sock: socket.socket, count: int) -> bytes:
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    """Runs something that blocks beside the loop."""
+    """Runs a blocking function in a thread."""
     return await asyncio.get_running_loop().run_in_executor(None, function, *args)
 
 
 def fill(transport: Any, chunk: bytes = bytes(1 << 20)) -> int:
-    """Writes until the kernel takes no more and so much waits in the transport that its protocol is paused, unless its
-    marks are higher than usual; how much was written."""
+    """Writes until the kernel's buffer is full and the transport has queued more than its default high-water mark.
+    Returns the number of bytes written."""
     written = 0
     while transport.get_write_buffer_size() <= 1 << 16:
         transport.write(chunk)
@@ -212,13 +212,13 @@ def fill(transport: Any, chunk: bytes = bytes(1 << 20)) -> int:
 
 
 def pattern(size: int) -> bytes:
-    """Bytes whose every part tells its place."""
+    """Bytes in which every four-byte word is its own index."""
     words = b"".join(number.to_bytes(4, "big") for number in range(min(size, 1 << 20) // 4 + 1))
     return (words * (size // len(words) + 1))[:size]
 
 
 def run_script(code: str, loop_name: str, *args: str, timeout: float = 2 * TIMEOUT) -> str:
-    """Runs a program in a process of its own; ``new_loop`` is there. What it printed."""
+    """Runs a program in a new process, with ``new_loop`` defined, and returns its output."""
     head = "import asyncio, mainspring, sys\n" + (
         "new_loop = mainspring.Loop\n"
         if loop_name == "mainspring"

@@ -1,4 +1,4 @@
-"""What the tests of re-entrancy cross: the callbacks of a connection and of the loop, and what one may do in them."""
+"""The two axes of the re-entrancy tests: callbacks of a connection and of the loop, and actions inside them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peers import BufferedRecorder, Recorder, fill
 
 
 class Bench:
-    """One case on one loop: a connection, a second one, and a log of all that happens."""
+    """One case on one loop: two connections and a log of all callbacks."""
 
     def __init__(self, loop, action):
         self.loop = loop
@@ -29,12 +29,12 @@ class Bench:
         loop.set_exception_handler(self.report)
 
     def report(self, loop, context):
-        # Callbacks that are the loop's own have names of their own.
+        # The names of a loop's internal callbacks differ between loops.
         message = context["message"].partition(" in callback ")[0]
         self.reports.append((message, repr(context.get("exception"))))
 
     def fire(self):
-        """Called from the callback under test: does the action, the first time."""
+        """Runs the action, the first time that the callback under test is called."""
         if self.outcome is not None:
             return
         self.outcome = "returned"
@@ -48,7 +48,7 @@ class Bench:
             self.outcome = repr(error)
 
     def write(self, data):
-        # Counted first: the write may call back.
+        # Counted first, because write() may call back.
         self.written += len(data)
         self.transport.write(data)
 
@@ -57,7 +57,7 @@ class Bench:
 
 
 class Instrumented:
-    """Writes into the log of the bench, and fires at its site."""
+    """Writes to the log of the bench, and fires in the callback under test."""
 
     bench = name = site = None
 
@@ -303,5 +303,5 @@ ACTIONS = [
     call_soon,
 ]
 
-# After these, what was written may never arrive.
+# After these, written data may never arrive.
 DROPS = {abort, close_then_abort}

@@ -1,4 +1,4 @@
-"""What the tests of sockets without transports share."""
+"""Helpers of the ``sock_*`` tests."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def pair(kind=socket.SOCK_STREAM):
 
 
 def watched(loop):
-    """How many descriptors the loop watches for its users."""
+    """The number of fds that are registered with the loop for users."""
     counts = getattr(loop, "_counts", None)
     return counts()[2] if counts else len(loop._selector.get_map()) - 1
 
 
 def finish(coroutine):
-    """What a coroutine gives that has nothing to wait for."""
+    """The result of a coroutine that does not have to wait."""
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -37,7 +37,7 @@ def finish(coroutine):
 
 
 async def waiting(coroutine):
-    """A task that waits for its socket."""
+    """Starts a task and returns it when it waits for its socket."""
     task = asyncio.ensure_future(coroutine)
     for _ in range(3):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A descriptor is its transport's own: who may watch it, and what becomes of those who watched it before."""
+"""A transport owns its fd: who may register the fd, and what happens to earlier registrations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peers import Recorder, end_of, fill
 
 
 def calls(loop, fd):
-    """What can be asked about a descriptor, and what asyncio answers if nobody does anything with it."""
+    """Calls about an fd, and the results of asyncio if no transport owns the fd."""
     return [
         (lambda: loop.add_reader(fd, print), None),
         (lambda: loop.add_writer(fd, print), None),
@@ -37,7 +37,7 @@ def assert_free(loop, fd):
 
 
 def pair_with(number):
-    """Two sockets, one of which has this number."""
+    """Two connected sockets, one of which has this fd number."""
     pairs = []
     try:
         for _ in range(16):
@@ -51,7 +51,7 @@ def pair_with(number):
 
 
 async def after_a_poll(loop):
-    """Returns after a wait that brought what had happened before it, and after the calls for that."""
+    """Returns after a poll that reported all earlier events, and after their callbacks."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         brought = asyncio.Event()
@@ -62,7 +62,7 @@ async def after_a_poll(loop):
 
 
 async def endpoint(loop, kind):
-    """A transport, and whatever is at its other end."""
+    """A transport and the objects at its other end."""
     if kind == "datagram":
         ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
         return (await loop.create_datagram_endpoint(asyncio.DatagramProtocol, sock=ours))[0], theirs
@@ -73,7 +73,7 @@ async def endpoint(loop, kind):
 @pytest.mark.parametrize("kind", ["stream", "datagram"])
 def test_a_transport_owns_its_fd_until_it_is_closing(run, loop, kind):
     async def main():
-        for _ in range(2):  # the second one has the same number
+        for _ in range(2):  # the second transport has the same fd number
             transport, theirs = await endpoint(loop, kind)
             with theirs:
                 fd = transport.get_extra_info("socket").fileno()
@@ -104,7 +104,7 @@ def test_the_fd_of_a_dropped_transport_is_free(run, loop):
             assert_owned(loop, fd)
             del ours
             with pytest.warns(ResourceWarning, match="unclosed transport"), warnings.catch_warnings():
-                # asyncio's transport leaves the socket to warn for itself.
+                # With asyncio's transport the socket warns as well.
                 warnings.filterwarnings("ignore", message="unclosed <socket")
                 warnings.filterwarnings("always", message="unclosed transport")
                 del transport

@@ -1,4 +1,4 @@
-"""Name lookup: what the C library says, in a thread only where somebody has to be asked."""
+"""Name lookup gives the C library's results, and uses a thread only if the lookup may block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTS = [
     b"127.0.0.1",
     b"::1",
 ]
-# Not all of these are addresses, and not all addresses need no thread.
+# Not all of these are addresses, and some addresses need a thread.
 OTHERS = [
     "127.1",
     "0x7f.1",
@@ -102,7 +102,7 @@ def test_an_address_is_looked_up_as_the_c_library_does(run, loop, host):
 
 @pytest.mark.parametrize("host", OTHERS, ids=repr)
 def test_almost_valid_addresses_are_handled_as_by_the_c_library(run, loop, host):
-    # No name server is asked: it may be far away.
+    # Uses no name server, which may be slow or unreachable.
     run(compare(loop, host, PORTS[:2], FAMILIES, KINDS[:2], [socket.AI_NUMERICHOST]))
 
 
@@ -176,7 +176,7 @@ def test_a_closed_loop_refuses_lookups(loop):
 
 
 def test_a_replaced_lookup_is_used(run, loop):
-    """By monkeypatching the loop, as many programs and tests do."""
+    """Programs and tests often monkeypatch the method of the loop."""
     asked = []
 
     async def getaddrinfo(host, port, **options):

@@ -9,7 +9,7 @@ import pytest
 from peers import run_script
 
 CONNECTIONS = 10_000
-# Descriptors that are not connections: the loop's, the interpreter's, pipes to the other process.
+# Fds that are not connections: the loop's, the interpreter's, pipes to the other process.
 SPARE = 100
 
 CLIENT = """

@@ -18,11 +18,11 @@ import weakref
 import peers
 import pytest
 
-MUCH = 1 << 20  # more than any pipe holds
+MUCH = 1 << 20  # more than the capacity of any pipe
 
 
 async def reading(file=None, factory=peers.Recorder):
-    """A protocol that reads a new pipe (or ``file``), and the descriptor to write to."""
+    """A protocol that reads a new pipe (or ``file``), and the fd to write to."""
     write_end = None
     if file is None:
         read_end, write_end = os.pipe()
@@ -32,7 +32,7 @@ async def reading(file=None, factory=peers.Recorder):
 
 
 async def writing(file=None, factory=peers.Recorder):
-    """A protocol that writes to a new pipe (or ``file``), and the descriptor to read from."""
+    """A protocol that writes to a new pipe (or ``file``), and the fd to read from."""
     read_end = None
     if file is None:
         read_end, write_end = os.pipe()
@@ -42,7 +42,7 @@ async def writing(file=None, factory=peers.Recorder):
 
 
 def is_reading(transport, expected):
-    """What ``is_reading()`` answers; before Python 3.11 asyncio's own pipes do not know."""
+    """Checks ``is_reading()``; asyncio's own pipes lack it before Python 3.11."""
     try:
         return transport.is_reading()
     except NotImplementedError:
@@ -95,7 +95,7 @@ def test_eof_received_and_connection_lost_are_separate_calls(run, loop):
         await protocol.until_lost()
 
     run(main())
-    # What the end schedules comes after the loss, which was scheduled with it.
+    # Calls scheduled by eof_received() run after connection_lost(), which was scheduled together with it.
     assert steps[0] == "lost"
 
 
@@ -309,7 +309,7 @@ def test_a_terminal_works_as_either_end(run):
         await reader.until_received(3)
         writer.transport.close()
         await writer.until_lost()
-        # The kernel says EIO to a terminal whose other end is gone.
+        # A terminal whose other end was closed fails with EIO.
         await reader.until_lost()
 
     run(main())
@@ -403,7 +403,7 @@ def test_set_protocol_replaces_the_protocol(run):
 
 
 class ReplacesItself(io.FileIO):
-    """A file that opens a new pipe out of its own ``close()``, which gets the number that is just free."""
+    """A file whose ``close()`` opens a new pipe, which gets the fd number that was just freed."""
 
     fresh = None
 
@@ -440,7 +440,7 @@ def test_an_unclosed_transport_warns_and_closes(run):
         file = transport.get_extra_info("pipe")
         gone = weakref.ref(transport)
         protocol.transport = None
-        # Held by nobody: a paused reader is not known to the loop.
+        # Unreferenced: the loop does not hold a paused reader.
         with pytest.warns(ResourceWarning, match="unclosed transport"):
             del transport
             gc.collect()

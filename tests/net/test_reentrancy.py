@@ -1,9 +1,8 @@
-"""Any callback may call anything: every callback of the loop crossed with everything it might do there.
+"""Any callback may call anything: every callback of the loop is combined with every action.
 
-Each case runs on asyncio's loop and on mainspring, and both are asked the same: is each callback made in order and
-once, does connection_lost come exactly once and last, does everything that was written arrive?  And they are compared
-with each other: what was called in which order, what the action raised, what the exception handler was told, what
-came out of run_forever().
+Each case runs on asyncio's loop and on mainspring.  On both, callbacks must come in order, connection_lost exactly once
+and last, and all written data must arrive.  The two runs are also compared: the order of callbacks, the exceptions that
+the action raised, the reports to the exception handler, and the exceptions that left run_forever().
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ GUARDED = {"data_received", "get_buffer", "buffer_updated", "eof_received"}
 
 
 def asyncio_is_wrong(site, action):
-    """Why asyncio's own behaviour is no measure here; None if it is."""
-    # A reader that is quick enough leaves nothing of a large write to wait for.
+    """Why asyncio's own behaviour is not compared in this case; None if it is."""
+    # If the reader is fast enough, nothing of a large write is queued.
     if site == "resume_writing" and action in (close, abort, close_then_abort, write_large_and_close):
         return "calls connection_lost twice: now, and again from the loop"
     if (site, action) == ("connection_lost", writelines) and sys.version_info >= (3, 12):
-        return "writelines() calls a method that close() took away"
+        return "writelines() calls a method that close() removed"
     if (site, action) == ("resume_writing", raise_keyboard_interrupt):
-        return "goes on watching for room to write, and fails each time because there is nothing to write"
+        return "stays registered for writing, and fails each time because nothing is queued"
     return None
 
 
@@ -65,7 +64,7 @@ def run_case(loop_class, site, action):
         try:
             received.append(read_to_end(peer))
         except ConnectionResetError:
-            received.append(b"")  # closed on what the peer had sent
+            received.append(b"")  # closed with unread data from the peer
 
     reading = threading.Thread(target=read)
     bench.start_reading = reading.start
@@ -78,7 +77,7 @@ def run_case(loop_class, site, action):
         bench.first = first
 
         class Catches:
-            """The transport is at hand from connection_made on."""
+            """Stores the transport on the bench from connection_made on."""
 
             def __get__(self, instance, owner):
                 return self.value
@@ -92,15 +91,15 @@ def run_case(loop_class, site, action):
         del transport
         loop.call_soon(SITES[site], bench, peer)
         await asyncio.wait_for(asyncio.shield(bench.fired), TIMEOUT)
-        # What the callback left behind is let run, and then the connection is brought to its end from the peer's
-        # side, or from ours where the peer has no say.
+        # Lets the calls run that the callback scheduled. Then ends the connection from the peer's side, or from ours
+        # # if the peer cannot.
         protocols = [protocol for protocol in (first, bench.successor()) if protocol]
         if not reading.is_alive() and not received:
             reading.start()
         try:
             peer.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # gone already
+            pass  # already closed
         transport = reference()
         if transport is not None and not transport.is_closing():
             transport.resume_reading()
@@ -133,7 +132,7 @@ def run_case(loop_class, site, action):
         if task.done():
             break
         bench.escaped.append("stopped")
-    assert task.done(), "the loop stops again and again"
+    assert task.done(), "the loop stopped too often"
     try:
         task.result()
         reading.join(TIMEOUT)
@@ -142,7 +141,7 @@ def run_case(loop_class, site, action):
             to_other = other_peer.recv(100)
         except BlockingIOError:
             to_other = None
-        # Nothing comes after the end.
+        # No callback may come after the end.
         for _ in range(3):
             loop.run_until_complete(asyncio.sleep(0))
         gc.collect()
@@ -170,8 +169,8 @@ def run_case(loop_class, site, action):
 
 
 def comparable(site, action, result):
-    """The two directions of a connection are each in their order; between the two the peer's timing decides. So it does
-    on whether a large write has to wait when the peer is reading."""
+    """Each direction of a connection is ordered. The order between them depends on the peer's timing, and so does
+    whether a large write is queued while the peer reads."""
     outbound = [entry for entry in result["first"] if entry[1] in ("pause_writing", "resume_writing")]
     inbound = [entry for entry in result["first"] if entry not in outbound]
     if site == "resume_writing" and action is write_large:
@@ -180,11 +179,11 @@ def comparable(site, action, result):
 
 
 def check(site, action, bench, result):
-    """What holds on every loop."""
+    """Checks that hold on every loop."""
     names = [entry[1] for entry in result["first"]]
     assert names[0] == "connection_made" and names.count("connection_made") == 1
     assert names[-1] == "connection_lost" and names.count("connection_lost") == 1
-    # What ends the loop leaves the transport as it is: the end of the stream is found there again.
+    # An exception that ends the loop leaves the transport unchanged, so EOF is reported again.
     assert names.count("eof_received") <= (2 if action is raise_keyboard_interrupt else 1)
     assert names.count("resume_writing") <= names.count("pause_writing") <= names.count("resume_writing") + 1
     assert bench.outcome is not None
@@ -195,7 +194,7 @@ def check(site, action, bench, result):
         assert result["reports"] == []
         assert result["escaped"] == ["KeyboardInterrupt()", "stopped"]
     elif (site, action) == ("get_buffer", set_protocol):
-        # The new protocol did not give the buffer, and has no way to be told of it.
+        # The new protocol did not provide the buffer and has no buffer_updated().
         (report,) = result["reports"]
         assert report[0] == "Fatal error: protocol.buffer_updated() call failed."
     else:

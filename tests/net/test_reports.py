@@ -1,4 +1,4 @@
-"""What is said of a protocol whose callbacks are slow or fail: the names are those that asyncio gives its steps."""
+"""Log messages and reports about slow and failing protocol callbacks use asyncio's names for the steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import peers
 import pytest
 from endpoints import Datagrams, endpoint
 
-# More than any callback takes.
+# Longer than any callback.
 LONG = 1000.0
 
 
@@ -34,7 +34,7 @@ def debugged(loop):
 
 
 def slow_in(callback, base=peers.Recorder):
-    """A protocol factory: from when ``callback`` is called on, everything that ends counts as slow."""
+    """A protocol factory. Once ``callback`` is called, every step that ends counts as slow."""
 
     class Slow(base):
         def note(self, name, *rest):
@@ -63,7 +63,7 @@ def failing_in(callback, base=peers.Recorder):
         ("connection_made", "Recorder.connection_made(<"),
         ("data_received", "Transport._read_ready()"),
         ("eof_received", "Transport._read_ready()"),
-        # `_write_sendmsg` where a transport has several ways to write (asyncio's, from Python 3.12 on).
+        # `_write_sendmsg` if a transport has several ways to write (asyncio from Python 3.12 on).
         ("resume_writing", "Transport._write_"),
         ("connection_lost", "Transport._call_connection_lost(None)"),
     ],
@@ -139,7 +139,7 @@ def test_a_slow_protocol_factory_of_a_server_is_named(run, debugged, warnings):
             pass
 
     run(main())
-    # A task in asyncio.
+    # In asyncio the factory runs in a task.
     assert "_accept_connection" in warnings()[0]
 
 
@@ -173,7 +173,7 @@ def test_debug_mode_logs_which_end_of_a_pipe_was_closed(run, debugged, caplog, e
         read_end, write_end = os.pipe()
         _, reader = await debugged.connect_read_pipe(peers.Recorder, os.fdopen(read_end, "rb", 0))
         _, writer = await debugged.connect_write_pipe(peers.Recorder, os.fdopen(write_end, "wb", 0))
-        # The writer begins to look for the reader's end a pass after connection_made().
+        # The writer starts to poll for the reader's end one iteration after connection_made().
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         leaves, stays = (reader, writer) if end == "reader" else (writer, reader)
@@ -189,7 +189,7 @@ def test_debug_mode_logs_which_end_of_a_pipe_was_closed(run, debugged, caplog, e
     assert text.startswith(f"<{name} ")
 
 
-# asyncio leaves its socket to the garbage collector.
+# asyncio leaves the socket to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
 def test_debug_mode_logs_a_connection_whose_protocol_factory_fails(run, debugged, caplog):
     caplog.set_level(logging.DEBUG, logger="asyncio")
@@ -229,7 +229,7 @@ def test_debug_mode_logs_a_child_and_its_pipes(run, debugged, caplog, way):
         return transport.get_pid()
 
     pid = run(main())
-    # As it was put into words then: the transports look otherwise by now.
+    # The repr from the time of logging: the transports have changed since.
     told = [(record.levelname, record.message) for record in caplog.records]
     caplog.clear()
     begun = "execute program 'cat'" if way == "exec" else "run shell command 'cat'"

@@ -33,7 +33,7 @@ def file(tmp_path):
 
 @contextlib.asynccontextmanager
 async def connected():
-    """A protocol and the socket at the other end; between them there is room for a small part of the file."""
+    """A protocol and the socket at the other end. The kernel's buffers hold a small part of the file."""
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     theirs.settimeout(TIMEOUT)
@@ -45,7 +45,7 @@ async def connected():
 
 @contextlib.asynccontextmanager
 async def sink():
-    """A transport and everything its peer gets, once it is closed."""
+    """A protocol, and a future with everything that its peer received."""
     loop = asyncio.get_running_loop()
     async with connected() as (protocol, peer):
         reading = loop.run_in_executor(None, read_to_end, peer)
@@ -81,7 +81,7 @@ def test_a_file_over_an_accepted_connection_is_sent_by_the_kernel_and_the_connec
 ):
     async def main():
         async with peers.connected() as (client, server):
-            # The kernel reads from the offset, wherever the file stands; the fallback would find nothing here.
+            # The kernel reads from the offset, whatever the file position; the fallback would find nothing here.
             file.seek(0, os.SEEK_END)
             assert await loop.sendfile(server.transport, file, fallback=False) == len(CONTENT)
             assert await client.until_received(len(CONTENT)) == CONTENT
@@ -114,7 +114,7 @@ def test_a_part_of_a_file_over_a_transport(run, loop, file, offset, count, begin
 
 
 def test_the_kernel_reads_the_file_itself(run, loop, file):
-    """No fallback: nothing is read into this process."""
+    """No fallback: the file is not read into this process."""
 
     async def main():
         async with sink() as (protocol, reading):
@@ -145,7 +145,7 @@ def test_nothing_is_sent_of_an_empty_file(run, loop, tmp_path):
 
 
 def test_file_objects_without_an_fd_are_read_and_sent(run, loop, loop_name):
-    # What it cannot send at once, it keeps as a view of the buffer that it reads the next piece into.
+    # asyncio queues unsent data as a view of the buffer into which it reads the next block.
     is_overwritten = loop_name == "asyncio" and sys.version_info >= (3, 12)
 
     async def main():
@@ -169,7 +169,7 @@ def test_file_objects_without_an_fd_are_read_and_sent(run, loop, loop_name):
 
 
 def test_a_pipe_cannot_be_sent_by_the_kernel(run, loop):
-    # From 3.14 on the position of the file is set even so, which a pipe does not have.
+    # From 3.14 on the file position is set anyway, and a pipe has none.
     refusal = OSError if sys.version_info >= (3, 14) else asyncio.SendfileNotAvailableError
 
     async def main():
@@ -204,7 +204,7 @@ def test_invalid_arguments_are_refused(run, loop, file, tmp_path):
             with open(file.name) as text:
                 with pytest.raises(ValueError, match="binary"):
                     await loop.sendfile(protocol.transport, text)
-            # It takes writes again.
+            # It accepts writes again.
             protocol.transport.write(b"text")
             protocol.transport.close()
             with pytest.raises(RuntimeError, match="Transport is closing"):
@@ -484,7 +484,7 @@ def test_over_tls_few_large_blocks_are_read(run, loop, authority, count):
             assert file.tell() == expected
             assert len(await server.until_received(expected)) == expected
         block = 256 * 1024
-        # One more finds the end of the file, where it is not known before.
+        # One more read finds EOF if the size is not known.
         assert len(file.sizes) == -(-expected // block) + (count is None)
         assert max(file.sizes) == min(expected, block)
 

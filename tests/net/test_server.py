@@ -56,7 +56,7 @@ async def serving(factory=Echo, host="127.0.0.1", **options):
 
 
 def ask(address, question=b"anybody there?"):
-    """One question to an echo server, from a plain socket."""
+    """One request to an echo server, from a plain socket."""
     with socket.create_connection(address, timeout=TIMEOUT) as sock:
         sock.sendall(question)
         assert read_exactly(sock, len(question)) == question
@@ -119,7 +119,7 @@ def test_serve_forever_serves_until_cancelled_and_then_closes(run):
             await asyncio.sleep(0)
             await in_thread(ask, it.address)
             assert not task.done()
-            # From 3.12 on serve_forever() waits, once cancelled, for the connections to end.
+            # From 3.12 on a cancelled serve_forever() waits for the connections to end.
             await it.until_accepted(1)
             await it.end()
             task.cancel()
@@ -168,7 +168,7 @@ def test_connections_in_the_backlog_are_reset_when_the_server_closes(run):
     async def main():
         async with serving() as it:
             client = socket.create_connection(it.address, timeout=TIMEOUT)
-            # The loop has had no turn to accept it.
+            # No iteration has run that could accept it.
             it.server.close()
             with pytest.raises(ConnectionResetError):
                 await in_thread(client.recv, 1)
@@ -186,7 +186,7 @@ def test_wait_closed_waits_for_connections_as_in_this_python_version(run):
             it.server.close()
             waiting = asyncio.ensure_future(it.server.wait_closed())
             await asyncio.sleep(0)
-            # Before 3.12 a closed server was not waited for.
+            # Before 3.12 wait_closed() of a closed server returned at once.
             assert waiting.done() == (sys.version_info < (3, 12))
             client.close()
             await it.accepted[0].until_lost()
@@ -199,7 +199,7 @@ def test_a_connection_whose_acceptance_is_cancelled_is_closed(loop, run):
     happened = []
 
     class Held(asyncio.Protocol):
-        """Closes nothing by itself."""
+        """Does not close its transport."""
 
         def connection_made(self, transport):
             happened.append("made")
@@ -216,7 +216,7 @@ def test_a_connection_whose_acceptance_is_cancelled_is_closed(loop, run):
         loop.stop()
 
     def factory():
-        # Comes before connection_made(), which is scheduled when the factory has returned.
+        # Runs before connection_made(), which is scheduled after the factory returns.
         loop.call_soon(cancel_and_stop)
         return Held()
 
@@ -346,7 +346,7 @@ def test_a_port_can_be_reused_at_once(run, loop):
     async def main():
         for _ in range(3):
             async with serving() as it:
-                # The server's end closes first, and so is the one that lingers in TIME_WAIT.
+                # The server's end closes first, so it is the one in TIME_WAIT.
                 client = socket.create_connection(it.address, timeout=TIMEOUT)
                 await it.until_accepted(1)
                 await it.end()
@@ -391,7 +391,7 @@ def test_a_protocol_factory_that_raises_loses_only_its_connection(run, loop, loo
                         await asyncio.sleep(0)
                     for _ in range(3):
                         await asyncio.sleep(0)
-                    # mainspring always tells; asyncio only those who debug.
+                    # mainspring always reports it; asyncio only in debug mode.
                     if debug or loop_name == "mainspring":
                         message, error = (
                             "Error on transport creation for incoming connection",
@@ -399,7 +399,7 @@ def test_a_protocol_factory_that_raises_loses_only_its_connection(run, loop, loo
                         )
                         (report,) = loop.reports
                         assert (report["message"], str(report["exception"])) == (message, error)
-                    # The traceback holds on to asyncio's socket.
+                    # The traceback references asyncio's socket.
                     report = loop.reports.clear()
                     gc.collect()
                     assert await in_thread(client.recv, 1) == b""
@@ -479,7 +479,7 @@ def test_keyboard_interrupt_in_a_protocol_factory_ends_the_run(loop):
             server.close()
             loop.run_until_complete(asyncio.wait_for(server.wait_closed(), TIMEOUT))
         gc.collect()
-    # asyncio's task for the connection failed, and says so.
+    # asyncio's task for the connection failed, which is reported.
     loop.reports.clear()
 
 
@@ -550,5 +550,5 @@ def test_a_server_out_of_fds_pauses_accepting_and_recovers(loop_name):
     assert int(accepted) == 5
     assert message == "socket.accept() out of system resource"
     assert int(number) == errno.EMFILE
-    # asyncio asks once for each place in the backlog before it rests.
+    # asyncio calls accept() once per backlog entry before it pauses.
     assert int(reports) <= (101 if loop_name == "asyncio" else 3)

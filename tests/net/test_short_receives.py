@@ -1,7 +1,7 @@
-"""A recv() that returns less than there is room for, with more behind it.
+"""A recv() that returns less than the buffer size although more data is queued.
 
-Linux returns short at the urgent mark of TCP, after a Unix message with descriptors, and between two senders with
-SO_PASSCRED.  A loop that takes a short recv() for the end of what is there never delivers the rest.
+Linux returns short at the urgent mark of TCP, after a Unix message with fds, and between two senders with SO_PASSCRED.
+A loop that takes a short recv() as "drained" never delivers the rest.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def two_senders():
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     theirs.sendall(SENT[:4])
-    # Another process, because the kernel tells senders apart by their process.
+    # Another process, because the kernel distinguishes senders by process.
     send = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).send(sys.argv[2].encode())"
     command = [sys.executable, "-c", send, str(theirs.fileno()), SENT[4:].decode()]
     subprocess.run(command, pass_fds=[theirs.fileno()], check=True)

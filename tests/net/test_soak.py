@@ -1,7 +1,6 @@
-"""Thousands of connections that are made, used, closed, aborted, reset and dropped in all orders.
+"""Thousands of connections that are opened, used, closed, aborted, reset and dropped in random order.
 
-The order is random and its seed is in the message of a failure: ``MAINSPRING_SEED=… pytest tests/net/test_soak.py``
-runs the same again.
+A failure message contains the random seed: ``MAINSPRING_SEED=… pytest tests/net/test_soak.py`` repeats the run.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ AT_ONCE = 20
 
 
 class Restless(asyncio.Protocol):
-    """Counts its callbacks and, now and then, does something in one of them."""
+    """Counts its callbacks and sometimes performs a random action in one."""
 
     def __init__(self, soak):
         self.soak = soak
@@ -30,7 +29,7 @@ class Restless(asyncio.Protocol):
         self.lost = 0
 
     def act(self, chance=0.1):
-        # The protocol may have been told to forget its transport.
+        # The protocol may have been replaced, and then has no transport.
         if self.transport is not None and self.soak.random.random() < chance:
             self.soak.do_something(self.transport)
 
@@ -45,7 +44,7 @@ class Restless(asyncio.Protocol):
         self.act()
 
     def buffer_updated(self, nbytes):
-        # Also of a buffer that the protocol before this one gave.
+        # Also for a buffer that the previous protocol provided.
         self.data_received(b"x" * nbytes)
 
     def eof_received(self):
@@ -85,7 +84,7 @@ class Soak:
         return self.random.choice([Restless, Buffered])(self)
 
     def do_something(self, transport):
-        """One call on a transport, in whatever state that is."""
+        """One random call on a transport in any state."""
         data = bytes(self.random.choice([1, 1000, 300_000]))
         what = self.random.randrange(12)
         try:
@@ -120,11 +119,11 @@ class Soak:
         except RuntimeError as error:
             assert "after write_eof()" in str(error)
         except OSError as error:
-            # The peer is gone, which the transport will hear of in its turn.
+            # The peer is gone; the transport will notice later.
             assert (what, error.errno) == (6, errno.ENOTCONN)
 
     def do_to_peer(self, peer):
-        """One thing the other end may do; whether it still can do more."""
+        """One random action of the peer. Returns whether the peer can still act."""
         what = self.random.randrange(10)
         try:
             if what <= 3:
@@ -188,7 +187,7 @@ class Soak:
 
         await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
         server.close()
-        # What is paused or half closed has nobody else to end it.
+        # Paused and half-closed connections do not end by themselves.
         while self.alive:
             for protocol in list(self.alive):
                 if protocol.transport is not None:
@@ -201,15 +200,15 @@ class Soak:
 
 @pytest.mark.parametrize("seed", [os.environ.get("MAINSPRING_SEED") or number for number in (1, 2, None)])
 def test_random_connection_lifecycles_leak_nothing(seed):
-    # Fixed ones, and one that is new each time. Only mainspring: asyncio's own faults in some of these orders (a
-    # second connection_lost, an assertion) are its own.
+    # Fixed seeds and one random seed. Only mainspring: asyncio fails in some of these orders (a second connection_lost,
+    # # an assertion).
     seed = str(seed or random.SystemRandom().randrange(1 << 32))
     loop = LOOPS["mainspring"]()
     reports = []
     loop.set_exception_handler(lambda loop, context: reports.append(context))
     soak = Soak(loop, seed)
     with warnings.catch_warnings():
-        # Some are dropped unclosed, on purpose.
+        # Some are dropped unclosed on purpose.
         warnings.simplefilter("ignore", ResourceWarning)
         loop.run_until_complete(asyncio.wait_for(soak.main(), 3 * TIMEOUT))
         gc.collect()

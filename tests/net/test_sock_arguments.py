@@ -1,4 +1,4 @@
-"""The ``sock_*`` coroutines: what they say to what they cannot use."""
+"""The ``sock_*`` coroutines: errors for invalid arguments."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_socket_with_tls_is_refused(run, loop, name, args):
     "make", [io.BytesIO, object, lambda: None, lambda: 5], ids=["file", "object", "none", "int"]
 )
 def test_other_objects_than_sockets_are_refused_as_by_asyncio(run, loop, name, args, make):
-    # What asyncio asks the socket for first.
+    # The attribute that asyncio looks up first.
     first = {"sock_accept": "fileno", "sock_sendall": "send", "sock_connect": "family"}
     attribute = first.get(name, name.removeprefix("sock_"))
     with pytest.raises((AttributeError, io.UnsupportedOperation)) as failure:

@@ -1,6 +1,6 @@
-"""The ``sock_*`` coroutines given up: nothing is lost, and nothing is left behind.
+"""Cancelling the ``sock_*`` coroutines: no data is lost and nothing is leaked.
 
-The loop is run pass by pass from outside, so that an operation can be cancelled at every point of its way.
+The tests run single iterations of the loop, so that an operation can be cancelled at every point.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pytest
 from peers import pattern, read_exactly
 from socks import pair, waiting, watched
 
-# More passes than any operation needs from its first attempt to its end.
+# More iterations than any operation needs.
 PASSES = 6
 
 
 @pytest.fixture
 def run_iteration(loop):
-    """Runs what is ready, after a look at the kernel."""
+    """Runs one iteration: polls, then runs the ready calls."""
 
     def one_iteration():
         loop.stop()
@@ -35,7 +35,7 @@ def run_iteration(loop):
 
 @pytest.fixture
 def end(loop, run_iteration):
-    """Lets a task end; what it gives, or None if it was cancelled."""
+    """Lets a task end and returns its result, or None if it was cancelled."""
 
     def until_done(task):
         while not task.done():
@@ -46,7 +46,7 @@ def end(loop, run_iteration):
 
 
 class Receiving:
-    """Something that takes data out of the kernel."""
+    """An operation that receives data from the kernel."""
 
     kind = socket.SOCK_STREAM
 
@@ -113,11 +113,11 @@ def test_cancelling_a_receive_at_any_point_loses_no_data(loop, loop_name, run_it
             result = end(task)
             ways.add(result is None)
             if result is None:
-                # Still there, for the next one who asks.
+                # Still queued for the next receive.
                 result = loop.run_until_complete(receiving.start(ours))
             assert receiving.data(result) == b"precious", (arrives, gives_up)
             assert watched(loop) == 0
-    assert ways == {True, False}, "sometimes it came too late to be cancelled, sometimes not"
+    assert ways == {True, False}, "the cancellation should come both in time and too late"
 
 
 def test_cancelling_an_accept_at_any_point_loses_no_connection(loop, loop_name, run_iteration, end):
@@ -179,14 +179,14 @@ def test_a_cancelled_connection_attempt_leaks_nothing(loop, run_iteration, end):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_receive_can_be_cancelled_and_started_again_at_once(run, loop, count):
-    """The next one who waits is not disturbed by the end of the one before."""
+    """The end of a cancelled receive does not affect the next one."""
 
     async def main():
         with pair() as (ours, theirs):
             task = await waiting(loop.sock_recv(ours, 100))
             for _ in range(count):
                 former, task = task, asyncio.ensure_future(loop.sock_recv(ours, 100))
-                # The new one waits before the old one has heard that it is given up.
+                # The new receive waits before the old one has processed its cancellation.
                 await asyncio.sleep(0)
                 former.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -223,7 +223,7 @@ def test_cancellation_and_data_in_the_same_iteration(run, loop, loop_name):
     async def main():
         with pair() as (ours, theirs), pair() as (other, other_far):
             task = await waiting(loop.sock_recv(ours, 100))
-            # Whatever is ready first, the other one is in the same pass.
+            # Both become ready in the same iteration, in either order.
             loop.add_reader(other, lambda: (task.cancel(), loop.remove_reader(other)))
             other_far.sendall(b"!")
             theirs.sendall(b"data")
@@ -247,7 +247,7 @@ def test_the_next_owner_of_a_closed_sockets_fd_is_left_alone(run, loop, loop_nam
             number = ours.fileno()
             former = await waiting(loop.sock_recv(ours, 100))
             ours.close()
-            # The lowest free number is given out next.
+            # The kernel reuses the lowest free fd number.
             newcomer, newcomer_far = socket.socketpair()
             stack.enter_context(newcomer)
             stack.enter_context(newcomer_far)
@@ -282,7 +282,7 @@ def test_a_closed_socket_does_not_send_to_the_next_owner_of_its_fd(run, loop, lo
             stack.enter_context(newcomer_far)
             assert newcomer.fileno() == number
             newcomer.setblocking(False)
-            # Its reader has the loop ask the kernel about the number again.
+            # Its reader registers the fd number again.
             receiving = await waiting(loop.sock_recv(newcomer, 100))
             newcomer_far.sendall(b"mine")
             assert await receiving == b"mine"

@@ -1,4 +1,4 @@
-"""The ``sock_*`` coroutines: what they give."""
+"""The ``sock_*`` coroutines: results."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ def test_it_works_in_debug_mode(run, loop):
 
 
 def test_unrequested_data_stays_in_the_kernel(run, loop):
-    """What one call did not ask for stays for whoever reads the descriptor next, be it another program."""
+    """Data beyond the requested size stays in the kernel for the next reader of the fd, even in another process."""
 
     async def main():
         with pair() as (ours, theirs):

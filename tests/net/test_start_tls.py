@@ -1,4 +1,4 @@
-"""start_tls(): plain connections that become secure ones, on either side, over whatever carries them."""
+"""start_tls(): upgrading plain connections on either side, over any transport."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <
 
 
 def serve_tls(authority, plain, plain_size=0):
-    """The other end of an upgrade, on a blocking socket: reads what is still plain, then speaks TLS."""
+    """The other end of an upgrade, on a blocking socket: reads the plain text, then speaks TLS."""
     before = read_exactly(plain, plain_size)
     return before, authority.server_context().wrap_socket(plain, server_side=True, suppress_ragged_eofs=False)
 
 
 async def upgraded(loop, authority, client, peer, plain_size=0):
-    """Makes both ends secure: (what was said before, the new transport, the other end)."""
+    """Upgrades both ends: (the plain text received before, the new transport, the other end)."""
     serving = asyncio.ensure_future(in_thread(serve_tls, authority, peer, plain_size))
     transport = await loop.start_tls(
         client.transport, client, authority.client_context(), server_hostname="localhost"
@@ -114,7 +114,7 @@ def test_data_written_before_the_upgrade_arrives_as_plain_text(run, loop, author
 
 @only_here
 def test_an_upgrade_while_writing_is_paused_resumes_the_protocol(run, loop, authority):
-    """asyncio's protocol asserts that it was paused by nobody."""
+    """asyncio's protocol asserts that writing is not paused."""
 
     async def main():
         async with connected_to_socket() as (client, peer):
@@ -137,7 +137,7 @@ def test_an_upgrade_while_writing_is_paused_resumes_the_protocol(run, loop, auth
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="StreamWriter.start_tls() is new in Python 3.11")
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_client_hello_that_arrived_with_plain_text_is_not_lost(run, authority, whole):
-    """A proxy's header and the client's first record in one segment; or only the beginning of the record."""
+    """A proxy header and the client's first record, or the beginning of it, arrive in one segment."""
 
     async def handler(reader, writer):
         assert await reader.readline() == b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"
@@ -187,13 +187,13 @@ def test_a_client_hello_that_arrived_with_plain_text_is_not_lost(run, authority,
 
     loop = ready = None
     with warnings.catch_warnings():
-        # In some versions the streams drop the plain transport without a word to it.
+        # In some versions asyncio's streams drop the plain transport without closing it.
         warnings.simplefilter("ignore", ResourceWarning)
         run(main())
 
 
 def test_tls_inside_of_tls(run, loop, authority):
-    """Through a proxy that is itself secured: the inner connection runs over the transport of the outer one."""
+    """As through an HTTPS proxy: the inner connection runs over the transport of the outer one."""
 
     class Inner(Echo):
         async def secure(self):

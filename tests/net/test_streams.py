@@ -141,7 +141,7 @@ def test_a_full_reader_applies_back_pressure(run):
         async with stream_to_socket(limit=1000) as (reader, writer, peer):
             peer.setblocking(False)
             sent = 0
-            # Until the kernel's buffers on both sides are full, whoever reads only up to a limit does not drain them.
+            # The reader stops at its limit, so the kernel's buffers on both sides fill up.
             for _ in range(1000):
                 try:
                     sent += peer.send(bytes(100_000))
@@ -166,7 +166,7 @@ def test_drain_waits_for_a_slow_reader(run):
             assert not draining.done()
             assert len(await in_thread(read_exactly, peer, written)) == written
             await asyncio.wait_for(draining, TIMEOUT)
-            # And comes back at once when there is nothing to wait for.
+            # Returns at once if nothing is queued.
             await writer.drain()
 
     run(main())
@@ -274,7 +274,7 @@ def test_an_exception_in_a_handler_is_reported(run, loop):
         try:
             raise ValueError("in the handler")
         finally:
-            # Before 3.12 nobody closes the connection of a handler that fails.
+            # Before 3.12 asyncio does not close the connection of a failing handler.
             writer.close()
             ended.append(True)
 
@@ -354,7 +354,7 @@ def test_an_unclosed_dropped_writer_leaks_no_fd(run, loop):
         peer.close()
         for _ in range(5):
             await asyncio.sleep(0)
-        # The loop holds the transport while it can still receive: what ends it is the peer.
+        # The loop holds the transport while it can receive; the peer ends it.
         gc.collect()
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Stream transports over TCP: the contexts that callbacks see."""
+"""Stream transports over TCP: the contexts in which callbacks run."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_reading_resumed_in_connection_made_uses_its_own_context(run):
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.create_connection(Looks, sock=ours)
         await protocol.until_received(1)
-        # asyncio's second registration, which follows connection_made(), has the creator's context.
+        # asyncio registers the reader again after connection_made(), in the creator's context.
         assert protocol.where in ("in connection_made", "nowhere")
         assert where.get() == "nowhere"
         transport.close()

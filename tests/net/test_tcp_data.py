@@ -1,4 +1,4 @@
-"""Stream transports over TCP: the order of callbacks, and what is sent arrives."""
+"""Stream transports over TCP: the order of callbacks, and delivery of data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_buffered_protocol_is_asked_for_a_buffer_before_each_read(run):
         updates = [entry for entry in server.log if entry[0] == "buffer_updated"]
         assert sum(count for _, count in updates) == 2500
         assert all(0 < count <= server.size for _, count in updates)
-        # And once more for the end of the stream.
+        # And once more for EOF.
         assert server.hints == [-1] * (len(updates) + 1)
         assert server.names[-2:] == ["eof_received", "connection_lost"]
 
@@ -84,7 +84,7 @@ def test_create_connection_returns_after_connection_made(run):
     run(main())
 
 
-# What is sent arrives
+# Delivery of data
 
 
 @pytest.mark.parametrize("size", [1, 2, 100, 65_535, 65_536, 65_537, 262_144, MIB, 8 * MIB])
@@ -175,7 +175,7 @@ def test_writing_other_types_raises_type_error(run, thing):
     async def main():
         async with connected() as (client, server):
             name = type(thing).__name__
-            # Python 3.15 names the types that are taken.
+            # Python 3.15 names the accepted types.
             with pytest.raises(TypeError, match=f"data argument must be a bytes.* object, not '{name}'"):
                 client.transport.write(thing)
             client.transport.write(b"unharmed")
@@ -223,7 +223,7 @@ def test_writelines_handles_more_than_one_system_call_and_the_socket_buffer_can_
     run(main())
 
 
-@pytest.mark.mainspring_only  # asyncio 3.15 does not send what is written afterwards.
+@pytest.mark.mainspring_only  # asyncio 3.15 does not send data that is written afterwards.
 def test_a_connection_survives_a_writelines_iterator_that_raises(run):
     def lines():
         yield b"one"
@@ -265,7 +265,7 @@ def test_a_buffer_that_is_changed_after_the_write_does_not_change_what_is_sent(r
             buffer[:] = b"b" * len(buffer)
             protocol.transport.write_eof()
             assert (await in_thread(read_to_end, peer)).count(b"a") == 8 * MIB
-            # And it is free to be resized.
+            # The buffer can be resized.
             buffer.clear()
 
     run(main())

@@ -225,15 +225,15 @@ def test_a_peer_that_disconnects_before_eof_is_sent_does_not_stop_the_loop(run, 
         async with connected_to_socket(KeepsOpen) as (protocol, peer):
             fill(protocol.transport, bytes(10_000))
             protocol.transport.write_eof()
-            # The peer takes what the kernel holds and goes, in order. The transport's last bytes then meet a
-            # reset, between the send and the shutdown that follows it.
+            # The peer reads the kernel's buffer and closes. The transport's last bytes then cause a reset, between the
+            # # send and the shutdown that follows it.
             peer.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 while peer.recv(1 << 20):
                     pass
             peer.close()
             if loop_name == "asyncio":
-                # The failure of the shutdown is reported, and the connection stays as it is.
+                # The failed shutdown is reported, and the connection stays unchanged.
                 await protocol.until(lambda: protocol.count("eof_received") == 1)
                 while protocol.transport.get_write_buffer_size():
                     await asyncio.sleep(0)
@@ -376,7 +376,7 @@ def test_eof_received_is_called_again_after_an_interruption(loop, base, interrup
 
 
 class FailingServer:
-    """A server that fails when it is told of the end of a connection."""
+    """A server whose ``_detach()`` raises."""
 
     def _attach(self, *transport):
         pass
@@ -386,7 +386,7 @@ class FailingServer:
 
 
 def lost_with_failures(loop, failure, kind=socket.socket):
-    """A connection whose protocol and whose server fail at its end."""
+    """A connection whose protocol and server both fail at its end."""
 
     class Fails(Recorder):
         def connection_lost(self, exc):
@@ -423,7 +423,7 @@ def test_an_interruption_is_not_lost_to_a_second_exception(loop):
 @pytest.mark.parametrize("loop_name", ["mainspring"])
 def test_exceptions_that_are_already_chained_are_left_unchanged(loop):
     first = ValueError("out of connection_lost()")
-    first.__context__ = first  # a circle
+    first.__context__ = first  # a cycle
     lost_with_failures(loop, first)
     [report] = loop.reports
     loop.reports.clear()

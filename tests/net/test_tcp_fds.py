@@ -1,4 +1,4 @@
-"""Stream transports over TCP: who owns the descriptor."""
+"""Stream transports over TCP: ownership of the fd."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_closing_the_socket_under_a_transport_does_not_free_its_fd(run, loop_nam
         transport, protocol = await loop.create_connection(Recorder, sock=ours)
         number = ours.fileno()
         ours.close()
-        # Whoever comes next: their data is their own.
+        # New sockets do not get the fd number, and keep their data.
         others = [socket.socketpair() for _ in range(4)]
         assert number not in [end.fileno() for pair in others for end in pair]
         for left, _ in others:
@@ -39,7 +39,7 @@ def test_closing_the_socket_under_a_transport_does_not_free_its_fd(run, loop_nam
         assert theirs.recv(100) == b"answer"
         transport.close()
         await protocol.until_lost()
-        # After the end its number is free, and nobody's data was touched.
+        # After the end the fd number is free, and no other socket's data was touched.
         assert theirs.recv(1) == b""
         others.append(socket.socketpair())
         others[-1][0].sendall(b"private")
@@ -104,7 +104,7 @@ def test_a_cancelled_create_connection_closes_its_socket_once(run):
                     right.close()
 
     with warnings.catch_warnings():
-        # A transport that was made for nobody is collected with a warning, in asyncio too.
+        # An unused transport is collected with a warning, in asyncio too.
         warnings.simplefilter("ignore", ResourceWarning)
         run(main())
         gc.collect()
@@ -206,7 +206,7 @@ async def accepted():
 
 
 async def works(server, transport, protocol, peer):
-    """The connection carries data both ways, and ends."""
+    """Checks that the connection carries data in both directions and ends."""
     peer.sendall(b"question")
     await protocol.until_received(8)
     transport.write(b"answer")
@@ -228,7 +228,7 @@ def test_a_connection_survives_a_failure_to_create_its_socket_object(run, monkey
     def fail(self, *args, **kwargs):
         if place == "after":
             init(self, *args, **kwargs)
-        raise ZeroDivisionError  # as a signal handler or an audit hook may
+        raise ZeroDivisionError  # as a signal handler or an audit hook might
 
     async def main():
         server, transport, protocol, peer = await accepted()

@@ -1,4 +1,4 @@
-"""Stream transports over TCP: pausing, changing the protocol, and what a transport tells of itself."""
+"""Stream transports over TCP: pausing, changing the protocol, extra info and repr."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_nothing_is_delivered_while_reading_is_paused(run):
             assert not server.transport.is_reading()
             client.transport.write(b"later")
             client.transport.write_eof()
-            # A round trip on a connection of its own: time for the data to come, if it wanted to.
+            # A round trip on another connection gives the data time to arrive.
             async with connected(server_factory=Echo) as (other, _):
                 other.transport.write(b"x")
                 await other.until_received(1)
@@ -125,7 +125,7 @@ def test_a_new_protocol_takes_over_mid_stream(run, former, latter):
             assert bytes(server.received) == b"first"
             assert server.count("connection_lost") == 0
             assert successor.count("connection_made") == 0
-            # For the way out.
+            # The teardown waits for it.
             server.note("connection_lost", None)
 
     run(main())
@@ -143,7 +143,7 @@ def test_the_transport_releases_its_protocol_at_the_end(run):
     run(main())
 
 
-# What a transport tells of itself
+# Extra info and repr
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -263,7 +263,7 @@ def test_an_unclosed_dropped_transport_warns_and_closes(run, loop):
     async def main():
         ours, theirs = socket.socketpair()
         transport, protocol = await loop.create_connection(asyncio.Protocol, sock=ours)
-        # Until it is paused the loop itself holds it.
+        # The loop holds the transport until it is paused.
         transport.pause_reading()
         text = repr(transport)
         del ours, protocol

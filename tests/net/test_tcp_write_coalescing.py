@@ -1,4 +1,4 @@
-"""A protocol that writes in pieces: they may share a packet, but none waits for long, and none is lost."""
+"""Write coalescing: several writes of one callback may share a packet, but none is delayed or lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peers import TIMEOUT, connected_to_socket, read_exactly, read_to_end
 
 
 async def write_in_pieces(protocol, peer, turns=3):
-    """Makes the connection expect pieces, each of these turns two."""
+    """Writes twice in each of several callbacks, so that the connection expects two writes per callback."""
     for _ in range(turns):
         protocol.transport.write(b"head")
         protocol.transport.write(b"body")
@@ -34,7 +34,7 @@ def test_a_single_write_arrives_although_two_were_expected(run):
 
 
 def unsent(transport):
-    """The bytes that the kernel keeps for more to come: `tcpi_notsent_bytes`."""
+    """The bytes that the kernel holds back because of MSG_MORE: `tcpi_notsent_bytes`."""
     info = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 148)
     return struct.unpack_from("=I", info, 144)[0]
 
@@ -59,7 +59,7 @@ def test_a_write_arrives_while_its_callback_blocks(run):
             await write_in_pieces(protocol, peer)
             protocol.transport.write(b"head")
             assert protocol.transport.get_write_buffer_size() == 0
-            # In the same callback, so the loop cannot help.
+            # In the same callback, so the loop cannot flush it.
             assert read_exactly(peer, 4) == b"head"
 
     run(main())

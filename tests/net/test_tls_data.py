@@ -1,4 +1,4 @@
-"""TLS: data in both directions, the protocol's own buffers, flow control, what the transport tells of itself."""
+"""TLS: data in both directions, buffered protocols, flow control, extra info."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_other_types_than_bytes_are_refused(run, authority):
 
 
 def test_writes_from_every_callback_arrive_in_order(run, authority):
-    """A storm of small writes: while data is taken, on being resumed, in a call of their own."""
+    """Many small writes: in data_received(), in resume_writing(), and in separate calls."""
 
     class Chatters(Echo):
         def connection_made(self, transport):
@@ -124,7 +124,7 @@ def test_writes_from_every_callback_arrive_in_order(run, authority):
 
 
 def test_several_writes_in_one_callback_are_sent_together(run, authority, loop_name):
-    """Each is a record of its own; on the wire they are one piece."""
+    """Each is a separate record; they are sent in one segment."""
 
     class Answers(Recorder):
         def data_received(self, data):
@@ -231,7 +231,7 @@ def test_a_paused_protocol_gets_no_data_and_its_peer_is_blocked(run, authority):
             assert len(await server.until_received(sent)) == sent
 
     async def never_waits_for_a_callback():
-        # until() looks only after callbacks; a paused protocol has none.
+        # until() only checks after callbacks, and a paused protocol gets none.
         held = Held.until
 
         async def until(self, predicate):

@@ -1,4 +1,4 @@
-"""TLS: how a connection ends, and what each side is told."""
+"""TLS: how a connection ends, and which callbacks each side gets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_orderly_close_reaches_both_sides(run, authority):
             assert client.transport.is_closing()
             assert await client.until_lost() is None
             assert await server.until_lost() is None
-            # The peer's close_notify is the end of the stream, for the one who closed as well.
+            # The peer's close_notify is EOF, also for the side that closed first.
             assert client.names == ["connection_made", "eof_received", "connection_lost"]
             assert server.names == ["connection_made", "eof_received", "connection_lost"]
             client.transport.close()
@@ -51,7 +51,7 @@ def test_data_written_before_close_arrives(run, authority):
 
 @only_here
 def test_queued_data_is_sent_after_the_peer_closes(run, authority):
-    """asyncio closes the transport below with the rest of it still in the upper layer."""
+    """asyncio closes the underlying transport while data is still queued in the TLS layer."""
 
     async def main():
         data = pattern(8 * MIB)
@@ -62,7 +62,7 @@ def test_queued_data_is_sent_after_the_peer_closes(run, authority):
 
             def say_goodbye_then_read():
                 peer.setblocking(False)
-                # It does not read what is under way.
+                # It does not read the data in transit.
                 with contextlib.suppress(ssl.SSLError):
                     peer.unwrap()
                 peer.setblocking(True)
@@ -71,7 +71,7 @@ def test_queued_data_is_sent_after_the_peer_closes(run, authority):
                     return read_to_end(plain)
 
             ciphertext = await in_thread(say_goodbye_then_read)
-            # But for the one record that unwrap() came across.
+            # Except for the one record that unwrap() consumed.
             assert len(ciphertext) > len(data) - (1 << 14)
             await client.until_lost()
 
@@ -82,7 +82,7 @@ def test_an_eof_without_close_notify_is_an_eof(run, authority):
     async def main():
         async with secured_with_socket(authority) as (client, peer):
             await in_thread(peer.sendall, b"last words")
-            # Behind the back of TLS: no close_notify.
+            # Closes the socket without close_notify.
             socket.socket.shutdown(peer, socket.SHUT_WR)
             assert await client.until_lost() is None
             assert client.names == ["connection_made", "data_received", "eof_received", "connection_lost"]
@@ -147,7 +147,7 @@ def test_a_forced_close_passes_its_reason_on(run, authority):
 
 
 def test_closing_during_a_download_ends_it(run, authority):
-    """A peer that goes on sending is not listened to: no data comes after close(), and the connection ends soon."""
+    """A peer that keeps sending is ignored: no data is delivered after close(), and the connection ends soon."""
 
     class Closes(Recorder):
         after = 0
@@ -174,7 +174,7 @@ def test_closing_during_a_download_ends_it(run, authority):
             sent = await in_thread(send_for_ever)
             await client.until_lost()
             assert client.after == 0
-            # What fits between the two ends, and not what 30 seconds bring.
+            # As much as the buffers hold, not 30 seconds of data.
             assert sent < 64 * MIB
 
     run(main())
@@ -211,7 +211,7 @@ def test_a_peer_that_sent_close_notify_and_does_not_read_is_not_waited_for(run, 
 
 
 def test_the_loss_of_the_underlying_transport_reaches_the_protocol(run, authority, loop_name):
-    """In asyncio's own words: the raw transport is gone, and the one above does not know (fixed in later versions)."""
+    """In asyncio the TLS transport does not notice the loss of the raw transport (fixed in later versions)."""
 
     async def main():
         async with secured(authority) as (client, _):
@@ -306,7 +306,7 @@ def test_returning_true_from_eof_received_has_no_effect(run, authority, caplog):
 
 @only_here
 def test_a_client_may_pause_reading_when_it_is_connected(run, authority):
-    """asyncio then keeps the last message of the handshake to itself, and the server waits for it."""
+    """asyncio then does not send the last message of the handshake, and the server waits for it."""
 
     class Held(Recorder):
         def connection_made(self, transport):
@@ -323,7 +323,7 @@ def test_a_client_may_pause_reading_when_it_is_connected(run, authority):
 
 
 def test_a_paused_protocol_gets_remaining_data_when_it_resumes(run, authority):
-    """Also after the end of the stream: what was there before it is delivered first."""
+    """Also after EOF: data that arrived before it is delivered first."""
 
     async def main():
         async with secured_with_socket(authority) as (client, peer):
@@ -372,14 +372,14 @@ def test_an_unclosed_dropped_transport_warns(run, loop, authority):
                 server_hostname="localhost",
             )
             peer = await serving
-        # Nobody holds it then: the loop lets go of a connection that is not asked about.
+        # Now unreferenced: the loop does not hold a connection that is not registered.
         transport._ssl_protocol._transport.pause_reading()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             del transport
             gc.collect()
         peer.close()
-        # The one below says so too.
+        # The underlying transport warns too.
         assert any(str(warning.message).startswith("unclosed transport <SSLTransport") for warning in caught)
 
     run(main())

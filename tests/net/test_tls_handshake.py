@@ -1,4 +1,4 @@
-"""TLS: how a connection begins, and the many ways in which it does not."""
+"""TLS: successful and failing handshakes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def listening_socket():
 
 @contextlib.asynccontextmanager
 async def silent_peer(loop, authority, **options):
-    """A connection attempt that waits for a peer who says nothing of its own: (attempt, the peer's socket)."""
+    """A connection attempt to a peer that sends nothing: (attempt, the peer's socket)."""
     with listening_socket() as listening:
         options.setdefault("server_hostname", "localhost")
         attempt = asyncio.ensure_future(
@@ -87,7 +87,7 @@ def test_a_client_certificate_is_sent(run, authority):
 
 
 def test_a_client_without_the_required_certificate_gets_an_error(run, authority):
-    """With TLS 1.3 the client is connected, as far as it knows, when the server refuses it."""
+    """With TLS 1.3 the client's handshake is complete when the server refuses it."""
 
     async def main():
         context = authority.server_context()
@@ -215,7 +215,7 @@ def test_a_timeout_must_be_positive(run, loop, authority, name, value):
         gc.collect()
 
     with warnings.catch_warnings():
-        # The socket is asyncio's own to close there, and it does not before Python 3.14.
+        # asyncio should close the socket there, but does not before Python 3.14.
         warnings.simplefilter("ignore", ResourceWarning)
         run(main())
 
@@ -256,7 +256,7 @@ def test_cancelling_a_connection_attempt_closes_it(run, loop, authority):
 
 @only_here
 def test_cancelling_before_the_handshake_starts_closes_the_connection(run, loop, authority):
-    """asyncio's transport does not remember that it was closed, and the handshake takes its course."""
+    """asyncio's transport forgets that it was closed, and the handshake continues."""
 
     async def main():
         with listening_socket() as listening:
@@ -281,7 +281,7 @@ def test_cancelling_before_the_handshake_starts_closes_the_connection(run, loop,
 
 @only_here
 def test_aborting_the_raw_transport_fails_the_handshake(run, loop, authority):
-    """asyncio says that all is well, and gives a transport that is dead."""
+    """asyncio succeeds and returns a dead transport."""
 
     async def main():
         with listening_socket() as listening:
@@ -385,7 +385,7 @@ def test_a_failed_handshake_leaves_nothing_for_the_garbage_collector(run, loop, 
     gc.disable()
     try:
         run(main())
-        # Three passes for the server's end of it.
+        # Three iterations for the server's end.
         for _ in range(3):
             run(asyncio.sleep(0))
         assert [reference() for reference in made] == [None] * 4

@@ -1,4 +1,4 @@
-"""TLS: that it works, and that what must not work does not.  The depths are in the other files of this name."""
+"""TLS: the basic cases and the refusals. Details are in the other test_tls_*.py files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import warnings
 import pytest
 from peers import TIMEOUT, Echo, Recorder, end_of, in_thread, pattern
 
-# What asyncio's TLS says of its own transports is its own matter; 3.10 calls some unclosed that are.
+# asyncio 3.10 warns about some closed transports as unclosed.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed transport <asyncio.sslproto:ResourceWarning")
 
 MIB = 1 << 20
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def ignore_failed_handshakes(loop):
-    """They are reported in debug mode, to those who debug."""
+    """asyncio reports failed handshakes in debug mode."""
 
     def handle(loop, context):
         if not (loop.get_debug() and "incoming connection" in context["message"]):
@@ -67,7 +67,7 @@ def test_protocols_exchange_data_over_tls(run, loop, authority, size):
             assert await client.until_lost() is None
             assert await made[0].until_lost() is None
         for end in (client, made[0]):
-            # Whether the end of the stream is told in between depends on the version.
+            # Whether eof_received() comes in between depends on the version.
             assert end.names[:2] == ["connection_made", "data_received"]
             assert end.names[-1] == "connection_lost" and end.count("connection_lost") == 1
 
@@ -254,7 +254,7 @@ def test_streams_can_be_upgraded(run, authority):
         await asyncio.wait_for(server.wait_closed(), TIMEOUT)
 
     with warnings.catch_warnings():
-        # In some versions the streams drop the plain transport without a word to it.
+        # In some versions asyncio's streams drop the plain transport without closing it.
         warnings.simplefilter("ignore", ResourceWarning)
         run(main())
 

@@ -1,4 +1,4 @@
-"""Arguments of the transports' methods: given by name, numbers of any kind, buffers that are no bytes."""
+"""Arguments of the transports' methods: keyword arguments, number types, buffer types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed transport <asyncio.sslp
 
 @contextlib.asynccontextmanager
 async def connected(kind, request):
-    """A protocol of a connection that is written to, and what reads at its other end."""
+    """A protocol whose transport can write, and the reading end of its connection."""
     if kind == "stream":
         async with peers.connected_to_socket() as (protocol, peer):
             yield protocol, lambda count: peers.in_thread(peers.read_exactly, peer, count)

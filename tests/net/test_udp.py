@@ -1,4 +1,4 @@
-"""Datagram endpoints: what is sent arrives, once and whole, with the address it came from."""
+"""Datagram endpoints: each datagram arrives once and complete, with its sender's address."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_an_endpoint_on_a_connected_socket_sends_to_its_peer(run):
                 sock.connect(server.address)
                 async with endpoint(sock=sock) as client:
                     client.transport.sendto(b"1")
-                    # asyncio does not look at the address then.
+                    # asyncio ignores the address in this case.
                     client.transport.sendto(b"2", ("127.0.0.1", 1))
                     assert await server.until_datagrams(2) == [b"1", b"2"]
 
@@ -244,7 +244,7 @@ def test_a_socket_family_without_native_addresses_works(run):
             sock.setblocking(False)
             sock.bind((0, 0))
             async with endpoint(sock=sock) as client:
-                # RTM_GETLINK for everything: the kernel (port 0) answers.
+                # RTM_GETLINK for all links; the kernel (port 0) answers.
                 request = (20).to_bytes(4, sys.byteorder) + (18).to_bytes(2, sys.byteorder)
                 request += (0x301).to_bytes(2, sys.byteorder) + bytes(12)
                 client.transport.sendto(request, (0, 0))
@@ -325,7 +325,7 @@ def test_an_unclosed_collected_transport_warns(run):
             loop = asyncio.get_running_loop()
             transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, sock=sock)
             await asyncio.sleep(0)
-            # With nothing to read and nothing to write, nobody but its users holds it.
+            # The loop holds no reference while the endpoint neither reads nor writes.
             getattr(transport, "pause_reading", lambda: loop._remove_reader(sock.fileno()))()
             if hasattr(loop, "_transports"):
                 gc.collect()

@@ -1,4 +1,4 @@
-"""Datagram endpoints: what goes wrong, who is told, and that the endpoint lives on."""
+"""Datagram endpoints: how errors are reported, and that the endpoint survives them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from endpoints import Datagrams, blocked, drain, endpoint, local, unix_socket
 
 
 async def refused_address():
-    """An address on which nobody listens."""
+    """An address without a listener."""
     async with local() as protocol:
         return protocol.address
 

@@ -1,4 +1,4 @@
-"""Unix stream sockets: connecting, serving, and the files that stand for them."""
+"""Unix stream sockets: connecting, serving, and socket files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Serving:
 
 @contextlib.asynccontextmanager
 async def serving(path=None, **options):
-    """A server of echoes; in the end it is closed, and its connections with it."""
+    """An echo server; closed at the end, with its connections."""
     loop = asyncio.get_running_loop()
     factory = Serving()
     server = await loop.create_unix_server(factory, path, **options)
@@ -65,7 +65,7 @@ def ask(path, question=b"anybody there?"):
 
 
 async def converse(path=None, **options):
-    """One question, from a transport of the loop."""
+    """One request, from a transport of the loop."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_unix_connection(Recorder, path, **options)
     transport.write(b"anybody there?")
@@ -281,7 +281,7 @@ def test_cleanup_socket_false_keeps_the_socket_file(run, loop, path):
     run(main())
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the file goes since Python 3.13")
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the file is removed since Python 3.13")
 def test_the_socket_file_stays_in_older_python_versions(run, loop, path):
     async def main():
         async with serving(path):
@@ -334,7 +334,7 @@ def test_a_socket_file_that_cannot_be_removed_is_logged(run, loop, tmp_path, cap
 
 @cleans_up
 def test_closing_a_server_does_not_trip_blocking_call_detectors(run, loop, path):
-    # Such tools know where asyncio itself calls these, by file name.
+    # Such tools allow asyncio's own calls, by file name.
     blocking = []
 
     def watched(function):

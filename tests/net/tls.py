@@ -1,5 +1,5 @@
-"""What the TLS tests share: a certificate authority for the length of a test run, made with the ``openssl`` command,
-and secured pairs of ends."""
+"""Helpers of the TLS tests: a certificate authority per test run, created with the ``openssl`` command, and connected
+pairs of TLS ends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 import peers
 import pytest
 
-# For tests of what asyncio's own TLS does not do, or not in every version.
+# For tests of behaviour that asyncio's own TLS lacks, at least in some versions.
 only_here = pytest.mark.parametrize("loop_name", ["mainspring"])
 
-# asyncio 3.10 has another, older machine; here its successor runs on every version.
+# asyncio 3.10 has an older TLS implementation; mainspring uses its successor on every version.
 successor = pytest.mark.usefixtures("asyncio_has_the_new_machine")
 
 shutdown_timeout = pytest.mark.skipif(
@@ -45,7 +45,7 @@ distinguished_name = name
 
 def uses_tls(test):
     """Marks a test that needs certificates."""
-    # What asyncio's TLS says of its own transports is its own matter; 3.10 calls some unclosed that are.
+    # asyncio 3.10 warns about some closed transports as unclosed.
     test = pytest.mark.filterwarnings("ignore:unclosed transport <asyncio.sslproto:ResourceWarning")(test)
     reason = "no openssl command to make certificates with"
     return pytest.mark.skipif(shutil.which("openssl") is None, reason=reason)(test)

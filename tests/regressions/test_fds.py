@@ -1,7 +1,7 @@
-"""Descriptors and who owns them: failures of other loops, each with the test that would have caught it.
+"""Ownership of fds: bugs of other event loops, each with a test that would have caught it.
 
-Also here: closing under memory pressure, which crashed (uvloop #706, #649); the soak with every order of operations is
-``tests/net/test_soak.py``.
+Also here: closing under memory pressure, which crashed (uvloop #706, #649).  ``tests/net/test_soak.py`` tries random
+orders of operations.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ async def iterations(count):
 
 @pytest.mark.parametrize("steps", range(8))
 def test_the_fd_of_a_cancelled_connection_belongs_to_its_next_owner(run, steps):
-    """uvloop #645, #738, #740: a cancelled ``create_connection(sock=…)`` closed a number that was in use again.
+    """uvloop #645, #738, #740: a cancelled ``create_connection(sock=…)`` closed an fd number that was in use again.
 
-    Cancelled at each await, its socket collected, its number given out at once: the new owner gets what is sent to
-    it, nothing else, and is not closed.
+    The call is cancelled at each await, its socket is collected, and its fd number is reused at once. The new owner
+    receives exactly the data sent to it, and is not closed.
     """
 
     async def main():
@@ -53,7 +53,7 @@ def test_the_fd_of_a_cancelled_connection_belongs_to_its_next_owner(run, steps):
         ours.close()
         del ours, connecting, made
         gc.collect()
-        # asyncio frees the number with the pass that tells of the end.
+        # asyncio frees the fd number in the iteration of connection_lost().
         await iterations(3)
         gc.collect()
         owners = [socket.socketpair() for _ in range(4)]
@@ -72,14 +72,14 @@ def test_the_fd_of_a_cancelled_connection_belongs_to_its_next_owner(run, steps):
         theirs.close()
 
     with warnings.catch_warnings():
-        # What was given up half-way is collected with a warning, in asyncio too.
+        # A half-open connection is collected with a warning, in asyncio too.
         warnings.simplefilter("ignore", ResourceWarning)
         run(main())
         gc.collect()
 
 
 class OpensAnotherWhenClosed(io.FileIO):
-    """As soon as it is closed its number is used again."""
+    """Its fd number is reused as soon as it is closed."""
 
     another = None
 
@@ -91,9 +91,9 @@ class OpensAnotherWhenClosed(io.FileIO):
 
 @pytest.mark.parametrize("end", ["read", "write"])
 def test_a_pipe_is_closed_once(loop, run, end):
-    """uvloop #763: ``connect_read_pipe`` closed the number of its file twice.
+    """uvloop #763: ``connect_read_pipe`` closed the fd of its file twice.
 
-    The file's ``close()`` opens a pipe, which gets the number; that pipe has to survive.
+    The file's ``close()`` opens a pipe, which gets the fd number. That pipe must stay open.
     """
     reading, writing = os.pipe()
     OpensAnotherWhenClosed.another = None
@@ -192,14 +192,14 @@ def test_an_open_transport_keeps_its_socket_after_the_loop_closes_until_it_is_dr
         warnings.simplefilter("ignore", ResourceWarning)
         del transport, loop
         gc.collect()
-        # The fixture holds the loop; what is left of the transport goes with this socket.
+        # The fixture holds the loop; the rest of the transport is freed with this socket.
         ours.close()
         gc.collect()
     theirs.close()
 
 
 class CollectsWhenLost(Recorder):
-    """Lets go of everything inside the last callback, and collects there."""
+    """Drops all references in connection_lost(), and runs a collection there."""
 
     alive: weakref.WeakSet = weakref.WeakSet()
 
@@ -215,7 +215,7 @@ class CollectsWhenLost(Recorder):
 
 
 def test_connections_aborted_and_collected_in_their_last_callback_leak_nothing(loop, run):
-    """uvloop #706, #649: crashes in close callbacks. Connect, abort from either side, collect; nothing is left."""
+    """uvloop #706, #649: crashes in close callbacks. Connect, abort from either side, collect; nothing leaks."""
 
     async def main():
         server = await loop.create_server(CollectsWhenLost, "127.0.0.1", 0, backlog=200)
@@ -237,7 +237,7 @@ def test_connections_aborted_and_collected_in_their_last_callback_leak_nothing(l
                 await end.until_lost()
             del ends, end
         server.close()
-        # Those the server accepted end on their own.
+        # Accepted connections end by themselves.
         while CollectsWhenLost.alive:
             await asyncio.sleep(0)
             gc.collect()
@@ -248,7 +248,7 @@ def test_connections_aborted_and_collected_in_their_last_callback_leak_nothing(l
 
 
 def test_a_loop_may_close_before_the_last_callbacks_have_run(loop_factory):
-    """uvloop #649: closing the loop with transports on their way to their end."""
+    """uvloop #649: closing the loop while transports are closing."""
     loop = loop_factory()
     ends = [pair() for _ in range(10)]
     transports = [connected(loop, ours) for ours, _ in ends]

@@ -1,8 +1,7 @@
-"""Timers, handles, threads and tasks: failures of other loops, each with the test that would have caught it.
+"""Timers, handles, threads and tasks: bugs of other event loops, each with a test that would have caught it.
 
-Elsewhere: calls from many threads with idle gaps (uvloop #408, #720) and in soak, ``tests/test_threads.py``; timers by
-the loop's own clock in large numbers (uvloop #359, #739), ``tests/test_timers.py``; all of debug mode,
-``tests/test_debug_mode.py``.
+Elsewhere: many calls from threads with idle gaps (uvloop #408, #720), ``tests/test_threads.py``; many timers by the
+loop's own clock (uvloop #359, #739), ``tests/test_timers.py``; debug mode, ``tests/test_debug_mode.py``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def from_a_thread(loop, set_timer):
 @pytest.mark.parametrize("where", [from_outside, from_a_call, from_a_timer, from_a_thread])
 @pytest.mark.parametrize("how", ["call_later", "call_at"])
 def test_a_due_timer_fires_although_the_poll_has_no_timeout(loop, run_forever, delay, where, how):
-    """rloop #40: an already-due timer was stranded by a poll without a timeout. No I/O, nothing else to do."""
+    """rloop #40: a due timer never fired because the loop polled without a timeout. The loop has nothing else to do."""
 
     def set_timer():
         if how == "call_later":
@@ -69,7 +68,7 @@ fuzzed = settings(
 @fuzzed
 @given(number=numbers)
 def test_no_delay_or_deadline_breaks_the_timers(loop_factory, number):
-    """rsloop #48, #53: ``sleep(inf)`` and NaN panicked. Any number is a time, or refused with an ordinary exception."""
+    """rsloop #48, #53: ``sleep(inf)`` and NaN panicked. Any number is accepted, or raises an ordinary exception."""
     loop = loop_factory()
     refusals = (OverflowError, ValueError)
     handles = []
@@ -99,7 +98,7 @@ def test_no_delay_or_deadline_breaks_the_timers(loop_factory, number):
 @fuzzed
 @given(number=one_of(integers(), st.sampled_from([2**31, 2**32 - 1, 2**63, 2**64, -(2**63), 10**400])))
 def test_no_number_breaks_other_methods(loop_factory, number):
-    """rsloop #48, #53, for every other method that takes a number: an ordinary exception, or it works."""
+    """rsloop #48, #53, for every other method that takes a number: it works or raises an ordinary exception."""
     loop = loop_factory()
     ours, theirs = socket.socketpair()
     ordinary = (OSError, ValueError, OverflowError, RuntimeError, TypeError)
@@ -143,7 +142,7 @@ def test_no_number_breaks_other_methods(loop_factory, number):
 
 
 def query_handle(handle, other):
-    """Every question a timer handle can be query_handle."""
+    """The results of every method of a timer handle."""
     return [
         handle.when(),
         handle.cancelled(),
@@ -184,9 +183,9 @@ def test_a_timer_handle_can_be_queried_in_every_state(loop, run_forever):
 
 
 def test_calls_from_threads_that_wait_for_each_result_all_run(loop_factory):
-    """uvloop #408, #720: calls from threads stopped the loop, or were lost while it fell asleep.
+    """uvloop #408, #720: calls from threads stopped the loop, or were lost while it went to sleep.
 
-    Each thread waits for its answer before it asks again, so the loop falls asleep between any two.
+    Each thread waits for the result of a call before the next call, so the loop sleeps in between.
     """
     loop = loop_factory()
     running = threading.Thread(target=loop.run_forever)
@@ -239,12 +238,12 @@ def test_a_failing_eager_start_leaves_the_loop_unchanged(loop, run, reported):
     try:
         run(main())
     finally:
-        reported.clear()  # a task that never began may complain
+        reported.clear()  # a task that never started may be reported
 
 
 @pytest.mark.parametrize("what", ["call_soon", "call_soon_threadsafe", "call_later", "call_at"])
 def test_a_bad_context_does_not_stop_the_loop(loop, run, reported, what):
-    """cpython #157301, for calls: something that is no context is refused, or reported when the call's turn comes."""
+    """cpython #157301, for calls: an invalid context is refused, or reported when the call runs."""
     schedule = getattr(loop, what)
     arguments = (0, print) if what in ("call_later", "call_at") else (print,)
     try:
@@ -324,7 +323,7 @@ print(len(closed))
 
 
 def test_abandoned_generators_do_not_crash_debug_mode(run_python):
-    """uvloop #730: debug mode crashed with asynchronous generators that nobody finished."""
+    """uvloop #730: debug mode crashed with unfinished asynchronous generators."""
     environment = {**os.environ, "PYTHONASYNCIODEBUG": "1"}
     done = run_python(ABANDONED, flags=["-X", "dev", "-X", "faulthandler"], env=environment)
     assert (done.returncode, done.stdout.strip()) == (0, "3"), done.stderr

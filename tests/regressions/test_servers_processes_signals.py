@@ -1,8 +1,8 @@
-"""Sockets, servers, processes and signals: failures of other loops, each with the test that would have caught it.
+"""Sockets, servers, processes and signals: bugs of other event loops, each with a test that would have caught it.
 
-Elsewhere: ``accept()`` without descriptors (cpython #151615, zuvloop #78) and ``Server.wait_closed()`` by version
-(cpython #104344, uvloop #180), ``tests/net/test_server.py``; Ctrl-C on an idle loop, with and without handlers
-(uvloop #295), ``tests/test_signals.py``.
+Elsewhere: ``accept()`` without free fds (cpython #151615, zuvloop #78), ``tests/net/test_accept.py``;
+``Server.wait_closed()`` by version (cpython #104344, uvloop #180), ``tests/net/test_server.py``; Ctrl-C on an idle
+loop, with and without handlers (uvloop #295), ``tests/test_signals.py``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sockets():
 
 
 async def cancelled_after(coroutine, steps):
-    """Starts it, and cancels it after so many iterations; whether that was in time."""
+    """Starts a coroutine and cancels it after ``steps`` iterations: (whether that was in time, the result)."""
     task = asyncio.ensure_future(coroutine)
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def cancelled_after(coroutine, steps):
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
 def test_a_cancelled_receive_can_be_retried_at_once(loop, run, sockets, steps):
-    """cpython #74250, #85489: a cancelled ``sock_recv()`` left its watcher, or lost what came."""
+    """cpython #74250, #85489: a cancelled ``sock_recv()`` left its reader registered, or lost data."""
     ours, theirs = sockets()
 
     async def main():
@@ -70,7 +70,7 @@ def test_a_cancelled_receive_can_be_retried_at_once(loop, run, sockets, steps):
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
 def test_a_cancelled_send_can_be_retried_at_once(loop, run, sockets, steps):
-    """cpython #153761: a cancelled ``sock_sendall()`` left its watcher."""
+    """cpython #153761: a cancelled ``sock_sendall()`` left its writer registered."""
     ours, theirs = sockets()
 
     async def main():
@@ -90,7 +90,7 @@ def test_a_cancelled_send_can_be_retried_at_once(loop, run, sockets, steps):
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
 def test_a_cancelled_accept_loses_no_connection(loop, run, sockets, steps):
-    """cpython #74250: a cancelled ``sock_accept()`` took a connection with it. Cancelled before one comes."""
+    """cpython #74250: a cancelled ``sock_accept()`` lost a connection. Here it is cancelled before one arrives."""
 
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -108,9 +108,9 @@ def test_a_cancelled_accept_loses_no_connection(loop, run, sockets, steps):
 @pytest.mark.mainspring_only
 @pytest.mark.parametrize("steps", range(6))
 def test_an_accept_cancelled_while_the_connection_arrives_does_not_lose_it(loop, run, sockets, steps):
-    """cpython #74250, #153761: cancelled in the very iterations in which the connection arrives.
+    """cpython #74250, #153761: cancelled in the iterations in which the connection arrives.
 
-    Either the call had it, or the next one gets it. (On asyncio's own loop it may be lost.)
+    Either the call returns it, or the next one gets it. (On asyncio's own loop it may be lost.)
     """
 
     async def main():
@@ -135,7 +135,7 @@ SLEEPS = [sys.executable, "-c", "import time; time.sleep(1000)"]
 
 
 def no_child_is_left():
-    """Neither one that runs nor one that nobody waited for; looks, and waits for none itself."""
+    """Whether there is no child, running or zombie. Does not reap children itself."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -145,9 +145,9 @@ def no_child_is_left():
 
 @pytest.fixture
 def children(loop_kind):
-    """A test that leaves a child fails."""
+    """Fails a test that leaves a child."""
     if sys.version_info < (3, 12):
-        # Threads that wait, or descriptors that tell: no handler of SIGCHLD is needed.
+        # A watcher with threads or pidfds needs no SIGCHLD handler.
         watcher = asyncio.PidfdChildWatcher() if hasattr(os, "pidfd_open") else asyncio.ThreadedChildWatcher()
         asyncio.set_child_watcher(watcher)
     yield
@@ -159,7 +159,7 @@ def children(loop_kind):
 
 @pytest.fixture
 def run_child(loop, run, children):
-    """Runs a coroutine on a loop that is the watcher's, too."""
+    """Runs a coroutine on a loop that is attached to the child watcher."""
     if sys.version_info < (3, 12):
         asyncio.get_child_watcher().attach_loop(loop)
     return run
@@ -239,12 +239,12 @@ def test_a_spawn_can_be_cancelled_at_any_point(loop, run_child, steps):
             process.kill()
             await process.wait()
             process._transport.close()
-        # The loop lives.
+        # The loop still works.
         process = await asyncio.create_subprocess_exec("/bin/true")
         assert await process.wait() == 0
 
     run_child(main())
-    # A child whose spawn was given up is killed and waited for in its own time.
+    # A child whose spawn was cancelled is killed and reaped in the background.
     for _ in range(1000):
         if no_child_is_left():
             return
@@ -297,11 +297,11 @@ def test_several_threads_spawn_without_running_fork_hooks(run_python):
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[] []", "")
 
 
-# Loops beside each other.
+# Several loops.
 
 
 class LoopThread(threading.Thread):
-    """A loop in a thread of its own, which runs a coroutine to its end."""
+    """Runs a coroutine on a loop in a new thread."""
 
     def __init__(self, loop, coroutine):
         super().__init__(daemon=True)
@@ -314,7 +314,7 @@ class LoopThread(threading.Thread):
 
 
 async def use_every_kind_of_call(loop, sockets):
-    """Calls, timers, calls from a thread, I/O through transports and watchers, new tasks."""
+    """Calls, timers, calls from a thread, I/O through transports and readers, new tasks."""
     for _ in range(200):
         await asyncio.sleep(0)
     await asyncio.sleep(0.001)
@@ -339,11 +339,11 @@ async def use_every_kind_of_call(loop, sockets):
 
 
 def test_a_blocked_loop_blocks_no_other(loop_factory, sockets):
-    """zuvloop #132: a lock of the whole process made four loops slower than one.
+    """zuvloop #132: a process-wide lock made four loops slower than one.
 
-    Without a clock: while one loop stands still inside a callback, another one asleep in the kernel and a third one
-    in the middle of a file descriptor's callback, a fourth does a bit of everything. Anything of the process that a loop
-    holds while it runs or sleeps would stop it.
+    Independent of timing: one loop blocks in a callback, another sleeps in the kernel, a third blocks in a reader
+    callback, while a fourth uses every kind of call. A process-wide lock held by a running or sleeping loop would
+    block the fourth.
     """
     stuck, asleep, reading, free = (loop_factory() for _ in range(4))
     release, standing, in_reader = threading.Event(), threading.Event(), threading.Event()

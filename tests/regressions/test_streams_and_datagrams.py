@@ -1,8 +1,8 @@
-"""Streams, flow control and datagrams: failures of other loops, each with the test that would have caught it.
+"""Streams, flow control and datagrams: bugs of other event loops, each with a test that would have caught it.
 
-Elsewhere: every callback crossed with everything it might do (uvloop #496), ``tests/net/test_reentrancy.py``; readers
-with limits against asyncio's loop (rsloop), ``tests/differential/test_stream_readers.py``; two ends that flood each
-other, ``tests/net/test_tcp_fds.py``.
+Elsewhere: every callback combined with every action (uvloop #496), ``tests/net/test_reentrancy.py``; readers with
+limits compared with asyncio (rsloop), ``tests/differential/test_stream_readers.py``; two ends that flood each other,
+``tests/net/test_tcp_fds.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIMIT = 30
 
 
 class WritesToTheOthers(Recorder):
-    """When it may write again, it writes to everybody else."""
+    """Writes to all other transports in resume_writing()."""
 
     def __init__(self, everybody, name):
         super().__init__()
@@ -48,7 +48,7 @@ def test_resume_writing_may_write_to_other_transports(loop, run):
         assert all(protocol.count("pause_writing") == 1 for protocol in everybody)
 
         def read_all():
-            # All of them become writable in one pass, or nearly.
+            # All of them become writable in one iteration, or nearly.
             signs = []
             for (_, theirs), size in zip(pairs, written, strict=True):
                 theirs.settimeout(LIMIT)
@@ -72,7 +72,7 @@ def test_resume_writing_may_write_to_other_transports(loop, run):
 @pytest.mark.parametrize("factor", [1, 2, 3, 50])
 @pytest.mark.parametrize("way", ["readexactly", "read", "readuntil"])
 def test_reads_far_past_the_limit_complete(loop, run, factor, way):
-    """rsloop: a reader that had paused its transport waited for ever for more than twice its limit."""
+    """rsloop: a reader that had paused its transport hung in a read of more than twice its limit."""
     limit = 1000
     size = factor * limit + 1
     data = pattern(size)
@@ -80,7 +80,7 @@ def test_reads_far_past_the_limit_complete(loop, run, factor, way):
 
     async def main():
         reader, writer = await asyncio.open_connection(sock=ours, limit=limit)
-        # Full, and the transport paused, before the read begins.
+        # The buffer is full and the transport paused before the read starts.
         theirs.sendall(data)
         theirs.shutdown(socket.SHUT_WR)
         for _ in range(5):
@@ -111,7 +111,7 @@ class Datagrams(Recorder, asyncio.DatagramProtocol):
 @pytest.mark.parametrize(
     ("data", "address", "number"),
     [
-        # Both are the kernel's word on one datagram, and no word on the next.
+        # Both errors concern one datagram only.
         (b"to all", ("255.255.255.255", 9), errno.EACCES),
         (bytes(70_000), None, errno.EMSGSIZE),
     ],
@@ -170,9 +170,9 @@ def test_an_endpoint_whose_queue_fails_is_not_paused_for_ever(loop, run):
 
 
 def test_both_directions_make_progress_while_both_are_busy(loop, run):
-    """Seen in one loop's source: an event for both directions delivered only the read.
+    """Found in the source of another loop: an event for both directions delivered only the read.
 
-    Each end reads a little and writes a lot at every event; neither direction waits for the other to be idle.
+    Each end reads a little and writes a lot at every event. Neither direction may wait for the other to be idle.
     """
     size = 4 << 20
     sides = socket.socketpair()
@@ -214,10 +214,10 @@ def test_both_directions_make_progress_while_both_are_busy(loop, run):
 
 
 def test_one_fast_peer_does_not_starve_the_others(loop, run_iteration):
-    """A loop that read from one peer until nothing was left starved the others.
+    """A loop that drained one peer before the next starved the others.
 
-    Without a clock: a peer has more waiting than one read takes, another has one byte, and a call is ready. After
-    one pass all three have had their turn, and the fast peer just one.
+    Independent of timing: one peer has sent more than one read takes, another has sent one byte, and a call is ready.
+    After one iteration all three were served, the fast peer once.
     """
     fast, quick = socket.socketpair()
     slow, quiet = socket.socketpair()
@@ -227,7 +227,7 @@ def test_one_fast_peer_does_not_starve_the_others(loop, run_iteration):
         connecting = loop.create_connection(Recorder, sock=sock)
         transports.append(loop.run_until_complete(connecting))
     sent = 0
-    # Unix sockets hand over one send at a time to a short read, and many to a long one.
+    # On Unix sockets a short read returns the data of one send, and a long one that of many.
     transports[0][0].pause_reading()
     try:
         while True:

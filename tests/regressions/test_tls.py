@@ -1,4 +1,4 @@
-"""TLS: failures of other loops, each with the test that would have caught it."""
+"""TLS: bugs of other event loops, each with a test that would have caught it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def authority(tmp_path_factory):
 
 
 class Peer(threading.Thread):
-    """The other end, in blocking TLS on a thread of its own; ``result`` is what its function gave or raised."""
+    """The other end, blocking TLS in a new thread; ``result`` is the result or exception of its function."""
 
     def __init__(self, function, *arguments):
         super().__init__(daemon=True)
@@ -64,10 +64,10 @@ async def secured(loop, authority, ours, factory=Recorder, **options):
 
 
 def test_close_ends_a_running_download(loop, run, authority):
-    """uvloop #471: after ``close()`` a download went on until the shutdown timeout, thirty seconds later.
+    """uvloop #471: after ``close()`` a download continued until the shutdown timeout of thirty seconds.
 
-    The peer sends for as long as it is let. After ``close()`` nothing more is delivered, the connection ends although
-    the shutdown timeout is far away, and the peer has not sent much more by then.
+    The peer sends for as long as it can. After ``close()`` no data is delivered, the connection ends long before the
+    shutdown timeout, and the peer has not sent much more by then.
     """
     ours, theirs = socket.socketpair()
     sent = 0
@@ -90,7 +90,7 @@ def test_close_ends_a_running_download(loop, run, authority):
         assert len(protocol.received) == delivered
         return sent - before
 
-    # What the kernel and both ends hold is far less.
+    # The kernel and both ends buffer far less.
     assert run(main()) < 8 << 20
     peer.join(LIMIT)
     assert isinstance(peer.result, OSError)
@@ -98,7 +98,7 @@ def test_close_ends_a_running_download(loop, run, authority):
 
 @pytest.mark.parametrize("end", ["peer", "cancel"])
 def test_cancelled_handshakes_leak_nothing(loop, run, authority, reported, end):
-    """uvloop #220, #565; cpython #109534: half-finished handshakes were kept for ever."""
+    """uvloop #220, #565; cpython #109534: half-finished handshakes leaked."""
     protocols = weakref.WeakSet()
 
     def factory():
@@ -141,7 +141,7 @@ def test_cancelled_handshakes_leak_nothing(loop, run, authority, reported, end):
         kinds = (asyncio.Transport, ssl.SSLObject, asyncio.sslproto.SSLProtocol)
         return [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
 
-    # Held, so that none of the new ones can be taken for one of them.
+    # Keeps them alive, so that new objects cannot have the same ids.
     before = parts_of_connections()
     run(main())
     gc.collect()
@@ -151,7 +151,7 @@ def test_cancelled_handshakes_leak_nothing(loop, run, authority, reported, end):
 
 
 class ReadsTheHeaderOnly(Recorder, asyncio.BufferedProtocol):
-    """Has room for the header, and not for a byte of what follows in the same segment."""
+    """Its buffer has the size of the header, so the rest of the segment stays in the kernel."""
 
     def __init__(self):
         super().__init__()
@@ -170,7 +170,7 @@ class ReadsTheHeaderOnly(Recorder, asyncio.BufferedProtocol):
 def test_a_client_hello_in_the_same_segment_as_the_header_is_not_lost(loop, run, authority):
     """cpython #142352, uvloop #707: ``start_tls()`` lost a hello that had already arrived.
 
-    A PROXY header and the hello come in one segment; the server reads the header, and the hello waits.
+    A PROXY header and the hello arrive in one segment. The server reads the header, and the hello stays queued.
     """
     ours, theirs = socket.socketpair()
     both_sent = threading.Event()
@@ -201,7 +201,7 @@ def test_a_client_hello_in_the_same_segment_as_the_header_is_not_lost(loop, run,
         protocol = Recorder()
         secure = await loop.start_tls(transport, protocol, authority.server_context(), server_side=True)
         assert await protocol.until_received(8) == b"over TLS"
-        # The transport below tells of its end.
+        # The underlying transport calls connection_lost().
         lost = asyncio.ensure_future(protocol.until_lost())
         secure.abort()
         await lost
@@ -250,7 +250,7 @@ def test_tls_can_be_started_while_the_protocol_is_paused(loop, run, authority):
 
 @pytest.mark.parametrize("kill", ["shut down", "reset"])
 def test_the_loss_of_the_socket_under_tls_reaches_the_protocol(loop, run, authority, kill):
-    """cpython #118950: the raw socket died under TLS and nobody was told."""
+    """cpython #118950: the loss of the raw socket under TLS was not reported to the protocol."""
     ours, theirs = socket.socketpair() if kill == "shut down" else tcp_pair()
     peer = Peer(served, authority, theirs)
 
@@ -258,7 +258,7 @@ def test_the_loss_of_the_socket_under_tls_reaches_the_protocol(loop, run, author
         transport, protocol = await secured(loop, authority, ours)
         await in_thread(peer.join, LIMIT)
         if kill == "shut down":
-            # Not through the TransportSocket, whose shutdown() is asyncio's own.
+            # Not through the TransportSocket, which has asyncio's own shutdown().
             ours.shutdown(socket.SHUT_RDWR)
         else:
             reset(peer.result)
@@ -281,20 +281,20 @@ def tcp_pair():
 @pytest.mark.parametrize("keeps_open", [False, True])
 @pytest.mark.parametrize("how", ["close_notify", "end", "end in a record"])
 def test_every_kind_of_end_is_reported_as_on_asyncio(loop, run, authority, how, keeps_open):
-    """uvloop PR 385: an end without ``close_notify`` was reported otherwise than on asyncio."""
+    """uvloop PR 385: EOF without ``close_notify`` was reported differently than on asyncio."""
     ours, theirs = socket.socketpair()
 
     def talk():
         tls = served(authority, theirs)
         tls.sendall(b"data")
         if how == "close_notify":
-            # The answer is not waited for; it may be there already.
+            # Does not wait for the answer, which may have arrived already.
             tls.settimeout(0)
             with contextlib.suppress(OSError):
                 tls.unwrap()
         raw = socket.socket(fileno=tls.detach())
         if how == "end in a record":
-            # The head of a record of a hundred bytes, and some of them.
+            # The header of a record of a hundred bytes, and a part of the record.
             raw.sendall(b"\x17\x03\x03\x00\x64" + bytes(10))
         raw.shutdown(socket.SHUT_WR)
         return raw
@@ -317,7 +317,7 @@ def test_every_kind_of_end_is_reported_as_on_asyncio(loop, run, authority, how, 
 
 
 def test_rapid_reconnects_that_write_from_every_callback(loop, run, authority):
-    """picows #40: writes from callbacks while connections came and went broke the write queue."""
+    """picows #40: writes from callbacks broke the write queue while connections were opened and closed."""
     ends = []
     finished = asyncio.Event()
     rounds = 40
@@ -363,7 +363,7 @@ def test_rapid_reconnects_that_write_from_every_callback(loop, run, authority):
                 Client, *address, ssl=authority.client_context(), server_hostname="localhost"
             )
         except OSError as error:
-            # Aborted before the handshake was over.
+            # Aborted during the handshake.
             ends.append(error)
             if len(ends) >= rounds:
                 finished.set()

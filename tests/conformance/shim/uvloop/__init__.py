@@ -1,7 +1,7 @@
-"""Stands where uvloop's tests expect uvloop, and gives them the loop under test.
+"""A stand-in for uvloop that provides the loop under test to uvloop's tests.
 
-Tests start child processes that import uvloop too, so what to give comes from
-the environment.  The tests' base class, uvloop._testbase, is the suite's own.
+Tests start child processes that import uvloop too, so the loop to provide is named in
+the environment.  The tests' base class, uvloop._testbase, comes from the suite.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import routing
 
 
 def _loop_under_test():
-    """Load the factory with this stand-in out of the way: it may be uvloop's."""
+    """Load the factory without this stand-in in the way: it may be uvloop's."""
     shim = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path, this = sys.path[:], sys.modules.pop(__name__)
     sys.path[:] = [entry for entry in path if os.path.abspath(entry) != shim]
