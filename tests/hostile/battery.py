@@ -1,4 +1,4 @@
-"""Runs cases in processes of their own, on both loops, and judges what came of it."""
+"""Runs each case in separate processes on both loops, and compares the results."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 
-# Seconds after which a case hangs.  None takes a second; the machine may be busy.
+# Seconds after which a case counts as hanging. A case takes less than a second on an idle machine.
 HANG = 40
 
-# Deaths that are never a program's own wish.
+# Signals that mean a crash.
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS}
 
-# Words on stderr that stand for a fault below Python.
+# Text on stderr that indicates a fault in native code.
 FAULTS = ("panicked at", "PanicException", "Fatal Python error", "free(): ", "malloc(): ", "double free")
 
 
 @dataclasses.dataclass
 class Result:
-    """What one process did."""
+    """The result of one process."""
 
     status: int | None  # None: it hung and was killed
     shown: str
@@ -35,7 +35,7 @@ class Result:
     left: dict[str, Any] | None  # None: it ended before its case did
 
     def faults(self) -> list[str]:
-        """What no loop may do, whatever the other one does."""
+        """Failures that are never allowed, whatever the other loop does."""
         found = []
         if self.status is None:
             found.append(f"hangs: no end after {HANG} s")
@@ -46,7 +46,7 @@ class Result:
 
 
 def run_process(command: list[str], debug: bool) -> Result:
-    """Runs a program of this folder; it writes what it left behind to the file that HOSTILE_REPORT names."""
+    """Runs a program of this folder. It writes its leaks to the file named by HOSTILE_REPORT."""
     environment = dict(os.environ, PYTHONFAULTHANDLER="1", PYTHONHASHSEED="0", PYTHONWARNINGS="ignore")
     environment.pop("PYTHONASYNCIODEBUG", None)
     if debug:
@@ -54,7 +54,7 @@ def run_process(command: list[str], debug: bool) -> Result:
     with tempfile.TemporaryDirectory(prefix="hostile-", ignore_cleanup_errors=True) as folder:
         report = pathlib.Path(folder, "report")
         environment.update(HOSTILE_REPORT=str(report), TMPDIR=folder)
-        # Files, and not pipes: a grandchild that lives on would hold a pipe open.
+        # Files instead of pipes: a surviving grandchild would hold a pipe open.
         with open(f"{folder}/out", "w+b") as out, open(f"{folder}/err", "w+b") as err:
             process = subprocess.Popen(
                 command,
@@ -70,12 +70,12 @@ def run_process(command: list[str], debug: bool) -> Result:
                 status = process.wait(HANG)
             except subprocess.TimeoutExpired:
                 status = None
-                # Where it stands, if it still can tell.
+                # Makes faulthandler print the traceback, if it still can.
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.send_signal(signal.SIGABRT)
                     process.wait(5)
             finally:
-                # Its grandchildren, too.
+                # Including its grandchildren.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -96,7 +96,7 @@ def indented(text: str, most: int = 60) -> str:
 
 
 def compared(asyncio: Result, mainspring: Result) -> str:
-    """What is wrong with a case, or nothing."""
+    """The failure of a case, or an empty string."""
     wrong = [f"asyncio {fault}" for fault in asyncio.faults()]
     wrong += [f"mainspring {fault}" for fault in mainspring.faults()]
     if asyncio.status != mainspring.status:
@@ -111,7 +111,7 @@ def compared(asyncio: Result, mainspring: Result) -> str:
     if asyncio.status == 1 or not asyncio.shown:
         wrong.append("the case itself is wrong: on asyncio it fails or shows nothing")
     if asyncio.left is not None and mainspring.left is not None:
-        # What the case itself leaves is the same on both; what asyncio leaves beyond that is its own matter.
+        # The case itself leaves the same on both loops; additional leaks of asyncio do not matter.
         for what in mainspring.left["descriptors"]:
             if mainspring.left["descriptors"].count(what) > asyncio.left["descriptors"].count(what):
                 wrong.append(
@@ -130,5 +130,5 @@ def compared(asyncio: Result, mainspring: Result) -> str:
 
 
 def judge(name: str, debug: bool) -> str:
-    """Runs a case on both loops; what is wrong with it, or nothing."""
+    """Runs a case on both loops. Returns its failure, or an empty string."""
     return compared(run_one(name, "asyncio", debug), run_one(name, "mainspring", debug))

@@ -1,4 +1,4 @@
-"""Plays the fuzzer's programs in processes of their own, and compares what they did on both loops."""
+"""Runs the fuzzer's programs in separate processes on both loops, and compares the traces."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ import world
 
 HERE = pathlib.Path(__file__).parent
 
-# Programs in one process.
+# Programs per process.
 BATCH = 25
 
 
 def play(seed: int, kind: str, debug: bool, skip: Iterable[int] = ()) -> dict[str, Any]:
-    """One program in this process: its trace, and the descriptors it left."""
+    """Runs one program in this process: its trace, and the fds it leaked."""
     hostile.choose(kind)
     logging.disable()
     warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def play(seed: int, kind: str, debug: bool, skip: Iterable[int] = ()) -> dict[st
 
 
 def play_batch(batch: dict[str, Any], kind: str) -> None:
-    """Several programs in this process; a line for each."""
+    """Runs several programs in this process; prints a line for each."""
     for seed in batch["seeds"]:
         trace = play(seed, kind, batch["debug"], batch["skip"])
         os.write(1, json.dumps([seed, trace]).encode() + b"\n")
@@ -69,7 +69,7 @@ def run_batch(seeds: Iterable[int], kind: str, debug: bool, skip: Iterable[int] 
 
 
 def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
-    """Where a trace of mainspring departs from asyncio's."""
+    """The differences between the traces of mainspring and asyncio."""
     found = []
     for name in sorted({*ours, *theirs}):
         mine, other = ours.get(name, []), theirs.get(name, [])
@@ -86,7 +86,7 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
 
 
 def judge(seeds: Iterable[int], debug: bool, skip: Iterable[int] = ()) -> dict[int, str]:
-    """Plays programs on both loops; what is wrong, by seed."""
+    """Runs programs on both loops. Returns the failures by seed."""
     seeds = list(seeds)
     with ThreadPoolExecutor(2) as pool:
         asyncio_run = pool.submit(run_batch, seeds, "asyncio", debug, skip)
@@ -99,7 +99,7 @@ def judge(seeds: Iterable[int], debug: bool, skip: Iterable[int] = ()) -> dict[i
             wrong[seed] = "asyncio does not end this program: " + ", ".join(faults)
             break
         if seed not in ours:
-            # The first without a trace is the one that ended the process.
+            # The first program without a trace is the one that killed the process.
             faults = ours_result.faults() or ["ends early"]
             wrong[seed] = ", ".join(faults) + "\n" + battery.indented(ours_result.errors, 20)
             break
@@ -111,7 +111,7 @@ def judge(seeds: Iterable[int], debug: bool, skip: Iterable[int] = ()) -> dict[i
 
 
 def minimised(seed: int, debug: bool) -> list[int]:
-    """The steps of a failing program without which it does not fail."""
+    """A minimal list of steps with which the program still fails."""
     skip: list[int] = []
     for number in range(world.STEPS - 1, -1, -1):
         if judge([seed], debug, [*skip, number]):

@@ -1,8 +1,8 @@
-"""What the programs of the battery share: how a case is declared, how it shows what it saw, and the ends it connects.
+"""Helpers of the hostile programs: declaring a case, printing its results, and connections.
 
-A case is a function in a file of ``cases/``.  It runs in a process of its own, on asyncio's loop and on mainspring's,
-and what it shows must be the same on both: so nothing that depends on time, addresses or sizes of segments is shown.
-A coroutine function runs on a loop that is made and closed for it; any other function makes its own with ``new_loop``.
+A case is a function in a file of ``cases/``.  It runs in a separate process, on asyncio's loop and on mainspring's, and
+must print the same on both.  So it prints nothing that depends on time, addresses or sizes of segments.  A coroutine
+function runs on a new loop that is closed afterwards; any other function creates its own loops with ``new_loop``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 
-# Seconds after which a wait inside of a case has failed.
+# Timeout of a wait inside a case, in seconds.
 LIMIT = 10
 
 # By name, in the order of declaration.
 cases: dict[str, Callable[..., Any]] = {}
 
 
-# Those that leave things behind on purpose.
+# Cases that leak on purpose.
 keeping: set[str] = set()
 
 
@@ -45,8 +45,7 @@ def case(
 ) -> Any:
     """Declares a case, named after its file and its function.
 
-    ``since`` is the first Python version that has it; ``keeps`` says that it leaves descriptors and objects behind on
-    purpose.
+    ``since`` is the first Python version that it applies to; ``keeps`` means that it leaks fds and objects on purpose.
     """
     if function is None:
         return functools.partial(case, since=since, keeps=keeps)
@@ -68,15 +67,15 @@ def load(subject: str) -> None:
     importlib.import_module(f"cases.{subject}")
 
 
-# --- what a case shows
+# --- output of a case
 
 
 class Boom(Exception):
-    """What hostile callbacks raise."""
+    """Raised by hostile callbacks."""
 
 
 class Thunder(BaseException):
-    """What they raise that is no ``Exception``."""
+    """Raised by hostile callbacks; not an ``Exception``."""
 
 
 def describe(error: BaseException | None) -> str:
@@ -87,13 +86,13 @@ def describe(error: BaseException | None) -> str:
 
 
 def show(*words: Any) -> None:
-    """A line of the result; written at once, so that a process that dies next has shown it."""
+    """Prints a line of the result, flushed so that it is not lost if the process dies."""
     line = " ".join(describe(word) if isinstance(word, BaseException) else str(word) for word in words)
     os.write(1, line.encode() + b"\n")
 
 
 def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> str:
-    """What became of a call: "fine", or the exception."""
+    """The outcome of a call: "fine", or the exception."""
     try:
         function(*arguments, **options)
     except BaseException as error:
@@ -102,7 +101,7 @@ def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> st
 
 
 async def outcome(awaitable: Any) -> str:
-    """What became of an awaitable, within the limit: "fine", or the exception."""
+    """The outcome of an awaitable, with a timeout: "fine", or the exception."""
     try:
         await asyncio.wait_for(awaitable, LIMIT)
     except BaseException as error:
@@ -111,15 +110,15 @@ async def outcome(awaitable: Any) -> str:
 
 
 def quiet(loop: asyncio.AbstractEventLoop) -> None:
-    """What is reported to the loop's exception handler is dropped."""
+    """Ignores reports to the loop's exception handler."""
     loop.set_exception_handler(lambda loop, context: None)
 
 
 def reporting(loop: asyncio.AbstractEventLoop, words: bool = True) -> None:
-    """What is reported to the loop's exception handler is shown, with or without its words."""
+    """Prints reports to the loop's exception handler, with or without the message."""
 
     def report(loop: Any, context: dict[str, Any]) -> None:
-        # The names of a loop's own callbacks are its own.
+        # The names of a loop's internal callbacks differ between loops.
         message = [context["message"].partition(" in callback ")[0]] if words else []
         show("reported", *message, describe(context.get("exception")))
 
@@ -132,7 +131,7 @@ _kind = "asyncio"
 
 
 def choose(kind: str) -> None:
-    """Which loops ``new_loop`` makes from now on."""
+    """Sets the kind of loop that ``new_loop`` creates."""
     global _kind
     _kind = kind
 
@@ -150,7 +149,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(awaitable: Any, loop: asyncio.AbstractEventLoop | None = None) -> Any:
-    """Runs an awaitable for a bounded time; on a loop of its own unless one is given."""
+    """Runs an awaitable with a timeout, on a new loop unless one is given."""
     if loop is not None:
         return loop.run_until_complete(_limited(awaitable))
     loop = new_loop()
@@ -165,7 +164,7 @@ async def _limited(awaitable: Any) -> Any:
 
 
 def finish(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends what is left on a loop, as ``asyncio.run()`` does, and closes it."""
+    """Cancels the remaining tasks of a loop, as ``asyncio.run()`` does, and closes it."""
     for task in asyncio.all_tasks(loop):
         task.cancel()
         with contextlib.suppress(BaseException):
@@ -176,13 +175,13 @@ def finish(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def iterations(count: int = 5) -> None:
-    """Lets the loop go round so many times."""
+    """Lets the loop run ``count`` iterations."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def settle() -> None:
-    """Lets the loop serve all that is ready: each of these sleeps asks the kernel at least once."""
+    """Lets the loop handle everything that is ready: it polls at least once during each of these sleeps."""
     for _ in range(10):
         await asyncio.sleep(0.001)
 
@@ -191,7 +190,7 @@ async def settle() -> None:
 
 
 class Recorder(asyncio.Protocol):
-    """Notes what it is told, and does what ``script`` has under the name of a callback."""
+    """Records its callbacks, and calls the function that ``script`` has for a callback."""
 
     def __init__(self, script: dict[str, Callable[..., Any]] | None = None) -> None:
         self.script = script or {}
@@ -202,7 +201,7 @@ class Recorder(asyncio.Protocol):
         self.arrived = asyncio.Event()
 
     def play(self, name: str, *arguments: Any) -> Any:
-        # Data comes in pieces whose number is the kernel's matter.
+        # The kernel determines the number of pieces in which data arrives.
         if name != "data_received" or name not in self.events:
             self.events.append(name)
         action = self.script.get(name)
@@ -232,7 +231,7 @@ class Recorder(asyncio.Protocol):
         self.play("connection_lost")
 
     async def end(self) -> str:
-        """Waits for ``connection_lost``; what it was told."""
+        """Waits for ``connection_lost`` and returns its argument as text."""
         return describe(await asyncio.wait_for(asyncio.shield(self.lost), LIMIT))
 
     async def has(self, count: int) -> bytes:
@@ -273,7 +272,7 @@ def unix_pair() -> tuple[socket.socket, socket.socket]:
 async def connected(
     script: dict[str, Callable[..., Any]] | None = None, pair: Callable[[], Any] = unix_pair, **options: Any
 ) -> tuple[Any, Recorder, socket.socket]:
-    """A transport with its recorder on one end, a plain blocking socket on the other."""
+    """A transport and its recorder at one end, a plain blocking socket at the other."""
     ours, theirs = pair()
     ours.setblocking(False)
     loop = asyncio.get_running_loop()
@@ -282,7 +281,7 @@ async def connected(
 
 
 async def taken(peer: socket.socket, count: int) -> int:
-    """Takes so many bytes out of a connection on the loop's own thread, or what comes before its end."""
+    """Receives up to ``count`` bytes or until EOF, on the loop's own thread."""
     peer.setblocking(False)
     missing = count
     while missing > 0:
@@ -300,7 +299,7 @@ async def taken(peer: socket.socket, count: int) -> int:
 
 
 def drained(peer: socket.socket) -> Any:
-    """All that a peer receives to the end of the stream, and how it ended, as a future of a thread."""
+    """A future, run in a thread: the number of bytes that a peer receives until the end, and how the stream ended."""
 
     def drain() -> tuple[int, str]:
         count = 0
@@ -316,7 +315,7 @@ def drained(peer: socket.socket) -> Any:
 
 @functools.lru_cache
 def certificate() -> tuple[str, str]:
-    """The files of a certificate for localhost that is its own authority, and of its key."""
+    """The files of a self-signed certificate for localhost and of its key."""
     folder = tempfile.mkdtemp(prefix="hostile-")
     weakref.finalize(certificate, shutil.rmtree, folder, ignore_errors=True)
     paths = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
@@ -330,7 +329,7 @@ def certificate() -> tuple[str, str]:
 
 
 def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's and a client's context that agree."""
+    """A server context and a client context that trusts it."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(*certificate())
     client = ssl.create_default_context(cafile=certificate()[0])
@@ -343,7 +342,7 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 def open_fds() -> dict[int, str]:
     found = {}
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the one that lists the folder
+        with contextlib.suppress(OSError):  # the fd that lists the folder
             found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
     return found
 
@@ -359,13 +358,13 @@ KINDS = {
 
 
 def collect() -> None:
-    # The second collects what finalisers of the first let go of.
+    # The second collects objects released by finalisers of the first.
     gc.collect()
     gc.collect()
 
 
 def live_objects() -> Counter[str]:
-    """How many objects of a loop's there are, by kind."""
+    """The number of live loop objects, by type."""
     collect()
     types = Counter(map(type, gc.get_objects()))
     found: Counter[str] = Counter()
@@ -375,13 +374,13 @@ def live_objects() -> Counter[str]:
 
 
 def run_case(name: str, kind: str) -> dict[str, Any]:
-    """Runs a case in this process; what it left behind."""
+    """Runs a case in this process. Returns its leaks."""
     choose(kind)
     load(name.partition("/")[0])
     if name not in cases:
         raise SystemExit(f"there is no case {name} on this version of Python")
     function = cases[name]
-    new_loop().close()  # what the first loop of a process makes for good is no leak of the case
+    new_loop().close()  # permanent objects created by the first loop of a process are not leaks of the case
     if name.startswith("tls/"):
         certificate()
     before = open_fds()

@@ -1,7 +1,7 @@
-"""Hostile programs: each in a process of its own, on asyncio and mainspring, in normal and debug mode.
+"""Hostile programs: each in a separate process, on asyncio and mainspring, in normal and debug mode.
 
-A case fails if mainspring crashes, hangs, panics, or leaves descriptors or objects behind that asyncio does not, or if
-it shows something else than asyncio.  ``run NAME`` in this folder runs one by hand.
+A case fails if mainspring crashes, hangs, panics, leaks fds or objects that asyncio does not leak, or prints something
+else than asyncio.  ``run NAME`` in this folder runs one by hand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 for subject in hostile.subjects():
     hostile.load(subject)
 
-# MAINSPRING_TESTS=short is for interpreters beside the default one: there a case runs in one of the two modes.
+# MAINSPRING_TESTS=short is for additional interpreters: there a case runs in only one of the two modes.
 SHORT = os.environ.get("MAINSPRING_TESTS") == "short"
 CASES = [
     (name, debug)
@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def judgements(request):
-    """The judgements of the cases that this run was asked for, as futures: they run beside each other."""
+    """The results of the selected cases, as futures: the cases run concurrently."""
     wanted = dict.fromkeys(
         item.callspec.params["case"]
         for item in request.session.items
@@ -39,7 +39,7 @@ def judgements(request):
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.timeout(600)  # the first one waits for its turn, too
+@pytest.mark.timeout(600)  # the first one has to wait, too
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{'debug' if case[1] else 'normal'}")
 def test_a_hostile_program_prints_the_same_on_both_loops(case, judgements):
     if wrong := judgements[case].result():

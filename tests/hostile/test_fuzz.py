@@ -1,4 +1,4 @@
-"""Random programs of API calls do the same on asyncio and mainspring; ``fuzz --seeds N`` in this folder plays more."""
+"""Random programs of API calls behave the same on asyncio and mainspring; ``fuzz --seeds N`` runs more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import battery
 import fuzzing
 import pytest
 
-# MAINSPRING_TESTS=short is for interpreters beside the default one.
+# MAINSPRING_TESTS=short is for additional interpreters.
 SEEDS = 50 if os.environ.get("MAINSPRING_TESTS") == "short" else 150
 BATCHES = [range(start, start + fuzzing.BATCH) for start in range(0, SEEDS, fuzzing.BATCH)]
 

@@ -1,12 +1,12 @@
-"""What the fuzzer plays with: one loop, objects of every kind on it, and random calls with random arguments.
+"""The fuzzer's programs: one loop, objects of every kind on it, and random calls with random arguments.
 
-A program is a list of steps, drawn from a seed alone, so that it is the same on every loop.  A step picks an object by a
-number; which object that is depends on what the steps before have made.  Between the steps the loop goes round a fixed
-number of times.  All connections are Unix pairs and pipes, on which what is sent has arrived when the call returns: so
-the trace depends on the loop alone.
+A program is a list of steps that depends only on a seed, so it is the same on every loop.  A step picks an object by
+number, among those that earlier steps created.  After each step the loop runs a fixed number of iterations.  All
+connections are Unix pairs and pipes, whose data has arrived when the send returns.  So the trace depends on the loop
+alone.
 
-Noted are: for each step, whether it returned or which exception it raised; for each object, the callbacks it was given,
-in their order.
+The trace contains, for each step, whether it returned or which exception it raised, and for each object its callbacks
+in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import socket
 import sys
 from typing import Any
 
-# Iterations after a step, in which everything it began comes to its end.
+# Iterations after a step, enough to finish everything that it started.
 ROUNDS = 6
 STEPS = 60
 
@@ -40,7 +40,7 @@ DATA = [
     [b"x"],
 ]
 
-# The kinds of steps, and how often each is drawn.
+# The kinds of steps and their weights.
 WEIGHTS = {
     "call_soon": 4, "call_later": 3, "call_soon_threadsafe": 2, "handle": 4, "connect": 4, "write": 6, "transport": 6,
     "abort": 1, "limits": 2, "peer": 10, "sock": 5, "cancel": 2, "reader": 4, "stream": 6, "server": 4, "loop": 3,
@@ -57,7 +57,7 @@ def outcome(error: BaseException) -> str:
 
 
 class Fuzzed(asyncio.Protocol):
-    """Notes its callbacks under its name, and may misbehave in one of them, once."""
+    """Records its callbacks under its name, and may misbehave once in one of them."""
 
     def __init__(self, world: World, name: str, misbehaves: tuple[str, Any] | None) -> None:
         self.world, self.name, self.misbehaves = world, name, misbehaves
@@ -107,13 +107,13 @@ class World:
             kind: []
             for kind in ("handle", "timer", "transport", "peer", "socket", "future", "stream", "server")
         }
-        # The sockets that a task waits for, with the task's name.
+        # The sockets that a task waits for, and the task's name.
         self.watched: list[tuple[Any, str]] = []
         self.made = 0
         self.depth = 0
         loop.set_exception_handler(self.report)
 
-    # --- notes
+    # --- trace
 
     def note(self, name: str, *details: Any) -> None:
         self.trace.setdefault(name, []).append(list(details))
@@ -122,10 +122,10 @@ class World:
         error = context.get("exception")
         self.trace["reports"].append(outcome(error) if error else None)
 
-    # --- what is drawn
+    # --- random choices
 
     def pick(self, kind: str) -> Any:
-        """One of the objects of a kind, or nothing; the draw is the same whatever there is."""
+        """One of the objects of a kind, or None. Always draws the same amount of randomness."""
         number = self.random.randrange(1 << 30)
         return self.objects[kind][number % len(self.objects[kind])] if self.objects[kind] else None
 
@@ -173,7 +173,7 @@ class World:
     # --- steps
 
     def nested(self, name: str, seed: int) -> None:
-        """A step out of a callback."""
+        """A step inside a callback."""
         if self.depth >= 3:
             return
         outer = self.random, self.made
@@ -185,7 +185,7 @@ class World:
             self.random, self.made = outer[0], self.made + 100
 
     def take(self, number: int, name: str, seed: int) -> None:
-        # Each step draws from a generator of its own, so that leaving one out does not change the others.
+        # Each step has its own random generator, so that skipping one does not change the others.
         self.random = random.Random(seed)
         try:
             getattr(self, "step_" + name)()
@@ -198,7 +198,7 @@ class World:
         self.objects["handle"].append(self.loop.call_soon(self.callback(), *range(self.random.randrange(3))))
 
     def step_call_later(self) -> None:
-        # What is due at once and what never is: nothing that depends on the clock.
+        # Only deadlines that are due at once or never: nothing depends on the clock.
         delay, callback = self.draw([-1, math.inf, 1e6, None, "1", []]), self.callback()
         self.objects["timer"].append(self.loop.call_later(delay, callback))
 
@@ -247,7 +247,7 @@ class World:
 
     def step_abort(self) -> None:
         transport = self.pick("transport")
-        # asyncio fails on an aborted transport that is at its end already.
+        # asyncio fails if abort() is called on a finished transport.
         if transport is not None and not transport.is_closing():
             transport.abort()
 
@@ -275,7 +275,7 @@ class World:
                 peer.close()
 
     def step_sock(self) -> None:
-        """A coroutine of the loop's on a plain socket, which may be cancelled later."""
+        """A ``sock_*`` coroutine on a plain socket, which may be cancelled later."""
         what, size, data = (
             self.draw(["recv", "recv_into", "sendall", "accept"]),
             self.draw([1, 10, -1, "x"]),
@@ -289,7 +289,7 @@ class World:
             self.objects["peer"].append(theirs)
         sock = self.pick("socket")
         if any(sock is used for used, _ in self.watched):
-            return  # asyncio lets one replace the other
+            return  # asyncio lets the second replace the first
         argument = {"recv": size, "recv_into": bytearray(10), "sendall": data}.get(what)
         arguments = () if what == "accept" else (argument,)
         name = self.name("sock")
@@ -322,7 +322,7 @@ class World:
         elif sock is None or any(sock is used for used, _ in self.watched):
             return
         if what.startswith("add"):
-            # Called in every round while the descriptor is ready: so once, and whether it fails is no matter.
+            # Called in every iteration while the fd is ready, so it removes itself.
             name = self.name("watch")
             remove = getattr(self.loop, what.replace("add", "remove"))
             getattr(self.loop, what)(
@@ -392,7 +392,7 @@ class World:
                 self.note("steps", what, result() if callable(result) else len(result))
 
     def step_loop(self) -> None:
-        """Calls of the loop with arguments that are mostly wrong."""
+        """Calls of loop methods with mostly wrong arguments."""
         method = self.draw(
             ["set_debug", "get_debug", "is_running", "is_closed", "set_exception_handler", "set_task_factory", "call_at",
              "run_in_executor", "add_signal_handler", "remove_signal_handler", "create_task", "create_future",
@@ -416,7 +416,7 @@ class World:
             self.loop.run_forever()
 
     def play(self, skip: frozenset[int] = frozenset()) -> dict[str, list[Any]]:
-        """Runs the whole program but for the steps ``skip``; the trace."""
+        """Runs the program without the steps in ``skip`` and returns the trace."""
         program = [self.step() for _ in range(STEPS)]
         for number, (name, seed) in enumerate(program):
             if number in skip:
@@ -428,7 +428,7 @@ class World:
         return self.trace
 
     def finish(self) -> None:
-        """Ends everything; what comes out of it is in the trace, too."""
+        """Ends everything; the resulting callbacks are in the trace, too."""
         for kind in ("handle", "timer"):
             for handle in self.objects[kind]:
                 handle.cancel()

@@ -1,4 +1,4 @@
-"""Buffers: views, resized while they are held, released, and those a protocol hands out."""
+"""Buffers: views, buffers resized while exported, released views, and buffers from get_buffer()."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def lines_that_fail_in_the_middle():
         raise Boom
 
     show(attempt(transport.writelines, lines()), transport.is_closing())
-    # No write after this: with asyncio 3.15 it is never sent.
+    # No write after this: asyncio 3.15 would never send it.
     transport.abort()
     show(await protocol.end())
     peer.close()
@@ -100,7 +100,7 @@ async def lines_that_close_the_transport():
 
 
 class Buffered(asyncio.BufferedProtocol):
-    """Hands out what ``give`` returns, and notes what it is told."""
+    """Returns ``give()`` from get_buffer(), and records its callbacks."""
 
     def __init__(self, give):
         self.give = give
@@ -142,7 +142,7 @@ def failing(error):
 
 
 class WrongLength(bytearray):
-    """A buffer that is wrong about its length."""
+    """A buffer with a wrong ``__len__``."""
 
     def __init__(self, told, size):
         super().__init__(size)
@@ -153,7 +153,7 @@ class WrongLength(bytearray):
 
 
 def given(give, pair=unix_pair, words=False):
-    """A connection whose protocol hands out that buffer; with the words of what is reported if they are wanted."""
+    """A connection whose protocol provides that buffer; ``words`` also prints the messages of reports."""
 
     async def main():
         loop = asyncio.get_running_loop()

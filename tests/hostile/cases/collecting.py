@@ -1,4 +1,4 @@
-"""The garbage collector: run in callbacks, over cycles through every object of a loop, with hostile finalisers."""
+"""The garbage collector: in callbacks, with cycles through every object of a loop, and with hostile finalisers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def a_collection_at_every_allocation():
 
 
 def is_collected(make):
-    """Is what ``make`` returns collected, when only it refers to itself?"""
+    """Whether the object from ``make()`` is collected although it references itself."""
     reference = weakref.ref(make())
     for _ in range(3):
         gc.collect()
@@ -79,7 +79,7 @@ def is_collected(make):
 
 
 class Node:
-    """Something that refers to whatever it is given."""
+    """Holds references to its arguments."""
 
     def __init__(self, *things):
         self.things = things

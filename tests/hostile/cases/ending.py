@@ -1,4 +1,4 @@
-"""The interpreter ends: with tasks, transports, threads and children under way."""
+"""The interpreter exits with active tasks, transports, threads and children."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``add_reader`` and its kin: numbers used again, removed in callbacks, never valid."""
+"""``add_reader`` and related methods: reused, removed and invalid fds."""
 
 from __future__ import annotations
 

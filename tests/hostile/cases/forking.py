@@ -1,4 +1,4 @@
-"""Processes that are forked in the middle of everything."""
+"""Forks at unexpected moments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hostile import (
 
 
 def in_child(function):
-    """What ``function`` shows in a forked process, which then ends at once."""
+    """Runs ``function`` in a forked process, which then exits at once."""
     pid = os.fork()
     if not pid:
         try:

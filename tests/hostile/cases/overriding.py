@@ -15,7 +15,7 @@ def derived(**methods):
 
 
 def counting(names):
-    """A loop whose methods ``names`` count their calls and call the original; and the counts."""
+    """A loop whose methods ``names`` count their calls and call the original, and the counts."""
     counts = dict.fromkeys(names, 0)
 
     def wrap(name):
@@ -293,7 +293,7 @@ def methods_of_the_class_on_objects_of_other_classes():
     for receiver in (object(), None, 5, base, asyncio.AbstractEventLoop()):
         for name in names:
             for arguments in ((), (print,), (1, print)):
-                # Which exception it is differs; that the process lives on does not.
+                # The exception types differ, but both processes survive.
                 result = getattr(base, name)
                 try:
                     result = result(receiver, *arguments)

@@ -1,4 +1,4 @@
-"""Pipes: ends closed in every order, objects that are no pipes."""
+"""Pipes: ends closed in every order, and objects that are not pipes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hostile import (
 
 
 async def reading(script=None):
-    """A transport that reads a pipe, its protocol, and the descriptor to write to."""
+    """A transport that reads a pipe, its protocol, and the fd to write to."""
     reader, writer = os.pipe()
     transport, protocol = await asyncio.get_running_loop().connect_read_pipe(
         lambda: Recorder(script), open(reader, "rb", 0)

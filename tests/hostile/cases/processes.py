@@ -1,4 +1,4 @@
-"""Child processes: many, killed, cancelled, with streams that nobody reads."""
+"""Child processes: many at once, killed, cancelled, with unread streams."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def children_of_a_loop_in_another_thread():
 
         results.append(run(main()))
 
-    # The policy's watcher of older versions wants a loop in the main thread, too.
+    # In older versions the policy's child watcher also needs a loop in the main thread.
     threads = [threading.Thread(target=runs) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -240,7 +240,7 @@ def children_of_a_loop_in_another_thread():
 
 @case
 async def a_grandchild_that_holds_the_output():
-    # When wait() returns depends on the version, and on whether the child's end is known before the call.
+    # When wait() returns depends on the version, and on whether the exit is known before the call.
     for is_called_first in (True, False):
         os.mkfifo("held")
         hold = os.open("held", os.O_RDWR)
@@ -255,7 +255,7 @@ async def a_grandchild_that_holds_the_output():
             waiting = asyncio.ensure_future(child.wait())
         await settle()
         show(is_called_first, child.returncode, waiting.done())
-        # The end of the file ends the grandchild, once it has opened the file.
+        # EOF ends the grandchild, once it has opened the file.
         os.write(hold, b"data")
         show(await child.stdout.readexactly(4))
         os.close(hold)

@@ -1,4 +1,4 @@
-"""Protocols that raise, close, abort, pause or exchange themselves in every callback."""
+"""Protocols that raise, close, abort, pause or replace themselves in every callback."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LARGE = 1 << 20
 
 
 async def through_every_callback(name, action):
-    """A connection whose protocol does ``action`` the first time that it is called ``name``."""
+    """A connection whose protocol performs ``action`` in the first call of the callback ``name``."""
     done = []
 
     def once(protocol, *arguments):
@@ -95,7 +95,7 @@ def exceptions_in(callback):
 
 
 def ends_of_the_run_in(callback):
-    """``KeyboardInterrupt`` and ``SystemExit`` go to whoever runs the loop; the loop can be run on."""
+    """``KeyboardInterrupt`` and ``SystemExit`` propagate from the run; the loop can run again."""
     for error in (KeyboardInterrupt, SystemExit):
         loop = new_loop()
         quiet(loop)

@@ -1,4 +1,4 @@
-"""Callbacks, timers and handles: numbers that are none, handles used in every state, loops run inside of loops."""
+"""Callbacks, timers and handles: invalid numbers, handles in every state, nested runs."""
 
 from __future__ import annotations
 

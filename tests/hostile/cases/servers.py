@@ -1,4 +1,4 @@
-"""Servers: closed while they accept, with factories that raise, with arguments that are none."""
+"""Servers: closed while they accept, with factories that raise, with invalid arguments."""
 
 from __future__ import annotations
 

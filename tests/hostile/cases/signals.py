@@ -1,4 +1,4 @@
-"""Signals: in storms, with handlers that raise, remove themselves or are not allowed."""
+"""Signals: in rapid succession, with handlers that raise, remove themselves or are not allowed."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def a_plain_handler_that_raises_inside_a_callback():
 
         def kill():
             os.kill(os.getpid(), signal.SIGUSR1)
-            for _ in range(100):  # somewhere here the interpreter calls the handler
+            for _ in range(100):  # the interpreter calls the handler somewhere here
                 pass
 
         signal.signal(signal.SIGUSR1, fail)

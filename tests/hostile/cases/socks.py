@@ -1,4 +1,4 @@
-"""The ``sock_*`` coroutines: cancelled, raced, given sockets that are none."""
+"""The ``sock_*`` coroutines: cancelled, concurrent, with invalid sockets."""
 
 from __future__ import annotations
 

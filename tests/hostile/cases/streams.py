@@ -1,4 +1,4 @@
-"""Stream readers and writers: limits, ends, tasks that are cancelled, handlers that raise."""
+"""Stream readers and writers: limits, EOF, cancelled tasks, handlers that raise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hostile import (
 
 
 async def stream(limit=2**16):
-    """A reader and a writer, and the plain socket on the other end."""
+    """A reader, a writer, and the plain socket at the other end."""
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours, limit=limit)
     theirs.settimeout(LIMIT)

@@ -1,4 +1,4 @@
-"""Tasks and futures: cancelled at every await, finished twice, entered from everywhere."""
+"""Tasks and futures: cancelled at every await, finished twice, re-entered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections: ended, paused, reset and misused at every moment."""
+"""Connections: closed, paused, reset and misused in every state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESET = struct.pack("ii", 1, 0)
 
 
 def reset(sock):
-    """Ends a TCP connection with a reset."""
+    """Closes a TCP connection with a reset."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     sock.close()
 

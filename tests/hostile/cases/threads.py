@@ -1,4 +1,4 @@
-"""Threads: calls from all sides, loops closed and stopped under them."""
+"""Threads: concurrent calls, and loops that are closed and stopped meanwhile."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def methods_called_from_the_wrong_thread():
     results = []
 
     def wrong():
-        # Not run_forever(): on some versions of asyncio a refused run breaks the one under way.
+        # Not run_forever(): in some versions of asyncio a refused run breaks the current one.
         results.append(attempt(loop.close))
         results.append(loop.is_running())
         results.append(attempt(asyncio.get_running_loop))

@@ -1,4 +1,4 @@
-"""TLS: handshakes that are aborted, ends without goodbye, upgrades with data under way."""
+"""TLS: aborted handshakes, EOF without close_notify, upgrades with data in transit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hostile import (
 )  # fmt: skip
 from hostile import case as declared
 
-# asyncio 3.10 has another, older machine; on mainspring its successor runs on every version.
+# asyncio 3.10 has an older TLS implementation; mainspring uses its successor on every version.
 case = functools.partial(declared, since=(3, 11))
 
 NAME = {"server_hostname": "localhost"}
@@ -49,7 +49,7 @@ async def secured(script=None, client_script=None):
 
 
 async def ended(*protocols):
-    """Ends what is not at its end yet."""
+    """Aborts the connections that are still open, and waits for their end."""
     for protocol in protocols:
         if not protocol.lost.done():
             protocol.transport.abort()

@@ -1,4 +1,4 @@
-"""Datagrams: refused, too large, empty, ended in callbacks."""
+"""Datagrams: refused, too large, empty; endpoints closed in callbacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hostile import (
 
 
 class Datagrams(asyncio.DatagramProtocol):
-    """Notes what it is told, and does what ``script`` has under the name of a callback."""
+    """Records its callbacks, and calls the function that ``script`` has for a callback."""
 
     def __init__(self, **script):
         self.script = script
@@ -62,7 +62,7 @@ class Datagrams(asyncio.DatagramProtocol):
 
 
 async def endpoint(**script):
-    """An endpoint on the loopback, its protocol, and a plain socket that is connected with it."""
+    """An endpoint on loopback, its protocol, and a plain socket that is connected to it."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_datagram_endpoint(
         lambda: Datagrams(**script), local_addr=("127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""Unix sockets: messages with descriptors and credentials, paths that are strange."""
+"""Unix sockets: messages with fds and credentials, and unusual paths."""
 
 from __future__ import annotations
 
