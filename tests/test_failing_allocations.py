@@ -23,7 +23,7 @@ allocations.fail_allocation.restype = allocations.fail_no_allocation.restype = N
 def fail_no_allocation():
     try:
         allocations.fail_no_allocation()
-    except MemoryError:  # it was the turn of this call
+    except MemoryError:  # the allocation of this call failed
         allocations.fail_no_allocation()
 
 logging.disable()
@@ -45,10 +45,10 @@ class Receives(asyncio.Protocol):
 
 context = ssl.create_default_context()
 
-# Each step of a task enters this dict, in 3.13 with PyDict_SetDefaultRef().  If the dict has to grow and cannot, it counts
-# an entry that it does not have, and the garbage collector crashes on it after its next growth (seen in 3.13.0; without
-# any event loop: dict.setdefault() returns a result with an exception set, and len() is too large).  So there is room
-# for all steps: entries that are deleted leave the table as large as it is.
+# Each step of a task adds an entry to this dict, in 3.13 with PyDict_SetDefaultRef().  If the dict cannot grow, it
+# # counts an entry that does not exist, and the garbage collector crashes after the next growth (seen in 3.13.0, without
+# # an event loop: dict.setdefault() returns a result with an exception set, and len() is too large).  So the table is
+# # enlarged first; deleting entries does not shrink it.
 current_tasks = getattr(asyncio.tasks, "_current_tasks", {})
 for number in range(100_000):
     current_tasks[number] = None
@@ -196,11 +196,11 @@ SCENARIOS = {
 SWEEP = """
 loop = new_loop()
 try:
-    scenario(loop)  # what is made once is there
+    scenario(loop)  # creates objects that are made once
 except Exception:
     pass
 gc.collect()
-gc.freeze()  # collections are short from here on
+gc.freeze()  # makes later collections short
 for number in range(LIMIT):
     limit = loop.call_later(0.05, loop.stop)
     try:
@@ -215,7 +215,7 @@ for number in range(LIMIT):
     if loop.is_closed() or loop.is_running():
         loop = new_loop()  # asyncio's own code was interrupted between two statements
     print(number, end=" ", flush=True)
-    # The loop is as good as before; what was left undone is let go.
+    # The loop still works; unfinished work is dropped.
     for task in asyncio.all_tasks(loop):
         task.cancel()
     for _ in range(2):

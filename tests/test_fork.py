@@ -146,7 +146,7 @@ def test_no_loop_is_running_in_a_child_forked_inside_a_running_loop(loop):
 
 
 @pytest.mark.skipif(
-    sys.version_info < (3, 12), reason="the child's signals are the parent's in older asyncio"
+    sys.version_info < (3, 12), reason="in older asyncio the child's signals reach the parent's loop"
 )
 def test_signals_sent_to_the_child_do_not_reach_the_parents_loop(loop):
     check_signals(loop)
@@ -183,7 +183,7 @@ reader, writer = os.pipe()
 def fork():
     global pid
     pid = os.fork()
-    # Each goes on in its own copy of the loop.
+    # Each process continues with its own copy of the loop.
     if pid == 0:
         loop.stop()
     else:

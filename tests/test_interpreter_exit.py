@@ -221,12 +221,12 @@ def test_a_thread_that_exits_inside_a_loop_call_does_not_crash_the_process(run_p
             def strike():
                 if not reached.is_set():
                     reached.set()
-                    libc.pthread_exit(None)  # ctypes lets go of the interpreter lock before
+                    libc.pthread_exit(None)  # ctypes releases the GIL first
             threading.Thread(target=work, args=(strike,), daemon=True).start()
             assert reached.wait(20)
             print("the end")
             sys.stdout.flush()
-            os._exit(0)  # where loops, transports and servers are not closed, they would warn
+            os._exit(0)  # loops, transports and servers that are not closed would warn
         """),
         env={},
     )
@@ -243,7 +243,7 @@ def test_the_interpreter_exits_while_a_daemon_thread_is_inside_the_loop(run_pyth
             def strike():
                 reached.set()
                 while True:
-                    time.sleep(0)  # asks for the interpreter lock again and again
+                    time.sleep(0)  # takes the GIL again and again
             threading.Thread(target=work, args=(strike,), daemon=True).start()
             assert reached.wait(20)
             print("the end")
@@ -296,7 +296,7 @@ def functions_called_by_the_interpreter(text):
             yield found["name"], found["body"]
 
 
-@pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are not here")
+@pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are missing")
 def test_every_function_called_by_the_interpreter_guards_its_thread():
     # `enter`, `attach`, `catch_unwind` and `catch_unraisable` (`python/guard.rs`) begin with the guard; `bounded` and
     # `dealloc` call one of them.

@@ -75,7 +75,7 @@ class PyModuleDef(ctypes.Structure):
 
 
 @pytest.mark.skipif(
-    not (3, 13) <= sys.version_info < (3, 15), reason="the declaration is new in 3.13, and another in 3.15"
+    not (3, 13) <= sys.version_info < (3, 15), reason="the declaration is new in 3.13, and differs in 3.15"
 )
 def test_the_module_declares_that_it_needs_the_interpreter_lock():
     ctypes.pythonapi.PyModule_GetDef.restype = ctypes.POINTER(PyModuleDef)

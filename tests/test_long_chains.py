@@ -14,8 +14,8 @@ LINKS = {
     "timers as callbacks": "link = lambda held: loop.call_later(1000, held)",
     "timers as arguments": "link = lambda held: loop.call_later(1000, print, held)",
     "handles and timers": """
-turn = itertools.cycle([loop.call_soon, functools.partial(loop.call_at, 1e9)])
-link = lambda held: next(turn)(held)
+methods = itertools.cycle([loop.call_soon, functools.partial(loop.call_at, 1e9)])
+link = lambda held: next(methods)(held)
 """,
     "handles and futures": """
 def link(held):
@@ -99,7 +99,7 @@ def free():
     for _ in range({length}):
         held = link(held)
     loop.close()
-# Recursion would overflow the stack; the nesting that CPython allows itself does not.
+# Unlimited recursion would overflow the stack; the limited nesting of CPython's trashcan does not.
 threading.stack_size(8 << 20)
 thread = threading.Thread(target=free)
 thread.start()

@@ -79,15 +79,15 @@ def test_calls_run_in_the_order_in_which_threads_scheduled_them(loop_name, busy,
 
         if busy:
             again()
-        for number, who in enumerate(program):
-            if who is None:
+        for number, thread in enumerate(program):
+            if thread is None:
                 await asyncio.sleep(0)
-            elif who == "soon":
+            elif thread == "soon":
                 loop.call_soon(order.append, number)
-            elif who == "threadsafe":
+            elif thread == "threadsafe":
                 loop.call_soon_threadsafe(order.append, number)
             else:
-                threads[who].do(lambda number=number: loop.call_soon_threadsafe(order.append, number))
+                threads[thread].do(lambda number=number: loop.call_soon_threadsafe(order.append, number))
         for _ in range(3):
             await asyncio.sleep(0)
         stop = True
@@ -97,7 +97,7 @@ def test_calls_run_in_the_order_in_which_threads_scheduled_them(loop_name, busy,
             loop.run_until_complete(main())
     finally:
         loop.close()
-    assert order == [number for number, who in enumerate(program) if who is not None]
+    assert order == [number for number, thread in enumerate(program) if thread is not None]
 
 
 @pytest.mark.parametrize("loop_name", FACTORIES)
@@ -112,12 +112,12 @@ def test_callbacks_that_wait_for_other_threads_keep_the_order_of_calls(loop_name
         if number == len(program):
             loop.call_soon_threadsafe(loop.call_soon, loop.stop)
             return
-        who = program[number]
+        thread = program[number]
         note = (order.append, number)
-        if who == "soon":
+        if thread == "soon":
             loop.call_soon(*note)
         else:
-            threads[who].do(lambda: loop.call_soon_threadsafe(*note))
+            threads[thread].do(lambda: loop.call_soon_threadsafe(*note))
         loop.call_soon(order.append, number + 0.5)
         loop.call_soon(step, number + 1)
 

@@ -56,7 +56,7 @@ async def main():
     else:
         print(refused(transport.write, big))
     no_limit()
-    # Nothing of it was sent, and the connection goes on.
+    # None of the data was sent, and the connection still works.
     print(transport.get_write_buffer_size(), transport.is_closing())
     transport.write(b"then")
     print((theirs.read(4) if kind == "pipe" else theirs.recv(4)).decode())
@@ -102,7 +102,7 @@ async def main():
     transport = below._app_transport
     big = memoryview(mmap.mmap(-1, 300 * MIB))
     limit(200 * MIB)
-    # What is written during the handshake waits.
+    # Data written during the handshake is queued.
     print(refused(transport.write, big), refused(transport.writelines, [b"a", big]))
     no_limit()
     print(transport.get_write_buffer_size())
@@ -135,7 +135,7 @@ schedule = {
     "at": lambda: loop.call_at(when, hit),
     "never": lambda: loop.call_at(float("inf"), hit),
 }[sys.argv[1]]
-# The interpreter has memory for many handles; what is short is the queue's.
+# The interpreter has memory for many handles, but the queue has not.
 other = new_loop()
 is_timer = sys.argv[1] in ("at", "never")
 fill = (lambda: other.call_at(0, hit)) if is_timer else (lambda: other.call_soon(hit))

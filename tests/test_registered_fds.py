@@ -304,7 +304,7 @@ def test_a_writer_is_called_when_the_reading_end_closes(loop, run_forever, pipe)
 
 def test_eventfd(loop, run_forever, run_iteration):
     if not hasattr(os, "eventfd"):
-        pytest.skip("os.eventfd is not there")
+        pytest.skip("os.eventfd is missing")
     fd = os.eventfd(0, os.EFD_NONBLOCK)
     try:
         got = []

@@ -296,7 +296,7 @@ finally:
     "a loop busy with native calls": """
 loop = new_loop()
 import functools
-# A call that schedules itself, with no line of Python in it: nothing but the loop looks for signals.
+# A call that schedules itself without running Python code: only the loop checks for signals.
 chain = functools.partial(loop.call_soon)
 chain.__setstate__((loop.call_soon, (chain,), {}, {}))
 loop.call_soon(chain)
@@ -320,7 +320,7 @@ finally:
     "asyncio.run with a waiting task": BY_ASYNCIO_RUN
     + """
 async def main():
-    # Said when this task waits already.
+    # Printed after this task has started to wait.
     asyncio.get_running_loop().call_soon(say_ready)
     try:
         await asyncio.sleep(1000)
@@ -334,7 +334,7 @@ asyncio.run(main(), **options)
     "asyncio.run with a task that catches": BY_ASYNCIO_RUN
     + """
 async def main():
-    # Said when this task waits already.
+    # Printed after this task has started to wait.
     asyncio.get_running_loop().call_soon(say_ready)
     try:
         await asyncio.sleep(1000)

@@ -157,11 +157,11 @@ def test_a_pipe_held_open_by_a_grandchild_does_not_hide_the_childs_exit(run, loo
 
 def test_cancelling_the_start_at_any_point_leaks_no_child_and_no_fd(run):
     async def main():
-        for passes in range(12):
+        for iterations in range(12):
             task = asyncio.ensure_future(
                 asyncio.create_subprocess_exec("sleep", "1000", stdin=PIPE, stdout=PIPE, stderr=PIPE)
             )
-            for _ in range(passes):
+            for _ in range(iterations):
                 await asyncio.sleep(0)
             task.cancel()
             try:
@@ -178,12 +178,12 @@ def test_cancelling_the_start_at_any_point_leaks_no_child_and_no_fd(run):
 @pytest.mark.mainspring_only
 def test_cancelling_the_start_twice_leaks_no_child(run):
     async def main():
-        for passes in range(1, 6):
+        for iterations in range(1, 6):
             before = children()
             task = asyncio.ensure_future(
                 asyncio.create_subprocess_exec("sleep", "1000", stdin=PIPE, stdout=PIPE)
             )
-            for _ in range(passes):
+            for _ in range(iterations):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.sleep(0)
@@ -267,7 +267,7 @@ def test_a_child_whose_setup_fails_is_not_leaked(run, loop, monkeypatch, way):
     run(main())
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="there are no child watchers any more")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python has no child watchers")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_watcher_set_by_the_program_is_used(run, loop):
     class Watcher(asyncio.ThreadedChildWatcher):

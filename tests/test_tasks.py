@@ -377,7 +377,7 @@ def test_an_abandoned_async_generator_is_closed_by_the_loop(loop, run, debug):
     closed = []
 
     async def main():
-        turn = asyncio.Event()
+        finished = asyncio.Event()
 
         async def numbers():
             try:
@@ -386,12 +386,12 @@ def test_an_abandoned_async_generator_is_closed_by_the_loop(loop, run, debug):
             finally:
                 await asyncio.sleep(0)
                 closed.append(True)
-                turn.set()
+                finished.set()
 
         async for _ in numbers():
             break
         gc.collect()
-        await turn.wait()
+        await finished.wait()
 
     run(main())
     assert closed == [True]

@@ -17,7 +17,7 @@ import verdicts
 
 def arguments(description, uvloop):
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--loop", metavar="MODULE:FACTORY", help="what to call for a new event loop")
+    parser.add_argument("--loop", metavar="MODULE:FACTORY", help="the factory of event loops")
     parser.add_argument(
         "--module", nargs="+", metavar="NAME", help="run these test modules only, e.g. test_events"
     )
@@ -26,11 +26,11 @@ def arguments(description, uvloop):
         "--timeout", type=float, default=60, metavar="SECONDS", help="for one test (default: %(default)s)"
     )
     parser.add_argument("--jobs", type=int, default=2, help="subprocesses at a time (default: %(default)s)")
-    parser.add_argument("--compare", metavar="FILE", help="show what changed since the run saved there")
+    parser.add_argument("--compare", metavar="FILE", help="show changes since the run saved there")
     parser.add_argument(
         "--beside",
         metavar="MODULE:FACTORY",
-        help="try what fails on this loop and again: what passes here and never there has failed",
+        help="run failures on this reference loop, and again: a test that passes only here has failed",
     )
     parser.add_argument("--audit", action="store_true", help="run the excluded tests, and no others")
     parser.add_argument(
@@ -38,7 +38,9 @@ def arguments(description, uvloop):
     )
     if uvloop:
         parser.add_argument(
-            "--uvloop-version", metavar="VERSION", help="whose tests to download (default: the newest)"
+            "--uvloop-version",
+            metavar="VERSION",
+            help="the version of uvloop whose tests to download (default: the newest)",
         )
         parser.add_argument("--sdist", metavar="FILE", help="an sdist to use instead of downloading one")
     return parser

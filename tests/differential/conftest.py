@@ -12,7 +12,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def freeze_existing_objects():
     if sys.version_info < (3, 11):
-        pytest.skip("asyncio 3.10 is no measure: its TLS is another, its pipes know less")
+        pytest.skip("asyncio 3.10 is not comparable: its TLS is older and its pipes lack methods")
     gc.collect()
     gc.freeze()
     yield

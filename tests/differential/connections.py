@@ -306,7 +306,7 @@ class Connection(World):
             # Its last bytes have no receiver.
             self.do(("abort",))
             self.settle()
-        self.note("the descriptor is closed", self.ours.fileno() < 0)
+        self.note("the fd is closed", self.ours.fileno() < 0)
 
     def close_all(self) -> None:
         self.ours.close()

@@ -24,7 +24,7 @@ class RecordingProtocol(asyncio.DatagramProtocol):
         self.world.called("connection_made", self.name)
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        self.world.called("datagram_received", self.name, data, self.world.who(addr))
+        self.world.called("datagram_received", self.name, data, self.world.name_of(addr))
 
     def error_received(self, exc: Exception) -> None:
         self.world.called("error_received", self.name, describe_loss(exc))
@@ -73,7 +73,7 @@ class Endpoint(World):
         if self.is_connected:
             self.ours.connect(self.peer.getsockname())
 
-    def who(self, address: Any) -> str:
+    def name_of(self, address: Any) -> str:
         known = {self.peer_address: "the peer"}
         if self.stranger.fileno() >= 0:
             known[self.stranger.getsockname()] = "the stranger"
@@ -95,9 +95,9 @@ class Endpoint(World):
 
     # Ours.
 
-    def do_sendto(self, size: int, whom: str) -> None:
+    def do_sendto(self, size: int, target: str) -> None:
         addresses = {
-            "nobody": None,
+            "none": None,
             "the peer": self.peer_address,
             "the stranger": self.stranger.getsockname(),
             "nonsense": ("127.0.0.1", "port"),
@@ -107,7 +107,7 @@ class Endpoint(World):
             # asyncio silently queues it if the queue is not empty; otherwise it fails on the socket that it dropped.
             self.note(NO_MEASURE)
         self.sent += 1
-        self.transport.sendto((b"%d " % self.sent).ljust(size, b".")[:size], addresses[whom])
+        self.transport.sendto((b"%d " % self.sent).ljust(size, b".")[:size], addresses[target])
 
     def do_sendto_nonsense(self) -> None:
         self.transport.sendto("text", self.peer_address)
@@ -144,8 +144,8 @@ class Endpoint(World):
 
     # The others'.
 
-    def do_peer_sends(self, size: int, who: str = "the peer") -> None:
-        sender = self.peer if who == "the peer" else self.stranger
+    def do_peer_sends(self, size: int, origin: str = "the peer") -> None:
+        sender = self.peer if origin == "the peer" else self.stranger
         if sender.fileno() >= 0 and self.ours.fileno() >= 0:
             with contextlib.suppress(OSError):
                 sender.sendto(bytes(size), self.ours.getsockname())
@@ -180,7 +180,7 @@ class Endpoint(World):
         if self.ours.fileno() >= 0:
             self.do(("abort",))
             self.settle()
-        self.note("the descriptor is closed", self.ours.fileno() < 0)
+        self.note("the fd is closed", self.ours.fileno() < 0)
 
     def close_all(self) -> None:
         for sock in (self.ours, self.peer, self.stranger):
@@ -211,25 +211,25 @@ class UnixDatagrams(Endpoint):
         self.stranger.bind(("127.0.0.1", 0))
         self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 10)
 
-    def do_sendto(self, size: int, whom: str) -> None:
+    def do_sendto(self, size: int, target: str) -> None:
         if self.transport.is_closing():
             # asyncio queues a datagram that the kernel refuses forever, and pauses the protocol.
             self.note(NO_MEASURE)
-        super().do_sendto(size, "nobody")
+        super().do_sendto(size, "none")
 
     def do_sendto_many(self, count: int) -> None:
         for _ in range(count):
-            self.do_sendto(1000, "nobody")
+            self.do_sendto(1000, "none")
 
-    def do_peer_sends(self, size: int, who: str = "the peer") -> None:
+    def do_peer_sends(self, size: int, origin: str = "the peer") -> None:
         if not self.peer_is_gone and self.ours.fileno() >= 0:
             with contextlib.suppress(OSError):
                 self.peer.send(bytes(size))
 
 
-whom = st.sampled_from(["nobody", "the peer", "the stranger", "nonsense", "an unreachable port"])
+target = st.sampled_from(["none", "the peer", "the stranger", "nonsense", "an unreachable port"])
 sending = st.one_of(
-    st.tuples(st.just("sendto"), st.sampled_from([0, 1, 100, 2000, 70_000]), whom),
+    st.tuples(st.just("sendto"), st.sampled_from([0, 1, 100, 2000, 70_000]), target),
     st.sampled_from([("sendto_nonsense",), ("close",), ("abort",), ("set_protocol",)]),
     st.tuples(
         st.just("limits"),
@@ -249,7 +249,7 @@ peers = st.one_of(
 )
 CAUSES = {
     "datagram_received": [("peer_sends", 10)],
-    "error_received": [("peer_closes",), ("sendto", 10, "nobody")],
+    "error_received": [("peer_closes",), ("sendto", 10, "none")],
     "connection_lost": [("close",)],
 }
 PAIR_CAUSES = {

@@ -85,7 +85,7 @@ class Reading(Pipe):
         self.armed.clear()
         self.do(("close",))
         self.settle()
-        self.note("the descriptor is closed", self.ours.file.closed)
+        self.note("the fd is closed", self.ours.file.closed)
 
 
 class Writing(Pipe):
@@ -107,7 +107,7 @@ class Writing(Pipe):
         if not self.ours.file.closed:
             self.do(("abort",))
             self.settle()
-        self.note("the descriptor is closed", self.ours.file.closed)
+        self.note("the fd is closed", self.ours.file.closed)
 
 
 # Written to pipes whose kernel buffer is 64 KiB.

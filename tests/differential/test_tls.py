@@ -226,7 +226,7 @@ class Tls(Connection):
         self.settle()
         self.gone()
         self.settle()
-        self.note("the descriptor is closed", self.ours.fileno() < 0)
+        self.note("the fd is closed", self.ours.fileno() < 0)
 
 
 class Client(Tls):

@@ -112,11 +112,9 @@ def compared(asyncio: Result, mainspring: Result) -> str:
         wrong.append("the case itself is wrong: on asyncio it fails or shows nothing")
     if asyncio.left is not None and mainspring.left is not None:
         # The case itself leaves the same on both loops; additional leaks of asyncio do not matter.
-        for what in mainspring.left["descriptors"]:
-            if mainspring.left["descriptors"].count(what) > asyncio.left["descriptors"].count(what):
-                wrong.append(
-                    f"descriptors left: {mainspring.left['descriptors']}, on asyncio {asyncio.left['descriptors']}"
-                )
+        for what in mainspring.left["fds"]:
+            if mainspring.left["fds"].count(what) > asyncio.left["fds"].count(what):
+                wrong.append(f"fds left: {mainspring.left['fds']}, on asyncio {asyncio.left['fds']}")
                 break
         objects = asyncio.left["objects"]
         if any(count > objects.get(kind, 0) for kind, count in mainspring.left["objects"].items()):

@@ -43,7 +43,7 @@ def play(seed: int, kind: str, debug: bool, skip: Iterable[int] = ()) -> dict[st
             os.chdir(home)
     hostile.collect()
     after = hostile.open_fds()
-    trace["descriptors"] = sorted(
+    trace["fds"] = sorted(
         target.partition(":")[0] for fd, target in after.items() if before.get(fd) != target
     )
     return trace
@@ -75,7 +75,7 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
         mine, other = ours.get(name, []), theirs.get(name, [])
         if mine == other:
             continue
-        if name == "descriptors" and len(mine) <= len(other):
+        if name == "fds" and len(mine) <= len(other):
             continue
         where = next((i for i, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)
         where = min(len(mine), len(other)) if where is None else where

@@ -390,12 +390,10 @@ def run_case(name: str, kind: str) -> dict[str, Any]:
     else:
         function()
     if name in keeping:
-        return {"descriptors": [], "objects": {}}
+        return {"fds": [], "objects": {}}
     left_objects = live_objects() - objects
     after = open_fds()
     return {
-        "descriptors": sorted(
-            target.partition(":")[0] for fd, target in after.items() if before.get(fd) != target
-        ),
+        "fds": sorted(target.partition(":")[0] for fd, target in after.items() if before.get(fd) != target),
         "objects": {kind: count for kind, count in sorted(left_objects.items()) if count},
     }

@@ -23,14 +23,14 @@ def test_random_programs_behave_the_same_on_both_loops(seeds, debug):
 
 
 def test_a_difference_between_traces_is_found():
-    theirs = {"steps": [[0, "write", "fine"]], "protocol-1": [["connection_made"]], "descriptors": []}
+    theirs = {"steps": [[0, "write", "fine"]], "protocol-1": [["connection_made"]], "fds": []}
     assert fuzzing.differences(theirs, theirs) == []
     for ours in (
         {**theirs, "steps": [[0, "write", "TypeError"]]},
         {**theirs, "protocol-1": [["connection_made"], ["connection_lost", None]]},
-        {**theirs, "descriptors": ["socket"]},
+        {**theirs, "fds": ["socket"]},
         {**theirs, "protocol-2": [["connection_made"]]},
-        {"steps": theirs["steps"], "descriptors": []},
+        {"steps": theirs["steps"], "fds": []},
     ):
         assert len(fuzzing.differences(ours, theirs)) == 1
 

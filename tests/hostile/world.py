@@ -64,7 +64,7 @@ class Fuzzed(asyncio.Protocol):
         self.transport: Any = None
         self.count = 0
 
-    def told(self, callback: str, *details: Any) -> Any:
+    def called(self, callback: str, *details: Any) -> Any:
         self.world.note(self.name, callback, *details)
         if self.misbehaves and self.misbehaves[0] == callback:
             action, self.misbehaves = self.misbehaves[1], None
@@ -79,23 +79,23 @@ class Fuzzed(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.told("connection_made")
+        self.called("connection_made")
 
     def data_received(self, data: bytes) -> None:
         self.count += len(data)
-        self.told("data_received", self.count)
+        self.called("data_received", self.count)
 
     def eof_received(self) -> Any:
-        return self.told("eof_received")
+        return self.called("eof_received")
 
     def pause_writing(self) -> None:
-        self.told("pause_writing")
+        self.called("pause_writing")
 
     def resume_writing(self) -> None:
-        self.told("resume_writing")
+        self.called("resume_writing")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.told("connection_lost", outcome(error) if error else None)
+        self.called("connection_lost", outcome(error) if error else None)
 
 
 class World:

@@ -81,7 +81,7 @@ def run(loop):
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory):
     if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl command to make certificates with")
+        pytest.skip("the openssl command, which creates the certificates, is missing")
     return Authority(tmp_path_factory.mktemp("authority"))
 
 

@@ -168,7 +168,7 @@ def test_a_signal_lets_the_request_in_progress_end(write_program, loop_kind, num
             if scope["type"] == "lifespan":
                 for _ in range(2):
                     message = await receive()
-                    print("told of", message["type"])
+                    print("received", message["type"])
                     await send({"type": message["type"] + ".complete"})
                 return
             body = (await receive())["body"]
@@ -194,7 +194,7 @@ def test_a_signal_lets_the_request_in_progress_end(write_program, loop_kind, num
             client.sendall(b"cd")
             answer = b"".join(iter(lambda: client.recv(65536), b""))
         assert answer.startswith(b"HTTP/1.1 200 OK") and loop_kind.encode() in answer
-        until("told of lifespan.shutdown")
+        until("received lifespan.shutdown")
         until("Finished server process")
         # uvicorn raises the signal again after its cleanup.
         assert process.wait(LIMIT) == (0 if number == signal.SIGINT else -signal.SIGTERM)

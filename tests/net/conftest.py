@@ -64,20 +64,20 @@ def run(loop):
 @pytest.fixture
 def not_asyncio_3_13(loop_name):
     if loop_name == "asyncio" and sys.version_info[:2] == (3, 13):
-        pytest.skip("asyncio 3.13 forgets to take the header of a datagram off the size of its buffer")
+        pytest.skip("asyncio 3.13 does not subtract the header of a datagram from its buffer size")
 
 
 @pytest.fixture
 def asyncio_has_the_new_machine(loop_name):
     if loop_name == "asyncio" and sys.version_info < (3, 11):
-        pytest.skip("asyncio 3.10 has another, older TLS")
+        pytest.skip("asyncio 3.10 has an older TLS implementation")
 
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory):
     """The certificate authority of the TLS tests."""
     if shutil.which("openssl") is None:
-        pytest.skip("no openssl command to make certificates with")
+        pytest.skip("the openssl command, which creates the certificates, is missing")
     return tls.Authority(tmp_path_factory.mktemp("authority"))
 
 

@@ -33,7 +33,7 @@ def finish(coroutine):
     except StopIteration as done:
         return done.value
     coroutine.close()
-    pytest.fail("it waits")
+    pytest.fail("the coroutine had to wait")
 
 
 async def waiting(coroutine):

@@ -1,4 +1,4 @@
-"""A transport owns its fd: who may register the fd, and what happens to earlier registrations."""
+"""A transport owns its fd: other registrations of the fd are refused or removed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def pair_with(number):
     finally:
         for pair in pairs:
             pair[0].close(), pair[1].close()
-    raise AssertionError(f"nobody got the number {number}")
+    raise AssertionError(f"no socket got the fd number {number}")
 
 
 async def after_a_poll(loop):
@@ -144,7 +144,9 @@ def test_the_socket_object_of_an_accepted_connection_changes_nothing(run, loop):
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_reader_is_removed_when_a_transport_takes_its_fd(run, loop, loop_name, paused):
     if paused and loop_name == "asyncio" and sys.version_info < (3, 11):
-        pytest.skip("asyncio begins to read after connection_made() even if that paused it; fixed in 3.11")
+        pytest.skip(
+            "asyncio starts to read after connection_made() even if that paused reading; fixed in 3.11"
+        )
 
     class Protocol(Recorder):
         def connection_made(self, transport):
@@ -175,7 +177,7 @@ def test_a_reader_is_removed_when_a_transport_takes_its_fd(run, loop, loop_name,
 
 def test_a_writer_is_removed_when_a_transport_takes_its_fd(run, loop, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio goes on calling it in every pass, and refuses to remove it")
+        pytest.skip("asyncio keeps calling it in every iteration, and refuses to remove it")
 
     async def main():
         ours, theirs = socket.socketpair()
@@ -214,7 +216,7 @@ def test_cancelling_a_wait_on_a_socket_that_became_a_transport_leaves_the_transp
 
 def test_pipes_and_servers_own_their_fds(run, loop, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio takes the reader, and the transport hears nothing any more")
+        pytest.skip("asyncio accepts the reader, and the transport receives no more data")
 
     async def main():
         reader, writer = os.pipe()
@@ -239,7 +241,7 @@ def test_pipes_and_servers_own_their_fds(run, loop, loop_name):
 
 def test_queued_data_of_a_closing_transport_is_still_sent(run, loop, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio takes the writer, and the rest is never sent")
+        pytest.skip("asyncio accepts the writer, and the queued data is never sent")
 
     async def main():
         ours, theirs = socket.socketpair()
@@ -274,7 +276,7 @@ def test_each_loop_knows_only_its_own_fds(run, loop):
     run(main())
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12 asyncio does not look")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio does not check before Python 3.12")
 @pytest.mark.parametrize("kind", ["stream", "tls", "datagram"])
 def test_a_socket_with_a_transport_cannot_get_a_second_one(run, loop, kind):
     async def open_again(sock):

@@ -118,7 +118,7 @@ def test_a_port_is_looked_up_as_the_c_library_does(run, loop, host, port):
 
 def test_an_address_needs_no_thread_and_a_name_does(run, loop, loop_name, monkeypatch):
     if loop_name == "asyncio":
-        pytest.skip("asyncio asks in a thread whatever it is")
+        pytest.skip("asyncio always uses a thread")
     asked = []
 
     def instead(executor, function, *args):

@@ -72,7 +72,7 @@ SERVER = """
     reports = []
     loop.set_exception_handler(lambda loop, context: reports.append(context))
 
-    def descriptors():
+    def fds():
         return len(os.listdir("/proc/self/fd"))
 
     def resident():
@@ -108,7 +108,7 @@ SERVER = """
             line = await loop.run_in_executor(None, process.stdout.readline)
             assert line == "answered\\n", line
             assert Echo.live == count, Echo.live
-            assert descriptors() > count
+            assert fds() > count
             everybody_gone = loop.create_future()
             process.stdin.write("close\\n")
             process.stdin.flush()
@@ -121,18 +121,18 @@ SERVER = """
     async def main():
         server = await loop.create_server(Echo, "127.0.0.1", 0, backlog=1000)
         port = server.sockets[0].getsockname()[1]
-        # Once small: what is made on first use is there from here on.
+        # A small run first, so that objects created on first use exist.
         await one_round(port, 50)
         gc.collect()
-        before = descriptors()
+        before = fds()
         sizes = []
         for _ in range(2):
             await one_round(port, count)
             gc.collect()
-            assert descriptors() == before, (descriptors(), before)
+            assert fds() == before, (fds(), before)
             assert not [thing for thing in gc.get_objects() if isinstance(thing, asyncio.Transport)]
             sizes.append(resident())
-        # What ten thousand connections took is given back, or used again by the next ten thousand.
+        # The memory of ten thousand connections is freed, or reused by the next ten thousand.
         assert sizes[1] - sizes[0] < 8 << 20, sizes
         server.close()
         await server.wait_closed()
@@ -149,6 +149,6 @@ SERVER = """
 def test_ten_thousand_connections_are_served_at_once_and_leak_nothing(loop_name):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < CONNECTIONS + SPARE:
-        pytest.skip(f"a process may have {hard} descriptors here; this needs {CONNECTIONS + SPARE}")
+        pytest.skip(f"the limit is {hard} fds per process; this test needs {CONNECTIONS + SPARE}")
     arguments = (str(CONNECTIONS), loop_name, textwrap.dedent(CLIENT))
     assert run_script(SERVER, loop_name, *arguments) == "well\n"

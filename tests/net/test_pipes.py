@@ -329,7 +329,7 @@ def test_a_regular_file_is_refused_and_stays_open(run, connect):
 @pytest.mark.parametrize("connect", [reading, writing])
 def test_other_objects_than_files_are_refused(run, loop_name, connect):
     if loop_name == "asyncio":
-        pytest.skip("its half-made transports complain when they are collected")
+        pytest.skip("asyncio's half-initialised transports warn when they are collected")
 
     async def main():
         with pytest.raises(AttributeError):

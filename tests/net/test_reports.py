@@ -157,12 +157,12 @@ def test_debug_mode_logs_the_life_of_a_connection(run, debugged, caplog):
             await server.until_lost()
 
     run(main())
-    told = [record.getMessage() for record in caplog.records if record.name == "asyncio"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "asyncio"]
     caplog.clear()
     for words in (" pauses reading", " resumes reading"):
-        assert [text.endswith(words) for text in told].count(True) == 1
-    assert any(text.endswith(" received EOF") for text in told)
-    assert any(" got a new connection from ('127.0.0.1', " in text for text in told)
+        assert [text.endswith(words) for text in logged].count(True) == 1
+    assert any(text.endswith(" received EOF") for text in logged)
+    assert any(" got a new connection from ('127.0.0.1', " in text for text in logged)
 
 
 @pytest.mark.parametrize("end", ["reader", "writer"])
@@ -183,9 +183,9 @@ def test_debug_mode_logs_which_end_of_a_pipe_was_closed(run, debugged, caplog, e
         return type(stays.transport).__name__
 
     name = run(main())
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    logged = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
     caplog.clear()
-    (text,) = [text for text in told if text.endswith(" was closed by peer")]
+    (text,) = [text for text in logged if text.endswith(" was closed by peer")]
     assert text.startswith(f"<{name} ")
 
 
@@ -207,9 +207,9 @@ def test_debug_mode_logs_a_connection_whose_protocol_factory_fails(run, debugged
         return name
 
     name = run(main())
-    told = [record.getMessage() for record in caplog.records]
+    logged = [record.getMessage() for record in caplog.records]
     caplog.clear()
-    (text,) = [text for text in told if " got a new connection from " in text]
+    (text,) = [text for text in logged if " got a new connection from " in text]
     assert text.startswith("<Server ")
     assert f" from {name!r}: <socket.socket fd=" in text and text.endswith(f", raddr={name!r}>")
     assert isinstance(debugged.reports.pop()["exception"], LookupError)
@@ -230,11 +230,11 @@ def test_debug_mode_logs_a_child_and_its_pipes(run, debugged, caplog, way):
 
     pid = run(main())
     # The repr from the time of logging: the transports have changed since.
-    told = [(record.levelname, record.message) for record in caplog.records]
+    logged = [(record.levelname, record.message) for record in caplog.records]
     caplog.clear()
     begun = "execute program 'cat'" if way == "exec" else "run shell command 'cat'"
     for (level, text), (expected, words) in zip(
-        told[told.index(("DEBUG", f"{begun} stdin=<pipe> stdout=<pipe>")) + 1 :],
+        logged[logged.index(("DEBUG", f"{begun} stdin=<pipe> stdout=<pipe>")) + 1 :],
         [
             ("DEBUG", f"process 'cat' created: pid {pid}"),
             (
@@ -247,9 +247,9 @@ def test_debug_mode_logs_a_child_and_its_pipes(run, debugged, caplog, way):
         strict=False,
     ):
         assert level == expected and re.match(words, text), text
-    assert any(text.endswith(" exited with return code 0") for level, text in told if level == "INFO")
+    assert any(text.endswith(" exited with return code 0") for level, text in logged if level == "INFO")
     waited_in_a_thread = sys.version_info < (3, 12)
-    assert (("DEBUG", f"process {pid} exited with returncode 0") in told) is waited_in_a_thread
+    assert (("DEBUG", f"process {pid} exited with returncode 0") in logged) is waited_in_a_thread
 
 
 def test_normal_mode_does_not_log_slow_io(loop, run, warnings):

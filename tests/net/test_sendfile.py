@@ -292,7 +292,7 @@ def test_reading_that_was_paused_stays_paused(run, loop, file):
 
 def test_after_a_cancellation_the_file_position_shows_the_progress(run, loop, loop_name, file):
     if loop_name == "asyncio":
-        pytest.skip("asyncio leaves the position where it was")
+        pytest.skip("asyncio leaves the file position unchanged")
 
     async def main():
         with pair() as (ours, theirs):
@@ -329,7 +329,7 @@ def test_a_transport_works_after_a_cancelled_sendfile(run, loop, file):
 
 def test_a_sendfile_cancelled_while_it_waits_for_the_queue_releases_the_transport(run, loop, loop_name, file):
     if loop_name == "asyncio":
-        pytest.skip("asyncio's transport refuses writes from then on")
+        pytest.skip("asyncio's transport refuses later writes")
 
     async def main():
         async with connected() as (protocol, peer):
@@ -388,7 +388,7 @@ def test_a_peer_that_disconnects_during_sendfile(run, loop, file):
 
 def test_a_file_that_is_closed_during_sendfile_is_sent_to_its_end(run, loop, loop_name, file, tmp_path):
     if loop_name == "asyncio":
-        pytest.skip("asyncio goes on with the file that gets the number next")
+        pytest.skip("asyncio continues with the next file that gets the fd number")
 
     async def main():
         with pair() as (ours, theirs):
@@ -408,7 +408,7 @@ def test_a_file_that_is_closed_during_sendfile_is_sent_to_its_end(run, loop, loo
 
 def test_a_blocking_socket_does_not_block_the_loop(run, loop, loop_name, file):
     if loop_name == "asyncio":
-        pytest.skip("asyncio's loop waits for the peer")
+        pytest.skip("asyncio's loop blocks until the peer reads")
 
     async def main():
         ours, theirs = socket.socketpair()

@@ -501,14 +501,14 @@ EXHAUSTED = """
     resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
     loop = new_loop()
     reports, accepted, hoard = [], [], []
-    everybody = loop.create_future()
+    all_accepted = loop.create_future()
     loop.set_exception_handler(lambda loop, context: reports.append(context))
 
     class Counts(asyncio.Protocol):
         def connection_made(self, transport):
             accepted.append(transport)
             if len(accepted) == 5:
-                everybody.set_result(None)
+                all_accepted.set_result(None)
 
     async def main():
         server = await loop.create_server(Counts, "127.0.0.1", 0)
@@ -521,15 +521,15 @@ EXHAUSTED = """
             pass
         while not reports:
             await asyncio.sleep(0.01)
-        # Time enough for thousands of rounds, for a loop that does not rest.
+        # A loop that does not pause would try thousands of times in this time.
         await asyncio.sleep(0.3)
         first = len(reports)
         for fd in hoard:
             os.close(fd)
-        await asyncio.wait_for(everybody, 20)
+        await asyncio.wait_for(all_accepted, 20)
         print(first, len(accepted), reports[0]["message"], reports[0]["exception"].errno, sep="|")
         assert reports[0]["socket"].getsockname() == server.sockets[0].getsockname()
-        # And it serves on.
+        # The server still works.
         clients.append(socket.create_connection(server.sockets[0].getsockname()))
         while len(accepted) < 6:
             await asyncio.sleep(0.01)

@@ -26,7 +26,7 @@ def urgent_mark():
     return ours, theirs
 
 
-def descriptors():
+def unix_fds():
     ours, theirs = socket.socketpair()
     theirs.sendall(SENT[:2])
     socket.send_fds(theirs, [SENT[2:4]], [theirs.fileno()])
@@ -46,7 +46,7 @@ def two_senders():
     return ours, theirs
 
 
-@pytest.fixture(params=[urgent_mark, descriptors, two_senders])
+@pytest.fixture(params=[urgent_mark, unix_fds, two_senders])
 def connected(request):
     ours, theirs = request.param()
     ours.setblocking(False)

@@ -170,7 +170,7 @@ class Soak:
             elif not self.do_to_peer(peer):
                 break
             if self.random.random() < 0.05:
-                # From here on only the loop holds it, if anybody.
+                # From here on at most the loop holds it.
                 transport = None
             if self.random.random() < 0.01:
                 gc.collect()

@@ -98,7 +98,7 @@ if sys.version_info >= (3, 11):
 @pytest.mark.parametrize("how", TAKING)
 def test_cancelling_a_receive_at_any_point_loses_no_data(loop, loop_name, run_iteration, end, how):
     if loop_name == "asyncio":
-        pytest.skip("asyncio loses what it has read if the task is cancelled before it runs again")
+        pytest.skip("asyncio loses received data if the task is cancelled before it runs again")
     ways = set()
     for arrives, gives_up in itertools.product(range(PASSES), repeat=2):
         receiving = how(loop)
@@ -218,7 +218,7 @@ def test_many_timeouts_and_then_the_data(run, loop):
 
 def test_cancellation_and_data_in_the_same_iteration(run, loop, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio loses what it has read")
+        pytest.skip("asyncio loses received data")
 
     async def main():
         with pair() as (ours, theirs), pair() as (other, other_far):
@@ -228,7 +228,7 @@ def test_cancellation_and_data_in_the_same_iteration(run, loop, loop_name):
             other_far.sendall(b"!")
             theirs.sendall(b"data")
             with contextlib.suppress(asyncio.CancelledError):
-                pytest.fail(f"{await task} came although it was cancelled")
+                pytest.fail(f"{await task} arrived although the task was cancelled")
             assert await loop.sock_recv(ours, 100) == b"data"
             assert watched(loop) == 0
 
@@ -237,7 +237,7 @@ def test_cancellation_and_data_in_the_same_iteration(run, loop, loop_name):
 
 def test_the_next_owner_of_a_closed_sockets_fd_is_left_alone(run, loop, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio does not tell the kernel anew, or fails to")
+        pytest.skip("asyncio does not register the reused fd number, or fails to")
 
     async def main():
         with contextlib.ExitStack() as stack:
@@ -267,7 +267,7 @@ def test_the_next_owner_of_a_closed_sockets_fd_is_left_alone(run, loop, loop_nam
 
 def test_a_closed_socket_does_not_send_to_the_next_owner_of_its_fd(run, loop, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio does not tell the kernel anew, or fails to")
+        pytest.skip("asyncio does not register the reused fd number, or fails to")
 
     async def main():
         with contextlib.ExitStack() as stack:

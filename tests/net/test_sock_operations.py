@@ -90,7 +90,7 @@ def test_a_long_message_is_sent_completely(run, loop, kind):
 
 def test_a_buffer_with_large_items_is_sent_completely(run, loop, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio takes the number of items for the number of bytes")
+        pytest.skip("asyncio counts items instead of bytes")
 
     async def main():
         with pair() as (ours, theirs):
@@ -242,7 +242,7 @@ def test_a_connection_to_a_path(run, loop, tmp_path):
 
 def test_a_connection_to_a_path_waits_for_space_in_the_backlog(run, loop, loop_name, tmp_path):
     if loop_name == "asyncio":
-        pytest.skip("asyncio says it is connected when it is not")
+        pytest.skip("asyncio reports success although the socket is not connected")
 
     async def main():
         path = str(tmp_path / "socket")

@@ -190,7 +190,7 @@ def test_several_tasks_can_drain_at_once(run):
         async with stream_to_socket() as (_, writer, peer):
             written = fill(writer.transport)
             if sys.version_info < (3, 10, 3):
-                pytest.skip("one drain at a time on this Python")
+                pytest.skip("this Python allows only one drain() at a time")
             draining = [asyncio.ensure_future(writer.drain()) for _ in range(5)]
             await in_thread(read_exactly, peer, written)
             await asyncio.wait_for(asyncio.gather(*draining), TIMEOUT)

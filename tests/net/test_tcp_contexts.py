@@ -171,7 +171,7 @@ def test_an_accepted_connection_has_its_own_context(run):
     run(main())
 
 
-@pytest.mark.skipif(sys.version_info < (3, 15), reason="before 3.15 each direction has a context of its own")
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="before 3.15 each direction has its own context")
 def test_every_callback_of_a_transport_uses_the_same_context(run):
     seen = contextvars.ContextVar("seen", default=())
 

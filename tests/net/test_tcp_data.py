@@ -188,7 +188,7 @@ def test_writing_other_types_raises_type_error(run, thing):
 @pytest.mark.parametrize("things", [["text"], [b"a", 1], 5], ids=repr)
 def test_writelines_of_other_types_raises_type_error_and_sends_nothing(run, loop_name, things):
     if loop_name == "asyncio" and sys.version_info >= (3, 15):
-        pytest.skip("asyncio keeps the parts before the one that is wrong, and sends them later")
+        pytest.skip("asyncio queues the items before the invalid one, and sends them later")
 
     async def main():
         async with connected() as (client, server):
@@ -255,7 +255,7 @@ def test_writelines_accepts_an_empty_list(run):
 def test_a_buffer_that_is_changed_after_the_write_does_not_change_what_is_sent(run, loop_name, method):
     if loop_name == "asyncio":
         # From 3.12 on it keeps a view of the caller's buffer (3.10 and 3.11 copy).
-        pytest.skip("asyncio sends what the buffer holds when its turn comes")
+        pytest.skip("asyncio sends the buffer's content at the time of sending")
 
     async def main():
         async with connected_to_socket() as (protocol, peer):

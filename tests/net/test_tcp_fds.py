@@ -19,7 +19,7 @@ from peers import (
 
 def test_closing_the_socket_under_a_transport_does_not_free_its_fd(run, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio's transport goes on with whoever gets the number next")
+        pytest.skip("asyncio's transport continues with the next owner of the fd number")
 
     async def main():
         loop = asyncio.get_running_loop()
@@ -57,7 +57,7 @@ def test_closing_the_socket_under_a_transport_does_not_free_its_fd(run, loop_nam
 
 def test_a_socket_detached_under_a_transport_is_not_closed_by_it(run, loop_name):
     if loop_name == "asyncio":
-        pytest.skip("asyncio's transport no longer finds its descriptor, and loops over the event")
+        pytest.skip("asyncio's transport loses its fd, and the event repeats forever")
 
     async def main():
         loop = asyncio.get_running_loop()

@@ -69,7 +69,9 @@ def test_pausing_and_resuming_can_be_repeated(run):
 
 def skip_where_asyncio_reads_while_paused(loop_name):
     if loop_name == "asyncio" and sys.version_info < (3, 11):
-        pytest.skip("asyncio begins to read after connection_made() even if that paused it; fixed in 3.11")
+        pytest.skip(
+            "asyncio starts to read after connection_made() even if that paused reading; fixed in 3.11"
+        )
 
 
 def test_reading_paused_in_connection_made_stays_paused(run, loop_name):
@@ -281,7 +283,7 @@ def test_an_unclosed_dropped_transport_warns_and_closes(run, loop):
 
 @pytest.mark.parametrize("kind", ["stream", "pipe"])
 def test_a_finalizer_of_the_transports_referents_may_close_the_transport(run, loop, kind):
-    told = []
+    lost = []
 
     class Closes:
         def __init__(self, transport):
@@ -296,7 +298,7 @@ def test_a_finalizer_of_the_transports_referents_may_close_the_transport(run, lo
             self.closes = Closes(transport)
 
         def connection_lost(self, exc):
-            told.append(exc)
+            lost.append(exc)
 
     async def main():
         ours, theirs = socket.socketpair()
@@ -308,19 +310,19 @@ def test_a_finalizer_of_the_transports_referents_may_close_the_transport(run, lo
         with recorded_warnings() as caught:
             del ours, transport, protocol
             gc.collect()
-            while not told:
+            while not lost:
                 await asyncio.sleep(0)
             caught.clear()
         theirs.close()
 
     run(main())
-    assert told == [None]
+    assert lost == [None]
 
 
 def test_an_unclosed_dropped_accepted_transport_detaches_from_its_server(run, loop, loop_name):
     skip_where_asyncio_reads_while_paused(loop_name)
     if loop_name == "asyncio" and sys.version_info[:2] == (3, 12):
-        pytest.skip("asyncio's server waits for the transport for ever")
+        pytest.skip("asyncio's server waits for the transport forever")
 
     class Paused(asyncio.Protocol):
         def connection_made(self, transport):

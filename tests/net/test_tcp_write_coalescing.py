@@ -13,9 +13,9 @@ import pytest
 from peers import TIMEOUT, connected_to_socket, read_exactly, read_to_end
 
 
-async def write_in_pieces(protocol, peer, turns=3):
+async def write_in_pieces(protocol, peer, rounds=3):
     """Writes twice in each of several callbacks, so that the connection expects two writes per callback."""
-    for _ in range(turns):
+    for _ in range(rounds):
         protocol.transport.write(b"head")
         protocol.transport.write(b"body")
         await asyncio.sleep(0)

@@ -359,7 +359,7 @@ def test_a_failing_connection_made_fails_the_connection_attempt(run, loop, autho
 
 
 @only_here
-@pytest.mark.skipif(sys.version_info < (3, 14), reason="asyncio's own coroutines leave a cycle")
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="asyncio's own coroutines leave a reference cycle")
 def test_a_failed_handshake_leaves_nothing_for_the_garbage_collector(run, loop, authority, monkeypatch):
     made = []
     make = loop._make_socket_transport
@@ -429,7 +429,7 @@ def test_thousands_of_half_finished_handshakes_leak_no_memory(authority):
         gc.collect()
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         assert not protocols, len(protocols)
-        # An SSLObject alone is some 10 KiB: 3000 of them would be 30 MiB.
+        # An SSLObject alone takes about 10 KiB: 3000 of them would take 30 MiB.
         assert after - before < 8000, (before, after)
         server.close()
 

@@ -90,7 +90,7 @@ def test_the_protocol_of_a_datagram_transport_can_be_a_keyword_argument(run):
 @each_kind
 def test_lines_may_be_any_buffers(run, kind, request, loop_name):
     if loop_name == "asyncio" and (kind == "tls" or sys.version_info >= (3, 12)):
-        pytest.skip("asyncio counts items for bytes")
+        pytest.skip("asyncio counts items instead of bytes")
 
     async def main():
         async with connected(kind, request) as (protocol, read):

@@ -48,11 +48,13 @@ def test_many_peers_are_distinguished(run):
                     Datagrams, local_addr=("127.0.0.1", 0)
                 )
                 clients.append((transport, client))
-            for turn in range(3):
+            for round_number in range(3):
                 for transport, client in clients:
                     transport.sendto(b"%d" % client.address[1], server.address)
                 for _, client in clients:
-                    assert await client.until_datagrams(turn + 1) == [b"%d" % client.address[1]] * (turn + 1)
+                    assert await client.until_datagrams(round_number + 1) == [b"%d" % client.address[1]] * (
+                        round_number + 1
+                    )
             assert all(address[1] == int(data) for data, address in server.datagrams)
             for transport, client in clients:
                 transport.close()

@@ -255,7 +255,7 @@ def test_flow_control_may_do_anything(run, loop_name, tmp_path, callback, action
         ("resume_writing", "close"),
         ("resume_writing", "abort"),
     }:
-        pytest.skip("asyncio's own transport calls connection_lost() twice then")
+        pytest.skip("asyncio's own transport then calls connection_lost() twice")
 
     class Acting(Datagrams):
         acted = False

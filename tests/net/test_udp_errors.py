@@ -126,11 +126,11 @@ def test_an_error_on_a_queued_datagram_is_reported_and_later_ones_are_sent(run, 
     async def main():
         with unix_socket(tmp_path / "other") as other:
             async with blocked(tmp_path, connected=False) as (client, peer, path):
-                client.transport.sendto(b"lost", str(tmp_path / "nobody"))
+                client.transport.sendto(b"lost", str(tmp_path / "missing"))
                 client.transport.sendto(b"last", str(tmp_path / "other"))
                 assert [address for _, address in client.transport._buffer] == [
                     path,
-                    str(tmp_path / "nobody"),
+                    str(tmp_path / "missing"),
                     str(tmp_path / "other"),
                 ]
                 drain(peer)

@@ -208,11 +208,11 @@ def test_impossible_paths_raise(run, loop, tmp_path):
             await loop.create_unix_server(Recorder, "x" * 200)
         with pytest.raises(OSError, match="AF_UNIX path too long"):
             await loop.create_unix_connection(Recorder, "x" * 200)
-        nobody = str(tmp_path / "nobody")
+        stale = str(tmp_path / "stale")
         with socket.socket(socket.AF_UNIX) as former:
-            former.bind(nobody)
+            former.bind(stale)
         with pytest.raises(ConnectionRefusedError):
-            await loop.create_unix_connection(Recorder, nobody)
+            await loop.create_unix_connection(Recorder, stale)
 
     run(main())
 

@@ -210,7 +210,7 @@ def test_calls_from_threads_that_wait_for_each_result_all_run(loop_factory):
     assert not unanswered
 
 
-@pytest.mark.skipif(sys.version_info < (3, 15), reason="before Python 3.15 its own tasks have the fault")
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="asyncio's own tasks have the bug before Python 3.15")
 def test_a_failing_eager_start_leaves_the_loop_unchanged(loop, run, reported):
     """cpython #157301: an eager task whose context could not be entered hung the loop."""
     entered = contextvars.copy_context()

@@ -20,13 +20,13 @@ LIMIT = 30
 class WritesToTheOthers(Recorder):
     """Writes to all other transports in resume_writing()."""
 
-    def __init__(self, everybody, name):
+    def __init__(self, all_protocols, name):
         super().__init__()
-        self.everybody, self.sign = everybody, bytes([name])
+        self.all_protocols, self.sign = all_protocols, bytes([name])
 
     def resume_writing(self):
         super().resume_writing()
-        for other in self.everybody:
+        for other in self.all_protocols:
             if other is not self:
                 other.transport.write(self.sign)
 
@@ -37,15 +37,15 @@ def test_resume_writing_may_write_to_other_transports(loop, run):
     pairs = [socket.socketpair() for _ in range(count)]
 
     async def main():
-        everybody = []
+        all_protocols = []
         for name, (ours, _) in enumerate(pairs):
-            everybody.append(WritesToTheOthers(everybody, name))
-            await loop.create_connection(lambda: everybody[-1], sock=ours)
+            all_protocols.append(WritesToTheOthers(all_protocols, name))
+            await loop.create_connection(lambda: all_protocols[-1], sock=ours)
         written = []
-        for protocol in everybody:
+        for protocol in all_protocols:
             protocol.transport.set_write_buffer_limits(high=0)
             written.append(fill(protocol.transport))
-        assert all(protocol.count("pause_writing") == 1 for protocol in everybody)
+        assert all(protocol.count("pause_writing") == 1 for protocol in all_protocols)
 
         def read_all():
             # All of them become writable in one iteration, or nearly.
@@ -60,7 +60,7 @@ def test_resume_writing_may_write_to_other_transports(loop, run):
         signs = await loop.run_in_executor(None, read_all)
         for name, received in enumerate(signs):
             assert sorted(received) == [other for other in range(count) if other != name]
-        for protocol in everybody:
+        for protocol in all_protocols:
             protocol.transport.abort()
             await protocol.until_lost()
 
@@ -236,11 +236,11 @@ def test_one_fast_peer_does_not_starve_the_others(loop, run_iteration):
         pass
     quiet.send(b"x")
     transports[0][0].resume_reading()
-    turns = []
-    loop.call_soon(turns.append, True)
+    calls = []
+    loop.call_soon(calls.append, True)
     run_iteration()
     first, second = (protocol for _, protocol in transports)
-    assert turns == [True]
+    assert calls == [True]
     assert second.received == b"x"
     assert first.count("data_received") == 1
     for transport, protocol in transports:

@@ -144,12 +144,12 @@ def failing(error):
 class WrongLength(bytearray):
     """A buffer with a wrong ``__len__``."""
 
-    def __init__(self, told, size):
+    def __init__(self, length, size):
         super().__init__(size)
-        self.told = told
+        self.length = length
 
     def __len__(self):
-        return self.told
+        return self.length
 
 
 def given(give, pair=unix_pair, words=False):
