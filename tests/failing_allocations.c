@@ -1,7 +1,7 @@
-/* Lets one allocation of the interpreter fail, as _testcapi.set_nomemory() does, but not the one that makes a function
- * object: CPython 3.12 and 3.13 do not survive that.  They release the code object twice (seen in 3.12.1 and 3.13.0;
- * without any event loop: fail the allocations of `def outer(): def inner(): pass` in turn, and call it again).  The
- * crash comes later, often in the garbage collector.
+/* Makes one allocation of the interpreter fail, as _testcapi.set_nomemory() does, except the allocation of a function
+ * object: CPython 3.12 and 3.13 crash if that fails.  They release the code object twice (seen in 3.12.1 and 3.13.0,
+ * without an event loop: fail each allocation of `def outer(): def inner(): pass`, and call outer() again).  The crash
+ * comes later, often in the garbage collector.
  *
  * Compiled and loaded by test_failing_allocations.py. */
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of Python.h, which need not be installed; part of the API since Python 3.5. */
+/* From Python.h, which may not be installed; part of the API since Python 3.5. */
 typedef struct {
     void *ctx;
     void *(*malloc)(void *, size_t);
@@ -28,14 +28,14 @@ enum { DOMAINS = 3, FRAMES = 8 };
 static PyMemAllocatorEx original[DOMAINS];
 static long countdown;
 
-/* Whether the stack says that the allocation is that of a function object. */
+/* Whether the allocation is that of a function object, according to the stack. */
 static int makes_function(void)
 {
     void *frames[FRAMES];
     int count = backtrace(frames, FRAMES);
     for (int i = 0; i < count; i++) {
         Dl_info info;
-        /* A return address: the call is before it. */
+        /* The frame holds a return address; the call is before it. */
         if (!dladdr((char *)frames[i] - 1, &info) || !info.dli_sname)
             continue;
         if (!strcmp(info.dli_sname, "PyFunction_NewWithQualName"))
@@ -51,29 +51,29 @@ static int fails(void)
 
 static void *hooked_malloc(void *ctx, size_t size)
 {
-    PyMemAllocatorEx *below = ctx;
-    return fails() ? NULL : below->malloc(below->ctx, size);
+    PyMemAllocatorEx *wrapped = ctx;
+    return fails() ? NULL : wrapped->malloc(wrapped->ctx, size);
 }
 
 static void *hooked_calloc(void *ctx, size_t count, size_t size)
 {
-    PyMemAllocatorEx *below = ctx;
-    return fails() ? NULL : below->calloc(below->ctx, count, size);
+    PyMemAllocatorEx *wrapped = ctx;
+    return fails() ? NULL : wrapped->calloc(wrapped->ctx, count, size);
 }
 
 static void *hooked_realloc(void *ctx, void *block, size_t size)
 {
-    PyMemAllocatorEx *below = ctx;
-    return fails() ? NULL : below->realloc(below->ctx, block, size);
+    PyMemAllocatorEx *wrapped = ctx;
+    return fails() ? NULL : wrapped->realloc(wrapped->ctx, block, size);
 }
 
 static void hooked_free(void *ctx, void *block)
 {
-    PyMemAllocatorEx *below = ctx;
-    below->free(below->ctx, block);
+    PyMemAllocatorEx *wrapped = ctx;
+    wrapped->free(wrapped->ctx, block);
 }
 
-/* Lets the allocation fail that comes after `number` others. */
+/* Makes the allocation after the next `number` ones fail. */
 void fail_allocation(long number)
 {
     void *frame;

@@ -46,9 +46,9 @@ class Receives(asyncio.Protocol):
 context = ssl.create_default_context()
 
 # Each step of a task adds an entry to this dict, in 3.13 with PyDict_SetDefaultRef().  If the dict cannot grow, it
-# # counts an entry that does not exist, and the garbage collector crashes after the next growth (seen in 3.13.0, without
-# # an event loop: dict.setdefault() returns a result with an exception set, and len() is too large).  So the table is
-# # enlarged first; deleting entries does not shrink it.
+# counts an entry that does not exist, and the garbage collector crashes after the next growth (seen in 3.13.0, without
+# an event loop: dict.setdefault() returns a result with an exception set, and len() is too large).  So the table is
+# enlarged first; deleting entries does not shrink it.
 current_tasks = getattr(asyncio.tasks, "_current_tasks", {})
 for number in range(100_000):
     current_tasks[number] = None

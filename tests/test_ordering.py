@@ -58,7 +58,7 @@ def callers(count):
 
 
 # Which thread schedules the next callback: the loop's own, with either method, or one of three others. None: the loop
-# # runs an iteration.
+# runs an iteration.
 schedulers = st.lists(st.sampled_from(["soon", "threadsafe", 0, 1, 2, None]), min_size=2, max_size=30)
 
 

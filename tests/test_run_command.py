@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = (
-    "bash cat cut dirname env find flock grep head mkdir rm sed sha256sum sort xargs".split()  # the tools that ./run itself calls
-)
+# The tools that ./run itself calls.
+TOOLS = "bash cat cut dirname env find flock grep head mkdir rm sed sha256sum sort xargs".split()
 
 
 class Machine:

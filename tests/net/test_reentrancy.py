@@ -92,7 +92,7 @@ def run_case(loop_class, site, action):
         loop.call_soon(SITES[site], bench, peer)
         await asyncio.wait_for(asyncio.shield(bench.fired), TIMEOUT)
         # Lets the calls run that the callback scheduled. Then ends the connection from the peer's side, or from ours
-        # # if the peer cannot.
+        # if the peer cannot.
         protocols = [protocol for protocol in (first, bench.successor()) if protocol]
         if not reading.is_alive() and not received:
             reading.start()

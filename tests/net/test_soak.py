@@ -201,7 +201,7 @@ class Soak:
 @pytest.mark.parametrize("seed", [os.environ.get("MAINSPRING_SEED") or number for number in (1, 2, None)])
 def test_random_connection_lifecycles_leak_nothing(seed):
     # Fixed seeds and one random seed. Only mainspring: asyncio fails in some of these orders (a second connection_lost,
-    # # an assertion).
+    # an assertion).
     seed = str(seed or random.SystemRandom().randrange(1 << 32))
     loop = LOOPS["mainspring"]()
     reports = []

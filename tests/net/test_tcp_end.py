@@ -226,7 +226,7 @@ def test_a_peer_that_disconnects_before_eof_is_sent_does_not_stop_the_loop(run, 
             fill(protocol.transport, bytes(10_000))
             protocol.transport.write_eof()
             # The peer reads the kernel's buffer and closes. The transport's last bytes then cause a reset, between the
-            # # send and the shutdown that follows it.
+            # send and the shutdown that follows it.
             peer.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 while peer.recv(1 << 20):
