@@ -39,7 +39,7 @@ def test_run_returns_the_result_and_uses_our_loop():
     assert asyncio._get_running_loop() is None
 
 
-def test_run_raises_what_the_coroutine_raised():
+def test_run_raises_the_exception_of_the_coroutine():
     async def fail():
         raise LookupError("main")
 
@@ -120,7 +120,7 @@ def test_run_closes_async_generators_and_the_executor():
     assert closed == [True] and threads == [1]
 
 
-def test_run_can_be_called_again_and_again():
+def test_run_can_be_called_repeatedly():
     for index in range(20):
         assert mainspring.run(asyncio.sleep(0, index)) == index
 

@@ -100,7 +100,7 @@ def test_without_a_handler_the_failure_is_logged(loop, run_iteration, log):
     assert record.exc_info[0] is LookupError
 
 
-def test_the_default_handler_shows_what_the_context_holds(loop, log):
+def test_the_default_handler_logs_the_context(loop, log):
     loop.set_exception_handler(None)
     loop.call_exception_handler({"message": "mine", "colour": "red"})
     (record,) = log.records

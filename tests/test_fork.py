@@ -77,19 +77,19 @@ def watched(loop):
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_closes_its_copy_leaves_the_parents_loop_alone(loop, watched):
+def test_a_child_that_closes_its_copy_does_not_affect_the_parents_loop(loop, watched):
     assert in_child(loop.close) == 0
     watched.check()
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_removes_a_reader_leaves_the_parents_loop_alone(loop, watched):
+def test_a_child_that_removes_a_reader_does_not_affect_the_parents_loop(loop, watched):
     assert in_child(lambda: loop.remove_reader(watched.read_end) is not True) == 0
     watched.check()
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_adds_a_reader_leaves_the_parents_loop_alone(loop, watched, run_iteration):
+def test_a_child_that_adds_a_reader_does_not_affect_the_parents_loop(loop, watched, run_iteration):
     read_end, write_end = os.pipe()
     os.write(write_end, b"x")
 
@@ -232,7 +232,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.mainspring_only
-def test_a_copy_that_is_garbage_collected_leaves_the_parents_loop_alone(run_python):
+def test_a_copy_that_is_garbage_collected_does_not_affect_the_parents_loop(run_python):
     done = run_python("""
 import asyncio, gc, os
 loop = new_loop()

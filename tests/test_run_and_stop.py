@@ -41,7 +41,7 @@ def test_repeated_stops_count_once(loop):
     assert ran == [1]
 
 
-def test_a_loop_can_run_again_and_again(loop, run):
+def test_a_loop_can_run_repeatedly(loop, run):
     for index in range(50):
         assert run(asyncio.sleep(0, index)) == index
 
@@ -62,7 +62,7 @@ def test_run_until_complete_of_a_finished_future_returns_at_once(loop):
     assert loop.run_until_complete(future) == 1
 
 
-def test_run_until_complete_raises_what_the_coroutine_raised(loop):
+def test_run_until_complete_raises_the_exception_of_the_coroutine(loop):
     async def fail():
         raise LookupError("here")
 

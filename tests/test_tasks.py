@@ -145,7 +145,7 @@ def test_create_task_on_a_closed_loop_raises(loop):
     coroutine.close()
 
 
-def test_the_task_factory_makes_the_tasks(loop, run):
+def test_the_task_factory_creates_the_tasks(loop, run):
     made = []
 
     def factory(loop, coroutine, **options):

@@ -250,7 +250,7 @@ def test_a_timer_cancelled_before_its_deadline_never_fires(loop, run_forever):
     assert sorted(fired) == list(range(1, 100, 2))
 
 
-def test_cancelling_a_fired_timer_leaves_a_new_one_alone(loop, run_forever, run_iteration):
+def test_cancelling_a_fired_timer_does_not_affect_a_new_one(loop, run_forever, run_iteration):
     fired = []
     old = [loop.call_at(1, fired.append, "old") for _ in range(10)]
     run_iteration()

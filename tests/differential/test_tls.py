@@ -121,7 +121,7 @@ class Tls(Connection):
                 self.peer_sent += self.tls.write(pattern(self.peer_sent, size))
             self.flush()
 
-    def do_peer_says_goodbye(self) -> None:
+    def do_peer_sends_close_notify(self) -> None:
         """The peer sends close_notify and leaves its socket open."""
         if self.usable():
             with contextlib.suppress(ssl.SSLError):
@@ -261,7 +261,7 @@ peers = st.one_of(
             ("peer_reads",),
             ("peer_ends",),
             ("peer_closes",),
-            ("peer_says_goodbye",),
+            ("peer_sends_close_notify",),
             ("peer_sends_garbage",),
             ("cancel_connecting",),
         ]
@@ -270,7 +270,7 @@ peers = st.one_of(
 CAUSES = {
     "connection_made": [("start",)],
     "data_received": [("start",), ("peer_sends", 10)],
-    "eof_received": [("start",), ("peer_says_goodbye",)],
+    "eof_received": [("start",), ("peer_sends_close_notify",)],
     "connection_lost": [("start",), ("close",)],
     "pause_writing": [("start",), ("write", FLOOD)],
     "resume_writing": [("start",), ("write", FLOOD), ("peer_reads",)],

@@ -116,7 +116,7 @@ def test_an_unknown_authority_is_refused(run, authority, reported):
     run(main())
 
 
-def test_a_server_that_says_nothing_times_out(run):
+def test_a_silent_server_times_out(run):
     async def main():
         async with serving(lambda *_: None) as base, httpx.AsyncClient(timeout=0.05) as client:
             with pytest.raises(httpx.ReadTimeout):
@@ -125,7 +125,7 @@ def test_a_server_that_says_nothing_times_out(run):
     run(main())
 
 
-def test_a_cancelled_request_gives_its_connection_back(run):
+def test_a_cancelled_request_releases_its_connection(run):
     async def main():
         asked = asyncio.Event()
 

@@ -63,7 +63,7 @@ def test_many_tasks_share_a_pool(run, redis_server):
     run(main())
 
 
-def test_a_value_of_many_megabytes_comes_back_whole(run, redis_server):
+def test_a_value_of_many_megabytes_is_returned_complete(run, redis_server):
     async def main():
         async with client_of(redis_server) as client:
             value = "0123456789abcdef" * (1 << 19)
@@ -73,7 +73,7 @@ def test_a_value_of_many_megabytes_comes_back_whole(run, redis_server):
     run(main())
 
 
-def test_subscribers_hear_what_is_published(run, redis_server):
+def test_subscribers_get_published_messages(run, redis_server):
     async def main():
         async with client_of(redis_server) as client, client.pubsub() as listening:
             await listening.subscribe("news")
@@ -89,7 +89,7 @@ def test_subscribers_hear_what_is_published(run, redis_server):
     run(main())
 
 
-def test_a_cancelled_blocking_pop_takes_nothing(run, redis_server):
+def test_a_cancelled_blocking_pop_removes_nothing(run, redis_server):
     async def main():
         async with client_of(redis_server) as client:
 

@@ -179,13 +179,13 @@ def look(command, pid):
 
 
 @since[3, 14]
-def test_its_tasks_are_listed_from_outside(waiting_process):
+def test_its_tasks_can_be_listed_by_another_process(waiting_process):
     listed = look("ps", waiting_process)
     for words in ("outer", "inner", "waits_for_ever", "waits_for_the_other"):
         assert words in listed
 
 
 @since[3, 14]
-def test_its_tasks_are_drawn_from_outside(waiting_process):
+def test_its_tasks_can_be_drawn_by_another_process(waiting_process):
     tree = look("pstree", waiting_process)
     assert tree.index("outer") < tree.index("inner") < tree.index("waits_for_ever")

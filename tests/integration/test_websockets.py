@@ -43,7 +43,7 @@ def test_messages_come_back(run):
 
 
 @pytest.mark.parametrize("compression", ["deflate", None])
-def test_a_large_message_comes_back_whole(run, compression):
+def test_a_large_message_is_echoed_completely(run, compression):
     message = bytes(range(256)) * (1 << 14)
 
     async def main():
@@ -55,7 +55,7 @@ def test_a_large_message_comes_back_whole(run, compression):
     run(main())
 
 
-def test_a_fragmented_message_arrives_in_parts_and_whole(run):
+def test_a_fragmented_message_can_be_received_in_parts_or_complete(run):
     async def main():
         seen = []
 

@@ -96,13 +96,13 @@ def close_it(bench, peer):
     bench.transport.close()
 
 
-def write_too_much(bench, peer):
+def fill_write_buffer(bench, peer):
     bench.transport.set_write_buffer_limits(high=0)
     bench.write(bytes(1 << 20))
 
 
-def write_too_much_and_have_it_read(bench, peer):
-    write_too_much(bench, peer)
+def fill_write_buffer_and_drain_it(bench, peer):
+    fill_write_buffer(bench, peer)
     bench.start_reading()
 
 
@@ -152,8 +152,8 @@ SITES = {
     "buffer_updated": peer_sends,
     "eof_received": peer_ends,
     "connection_lost": close_it,
-    "pause_writing": write_too_much,
-    "resume_writing": write_too_much_and_have_it_read,
+    "pause_writing": fill_write_buffer,
+    "resume_writing": fill_write_buffer_and_drain_it,
     "reader": watch_for_reading,
     "writer": watch_for_writing,
     "timer": set_timer,
@@ -260,7 +260,7 @@ def close_another(bench):
     bench.other.close()
 
 
-def abort_another_with_much_to_send(bench):
+def abort_another_with_queued_data(bench):
     fill(bench.other)
     bench.other.abort()
 
@@ -298,7 +298,7 @@ ACTIONS = [
     raise_keyboard_interrupt,
     write_to_another,
     close_another,
-    abort_another_with_much_to_send,
+    abort_another_with_queued_data,
     remove_own_reader,
     call_soon,
 ]

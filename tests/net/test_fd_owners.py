@@ -194,7 +194,7 @@ def test_a_writer_is_removed_when_a_transport_takes_its_fd(run, loop, loop_name)
     run(main())
 
 
-def test_cancelling_a_wait_on_a_socket_that_became_a_transport_leaves_the_transport_alone(run, loop):
+def test_cancelling_a_wait_on_a_socket_that_became_a_transport_does_not_affect_the_transport(run, loop):
     async def main():
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

@@ -153,7 +153,7 @@ class ReplacesItself(io.FileIO):
 
 
 @pytest.mark.parametrize("connect", [reading, writing])
-def test_a_file_is_closed_once_and_the_next_owner_of_its_fd_is_left_alone(run, connect):
+def test_a_file_is_closed_once_and_the_next_owner_of_its_fd_is_not_affected(run, connect):
     async def main():
         ours, theirs = os.pipe() if connect is reading else reversed(os.pipe())
         file = ReplacesItself(ours, "rb" if connect is reading else "wb")

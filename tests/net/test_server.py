@@ -175,7 +175,7 @@ def test_a_server_is_a_context_manager(run, loop):
     run(main())
 
 
-def test_a_server_takes_a_socket_and_closes_it(run, loop):
+def test_a_server_accepts_a_socket_and_closes_it(run, loop):
     async def main():
         sock = socket.create_server(("127.0.0.1", 0))
         server = await loop.create_server(Recorder, sock=sock)

@@ -235,7 +235,7 @@ def test_cancellation_and_data_in_the_same_iteration(run, loop, loop_name):
     run(main())
 
 
-def test_the_next_owner_of_a_closed_sockets_fd_is_left_alone(run, loop, loop_name):
+def test_the_next_owner_of_a_closed_sockets_fd_is_not_affected(run, loop, loop_name):
     if loop_name == "asyncio":
         pytest.skip("asyncio does not register the reused fd number, or fails to")
 

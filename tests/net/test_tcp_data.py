@@ -252,7 +252,7 @@ def test_writelines_accepts_an_empty_list(run):
 
 
 @pytest.mark.parametrize("method", ["write", "writelines"])
-def test_a_buffer_that_is_changed_after_the_write_does_not_change_what_is_sent(run, loop_name, method):
+def test_a_buffer_changed_after_the_write_does_not_change_the_sent_data(run, loop_name, method):
     if loop_name == "asyncio":
         # From 3.12 on it keeps a view of the caller's buffer (3.10 and 3.11 copy).
         pytest.skip("asyncio sends the buffer's content at the time of sending")

@@ -144,7 +144,7 @@ def test_several_writes_in_one_callback_are_sent_together(run, authority, loop_n
     run(main())
 
 
-def test_a_protocol_that_writes_too_much_is_paused_and_resumed(run, authority):
+def test_a_protocol_is_paused_above_the_high_water_mark_and_resumed(run, authority):
     async def main():
         async with secured_with_socket(authority) as (client, peer):
             transport = client.transport

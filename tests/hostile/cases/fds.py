@@ -24,7 +24,7 @@ from hostile import (
 
 
 @case
-async def bad_numbers_and_objects():
+async def invalid_fds_and_objects():
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryFile() as file:
         for thing in (-1, 10**6, 2**31, 2**63, "0", None, 1.0, object(), b"", file, True + 10**6):
@@ -144,7 +144,7 @@ async def the_same_fd_in_both_directions():
 
 
 @case
-async def unread_data_is_reported_again_and_again():
+async def unread_data_is_reported_in_every_iteration():
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     theirs.send(b"xyz")

@@ -45,7 +45,7 @@ def fork_inside_a_callback():
 
 
 @case
-def the_child_runs_a_loop_of_its_own():
+def the_child_runs_its_own_loop():
     loop = new_loop()
 
     def child():

@@ -62,7 +62,7 @@ def every_method_calls_the_original():
 
 
 @case
-def a_clock_of_its_own():
+def a_custom_clock():
     now = [1000.0]
     loop = derived(time=lambda self: now[0])
     seen = []

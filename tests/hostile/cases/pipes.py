@@ -41,7 +41,7 @@ async def writing(script=None):
 
 
 @case
-async def things_that_are_no_pipes():
+async def invalid_pipes():
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryFile() as file:
         for thing in (None, 5, "x", object(), file):

@@ -31,7 +31,7 @@ async def shell(command, **options):
 
 
 @case
-async def a_storm_of_children():
+async def many_children_at_once():
     children = await asyncio.gather(*(shell(f"exit {number % 7}") for number in range(30)))
     show(await asyncio.gather(*(child.wait() for child in children)))
 

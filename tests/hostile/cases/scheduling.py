@@ -42,7 +42,7 @@ def every_method(handle):
 
 
 @case
-def numbers_that_are_due_run_at_once():
+def odd_deadlines_run_at_once():
     loop = new_loop()
     for number in ODD_NUMBERS:
         for method in (loop.call_later, loop.call_at):
@@ -53,7 +53,7 @@ def numbers_that_are_due_run_at_once():
 
 
 @case
-def numbers_that_never_come_do_not_hang_or_fire():
+def infinite_deadlines_do_not_hang_or_fire():
     loop = new_loop()
     fired = []
     handles = [loop.call_later(number, fired.append, number) for number in ENDLESS]
@@ -68,7 +68,7 @@ def numbers_that_never_come_do_not_hang_or_fire():
 
 
 @case
-async def sleeps_for_ever_are_cancelled():
+async def infinite_sleeps_are_cancelled():
     tasks = [asyncio.ensure_future(asyncio.sleep(number)) for number in (*ENDLESS, 10**15)]
     await iterations()
     for task in tasks:
@@ -77,7 +77,7 @@ async def sleeps_for_ever_are_cancelled():
 
 
 @case
-def deadlines_that_are_no_numbers_are_refused_by_call_later():
+def call_later_refuses_invalid_deadlines():
     loop = new_loop()
     for number in NO_NUMBERS:
         show(type(number).__name__, attempt(loop.call_later, number, print))

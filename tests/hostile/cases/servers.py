@@ -133,7 +133,7 @@ def factories_of_servers_that_raise():
 
 
 @case
-async def a_storm_of_connections_that_go_away():
+async def many_connections_that_disconnect():
     server, address = await serving()
     for _ in range(80):
         socket.create_connection(address).close()

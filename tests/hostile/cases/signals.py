@@ -11,7 +11,7 @@ from hostile import Boom, attempt, case, finish, iterations, new_loop, reporting
 
 
 @case
-def a_storm_of_signals_reaches_its_handler():
+def many_signals_in_rapid_succession_reach_their_handler():
     loop = new_loop()
     seen = []
     loop.add_signal_handler(signal.SIGUSR1, seen.append, 1)

@@ -35,7 +35,7 @@ async def closed_sockets():
 
 
 @case
-async def things_that_are_no_sockets():
+async def invalid_sockets():
     loop = asyncio.get_running_loop()
     for thing in (None, 5, "x", object()):
         show(type(thing).__name__)
@@ -46,7 +46,7 @@ async def things_that_are_no_sockets():
 
 
 @case
-async def sizes_and_buffers_that_are_none():
+async def invalid_sizes_and_buffers():
     loop = asyncio.get_running_loop()
     ours, theirs = pair()
     for size in (-1, "x", None, 1.5):
@@ -74,7 +74,7 @@ async def cancelled_receives_leave_the_data():
 
 
 @case
-async def a_socket_closed_under_a_receive():
+async def a_socket_closed_during_a_receive():
     loop = asyncio.get_running_loop()
     ours, theirs = pair()
     task = loop.create_task(loop.sock_recv(ours, 10))
@@ -150,7 +150,7 @@ async def accepts_that_are_cancelled_lose_no_connection():
 
 
 @case
-async def sendall_to_a_peer_that_goes_away():
+async def sendall_to_a_peer_that_disconnects():
     loop = asyncio.get_running_loop()
     ours, theirs = pair()
     task = loop.create_task(loop.sock_sendall(ours, b"x" * (1 << 22)))
@@ -261,7 +261,7 @@ async def datagrams_by_hand():
 
 
 @case
-async def objects_that_are_no_sockets():
+async def arbitrary_objects_as_sockets():
     loop = asyncio.get_running_loop()
     for make in (io.BytesIO, io.StringIO, object, lambda: None, lambda: 5, lambda: "text"):
         show(type(make()).__name__)
@@ -276,7 +276,7 @@ async def objects_that_are_no_sockets():
 
 
 @case(since=(3, 11))
-async def datagrams_of_objects_that_are_no_sockets():
+async def datagrams_with_arbitrary_objects_as_sockets():
     loop = asyncio.get_running_loop()
     for make in (io.BytesIO, object, lambda: None):
         show(type(make()).__name__)

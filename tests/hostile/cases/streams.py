@@ -61,7 +61,7 @@ async def separators_that_are_strange():
 
 
 @case
-async def counts_that_are_none():
+async def invalid_counts():
     reader, writer, peer = await stream()
     peer.sendall(b"0123456789")
     for count in (0, 3, "x", None, 1.5):
@@ -74,7 +74,7 @@ async def counts_that_are_none():
 
 
 @case
-async def limits_that_are_none():
+async def invalid_limits():
     for limit in (0, -1, "x", None):
         try:
             _, writer, peer = await stream(limit)
@@ -115,7 +115,7 @@ async def a_cancelled_read_loses_nothing():
 
 
 @case
-async def much_more_than_the_limit_is_read():
+async def far_more_than_the_limit_is_read():
     reader, writer, peer = await stream(16)
     task = asyncio.ensure_future(reader.readexactly(1 << 20))
     loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ async def much_more_than_the_limit_is_read():
 
 
 @case
-async def drain_while_the_peer_goes_away():
+async def drain_while_the_peer_disconnects():
     reader, writer, peer = await stream()
     writer.transport.set_write_buffer_limits(10)
     writer.write(b"x" * (1 << 20))

@@ -110,7 +110,7 @@ def done_callbacks_that_end_the_run():
 
 
 @case
-def coroutines_that_raise_what_ends_the_run():
+def coroutines_that_raise_base_exceptions():
     for error in (KeyboardInterrupt, SystemExit, Thunder):
         loop = new_loop()
         quiet(loop)

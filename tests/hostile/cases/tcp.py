@@ -100,7 +100,7 @@ async def a_reset_at_every_moment():
 
 
 @case
-async def a_reset_while_much_is_to_be_sent():
+async def a_reset_while_data_is_queued():
     transport, protocol, peer = await connected(pair=tcp_pair)
     transport.write(b"x" * (1 << 24))
     reset(peer)
@@ -109,7 +109,7 @@ async def a_reset_while_much_is_to_be_sent():
 
 
 @case
-async def close_with_much_to_send_sends_it():
+async def close_sends_queued_data():
     transport, protocol, peer = await connected(pair=tcp_pair)
     transport.write(b"x" * (1 << 22))
     transport.close()
@@ -119,7 +119,7 @@ async def close_with_much_to_send_sends_it():
 
 
 @case
-async def abort_with_much_to_send_drops_it():
+async def abort_drops_queued_data():
     transport, protocol, peer = await connected(pair=unix_pair)
     transport.write(b"x" * (1 << 22))
     transport.abort()

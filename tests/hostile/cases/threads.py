@@ -33,7 +33,7 @@ def in_threads(count, function, *arguments):
 
 
 @case
-def a_fan_in_of_calls_loses_none():
+def calls_from_many_threads_all_run():
     loop = new_loop()
     count = 0
 
@@ -80,7 +80,7 @@ def each_threads_calls_keep_their_order():
 
 
 @case
-def what_happened_before_in_another_thread_runs_before():
+def calls_of_several_threads_run_in_the_order_they_were_made():
     loop = new_loop()
     asked, answered = queue.Queue(), queue.Queue()
 
@@ -108,7 +108,7 @@ def what_happened_before_in_another_thread_runs_before():
 
 
 @case
-def the_loop_is_closed_under_its_callers():
+def the_loop_is_closed_while_threads_call_it():
     for _ in range(20):
         loop = new_loop()
         refused = []
@@ -378,7 +378,7 @@ def call_soon_threadsafe_from_a_finaliser():
 
 
 @case
-def an_idle_loop_is_woken_again_and_again():
+def an_idle_loop_is_woken_repeatedly():
     loop = new_loop()
     woken = []
 

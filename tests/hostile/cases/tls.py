@@ -174,7 +174,7 @@ async def the_socket_dies_under_tls():
 
 
 @case
-async def close_in_the_middle_of_much_data():
+async def close_during_a_large_transfer():
     server, client = await secured()
     client.transport.write(b"x" * (1 << 22))
     await server.has(1)
@@ -359,7 +359,7 @@ async def start_tls_on_a_connection_that_is_closed():
 
 
 @case
-async def a_handshake_that_takes_too_long():
+async def a_handshake_that_times_out():
     loop = asyncio.get_running_loop()
     quiet(loop)
     server_context, client_context = contexts()
