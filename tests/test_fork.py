@@ -40,7 +40,7 @@ async def pipe_and_thread_round_trip():
     await loop.run_in_executor(None, int)
 
 
-class Watched:
+class RegisteredPipe:
     """A pipe that is registered with a loop before the fork."""
 
     def __init__(self, loop):
@@ -70,26 +70,26 @@ class Watched:
 
 
 @pytest.fixture
-def watched(loop):
-    watched = Watched(loop)
-    yield watched
-    watched.close()
+def registered_pipe(loop):
+    registered_pipe = RegisteredPipe(loop)
+    yield registered_pipe
+    registered_pipe.close()
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_closes_its_copy_does_not_affect_the_parents_loop(loop, watched):
+def test_a_child_that_closes_its_copy_does_not_affect_the_parents_loop(loop, registered_pipe):
     assert in_child(loop.close) == 0
-    watched.check()
+    registered_pipe.check()
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_removes_a_reader_does_not_affect_the_parents_loop(loop, watched):
-    assert in_child(lambda: loop.remove_reader(watched.read_end) is not True) == 0
-    watched.check()
+def test_a_child_that_removes_a_reader_does_not_affect_the_parents_loop(loop, registered_pipe):
+    assert in_child(lambda: loop.remove_reader(registered_pipe.read_end) is not True) == 0
+    registered_pipe.check()
 
 
 @pytest.mark.mainspring_only
-def test_a_child_that_adds_a_reader_does_not_affect_the_parents_loop(loop, watched, run_iteration):
+def test_a_child_that_adds_a_reader_does_not_affect_the_parents_loop(loop, registered_pipe, run_iteration):
     read_end, write_end = os.pipe()
     os.write(write_end, b"x")
 
@@ -101,25 +101,25 @@ def test_a_child_that_adds_a_reader_does_not_affect_the_parents_loop(loop, watch
     counts = loop._counts()
     run_iteration()
     assert loop._counts() == counts
-    watched.check()
+    registered_pipe.check()
     os.close(read_end)
     os.close(write_end)
 
 
-def test_a_child_may_run_its_copy_of_a_loop_that_was_not_running(loop, watched):
+def test_a_child_may_run_its_copy_of_a_loop_that_was_not_running(loop, registered_pipe):
     assert in_child(lambda: loop.run_until_complete(pipe_and_thread_round_trip())) == 0
-    watched.check()
+    registered_pipe.check()
 
 
 @pytest.mark.mainspring_only
-def test_a_childs_copy_keeps_its_readers(loop, watched):
-    assert in_child(watched.check) == 0
-    watched.check()
+def test_a_childs_copy_keeps_its_readers(loop, registered_pipe):
+    assert in_child(registered_pipe.check) == 0
+    registered_pipe.check()
 
 
-def test_a_child_may_create_its_own_loop(loop, loop_factory, watched):
+def test_a_child_may_create_its_own_loop(loop, loop_factory, registered_pipe):
     assert in_child(lambda: loop_factory().run_until_complete(pipe_and_thread_round_trip())) == 0
-    watched.check()
+    registered_pipe.check()
 
 
 def test_a_child_forked_inside_a_running_loop_may_run_another_loop(loop, loop_factory):

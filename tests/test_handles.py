@@ -117,14 +117,14 @@ def test_a_threadsafe_handle_can_be_cancelled(loop, run_iteration):
 def test_handles_support_weak_references(loop, run_iteration):
     for schedule in (loop.call_soon, lambda callback: loop.call_later(0, callback)):
         handle = schedule(named)
-        watch = weakref.ref(handle)
-        assert watch() is handle
+        reference = weakref.ref(handle)
+        assert reference() is handle
         del handle
         gc.collect()
-        assert watch() is not None, "the loop keeps scheduled handles alive"
+        assert reference() is not None, "the loop keeps scheduled handles alive"
         run_iteration()
         gc.collect()
-        assert watch() is None
+        assert reference() is None
 
 
 def test_a_handle_refuses_new_attributes(loop):
@@ -173,10 +173,10 @@ def test_a_cycle_of_handle_and_callback_is_collected_after_the_call(loop, run_it
         handle = loop.call_soon(callback)
         return weakref.ref(callback)
 
-    watch = make()
+    reference = make()
     run_iteration()
     gc.collect()
-    assert watch() is None
+    assert reference() is None
 
 
 def test_a_cycle_of_handle_and_callback_survives_while_scheduled(loop, run_iteration):
@@ -214,7 +214,7 @@ def test_an_unclosed_loop_is_collected_with_its_handles_and_warns(loop_kind):
 
     ours, theirs = socket.socketpair()
     loop.add_reader(ours, reader)
-    watched = [weakref.ref(thing) for thing in (loop, soon, later, reader, soon.handle, later.handle)]
+    references = [weakref.ref(thing) for thing in (loop, soon, later, reader, soon.handle, later.handle)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
         del loop, soon, later, reader, callback
@@ -225,7 +225,7 @@ def test_an_unclosed_loop_is_collected_with_its_handles_and_warns(loop_kind):
     # A recorded warning references the loop.
     caught.clear()
     gc.collect()
-    assert [watch() for watch in watched] == [None] * 6
+    assert [reference() for reference in references] == [None] * 6
     assert len(messages) == 1
     assert messages[0].startswith("unclosed event loop <")
 
@@ -234,11 +234,11 @@ def test_a_closed_loop_is_freed(loop_kind):
     loop = __import__(loop_kind).new_event_loop()
     loop.call_soon(named)
     loop.call_later(1000, named)
-    watch = weakref.ref(loop)
+    reference = weakref.ref(loop)
     loop.close()
     del loop
     gc.collect()
-    assert watch() is None
+    assert reference() is None
 
 
 def test_a_handle_outlives_its_loop(loop_kind):

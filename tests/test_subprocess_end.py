@@ -109,7 +109,7 @@ def test_sigchld_stays_available_to_the_program(run, loop):
     run(main())
 
 
-@pytest.mark.mainspring_only  # asyncio fails if the child is gone before it is watched
+@pytest.mark.mainspring_only  # asyncio fails if the child exits before the watcher starts
 def test_with_sigchld_ignored_the_exit_is_reported_without_a_status(run, loop_kind):
     async def main():
         former = signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -295,22 +295,22 @@ def test_cancelling_a_timer_whose_loop_was_replaced_affects_no_timer_there(loop_
 def test_cancelling_releases_callback_and_arguments_at_once(loop):
     for schedule in (loop.call_soon, lambda *call: loop.call_later(1000, *call)):
         callback, argument = Tracked(), Tracked()
-        watched = weakref.ref(callback), weakref.ref(argument)
+        references = weakref.ref(callback), weakref.ref(argument)
         handle = schedule(callback, argument)
         del callback, argument
-        assert all(watch() is not None for watch in watched)
+        assert all(reference() is not None for reference in references)
         handle.cancel()
-        assert [watch() for watch in watched] == [None, None]
+        assert [reference() for reference in references] == [None, None]
 
 
 def test_firing_releases_callback_and_arguments(loop, run_iteration):
     callback, argument = Tracked(), Tracked()
-    watched = weakref.ref(callback), weakref.ref(argument)
+    references = weakref.ref(callback), weakref.ref(argument)
     loop.call_soon(callback, argument)
     loop.call_later(0, callback, argument)
     del callback, argument
     run_iteration()
-    assert [watch() for watch in watched] == [None, None]
+    assert [reference() for reference in references] == [None, None]
 
 
 def test_finalizers_run_by_cancelling_a_timer_may_use_the_loop(loop, run_iteration):
@@ -343,10 +343,10 @@ def test_cancelled_timers_leave_the_queue_at_once(loop):
 @pytest.mark.mainspring_only
 def test_a_cancelled_timer_is_freed_with_its_last_reference(loop):
     handle = loop.call_later(1000, print)
-    watch = weakref.ref(handle)
+    reference = weakref.ref(handle)
     handle.cancel()
     del handle
-    assert watch() is None
+    assert reference() is None
 
 
 def test_timers_referenced_only_by_the_loop_still_fire(loop, run_forever):

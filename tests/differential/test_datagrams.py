@@ -213,7 +213,7 @@ class UnixDatagrams(Endpoint):
 
     def do_sendto(self, size: int, target: str) -> None:
         if self.transport.is_closing():
-            # asyncio queues a datagram that the kernel refuses forever, and pauses the protocol.
+            # asyncio keeps a datagram that the kernel refuses in its queue forever, and pauses the protocol.
             self.note(NO_MEASURE)
         super().do_sendto(size, "none")
 

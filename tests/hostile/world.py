@@ -167,7 +167,7 @@ class World:
         return lambda: Fuzzed(self, name, misbehaves)
 
     def step(self) -> list[Any]:
-        """The name of a step, and the seed of what it draws."""
+        """The name of a step, and the seed of its random choices."""
         return [self.draw(NAMES), self.random.randrange(1 << 60)]
 
     # --- steps

@@ -20,7 +20,7 @@ def pair(kind=socket.SOCK_STREAM):
         yield ours, theirs
 
 
-def watched(loop):
+def registered_fds(loop):
     """The number of fds that are registered with the loop for users."""
     counts = getattr(loop, "_counts", None)
     return counts()[2] if counts else len(loop._selector.get_map()) - 1

@@ -35,7 +35,7 @@ from reentrancy import (
     writelines,
 )
 
-# These end the connection if a protocol's callback that a transport guards raises.
+# An exception in one of these callbacks ends the connection.
 GUARDED = {"data_received", "get_buffer", "buffer_updated", "eof_received"}
 
 

@@ -12,7 +12,7 @@ import sys
 import peers
 import pytest
 from peers import TIMEOUT, Recorder, end_of, fill, in_thread, pattern, read_exactly, read_to_end
-from socks import pair, waiting, watched
+from socks import pair, registered_fds, waiting
 from tls import Authority, secured, uses_tls
 
 CONTENT = pattern(2_000_000)
@@ -71,7 +71,7 @@ def test_a_part_of_a_file_over_a_socket(run, loop, file, offset, count, begin, e
             ours.shutdown(socket.SHUT_WR)
             assert await reading == CONTENT[begin:end]
             assert file.tell() == end
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -181,7 +181,7 @@ def test_a_pipe_cannot_be_sent_by_the_kernel(run, loop):
                 await loop.sock_sendfile(ours, file, 0, 100, fallback=False)
             assert theirs.send(b"still there") == 11
             assert ours.recv(100) == b"still there"
-        assert watched(loop) == 0
+        assert registered_fds(loop) == 0
 
     run(main())
 
@@ -301,7 +301,7 @@ def test_after_a_cancellation_the_file_position_shows_the_progress(run, loop, lo
             with pytest.raises(asyncio.CancelledError):
                 await sending
             assert 0 < file.tell() < len(CONTENT)
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
             ours.shutdown(socket.SHUT_WR)
             assert await in_thread(read_to_end, theirs) == CONTENT[: file.tell()]
 
@@ -362,7 +362,7 @@ def test_closing_the_transport_ends_the_sendfile(run, loop, loop_name, file, way
             with pytest.raises(ConnectionError):
                 await sending
             assert await protocol.until_lost() is None
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -381,7 +381,7 @@ def test_a_peer_that_disconnects_during_sendfile(run, loop, file):
             theirs.close()
             with pytest.raises(ConnectionError):
                 await sending
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 

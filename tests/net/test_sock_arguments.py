@@ -10,7 +10,7 @@ import ssl
 import sys
 
 import pytest
-from socks import pair, watched
+from socks import pair, registered_fds
 
 OPERATIONS = [
     ("sock_recv", (10,)),
@@ -37,7 +37,7 @@ def test_they_are_coroutines_and_fail_when_awaited(run, loop, name, args):
         with pytest.raises(OSError) as failure:
             run(coroutine)
         assert failure.value.errno == errno.EBADF
-    assert watched(loop) == 0
+    assert registered_fds(loop) == 0
 
 
 @each_operation

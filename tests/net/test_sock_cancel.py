@@ -16,7 +16,7 @@ import weakref
 
 import pytest
 from peers import pattern, read_exactly
-from socks import pair, waiting, watched
+from socks import pair, registered_fds, waiting
 
 # More iterations than any operation needs.
 PASSES = 6
@@ -116,7 +116,7 @@ def test_cancelling_a_receive_at_any_point_loses_no_data(loop, loop_name, run_it
                 # Still queued for the next receive.
                 result = loop.run_until_complete(receiving.start(ours))
             assert receiving.data(result) == b"precious", (arrives, gives_up)
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
     assert ways == {True, False}, "the cancellation should come both in time and too late"
 
 
@@ -137,7 +137,7 @@ def test_cancelling_an_accept_at_any_point_loses_no_connection(loop, loop_name, 
             result = end(task) or loop.run_until_complete(loop.sock_accept(listener))
             conn = stack.enter_context(result[0])
             assert conn.getpeername() == client.getsockname()
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
 
 def test_a_cancelled_send_has_sent_a_prefix_of_its_message(loop, run_iteration, end):
@@ -155,7 +155,7 @@ def test_a_cancelled_send_has_sent_a_prefix_of_its_message(loop, run_iteration, 
                     received += theirs.recv(100_000)
             assert end(task) is None
             theirs.setblocking(True)
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
             ours.shutdown(socket.SHUT_WR)
             while part := theirs.recv(1 << 20):
                 received += part
@@ -174,7 +174,7 @@ def test_a_cancelled_connection_attempt_leaks_nothing(loop, run_iteration, end):
                 run_iteration()
             end(task)
             run_iteration()
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -198,7 +198,7 @@ def test_a_receive_can_be_cancelled_and_started_again_at_once(run, loop, count):
                 await asyncio.sleep(0)
             theirs.sendall(b"data")
             assert await task == b"data"
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -211,7 +211,7 @@ def test_many_timeouts_and_then_the_data(run, loop):
                     await asyncio.wait_for(loop.sock_recv(ours, 100), 0.0001)
             theirs.sendall(b"data")
             assert await asyncio.wait_for(loop.sock_recv(ours, 100), 30) == b"data"
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -230,7 +230,7 @@ def test_cancellation_and_data_in_the_same_iteration(run, loop, loop_name):
             with contextlib.suppress(asyncio.CancelledError):
                 pytest.fail(f"{await task} arrived although the task was cancelled")
             assert await loop.sock_recv(ours, 100) == b"data"
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -260,7 +260,7 @@ def test_the_next_owner_of_a_closed_sockets_fd_is_not_affected(run, loop, loop_n
             await asyncio.sleep(0)
             newcomer_far.sendall(b"mine")
             assert await receiving == b"mine"
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -293,7 +293,7 @@ def test_a_closed_socket_does_not_send_to_the_next_owner_of_its_fd(run, loop, lo
             former.cancel()
             with pytest.raises((asyncio.CancelledError, OSError)):
                 await former
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -309,7 +309,7 @@ def test_a_duplicated_fd_does_not_keep_the_loop_busy(run, loop):
                 ours.close()
                 theirs.sendall(b"for the duplicate")
                 await asyncio.sleep(0)
-                assert watched(loop) == 0
+                assert registered_fds(loop) == 0
                 assert duplicate.recv(100) == b"for the duplicate"
 
     run(main())
@@ -323,14 +323,14 @@ def test_an_abandoned_operation_is_collected(run, loop, loop_name):
         with pair() as (ours, _):
             coroutine = loop.sock_recv(ours, 100)
             coroutine.send(None)
-            assert watched(loop) == 1
+            assert registered_fds(loop) == 1
             coroutine.close()
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
             coroutine = loop.sock_recv(ours, 100)
             coroutine.send(None)
             with pytest.raises(ZeroDivisionError):
                 coroutine.throw(ZeroDivisionError())
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from peers import Recorder, in_thread, pattern, read_exactly, read_to_end, reset
-from socks import finish, pair, waiting, watched
+from socks import finish, pair, registered_fds, waiting
 
 datagrams = pytest.mark.skipif(sys.version_info < (3, 11), reason="new in Python 3.11")
 
@@ -32,7 +32,7 @@ def test_operations_that_need_not_wait_complete_without_the_loop(loop):
             with conn:
                 assert address == client.getsockname()
                 assert conn.gettimeout() == 0
-        assert watched(loop) == 0
+        assert registered_fds(loop) == 0
 
 
 def test_receiving_waits_for_data(run, loop):
@@ -50,7 +50,7 @@ def test_receiving_waits_for_data(run, loop):
             receiving = await waiting(loop.sock_recv(ours, 100))
             theirs.close()
             assert await receiving == b""
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -83,7 +83,7 @@ def test_a_long_message_is_sent_completely(run, loop, kind):
             assert await loop.sock_sendall(ours, kind(data)) is None
             ours.shutdown(socket.SHUT_WR)
             assert await reading == data
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -132,7 +132,7 @@ def test_both_directions_of_a_socket_wait_at_once(run, loop):
             await sending
             theirs.sendall(b"late")
             assert await receiving == b"late"
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -154,7 +154,7 @@ def test_datagrams(run, loop):
             assert buffer == b"hell"
             await loop.sock_sendto(one, b"hello", two.getsockname())
             assert (await loop.sock_recvfrom_into(two, buffer, 1))[0] == 1
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -181,7 +181,7 @@ def test_a_datagram_waits_for_buffer_space(run, loop):
                     assert theirs.recv(100) == b"%d" % number
                 assert await sending == 4
                 assert theirs.recv(100) == b"last"
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -202,7 +202,7 @@ def test_connecting_and_accepting(run, loop, host):
                 assert not conn.get_inheritable()
                 await loop.sock_sendall(client, b"hello")
                 assert await loop.sock_recv(conn, 100) == b"hello"
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -216,7 +216,7 @@ def test_a_refused_connection_names_its_address(run, loop):
                 await loop.sock_connect(client, bound.getsockname())
             assert failure.value.errno == errno.ECONNREFUSED
             assert str(bound.getsockname()) in str(failure.value)
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -235,7 +235,7 @@ def test_a_connection_to_a_path(run, loop, tmp_path):
             conn, address = await loop.sock_accept(listener)
             with conn:
                 assert address == ""
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 
@@ -282,7 +282,7 @@ def test_an_error_from_the_peer_is_raised(run, loop):
             theirs.close()
             with pytest.raises(ConnectionError):
                 await sending
-        assert watched(loop) == 0
+        assert registered_fds(loop) == 0
 
     run(main())
 
@@ -328,7 +328,7 @@ def test_overridden_socket_methods_are_used(run, loop):
             conn, address = await loop.sock_accept(listener)
             conn.close()
             assert address == ("accepted", client.getsockname())
-        assert watched(loop) == 0
+        assert registered_fds(loop) == 0
 
     run(main())
 
@@ -370,7 +370,7 @@ def test_a_second_receive_on_a_socket_replaces_the_first(run, loop):
             theirs.sendall(b"more")
             await called.wait()
             assert loop.remove_reader(ours)
-            assert watched(loop) == 0
+            assert registered_fds(loop) == 0
 
     run(main())
 

@@ -337,7 +337,7 @@ def test_closing_a_server_does_not_trip_blocking_call_detectors(run, loop, path)
     # Such tools allow asyncio's own calls, by file name.
     blocking = []
 
-    def watched(function):
+    def checked(function):
         def call(*args, **keywords):
             caller = sys._getframe(1).f_code.co_filename
             if os.path.dirname(caller) != os.path.dirname(asyncio.__file__):
@@ -349,7 +349,7 @@ def test_closing_a_server_does_not_trip_blocking_call_detectors(run, loop, path)
     async def main():
         async with serving(path):
             for name in ("stat", "lstat", "unlink", "remove"):
-                stack.enter_context(mock.patch.object(os, name, watched(getattr(os, name))))
+                stack.enter_context(mock.patch.object(os, name, checked(getattr(os, name))))
 
     with contextlib.ExitStack() as stack:
         run(main())

@@ -124,7 +124,7 @@ def pair():
     return ours, theirs
 
 
-def watched(loop, sock):
+def registered(loop, sock):
     loop.add_reader(sock, lambda: None)
 
 
@@ -147,7 +147,7 @@ def streamed(loop, sock):
     return loop.run_until_complete(main())[1]
 
 
-@pytest.mark.parametrize("use", [watched, operated_on])
+@pytest.mark.parametrize("use", [registered, operated_on])
 def test_a_socket_owned_by_the_caller_outlives_the_loop(loop_factory, use):
     """uvloop #464: a socket that the caller still owned was closed with the loop."""
     loop = loop_factory()
