@@ -186,8 +186,8 @@ class Tls(Connection):
             self.note(NO_MEASURE)
 
     def do_ask(self, what: str) -> Any:
-        below = getattr(getattr(self.transport, "_ssl_protocol", None), "_transport", None)
-        if what in ("is_closing", "is_reading") and below is not None and below.is_closing():
+        underlying = getattr(getattr(self.transport, "_ssl_protocol", None), "_transport", None)
+        if what in ("is_closing", "is_reading") and underlying is not None and underlying.is_closing():
             # Some versions of asyncio do not ask the underlying transport.
             self.note(NO_MEASURE)
         if what == "protocol" and self.is_lost:

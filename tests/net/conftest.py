@@ -68,7 +68,7 @@ def not_asyncio_3_13(loop_name):
 
 
 @pytest.fixture
-def asyncio_has_the_new_machine(loop_name):
+def needs_new_asyncio_tls(loop_name):
     if loop_name == "asyncio" and sys.version_info < (3, 11):
         pytest.skip("asyncio 3.10 has an older TLS implementation")
 

@@ -11,9 +11,9 @@ import warnings
 
 import pytest
 from peers import TIMEOUT, Echo, Recorder, connected_to_socket, fill, in_thread, pattern, read_exactly
-from tls import only_here, secured, successor
+from tls import mainspring_only, new_tls, secured
 
-pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
+pytestmark = [new_tls, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
 
 
 def serve_tls(authority, plain, plain_size=0):
@@ -83,7 +83,7 @@ def test_a_failed_upgrade_closes_the_plain_transport(run, loop, authority):
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_a_connected_protocol_gets_connection_lost_when_the_upgrade_times_out(run, loop, authority):
     async def main():
         async with connected_to_socket() as (client, _):
@@ -112,7 +112,7 @@ def test_data_written_before_the_upgrade_arrives_as_plain_text(run, loop, author
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_an_upgrade_while_writing_is_paused_resumes_the_protocol(run, loop, authority):
     """asyncio's protocol asserts that writing is not paused."""
 
@@ -133,7 +133,7 @@ def test_an_upgrade_while_writing_is_paused_resumes_the_protocol(run, loop, auth
     run(main())
 
 
-@only_here
+@mainspring_only
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="StreamWriter.start_tls() is new in Python 3.11")
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_client_hello_that_arrived_with_plain_text_is_not_lost(run, authority, whole):

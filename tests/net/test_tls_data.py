@@ -7,9 +7,9 @@ import ssl
 
 import pytest
 from peers import BufferedRecorder, Echo, Recorder, in_thread, pattern, read_exactly
-from tls import only_here, secured, secured_with_socket, successor
+from tls import mainspring_only, new_tls, secured, secured_with_socket
 
-pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
+pytestmark = [new_tls, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
 
 MIB = 1 << 20
 
@@ -73,7 +73,7 @@ def test_lines_are_sent_in_the_order_in_which_they_were_written(run, authority):
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_a_buffer_changed_after_the_write_does_not_change_the_sent_data(run, authority):
     async def main():
         async with secured(authority, Recorder, Echo) as (client, _):
@@ -198,7 +198,7 @@ def test_setting_the_write_water_marks_resumes_and_pauses_at_once(run, authority
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_a_water_mark_of_zero_pauses_only_when_data_is_queued(run, authority):
     async def main():
         async with secured(authority) as (client, _):
@@ -349,7 +349,7 @@ def test_a_cancelled_error_from_data_received_is_reported_and_ends_the_connectio
     run(main())
 
 
-@only_here
+@mainspring_only
 @pytest.mark.parametrize("deed", ["resizes", "keeps", "keeps a part of", "releases"])
 def test_an_ssl_object_that_misuses_its_buffer_affects_no_other_connection(loop, run, authority, deed):
     kept = []

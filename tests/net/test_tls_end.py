@@ -12,9 +12,9 @@ import warnings
 
 import pytest
 from peers import TIMEOUT, Recorder, in_thread, pattern, read_to_end, reset
-from tls import only_here, secured, secured_with_socket, shutdown_timeout, successor
+from tls import mainspring_only, new_tls, secured, secured_with_socket, shutdown_timeout
 
-pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
+pytestmark = [new_tls, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
 
 MIB = 1 << 20
 
@@ -49,7 +49,7 @@ def test_data_written_before_close_arrives(run, authority):
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_queued_data_is_sent_after_the_peer_closes(run, authority):
     """asyncio closes the underlying transport while data is still queued in the TLS layer."""
 
@@ -135,7 +135,7 @@ def test_an_answer_written_before_abort_is_sent(run, authority):
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_a_forced_close_passes_its_reason_on(run, authority):
     async def main():
         async with secured(authority) as (client, _):
@@ -192,7 +192,7 @@ def test_a_peer_that_sends_no_close_notify_is_waited_for_until_the_shutdown_time
     run(main())
 
 
-@only_here
+@mainspring_only
 @shutdown_timeout
 def test_a_peer_that_sent_close_notify_and_does_not_read_is_not_waited_for(run, authority):
     async def main():
@@ -215,8 +215,8 @@ def test_the_loss_of_the_underlying_transport_reaches_the_protocol(run, authorit
 
     async def main():
         async with secured(authority) as (client, _):
-            below = client.transport._ssl_protocol._transport
-            below.abort()
+            underlying = client.transport._ssl_protocol._transport
+            underlying.abort()
             if loop_name == "mainspring":
                 assert client.transport.is_closing()
             assert await client.until_lost() is None
@@ -304,7 +304,7 @@ def test_returning_true_from_eof_received_has_no_effect(run, authority, caplog):
     assert "returning true from eof_received() has no effect when using ssl" in caplog.text
 
 
-@only_here
+@mainspring_only
 def test_a_client_may_pause_reading_when_it_is_connected(run, authority):
     """asyncio then does not send the last message of the handshake, and the server waits for it."""
 
@@ -360,7 +360,7 @@ def test_repeated_writes_to_a_lost_connection_log_a_warning(run, authority, capl
     assert "SSL connection is closed" in caplog.text
 
 
-@only_here
+@mainspring_only
 def test_an_unclosed_dropped_transport_warns(run, loop, authority):
     async def main():
         with socket.create_server(("127.0.0.1", 0)) as listening:

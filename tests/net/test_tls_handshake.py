@@ -14,9 +14,9 @@ import weakref
 
 import pytest
 from peers import TIMEOUT, Echo, Recorder, end_of, in_thread, read_to_end, run_script
-from tls import only_here, secured, shutdown_timeout, successor
+from tls import mainspring_only, new_tls, secured, shutdown_timeout
 
-pytestmark = [successor, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
+pytestmark = [new_tls, pytest.mark.filterwarnings("ignore:unclosed transport <asyncio:ResourceWarning")]
 
 
 @contextlib.contextmanager
@@ -100,7 +100,7 @@ def test_a_client_without_the_required_certificate_gets_an_error(run, authority)
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_the_peer_gets_an_alert_when_the_handshake_fails(run, loop, authority):
     async def main():
         with listening_socket() as listening:
@@ -254,7 +254,7 @@ def test_cancelling_a_connection_attempt_closes_it(run, loop, authority):
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_cancelling_before_the_handshake_starts_closes_the_connection(run, loop, authority):
     """asyncio's transport forgets that it was closed, and the handshake continues."""
 
@@ -279,7 +279,7 @@ def test_cancelling_before_the_handshake_starts_closes_the_connection(run, loop,
     run(main())
 
 
-@only_here
+@mainspring_only
 def test_aborting_the_raw_transport_fails_the_handshake(run, loop, authority):
     """asyncio succeeds and returns a dead transport."""
 
@@ -358,7 +358,7 @@ def test_a_failing_connection_made_fails_the_connection_attempt(run, loop, autho
     run(main())
 
 
-@only_here
+@mainspring_only
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="asyncio's own coroutines leave a reference cycle")
 def test_a_failed_handshake_leaves_nothing_for_the_garbage_collector(run, loop, authority, monkeypatch):
     made = []
@@ -393,7 +393,7 @@ def test_a_failed_handshake_leaves_nothing_for_the_garbage_collector(run, loop, 
         gc.enable()
 
 
-@only_here
+@mainspring_only
 def test_thousands_of_half_finished_handshakes_leak_no_memory(authority):
     script = """
     import gc, resource, socket, ssl, weakref
@@ -410,7 +410,7 @@ def test_thousands_of_half_finished_handshakes_leak_no_memory(authority):
         protocols.add(protocol)
         return protocol
 
-    async def knock(address, count):
+    async def start_handshakes(address, count):
         for number in range(count):
             with socket.create_connection(address) as client:
                 client.sendall(b"\\x16\\x03\\x01\\x02\\x00\\x01" + bytes(number % 300))
@@ -422,10 +422,10 @@ def test_thousands_of_half_finished_handshakes_leak_no_memory(authority):
         loop = asyncio.get_running_loop()
         server = await loop.create_server(factory, "127.0.0.1", 0, ssl=context, backlog=1000)
         address = server.sockets[0].getsockname()
-        await knock(address, 300)
+        await start_handshakes(address, 300)
         gc.collect()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        await knock(address, 3000)
+        await start_handshakes(address, 3000)
         gc.collect()
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         assert not protocols, len(protocols)

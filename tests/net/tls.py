@@ -16,10 +16,10 @@ import peers
 import pytest
 
 # For tests of behaviour that asyncio's own TLS lacks, at least in some versions.
-only_here = pytest.mark.parametrize("loop_name", ["mainspring"])
+mainspring_only = pytest.mark.parametrize("loop_name", ["mainspring"])
 
 # asyncio 3.10 has an older TLS implementation; mainspring uses its successor on every version.
-successor = pytest.mark.usefixtures("asyncio_has_the_new_machine")
+new_tls = pytest.mark.usefixtures("needs_new_asyncio_tls")
 
 shutdown_timeout = pytest.mark.skipif(
     sys.version_info < (3, 11), reason="ssl_shutdown_timeout is new in Python 3.11"
@@ -47,7 +47,7 @@ def uses_tls(test):
     """Marks a test that needs certificates."""
     # asyncio 3.10 warns about some closed transports as unclosed.
     test = pytest.mark.filterwarnings("ignore:unclosed transport <asyncio.sslproto:ResourceWarning")(test)
-    reason = "no openssl command to make certificates with"
+    reason = "the openssl command, which creates the certificates, is missing"
     return pytest.mark.skipif(shutil.which("openssl") is None, reason=reason)(test)
 
 

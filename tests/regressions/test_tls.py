@@ -20,7 +20,7 @@ HEADER = b"PROXY TCP4 192.0.2.1 192.0.2.2 1111 2222\r\n"
 
 
 @pytest.fixture(autouse=True)
-def asyncio_has_the_new_machine(loop_kind):
+def needs_new_asyncio_tls(loop_kind):
     if loop_kind == "asyncio" and sys.version_info < (3, 11):
         pytest.skip("asyncio 3.10 has an older TLS implementation")
 
