@@ -13,7 +13,7 @@ mod leaks;
 mod piped;
 mod protocols;
 mod signalling;
-#[path = "../face/support.rs"]
+#[path = "../api/support.rs"]
 #[allow(dead_code, reason = "shared with tests that use all of it")]
 mod support;
 mod waiting;
