@@ -41,7 +41,7 @@ fn a_refused_connection_has_the_system_error_as_its_source() {
 }
 
 #[test]
-fn if_all_addresses_fail_the_message_names_all_and_the_source_is_the_last_error() {
+fn if_all_addresses_fail_the_error_names_all_and_its_source_is_the_last() {
     on_every_backend(async |_| {
         let addresses = vec![unused_address(), "255.255.255.255:9".parse().unwrap(), unused_address()];
         for options in [ConnectOptions::new(), ConnectOptions::new().happy_eyeballs_delay(Duration::ZERO)] {
@@ -94,7 +94,7 @@ fn binding_an_address_in_use_has_the_system_error_as_its_source() {
 }
 
 #[test]
-fn unix_datagram_errors_name_the_address_and_have_the_system_error_as_their_source() {
+fn unix_datagram_errors_name_the_address_and_have_a_source() {
     on_every_backend(async |_| {
         let name = format!("mainspring-address-errors-{}", std::process::id());
         let taken = UnixDatagram::bind(format!("\0{name}")).unwrap().into_std().unwrap();

@@ -255,10 +255,10 @@ fn cancelling_a_long_chain_does_not_overflow_the_stack() {
 fn every_done_callback_of_a_cancelled_chain_runs_once() {
     let (promise, first) = pair::<i32>();
     let (sender, results) = mpsc::channel();
-    let also = sender.clone();
+    let second_sender = sender.clone();
     first.add_done_callback(move |result| sender.send(("first", result.is_err())).unwrap());
     let second = first.map(|number| number + 1);
-    second.add_done_callback(move |result| also.send(("second", result.is_err())).unwrap());
+    second.add_done_callback(move |result| second_sender.send(("second", result.is_err())).unwrap());
     second.cancel();
     drop(promise);
     assert_eq!(results.iter().collect::<Vec<_>>(), [("second", true), ("first", true)]);

@@ -74,13 +74,13 @@ fn a_task_builder_can_set_the_context() {
     let event_loop = new_loop();
     run_on(&event_loop, async {
         A.set(1);
-        let mine = copy_context();
-        mine.run(|| B.set(2));
+        let context = copy_context();
+        context.run(|| B.set(2));
         assert_eq!(B.get(), None, "a value set in a context is visible only there");
         let read = || async { (A.get(), B.get()) };
-        assert_eq!(TaskBuilder::new().context(mine.clone()).spawn(read()).await, Ok((Some(1), Some(2))));
+        assert_eq!(TaskBuilder::new().context(context.clone()).spawn(read()).await, Ok((Some(1), Some(2))));
         assert_eq!(TaskBuilder::new().context(Context::new()).spawn(read()).await, Ok((None, None)));
-        assert_eq!(mine.run(|| B.get()), Some(2));
+        assert_eq!(context.run(|| B.get()), Some(2));
     });
 }
 
@@ -141,8 +141,8 @@ fn a_panicking_scope_restores_the_previous_value() {
         A.set(1);
         let failing = spawn(A.scope(2, async { panic!("inside") }));
         drop(failing.await);
-        let here = std::panic::catch_unwind(|| A.sync_scope(3, || panic!("inside")));
-        assert!(here.is_err());
+        let result = std::panic::catch_unwind(|| A.sync_scope(3, || panic!("inside")));
+        assert!(result.is_err());
         A.get()
     });
     assert_eq!(run_on(&event_loop, task.unwrap()), Ok(Some(1)));

@@ -122,9 +122,9 @@ fn nothing_is_reported_without_debug_mode() {
     let (event_loop, clock) = virtual_loop();
     event_loop.set_debug(false);
     let reports = collect_reports(&event_loop);
-    let (slow, also) = (clock.clone(), clock.clone());
-    event_loop.call_soon(move || slow.advance(SLOW)).unwrap();
-    event_loop.spawn(async move { also.advance(SLOW) }).unwrap();
+    let (call_clock, task_clock) = (clock.clone(), clock.clone());
+    event_loop.call_soon(move || call_clock.advance(SLOW)).unwrap();
+    event_loop.spawn(async move { task_clock.advance(SLOW) }).unwrap();
     event_loop.run_until_idle().unwrap();
     reports.assert([]);
     assert!(!format!("{:?}", event_loop.call_soon(|| ()).unwrap()).contains(file!()));

@@ -96,13 +96,13 @@ fn cancelling_join_next_loses_no_result() {
         let mut tasks = JoinSet::new();
         tasks.spawn(async { 1 });
         // Poll once and cancel before the task has run.
-        let mut once = Box::pin(tasks.join_next());
+        let mut joining = Box::pin(tasks.join_next());
         poll_fn(|cx| {
-            assert!(once.as_mut().poll(cx).is_pending());
+            assert!(joining.as_mut().poll(cx).is_pending());
             Poll::Ready(())
         })
         .await;
-        drop(once);
+        drop(joining);
         yield_now().await;
         assert_eq!(tasks.len(), 1);
         assert_eq!(tasks.join_next().await, Some(Ok(1)));

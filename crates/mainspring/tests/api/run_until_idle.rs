@@ -53,11 +53,11 @@ fn deadlocked_tasks_are_counted_and_do_not_keep_the_loop_running() {
     let event_loop = new_loop();
     let first = event_loop.create_future::<()>();
     let second = event_loop.create_future::<()>();
-    for (mine, others) in [(first.clone(), second.clone()), (second.clone(), first.clone())] {
+    for (to_set, to_await) in [(first.clone(), second.clone()), (second.clone(), first.clone())] {
         event_loop
             .spawn(async move {
-                others.await.unwrap();
-                mine.set_result(()).unwrap();
+                to_await.await.unwrap();
+                to_set.set_result(()).unwrap();
             })
             .unwrap();
     }
@@ -211,7 +211,7 @@ fn keep_alive_keeps_the_loop_running() {
     let event_loop = new_loop();
     let remote = event_loop.remote();
     let keep_alive = remote.keep_alive();
-    let also = remote.keep_alive();
+    let second_keep_alive = remote.keep_alive();
     let log = Log::new();
     let (done, inside) = (event_loop.create_future(), log.clone());
     let wake = done.clone();
@@ -221,7 +221,7 @@ fn keep_alive_keeps_the_loop_running() {
     }
     WAKE.set(Some(wake));
     let other = std::thread::spawn(move || {
-        drop(also);
+        drop(second_keep_alive);
         remote.call_soon_threadsafe(|| drop(WAKE.take().unwrap().set_result(1))).unwrap();
         drop(keep_alive);
     });

@@ -87,15 +87,15 @@ fn a_due_timer_can_be_cancelled_before_it_runs() {
     let log = Log::new();
     let when = event_loop.time().saturating_add(Duration::from_millis(5));
     let (first, second) = (log.clone(), log.clone());
-    let victim = Rc::new(std::cell::OnceCell::<mainspring::TimerHandle>::new());
-    let canceller = Rc::clone(&victim);
+    let target = Rc::new(std::cell::OnceCell::<mainspring::TimerHandle>::new());
+    let canceller = Rc::clone(&target);
     event_loop
         .call_at(when, move || {
             first.add("canceller");
             canceller.get().unwrap().cancel();
         })
         .unwrap();
-    let _ = victim.set(event_loop.call_at(when, move || second.add("victim")).unwrap());
+    let _ = target.set(event_loop.call_at(when, move || second.add("target")).unwrap());
     let stopper = event_loop.clone();
     event_loop.call_at(when, move || stopper.stop()).unwrap();
     event_loop.run_forever().unwrap();

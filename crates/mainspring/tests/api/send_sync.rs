@@ -82,7 +82,8 @@ fn threadsafe_channel_halves_are_send_and_sync() {
 fn files_options_and_errors_are_send_and_sync() {
     check! { send: true, sync: true;
         fs::File, fs::OpenOptions, fs::ReadDir, fs::DirEntry,
-        net::Address, net::AddrInfo, net::AddrInfoHints, net::NameInfoFlags, net::Family, net::SocketKind, net::Lookup, net::UCred,
+        net::Address, net::AddrInfo, net::AddrInfoHints, net::NameInfoFlags, net::Family, net::SocketKind,
+        net::Lookup, net::UCred,
         net::ConnectOptions, net::ServerOptions, net::DatagramOptions, net::KeepAlive, net::ReadError,
         process::Command, signal::SignalKind,
         sync::AcquireError, sync::TryAcquireError, sync::ReleasedTooOften, sync::BrokenBarrierError,

@@ -170,10 +170,10 @@ fn a_done_callback_may_cancel_spawn_add_callbacks_and_panic() {
     let log = Log::new();
     let task = event_loop.spawn(async { "result" }).unwrap();
     let other = spawn_pending(&event_loop);
-    let (own, victim, inside) = (task.handle(), other.handle(), log.clone());
+    let (own, target, inside) = (task.handle(), other.handle(), log.clone());
     task.add_done_callback(move |task| {
         assert!(!own.cancel() && !task.cancel(), "the task is done");
-        victim.cancel();
+        target.cancel();
         let last = inside.clone();
         task.add_done_callback(move |_| last.add("added by callback"));
         spawn(async move { inside.add("spawned") });
@@ -273,11 +273,11 @@ fn a_destructor_may_cancel_and_spawn() {
     let event_loop = new_loop();
     let log = Log::new();
     let other = spawn_pending(&event_loop);
-    let (victim, inside) = (other.handle(), log.clone());
+    let (target, inside) = (other.handle(), log.clone());
     let task = event_loop
         .spawn(async move {
             let _guard = OnDrop(move || {
-                victim.cancel();
+                target.cancel();
                 current_task().unwrap().cancel();
                 let log = inside.clone();
                 drop(spawn_named("child", async move { log.add("child") }));

@@ -1,8 +1,8 @@
 //! Order across threads: calls run in happens-before order of their scheduling.
 //!
-//! A script is a sequence of steps. The loop's thread does each step, or has another thread do it and waits. So every step
-//! happens before the next, and the scheduled calls must run in that order, as in asyncio, where `call_soon_threadsafe`
-//! appends to the same queue as `call_soon`.
+//! A script is a sequence of steps. The loop's thread does each step, or has another thread do it and waits. So every
+//! step happens before the next, and the scheduled calls must run in that order, as in asyncio, where
+//! `call_soon_threadsafe` appends to the same queue as `call_soon`.
 
 use crate::support::new_loop;
 use mainspring::{EventLoop, Remote};

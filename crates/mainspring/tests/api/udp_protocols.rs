@@ -116,15 +116,15 @@ fn a_udp_socket_and_an_endpoint_exchange_datagrams() {
 fn an_endpoint_with_a_remote_address_sends_without_an_address() {
     on_every_backend(async |event_loop| {
         let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let there = server.local_addr().unwrap();
+        let server_addr = server.local_addr().unwrap();
         for broadcast in [false, true] {
-            let options = DatagramOptions::new().remote_addr(there).broadcast(broadcast);
+            let options = DatagramOptions::new().remote_addr(server_addr).broadcast(broadcast);
             let log = Log::new();
             let (client, protocol) = event_loop
                 .create_datagram_endpoint(options, || Recorder::new(&log, |_, _| {}))
                 .await
                 .unwrap();
-            assert_eq!(client.peer_addr(), Some(there));
+            assert_eq!(client.peer_addr(), Some(server_addr));
             client.send(b"hello");
             let mut buffer = [0; 10];
             let (length, from) = server.recv_from(&mut buffer).await.unwrap();
@@ -181,13 +181,13 @@ fn pause_reading_stops_datagrams_until_resume_reading() {
 
 #[test]
 fn a_panicking_callback_is_reported_and_the_endpoint_stays_open() {
-    for culprit in ["made", "received bang", "error ", "lost None"] {
+    for panicking_callback in ["made", "received bang", "error ", "lost None"] {
         let event_loop = new_loop();
         let reports = collect_reports(&event_loop);
         run_on(&event_loop, async {
             let log = Log::new();
             let panic = move |event: &str, _: &DatagramTransport| {
-                assert!(!event.starts_with(culprit), "deliberate");
+                assert!(!event.starts_with(panicking_callback), "deliberate");
             };
             let (transport, protocol) = endpoint(&log, panic).await;
             let address = transport.local_addr().unwrap();
@@ -200,7 +200,7 @@ fn a_panicking_callback_is_reported_and_the_endpoint_stays_open() {
         });
         assert_leaves_nothing(&event_loop);
         let reports = reports.entries();
-        assert_eq!(reports.len(), 1, "{culprit}: {reports:?}");
+        assert_eq!(reports.len(), 1, "{panicking_callback}: {reports:?}");
         assert!(reports[0].contains("deliberate"), "{reports:?}");
     }
 }

@@ -232,7 +232,8 @@ proptest! {
         let mut should_have_ended = false;
         for iteration in 0..9 {
             run_one_iteration(&event_loop);
-            let done: Vec<_> = ends.iter().filter(|(after, end)| iteration >= *after && !matches!(end, End::Never)).collect();
+            let is_done = |&&(after, end): &&(usize, End)| iteration >= after && !matches!(end, End::Never);
+            let done: Vec<_> = ends.iter().filter(is_done).collect();
             prop_assert_eq!(handles.iter().filter(|task| task.is_finished()).count(), done.len());
             let should_end = done.len() == ends.len() || match return_when {
                 ReturnWhen::FirstCompleted => !done.is_empty(),

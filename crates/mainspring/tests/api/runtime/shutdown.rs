@@ -30,9 +30,9 @@ fn shutdown_waits_for_tasks_timers_and_executor_jobs() {
     assert_eq!(done.load(Ordering::SeqCst), 20);
 }
 
-/// Starts a task that receives 1,000 numbers from a thread. The thread starts on `begin` and sends each number after the
-/// previous one was received. In between, the loop sees nothing to do.
-fn spawn_task_fed_by_a_thread(runtime: &Runtime, begin: mpsc::Receiver<()>) -> Arc<AtomicUsize> {
+/// Starts a task that receives 1,000 numbers from a thread. The thread waits for `start_signal`, and sends each number
+/// after the previous one was received. In between, the loop sees nothing to do.
+fn spawn_task_fed_by_a_thread(runtime: &Runtime, start_signal: mpsc::Receiver<()>) -> Arc<AtomicUsize> {
     const COUNT: u32 = 1000;
     let (channel, received) = (Channel::default(), Arc::new(AtomicUsize::new(0)));
     let (receiving, counter) = (channel.clone(), Arc::clone(&received));
@@ -51,7 +51,7 @@ fn spawn_task_fed_by_a_thread(runtime: &Runtime, begin: mpsc::Receiver<()>) -> A
         });
     }));
     std::thread::spawn(move || {
-        begin.recv().unwrap();
+        start_signal.recv().unwrap();
         for number in 0..COUNT {
             channel.send(number);
             if acknowledged.recv().is_err() {
@@ -71,8 +71,8 @@ fn shutdown_waits_for_tasks_woken_only_by_other_threads() {
     }];
     for shut_down in methods {
         let runtime = Runtime::start().unwrap();
-        let (start, begin) = mpsc::channel();
-        let received = spawn_task_fed_by_a_thread(&runtime, begin);
+        let (start, start_signal) = mpsc::channel();
+        let received = spawn_task_fed_by_a_thread(&runtime, start_signal);
         let ending = std::thread::spawn(move || shut_down(runtime));
         start.send(()).unwrap();
         ending.join().unwrap().unwrap();
@@ -85,9 +85,9 @@ fn shutdown_waits_for_several_tasks_woken_by_several_threads() {
     let runtime = Runtime::start().unwrap();
     let mut starts = Vec::new();
     let counts = [(); 5].map(|()| {
-        let (start, begin) = mpsc::channel();
+        let (start, start_signal) = mpsc::channel();
         starts.push(start);
-        spawn_task_fed_by_a_thread(&runtime, begin)
+        spawn_task_fed_by_a_thread(&runtime, start_signal)
     });
     let handle = runtime.handle();
     let starting = std::thread::spawn(move || {
@@ -124,14 +124,14 @@ fn shutdown_background_does_not_wait() {
 fn shutdown_timeout_returns_the_number_of_cancelled_tasks() {
     let runtime = Runtime::start().unwrap();
     let stuck = runtime.spawn(pending::<()>);
-    let also = runtime.spawn({
+    let nested = runtime.spawn({
         let handle = runtime.handle();
         move || async move { handle.spawn(pending::<()>).await }
     });
     runtime.call(|| ()).wait().unwrap();
     assert_eq!(runtime.shutdown_timeout(Duration::from_millis(1)).unwrap(), 3);
     assert!(stuck.wait().unwrap_err().is_cancelled());
-    also.wait().unwrap_err();
+    nested.wait().unwrap_err();
 }
 
 #[test]

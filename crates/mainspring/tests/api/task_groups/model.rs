@@ -1,7 +1,7 @@
 //! Random task group programs, compared with a naive model that has one ready queue.
 //!
-//! A script lists the actions of each task: yield, wait forever, spawn a child with its own script, fail, panic, cancel a
-//! task. The scope's task may be cancelled after some iterations. Both the loop and the model log each step and each
+//! A script lists the actions of each task: yield, wait forever, spawn a child with its own script, fail, panic, cancel
+//! a task. The scope's task may be cancelled after some iterations. Both the loop and the model log each step and each
 //! drop; the logs and the results must be equal.
 
 use crate::support::{Log, assert_leaves_nothing, new_loop, run_one_iteration};
@@ -82,18 +82,18 @@ struct Recorder {
 fn run_actions(
     recorder: Recorder,
     group: TaskGroup<usize>,
-    own: usize,
+    id: usize,
     actions: Vec<Action>,
 ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), usize>>>> {
-    let guard = LogOnDrop(recorder.log.clone(), own);
+    let guard = LogOnDrop(recorder.log.clone(), id);
     Box::pin(async move {
         let _guard = guard;
-        recorder.log.add(Event::Step(own));
+        recorder.log.add(Event::Step(id));
         for action in actions {
             match action {
                 Action::Yield => {
                     yield_now().await;
-                    recorder.log.add(Event::Step(own));
+                    recorder.log.add(Event::Step(id));
                 }
                 Action::Wait => pending().await,
                 Action::Spawn(actions) => {
@@ -103,16 +103,16 @@ fn run_actions(
                     task.set_name(number.to_string());
                     recorder.spawned.borrow_mut().push(task.handle());
                 }
-                Action::Fail => return Err(own),
-                Action::Panic => std::panic::resume_unwind(Box::new(own)),
-                Action::CancelSelf if own == BODY => {}
+                Action::Fail => return Err(id),
+                Action::Panic => std::panic::resume_unwind(Box::new(id)),
+                Action::CancelSelf if id == BODY => {}
                 Action::CancelSelf => {
                     current_task().unwrap().cancel();
                 }
                 Action::Cancel(number) => {
-                    let victim = recorder.spawned.borrow().get(number).cloned();
-                    if let Some(victim) = victim {
-                        victim.cancel();
+                    let target = recorder.spawned.borrow().get(number).cloned();
+                    if let Some(target) = target {
+                        target.cancel();
                     }
                 }
                 Action::CancelChildren => group.cancel_children(),
@@ -130,8 +130,8 @@ fn run(script: Script) -> (Vec<Event>, Outcome) {
     let inside = recorder.clone();
     let mut task = event_loop
         .spawn(TaskGroup::scope(move |group| {
-            let own = group.clone();
-            run_actions(inside, own, BODY, script.body)
+            let body_group = group.clone();
+            run_actions(inside, body_group, BODY, script.body)
         }))
         .unwrap();
     let mut iterations = 0;
@@ -261,7 +261,7 @@ impl Model {
                 Action::Panic => return StepResult::Panicked,
                 Action::CancelSelf if number == BODY => {}
                 Action::CancelSelf => self.cancel(number),
-                Action::Cancel(victim) if victim + 1 < self.tasks.len() => self.cancel(victim + 1),
+                Action::Cancel(target) if target + 1 < self.tasks.len() => self.cancel(target + 1),
                 Action::Cancel(_) => {}
                 Action::CancelChildren => self.cancel_children(),
             }
