@@ -102,6 +102,3 @@ pub fn assert_leaves_nothing(event_loop: &EventLoop) {
     }
     assert_eq!(event_loop.metrics(), Default::default(), "something is left on the loop");
 }
-
-#[allow(unused_imports, reason = "only tests/process uses this name")]
-pub use run_one_iteration as run_one_pass;

@@ -1,6 +1,6 @@
 //! Dropped processes, and loops that are closed while processes run.
 
-use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_pass};
+use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_iteration};
 use crate::{assert_is_reaped, endless, is_our_child};
 use mainspring::process::{Command, Stdio};
 use mainspring::{EventLoop, select, sleep, spawn, yield_now};
@@ -99,7 +99,7 @@ fn a_loop_that_is_closed_first_leaves_no_zombie() {
         });
         let pids = [held.pid(), dropped.pid(), in_task.pid()];
         let waiting = event_loop.spawn(async move { in_task.wait().await }).unwrap();
-        run_one_pass(&event_loop);
+        run_one_iteration(&event_loop);
         drop(dropped);
         event_loop.close().unwrap();
         drop((waiting, held));

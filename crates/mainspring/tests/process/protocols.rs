@@ -1,7 +1,7 @@
 //! `subprocess_exec`, `subprocess_shell`, `SubprocessProtocol`.
 
 use crate::support::{
-    Log, assert_leaves_nothing, collect_reports, new_loop, on_every_backend, run_on, run_one_pass,
+    Log, assert_leaves_nothing, collect_reports, new_loop, on_every_backend, run_on, run_one_iteration,
 };
 use crate::{assert_is_reaped, endless, is_our_child};
 use mainspring::process::{Command, Stdio, SubprocessProtocol, SubprocessTransport};
@@ -252,7 +252,7 @@ fn a_loop_that_is_closed_lets_go_of_protocol_and_process() {
         command.stdin(Stdio::piped()).kill_on_drop(kill_on_drop);
         let started = event_loop.subprocess_exec(&mut command, || recorder);
         let (transport, recorder) = run_on(&event_loop, started).unwrap();
-        run_one_pass(&event_loop);
+        run_one_iteration(&event_loop);
         let pid = transport.get_pid();
         // The protocol owns the transport, which makes a cycle.
         drop(transport);

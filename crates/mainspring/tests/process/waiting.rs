@@ -1,6 +1,6 @@
 //! `wait`, `try_wait`, `status`.
 
-use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_pass};
+use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_iteration};
 use crate::{endless, is_our_child, until_it_has_ended};
 use mainspring::process::Command;
 use mainspring::{Error, EventLoop, spawn};
@@ -89,7 +89,7 @@ fn who_looks_first_tells_all_who_wait() {
     let child = Rc::new(run_on(&event_loop, async { endless().spawn().unwrap() }));
     let waiter = Rc::clone(&child);
     let waiting = event_loop.spawn(async move { waiter.wait().await.unwrap().signal() }).unwrap();
-    run_one_pass(&event_loop);
+    run_one_iteration(&event_loop);
     child.start_kill().unwrap();
     until_it_has_ended(&child);
     assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(9));
@@ -156,7 +156,7 @@ fn waiting_for_a_process_of_a_closed_loop_is_an_error_and_looking_is_not() {
     let child = Rc::new(run_on(&closed, async { endless().spawn().unwrap() }));
     let waiter = Rc::clone(&child);
     let waiting = other.spawn(async move { waiter.wait().await }).unwrap();
-    run_one_pass(&other);
+    run_one_iteration(&other);
     closed.close().unwrap();
     let refused = run_on(&other, waiting).unwrap().unwrap_err();
     assert_eq!(refused.to_string(), Error::Closed.to_string());
