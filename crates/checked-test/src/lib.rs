@@ -1,15 +1,15 @@
-//! The attribute `#[test]` of mainspring's test programs: the body of the test runs in `test_support::checked`.
+//! The `#[test]` attribute of mainspring's test programs. It runs the body of the test in `test_support::checked`.
 
 #![deny(missing_docs)]
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A test that is run by `test_support::checked`.
+/// Runs the test in `test_support::checked`.
 #[proc_macro_attribute]
 pub fn test(_: TokenStream, item: TokenStream) -> TokenStream {
     let mut item: Vec<TokenTree> = item.into_iter().collect();
-    // The body of a function is its last token. Before it is what it gives back, behind the first parentheses outside of
-    // its attributes, which are in brackets.
+    // The last token is the function body. The first parentheses are the parameters, because attributes are in
+    // brackets. The return type is between the two.
     let parameters = item.iter().position(|token| is_group(token, Delimiter::Parenthesis));
     if let Some(parameters) = parameters
         && item.last().is_some_and(|token| is_group(token, Delimiter::Brace))
@@ -35,6 +35,6 @@ fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
 }
 
 fn tokens(text: &str) -> TokenStream {
-    // The texts above are tokens.
+    // Every caller passes a literal that parses.
     text.parse().unwrap_or_default()
 }

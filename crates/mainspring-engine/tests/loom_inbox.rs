@@ -1,4 +1,4 @@
-//! Models of the inbox that loom runs through every interleaving of its threads:
+//! Models of the inbox: loom runs every interleaving of its threads.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_inbox`.
 //!
 //! A lost wake-up shows as a deadlock, which loom reports.
@@ -8,20 +8,20 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use mainspring_engine::wakeup::{Closed, Inbox, Waker};
 
-/// An eventfd as a model: `wake` makes it readable, `sleep` waits until it is and acknowledges.
+/// A model of an eventfd: `wake` makes it readable; `sleep` waits until it is readable and clears it.
 #[derive(Default)]
-struct Bell {
-    state: Mutex<Rung>,
+struct EventFdModel {
+    state: Mutex<State>,
     rang: Condvar,
 }
 
 #[derive(Default)]
-struct Rung {
+struct State {
     readable: bool,
     times: usize,
 }
 
-impl Bell {
+impl EventFdModel {
     fn sleep(&self) {
         let mut state = self.state.lock().unwrap();
         while !state.readable {
@@ -35,7 +35,7 @@ impl Bell {
     }
 }
 
-impl Waker for Bell {
+impl Waker for EventFdModel {
     fn wake(&self) {
         let mut state = self.state.lock().unwrap();
         state.readable = true;
@@ -44,10 +44,10 @@ impl Waker for Bell {
     }
 }
 
-type Model<T> = Arc<Inbox<T, Bell>>;
+type Model<T> = Arc<Inbox<T, EventFdModel>>;
 
 fn inbox<T: Send>() -> Model<T> {
-    Arc::new(Inbox::new(Bell::default()))
+    Arc::new(Inbox::new(EventFdModel::default()))
 }
 
 fn pusher(inbox: &Model<u8>, item: u8) -> thread::JoinHandle<()> {
@@ -55,7 +55,7 @@ fn pusher(inbox: &Model<u8>, item: u8) -> thread::JoinHandle<()> {
     thread::spawn(move || inbox.push(item).unwrap())
 }
 
-/// Passes of a loop until it has `wanted` items; gives how often it slept.
+/// Runs loop iterations until `wanted` items are received. Returns the number of sleeps.
 fn receive(inbox: &Model<u8>, wanted: usize) -> usize {
     let mut items = Vec::new();
     let mut sleeps = 0;
@@ -71,13 +71,13 @@ fn receive(inbox: &Model<u8>, wanted: usize) -> usize {
             inbox.waker().sleep();
             inbox.awake();
         } else {
-            assert!(inbox.has_pending(), "what keeps the loop from sleeping must be what it will drain");
+            assert!(inbox.has_pending(), "the loop does not sleep only if it has items to drain");
         }
     }
 }
 
 #[test]
-fn two_pushers_always_reach_a_loop_that_goes_to_sleep() {
+fn two_pushers_reach_a_loop_that_is_going_to_sleep() {
     loom::model(|| {
         let inbox = inbox();
         let pushers = [pusher(&inbox, 1), pusher(&inbox, 2)];
@@ -87,7 +87,7 @@ fn two_pushers_always_reach_a_loop_that_goes_to_sleep() {
 }
 
 #[test]
-fn a_sleep_costs_one_wake_up_at_most() {
+fn a_sleep_causes_at_most_one_wake_up() {
     loom::model(|| {
         let inbox = inbox();
         let pushers = [pusher(&inbox, 1), pusher(&inbox, 2)];
@@ -98,7 +98,7 @@ fn a_sleep_costs_one_wake_up_at_most() {
 }
 
 #[test]
-fn a_loop_that_is_awake_is_never_woken() {
+fn an_awake_loop_is_not_woken() {
     loom::model(|| {
         let inbox = inbox();
         let pushers = [pusher(&inbox, 1), pusher(&inbox, 2)];
@@ -112,7 +112,7 @@ fn a_loop_that_is_awake_is_never_woken() {
 }
 
 #[test]
-fn a_sleep_that_something_else_ended_leaves_no_item_behind() {
+fn a_sleep_ended_by_another_event_leaves_no_item_behind() {
     loom::model(|| {
         let inbox = inbox();
         let other = pusher(&inbox, 1);
@@ -125,7 +125,7 @@ fn a_sleep_that_something_else_ended_leaves_no_item_behind() {
 }
 
 #[test]
-fn a_wake_up_without_an_item_ends_the_sleep_or_prevents_it() {
+fn an_explicit_wake_up_ends_or_prevents_the_sleep() {
     loom::model(|| {
         let inbox = inbox::<u8>();
         let other = {
@@ -141,7 +141,7 @@ fn a_wake_up_without_an_item_ends_the_sleep_or_prevents_it() {
 }
 
 #[test]
-fn an_item_is_drained_or_left_at_the_close_or_handed_back() {
+fn an_item_is_drained_or_returned_by_close_or_by_push() {
     loom::model(|| {
         let inbox = inbox();
         let pushers = [1u8, 2].map(|item| {

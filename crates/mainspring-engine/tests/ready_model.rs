@@ -1,4 +1,4 @@
-//! The ready lanes against a naive model: plain lists, and a pass that is a list of what was ready.
+//! The ready lanes against a naive model: plain lists, and an iteration that runs the list of ready items.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -13,8 +13,8 @@ use proptest::prelude::*;
 
 const LIMIT: Duration = Duration::from_nanos(50);
 
-/// What an item does when it runs: the lanes it pushes new items to.
-type Deeds = Vec<Lane>;
+/// The lanes to which an item pushes new items when it runs.
+type Pushes = Vec<Lane>;
 
 fn lane() -> impl Strategy<Value = Lane> {
     prop_oneof![2 => Just(Lane::Io), 4 => Just(Lane::Normal), 1 => Just(Lane::Background)]
@@ -25,18 +25,18 @@ enum Step {
     Push(Lane),
     Promote(u64),
     SetIoFirst(bool),
-    /// Run one pass, in which the items do these deeds, one after the other.
-    IterationBound(Vec<Deeds>),
+    /// Runs one iteration. Each item pushes to the next of these lists.
+    RunIteration(Vec<Pushes>),
     Clear,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let deeds = prop::collection::vec(lane(), 0..3);
+    let pushes = prop::collection::vec(lane(), 0..3);
     prop_oneof![
         8 => lane().prop_map(Step::Push),
         2 => (0..80u64).prop_map(Step::Promote),
         1 => any::<bool>().prop_map(Step::SetIoFirst),
-        4 => prop::collection::vec(deeds, 0..12).prop_map(Step::IterationBound),
+        4 => prop::collection::vec(pushes, 0..12).prop_map(Step::RunIteration),
         1 => (0..8u8).prop_map(|luck| if luck == 0 { Step::Clear } else { Step::Promote(1) }),
     ]
 }
@@ -76,12 +76,12 @@ impl Model {
         self.io.iter().chain(&self.normal).copied().chain(background).collect()
     }
 
-    /// Runs a pass; `ran` is told each item as it runs, and the lanes that it pushes to are answered.
-    fn pass(&mut self, mut ran: impl FnMut(usize) -> Deeds) {
+    /// Runs an iteration. `run_item` is called with each item and returns the lanes to which it pushes.
+    fn run_iteration(&mut self, mut run_item: impl FnMut(usize) -> Pushes) {
         let mut io = std::mem::take(&mut self.io);
         let normal = std::mem::take(&mut self.normal);
         let mut run = |model: &mut Model, item| {
-            for lane in ran(item) {
+            for lane in run_item(item) {
                 model.push(lane);
             }
         };
@@ -111,7 +111,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_lanes_behave_like_plain_lists(steps in prop::collection::vec(step(), 1..80)) {
+    fn the_lanes_behave_like_the_model(steps in prop::collection::vec(step(), 1..80)) {
         let mut lanes = Lanes::new();
         let mut model = Model::default();
         for step in steps {
@@ -126,25 +126,25 @@ proptest! {
                     model.io_first = io_first;
                     lanes.set_io_first(io_first);
                 }
-                Step::IterationBound(deeds) => {
+                Step::RunIteration(pushes) => {
                     let mut expected = Vec::new();
                     let mut next_item = model.pushed;
-                    let mut ahead = VecDeque::from(deeds.clone());
-                    model.pass(|item| {
+                    let mut remaining = VecDeque::from(pushes.clone());
+                    model.run_iteration(|item| {
                         expected.push(item);
-                        ahead.pop_front().unwrap_or_default()
+                        remaining.pop_front().unwrap_or_default()
                     });
-                    let mut ran = Vec::new();
-                    let mut ahead = VecDeque::from(deeds);
-                    let mut pass = lanes.begin_iteration();
-                    while let Some(item) = lanes.next(&mut pass) {
-                        ran.push(item);
-                        for lane in ahead.pop_front().unwrap_or_default() {
+                    let mut actual = Vec::new();
+                    let mut remaining = VecDeque::from(pushes);
+                    let mut iteration = lanes.begin_iteration();
+                    while let Some(item) = lanes.next(&mut iteration) {
+                        actual.push(item);
+                        for lane in remaining.pop_front().unwrap_or_default() {
                             push(&mut lanes, lane, next_item, model.now);
                             next_item += 1;
                         }
                     }
-                    prop_assert_eq!(ran, expected);
+                    prop_assert_eq!(actual, expected);
                 }
                 Step::Clear => {
                     prop_assert_eq!(lanes.clear(), model.everything());
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// Pushes in either of the two ways that the background lane has.
+/// Pushes in one of the two ways that the background lane has.
 fn push(lanes: &mut Lanes<usize>, lane: Lane, item: usize, now: u64) {
     if lane == Lane::Background && item.is_multiple_of(2) {
         lanes.push_background(item, Time::from_nanos(now));

@@ -1,5 +1,5 @@
-//! Real signals of this process. Actions are the whole process's, so every test has a signal of its own; they
-//! are raised on the test's own thread, where the handler has run when `raise` returns.
+//! Real signals. Dispositions belong to the process, so every test has its own signal. Signals are raised on the test's
+//! thread: the handler has run when `raise` returns.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -16,16 +16,16 @@ use std::thread;
 use mainspring_engine::signals::{SignalPipe, install};
 
 fn raise(signum: i32) {
-    // SAFETY: `raise` takes any number; the tests raise only what is caught or ignored.
+    // SAFETY: `raise` accepts any number; the tests raise only signals that are caught or ignored.
     assert_eq!(unsafe { libc::raise(signum) }, 0);
 }
 
-/// Puts `new` in place if it is given, and gives the action that was.
+/// Installs `new`, if given, and returns the previous action.
 fn action(signum: i32, new: Option<&libc::sigaction>) -> libc::sigaction {
     let mut old = MaybeUninit::uninit();
     let new = new.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `new` is null or a whole action without a handler of the test's own; `old` has room for one, and
-    // is filled in when the call succeeds.
+    // SAFETY: `new` is null or a complete action without a handler of the test; `old` has room for one action, which
+    // the call fills on success.
     unsafe {
         assert_eq!(libc::sigaction(signum, new, old.as_mut_ptr()), 0);
         old.assume_init()
@@ -33,7 +33,7 @@ fn action(signum: i32, new: Option<&libc::sigaction>) -> libc::sigaction {
 }
 
 fn ignoring() -> libc::sigaction {
-    // SAFETY: zeros are a valid action: the default one, with an empty mask.
+    // SAFETY: all zeros are a valid action: the default one, with an empty mask.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = libc::SIG_IGN;
     action
@@ -56,7 +56,7 @@ fn a_signal_reaches_the_pipe_as_its_number() {
 }
 
 #[test]
-fn every_listener_is_told_until_it_goes() {
+fn every_listener_gets_the_signal_until_it_is_dropped() {
     let (one, other) = (SignalPipe::new().unwrap(), SignalPipe::new().unwrap());
     let installed = install(libc::SIGUSR2, &one).unwrap();
     let _other_installed = install(libc::SIGUSR2, &other).unwrap();
@@ -70,7 +70,7 @@ fn every_listener_is_told_until_it_goes() {
 }
 
 #[test]
-fn one_pipe_hears_several_signals_and_only_those_it_asked_for() {
+fn one_pipe_receives_exactly_the_installed_signals() {
     let (first, second) = (libc::SIGRTMIN(), libc::SIGRTMIN() + 1);
     let (pipe, other) = (SignalPipe::new().unwrap(), SignalPipe::new().unwrap());
     let _installed = [install(first, &pipe).unwrap(), install(second, &pipe).unwrap()];
@@ -82,9 +82,9 @@ fn one_pipe_hears_several_signals_and_only_those_it_asked_for() {
 }
 
 #[test]
-fn the_former_action_is_back_when_the_last_listener_has_gone() {
+fn dropping_the_last_listener_restores_the_former_action() {
     let pipe = SignalPipe::new().unwrap();
-    // Ignored under `nohup`.
+    // Under `nohup` the signal is ignored.
     let former = action(libc::SIGHUP, None).sa_sigaction;
     for _ in 0..2 {
         let installed = install(libc::SIGHUP, &pipe).unwrap();
@@ -103,19 +103,19 @@ fn the_former_action_is_back_when_the_last_listener_has_gone() {
 }
 
 #[test]
-fn an_action_that_somebody_put_over_ours_is_left_alone() {
+fn an_action_installed_over_ours_is_not_replaced() {
     let pipe = SignalPipe::new().unwrap();
     let installed = install(libc::SIGALRM, &pipe).unwrap();
     let ours = action(libc::SIGALRM, Some(&ignoring()));
     drop(installed);
     assert_eq!(action(libc::SIGALRM, None).sa_sigaction, libc::SIG_IGN);
 
-    // They put back what they had found: it is ours, and has nobody to tell.
+    // Restores the action found earlier: our handler, which has no listener.
     action(libc::SIGALRM, Some(&ours));
     raise(libc::SIGALRM);
     assert_eq!(pending(&pipe), []);
 
-    // The next listener finds it there, and its end brings back what was before the first.
+    // The next listener finds our handler installed; removing it restores the action from before the first listener.
     let installed = install(libc::SIGALRM, &pipe).unwrap();
     raise(libc::SIGALRM);
     assert_eq!(pending(&pipe), [libc::SIGALRM as u8]);
@@ -124,7 +124,7 @@ fn an_action_that_somebody_put_over_ours_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_caught_is_refused_with_the_reason() {
+fn uncatchable_signals_are_refused_with_a_reason() {
     let pipe = SignalPipe::new().unwrap();
     let refused = |signum: i32| {
         let error = install(signum, &pipe).unwrap_err();
@@ -139,7 +139,7 @@ fn what_cannot_be_caught_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_pipe_that_is_full_or_without_a_reader_harms_nobody() {
+fn a_full_pipe_or_one_without_a_reader_is_harmless() {
     let pipe = SignalPipe::new().unwrap();
     let _installed = install(libc::SIGVTALRM, &pipe).unwrap();
     for _ in 0..10_000 {
@@ -155,7 +155,7 @@ fn a_forked_child_does_not_write_to_the_pipe_of_its_parent() {
     let pipe = SignalPipe::new().unwrap();
     let _installed = install(libc::SIGTERM, &pipe).unwrap();
     let mut command = Command::new("true");
-    // SAFETY: between fork and exec it calls `raise` and nothing else, which is async-signal-safe.
+    // SAFETY: the closure only calls `raise`, which is async-signal-safe.
     unsafe {
         command.pre_exec(|| match libc::raise(libc::SIGTERM) {
             0 => Ok(()),
@@ -167,9 +167,9 @@ fn a_forked_child_does_not_write_to_the_pipe_of_its_parent() {
 }
 
 #[test]
-fn a_descriptor_that_is_used_again_gets_no_signal_of_its_former_owner() {
+fn a_reused_fd_gets_no_signal_of_its_former_owner() {
     let is_over = AtomicBool::new(false);
-    // Keeps the handler in place when the others have gone.
+    // Keeps the handler installed after the other listeners are removed.
     let lasting = SignalPipe::new().unwrap();
     let _installed = install(libc::SIGURG, &lasting).unwrap();
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The deadline queue against a naive model, a sorted list: same items, same order, never early.
+//! The timer queue against a naive model, a sorted list: same items, same order, never early.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -10,45 +10,44 @@ use mainspring_engine::clock::Time;
 use mainspring_engine::timers::{TimerKey, TimerQueue};
 use proptest::prelude::*;
 
-/// How far ahead of the last `now` the queue promises to know the earliest deadline exactly: the first level
-/// of its wheel.
-const NEAR_NANOS: u64 = 64 << 20;
-/// Looks at most until a deadline is reached, one for each level of the wheel.
-const MOST_LOOKS: usize = 8;
+/// How far ahead of the last `now` the queue knows the earliest deadline exactly: the first level of its wheel.
+const EXACT_NANOS: u64 = 64 << 20;
+/// The maximum number of wake-ups until a deadline is reached: one for each level of the wheel.
+const MAX_WAKEUPS: usize = 8;
 
-/// What a test does to the queue.
+/// An operation on the queue.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Insert a timer that is due this long after now.
+    /// Inserts a timer that is due this long after now.
     After(u64),
-    /// Insert one that was due this long before now.
+    /// Inserts a timer that was due this long before now.
     Ago(u64),
-    /// Insert one with the same deadline as an earlier insertion's.
+    /// Inserts a timer with the deadline of an earlier one.
     Again(prop::sample::Index),
-    /// Insert one that is never due.
+    /// Inserts a timer that is never due.
     Never,
-    /// Insert one at the last nanosecond before never.
+    /// Inserts a timer at the last nanosecond before never.
     LastMoment,
-    /// Cancel, perhaps a timer that has gone already.
+    /// Cancels a timer, which may have fired already.
     Cancel(prop::sample::Index),
-    /// Ask for the next wake-up.
+    /// Asks for the next wake-up.
     Look,
-    /// Let time pass and take out at most this many due timers.
+    /// Advances time and pops at most this many due timers.
     Advance(u64, usize),
-    /// Let time pass and take out all due timers.
+    /// Advances time and pops all due timers.
     AdvanceAll(u64),
-    /// Go to the next wake-up and take out what is due there.
+    /// Advances to the next wake-up and pops the due timers.
     Follow,
-    /// Take everything out.
+    /// Removes all timers.
     Clear,
 }
 
-/// Spans of every magnitude, each as likely as the other.
+/// Durations of every magnitude, all equally likely.
 fn span() -> impl Strategy<Value = u64> {
     (0u32..63, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
 }
 
-/// Spans that programs use: up to a minute.
+/// Durations that are common in programs: up to a minute.
 fn common_span() -> impl Strategy<Value = u64> {
     prop_oneof![0..2_000_000u64, 0..100_000_000u64, 0..60_000_000_000u64]
 }
@@ -71,11 +70,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The queue and the model, side by side. An item is the number of its insertion.
+/// The queue and the model. An item is the number of its insertion.
 struct Pair {
     now: Time,
     queue: TimerQueue<usize>,
-    /// Sorted by deadline, equal ones in the order of insertion.
+    /// Sorted by deadline; equal deadlines in order of insertion.
     model: Vec<(Time, usize)>,
     inserted: Vec<(Time, TimerKey)>,
 }
@@ -104,25 +103,26 @@ impl Pair {
         assert_eq!(self.queue.cancel(key), None);
     }
 
-    /// The earliest deadline that ever comes.
+    /// The earliest deadline that is not "never".
     fn earliest(&self) -> Option<Time> {
         self.model.first().map(|&(when, _)| when).filter(|&when| when != Time::NEVER)
     }
 
-    fn look(&mut self, told: Time) -> Option<Time> {
+    fn look(&mut self, queue_time: Time) -> Option<Time> {
         let wakeup = self.queue.next_wakeup();
         let earliest = self.earliest();
         assert_eq!(wakeup.is_some(), earliest.is_some());
         if let (Some(wakeup), Some(earliest)) = (wakeup, earliest) {
             assert!(wakeup <= earliest, "{wakeup:?} is later than {earliest:?}");
-            if earliest.saturating_duration_since(told) < Duration::from_nanos(NEAR_NANOS - (1 << 20)) {
+            if earliest.saturating_duration_since(queue_time) < Duration::from_nanos(EXACT_NANOS - (1 << 20))
+            {
                 assert_eq!(wakeup, earliest);
             }
         }
         wakeup
     }
 
-    /// Takes out due timers; returns how many.
+    /// Pops due timers; returns their number.
     fn pop(&mut self, most: usize) -> usize {
         for count in 0..most {
             let due = self.model.first().is_some_and(|&(when, _)| when <= self.now && when != Time::NEVER);
@@ -139,11 +139,11 @@ impl Pair {
         self.now = self.now.saturating_add(Duration::from_nanos(by));
     }
 
-    /// Goes where `next_wakeup` points until something is due.
+    /// Advances to `next_wakeup` until a timer is due.
     fn follow(&mut self) {
         for look in 0.. {
             let Some(wakeup) = self.look(self.now) else { return };
-            assert!(look <= MOST_LOOKS, "too many looks for one deadline");
+            assert!(look <= MAX_WAKEUPS, "too many wake-ups for one deadline");
             self.now = self.now.max(wakeup);
             if self.pop(usize::MAX) > 0 {
                 return;
@@ -174,13 +174,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_queue_behaves_like_a_sorted_list(
+    fn the_queue_behaves_like_the_model(
         start in prop_oneof![Just(0), span()],
         steps in prop::collection::vec(step(), 1..160),
     ) {
         let mut pair = Pair::new(start);
-        // The last time the queue was told.
-        let mut told = Time::ZERO;
+        // The time of the queue's last update.
+        let mut queue_time = Time::ZERO;
         for step in steps {
             match step {
                 Step::After(by) => pair.insert(pair.now.saturating_add(Duration::from_nanos(by))),
@@ -195,25 +195,25 @@ proptest! {
                 Step::Never => pair.insert(Time::NEVER),
                 Step::LastMoment => pair.insert(Time::from_nanos(u64::MAX - 1)),
                 Step::Look => {
-                    pair.look(told);
+                    pair.look(queue_time);
                 }
                 Step::Advance(by, most) => {
                     pair.advance(by);
                     if most > 0 {
-                        told = pair.now;
+                        queue_time = pair.now;
                     }
                     pair.pop(most);
                 }
                 Step::AdvanceAll(by) => {
                     pair.advance(by);
-                    told = pair.now;
+                    queue_time = pair.now;
                     pair.pop(usize::MAX);
                 }
                 Step::Follow => {
-                    told = pair.now;
+                    queue_time = pair.now;
                     if pair.pop(usize::MAX) == 0 {
                         pair.follow();
-                        told = pair.now;
+                        queue_time = pair.now;
                     }
                 }
                 Step::Clear => pair.clear(),
@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn crowded_deadlines_come_out_in_order_whatever_is_cancelled(
+    fn close_deadlines_fire_in_order_despite_cancellations(
         delays in prop::collection::vec(0..5_000_000_000u64, 200..600),
         cancelled in prop::collection::vec(any::<prop::sample::Index>(), 0..400),
         strides in prop::collection::vec(1..300_000_000u64, 1..10),
@@ -256,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn a_lone_far_timer_costs_no_early_wakeup() {
+fn a_single_far_timer_causes_no_early_wakeup() {
     let mut queue = TimerQueue::new();
     assert_eq!(queue.pop_due(Time::from_nanos(123_456_789)), None);
     let when = Time::from_nanos(40 * 365 * 86_400 * 1_000_000_000);
@@ -278,7 +278,7 @@ fn a_timer_that_is_never_due_causes_no_wakeup_and_can_be_cancelled() {
 }
 
 #[test]
-fn a_key_outlives_its_timer_without_naming_another() {
+fn a_stale_key_does_not_match_another_timer() {
     let mut queue = TimerQueue::new();
     let fired = queue.insert(Time::ZERO, 1);
     assert_eq!(queue.pop_due(Time::ZERO), Some(1));
@@ -290,7 +290,7 @@ fn a_key_outlives_its_timer_without_naming_another() {
 }
 
 #[test]
-fn a_crowd_of_near_timers_can_be_cancelled_from_either_end() {
+fn many_near_timers_can_be_cancelled_from_either_end() {
     let mut queue = TimerQueue::new();
     assert_eq!(queue.pop_due(Time::from_nanos(1 << 40)), None);
     let keys: Vec<_> = (0..10_000).map(|nanos| queue.insert(Time::from_nanos(nanos), nanos)).collect();
@@ -303,10 +303,10 @@ fn a_crowd_of_near_timers_can_be_cancelled_from_either_end() {
 }
 
 #[test]
-fn a_far_crowd_costs_few_early_wakeups_and_no_late_one() {
+fn many_far_timers_cause_few_early_wakeups_and_no_late_one() {
     let mut pair = Pair::new(1_000_000_007);
     pair.pop(1);
-    // The first nanosecond of a bucket of the wheel, where a bound that is too late shows.
+    // The first nanosecond of a wheel bucket, where an off-by-one bound would be late.
     let when = Time::from_nanos(1 << 46);
     for _ in 0..100 {
         pair.insert(when);

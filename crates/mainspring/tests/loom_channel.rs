@@ -1,4 +1,4 @@
-//! Models of the channel that crosses threads: loom runs through every interleaving of its locks.
+//! Models of the thread-safe channel: loom runs every interleaving of its locks.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_channel`.
 #![cfg(loom)]
 
@@ -6,7 +6,7 @@ use loom::thread;
 use mainspring::sync::threadsafe::{self, SendError};
 
 #[test]
-fn a_receiver_that_waits_gets_every_value_and_then_the_end() {
+fn a_waiting_receiver_gets_every_value_and_then_the_end() {
     loom::model(|| {
         let (sender, mut receiver) = threadsafe::unbounded_channel();
         let sending = thread::spawn(move || {
@@ -20,7 +20,7 @@ fn a_receiver_that_waits_gets_every_value_and_then_the_end() {
 }
 
 #[test]
-fn a_sender_that_waits_gets_the_room_that_comes_free() {
+fn a_waiting_sender_gets_freed_capacity() {
     loom::model(|| {
         let (sender, mut receiver) = threadsafe::channel(1);
         let sending = thread::spawn(move || {
@@ -33,9 +33,9 @@ fn a_sender_that_waits_gets_the_room_that_comes_free() {
 }
 
 #[test]
-fn the_last_sender_ends_the_channel_behind_what_all_have_sent() {
+fn the_channel_ends_after_the_last_value_of_the_last_sender() {
     let mut model = loom::model::Builder::new();
-    // Every interleaving of so many steps would take an hour.
+    // Every interleaving of this many steps would take an hour.
     model.preemption_bound = Some(3);
     model.check(|| {
         let (sender, mut receiver) = threadsafe::unbounded_channel();
@@ -51,7 +51,7 @@ fn the_last_sender_ends_the_channel_behind_what_all_have_sent() {
 }
 
 #[test]
-fn a_value_is_accepted_or_comes_back_when_the_receiver_goes() {
+fn a_value_is_accepted_or_returned_when_the_receiver_is_dropped() {
     loom::model(|| {
         let (sender, mut receiver) = threadsafe::channel(1);
         let sending = thread::spawn(move || (sender.blocking_send(1), sender.blocking_send(2)));
@@ -66,7 +66,7 @@ fn a_value_is_accepted_or_comes_back_when_the_receiver_goes() {
 }
 
 #[test]
-fn a_sender_that_waits_is_told_when_the_receiver_is_dropped() {
+fn a_waiting_sender_is_woken_when_the_receiver_is_dropped() {
     loom::model(|| {
         let (sender, receiver) = threadsafe::channel(1);
         sender.try_send(1).unwrap();
@@ -77,7 +77,7 @@ fn a_sender_that_waits_is_told_when_the_receiver_is_dropped() {
 }
 
 #[test]
-fn a_weak_sender_sends_before_the_end_or_finds_none_to_send_by() {
+fn a_weak_sender_sends_before_the_end_or_cannot_upgrade() {
     loom::model(|| {
         let (sender, mut receiver) = threadsafe::unbounded_channel();
         let weak = sender.downgrade();
@@ -90,7 +90,7 @@ fn a_weak_sender_sends_before_the_end_or_finds_none_to_send_by() {
 }
 
 #[test]
-fn a_receiver_that_has_closed_waits_for_who_holds_room() {
+fn a_closed_receiver_waits_for_outstanding_permits() {
     loom::model(|| {
         let (sender, mut receiver) = threadsafe::channel(2);
         let sending = thread::spawn(move || {

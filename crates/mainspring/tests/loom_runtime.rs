@@ -1,4 +1,4 @@
-//! Models of how a loop on a thread ends, and of results that cross threads: loom runs through every interleaving.
+//! Models of the shutdown of a loop on a thread, and of results that cross threads: loom runs every interleaving.
 //! `RUSTFLAGS="--cfg loom" cargo test --release --test loom_runtime`.
 #![cfg(loom)]
 
@@ -9,21 +9,21 @@ use mainspring::ConcurrentFuture;
 use mainspring_engine::wakeup::{Inbox, Waker};
 use std::task::{Context, Poll, Wake};
 
-/// An eventfd as a model.
+/// A model of an eventfd.
 #[derive(Default)]
-struct Bell {
+struct EventFdModel {
     is_readable: Mutex<bool>,
     rang: Condvar,
 }
 
-impl Waker for Bell {
+impl Waker for EventFdModel {
     fn wake(&self) {
         *self.is_readable.lock().unwrap() = true;
         self.rang.notify_one();
     }
 }
 
-impl Bell {
+impl EventFdModel {
     fn sleep(&self) {
         let mut is_readable = self.is_readable.lock().unwrap();
         while !*is_readable {
@@ -33,9 +33,9 @@ impl Bell {
     }
 }
 
-type Model = Arc<Inbox<u8, Bell>>;
+type Model = Arc<Inbox<u8, EventFdModel>>;
 
-/// The thread of a runtime that drains: passes until nothing is pending, and then no more. Gives what it ran.
+/// The thread of a draining runtime: iterates until nothing is pending, then stops. Returns the items it ran.
 fn drain(inbox: &Model) -> Vec<u8> {
     let mut ran = Vec::new();
     inbox.report_quiet(true);
@@ -56,9 +56,9 @@ fn drain(inbox: &Model) -> Vec<u8> {
 }
 
 #[test]
-fn work_is_refused_or_run_when_the_loop_ends_by_itself() {
+fn an_item_is_refused_or_run_when_the_loop_ends_by_itself() {
     loom::model(|| {
-        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+        let inbox: Model = Arc::new(Inbox::new(EventFdModel::default()));
         let submitters = [1, 2].map(|item| {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || inbox.submit(item).is_ok())
@@ -71,9 +71,9 @@ fn work_is_refused_or_run_when_the_loop_ends_by_itself() {
 }
 
 #[test]
-fn work_is_refused_or_run_when_the_loop_is_shut_down_meanwhile() {
+fn an_item_is_refused_or_run_when_the_loop_is_shut_down() {
     loom::model(|| {
-        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+        let inbox: Model = Arc::new(Inbox::new(EventFdModel::default()));
         let submitter = {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || usize::from(inbox.submit(1).is_ok()))
@@ -90,11 +90,11 @@ fn work_is_refused_or_run_when_the_loop_is_shut_down_meanwhile() {
 }
 
 #[test]
-fn a_loop_that_waits_for_what_is_expected_is_woken_by_its_end() {
-    // Woken for nothing it would sleep for ever; ended too early it would miss the item.
+fn a_loop_that_waits_for_an_expected_thread_is_woken_when_it_ends() {
+    // A spurious wake-up would make it sleep forever; ending too early would miss the item.
     for items in [0, 1] {
         loom::model(move || {
-            let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+            let inbox: Model = Arc::new(Inbox::new(EventFdModel::default()));
             let worker = work(&inbox, items);
             assert_eq!(drain(&inbox).len(), items);
             worker.join().unwrap();
@@ -103,19 +103,19 @@ fn a_loop_that_waits_for_what_is_expected_is_woken_by_its_end() {
 }
 
 #[test]
-fn a_loop_waits_for_the_last_of_those_it_expects() {
+fn a_loop_waits_for_the_last_expected_thread() {
     let mut model = loom::model::Builder::new();
-    // Every interleaving of so many steps would take an hour.
+    // Every interleaving of this many steps would take an hour.
     model.preemption_bound = Some(2);
     model.check(|| {
-        let inbox: Model = Arc::new(Inbox::new(Bell::default()));
+        let inbox: Model = Arc::new(Inbox::new(EventFdModel::default()));
         let workers = [work(&inbox, 1), work(&inbox, 0)];
         assert_eq!(drain(&inbox), [1]);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
 }
 
-/// A thread that is expected, and brings so many items.
+/// An expected thread that sends `items` items.
 fn work(inbox: &Model, items: usize) -> thread::JoinHandle<()> {
     inbox.expect();
     let inbox = Arc::clone(inbox);
@@ -128,7 +128,7 @@ fn work(inbox: &Model, items: usize) -> thread::JoinHandle<()> {
 }
 
 #[test]
-fn a_result_reaches_whoever_waits_for_it() {
+fn a_result_reaches_its_waiter() {
     loom::model(|| {
         let (promise, result) = ConcurrentFuture::<u8>::pair();
         let other = thread::spawn(move || promise.set_result(7));
@@ -138,7 +138,7 @@ fn a_result_reaches_whoever_waits_for_it() {
 }
 
 #[test]
-fn a_result_reaches_what_is_composed_while_it_comes() {
+fn a_result_reaches_a_future_composed_concurrently() {
     loom::model(|| {
         let (promise, result) = ConcurrentFuture::<u8>::pair();
         let other = thread::spawn(move || promise.set_result(6));
@@ -149,7 +149,7 @@ fn a_result_reaches_what_is_composed_while_it_comes() {
 }
 
 #[test]
-fn a_callback_is_called_once_whoever_comes_first() {
+fn a_callback_is_called_once_in_any_order() {
     loom::model(|| {
         let (promise, result) = ConcurrentFuture::<u8>::pair();
         let other = thread::spawn(move || promise.set_result(7));
@@ -165,7 +165,7 @@ fn a_callback_is_called_once_whoever_comes_first() {
 }
 
 /// A task that sleeps until it is woken.
-struct Woken(Bell);
+struct Woken(EventFdModel);
 
 impl Wake for Woken {
     fn wake(self: std::sync::Arc<Self>) {
@@ -174,11 +174,11 @@ impl Wake for Woken {
 }
 
 #[test]
-fn a_task_that_polls_is_woken() {
+fn a_polling_task_is_woken() {
     loom::model(|| {
         let (promise, mut result) = ConcurrentFuture::<u8>::pair();
         let other = thread::spawn(move || promise.set_result(7));
-        let woken = std::sync::Arc::new(Woken(Bell::default()));
+        let woken = std::sync::Arc::new(Woken(EventFdModel::default()));
         let waker = std::task::Waker::from(std::sync::Arc::clone(&woken));
         let mut cx = Context::from_waker(&waker);
         loop {
@@ -192,7 +192,7 @@ fn a_task_that_polls_is_woken() {
 }
 
 #[test]
-fn a_cancellation_that_races_the_result_and_whoever_waits_has_one_outcome() {
+fn cancelling_concurrently_with_the_result_has_one_outcome() {
     loom::model(|| {
         let (promise, result) = ConcurrentFuture::<u8>::pair();
         let handle = result.cancel_handle();
@@ -208,7 +208,7 @@ fn a_cancellation_that_races_the_result_and_whoever_waits_has_one_outcome() {
 }
 
 #[test]
-fn a_cancellation_reaches_what_the_future_is_being_composed_of() {
+fn a_cancellation_reaches_a_future_composed_concurrently() {
     loom::model(|| {
         let (promise, first) = ConcurrentFuture::<u8>::pair();
         let (second_promise, second) = ConcurrentFuture::<u8>::pair();
@@ -216,18 +216,18 @@ fn a_cancellation_reaches_what_the_future_is_being_composed_of() {
         let settling = thread::spawn(move || promise.set_result(1));
         assert!(composed.cancel());
         settling.join().unwrap();
-        // Cancelled, or dropped with the closure: in either case nobody waits for it.
+        // Cancelled, or dropped with the closure: in either case no waiter is left.
         second_promise.set_result(2);
         assert!(composed.wait().unwrap_err().is_cancelled());
     });
 }
 
 #[test]
-fn who_keeps_a_promise_is_woken_by_the_cancellation() {
+fn the_holder_of_a_promise_is_woken_by_the_cancellation() {
     loom::model(|| {
         let (mut promise, result) = ConcurrentFuture::<u8>::pair();
         let cancelling = thread::spawn(move || assert!(result.cancel()));
-        let woken = std::sync::Arc::new(Woken(Bell::default()));
+        let woken = std::sync::Arc::new(Woken(EventFdModel::default()));
         let waker = std::task::Waker::from(std::sync::Arc::clone(&woken));
         let mut cancelled = Box::pin(promise.cancelled());
         while cancelled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {

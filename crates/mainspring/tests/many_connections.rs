@@ -1,4 +1,4 @@
-//! Ten thousand connections at once, through protocols, both ends on one loop.
+//! Ten thousand connections at once, as protocols, both ends on one loop.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -12,26 +12,26 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use test_support::guarded;
+use test_support::isolated;
 
-const WANTED: usize = 10_000;
-/// Fewer would prove nothing.
-const WORTHWHILE: usize = 2_000;
-/// For the process, the loop and the listener.
-const SPARE: usize = 100;
-/// So many connect at a time: no more than the listener's queue holds.
-const AT_ONCE: usize = 100;
+const MAX_CONNECTIONS: usize = 10_000;
+/// Fewer connections would prove nothing.
+const MIN_CONNECTIONS: usize = 2_000;
+/// Fds for the process, the loop and the listener.
+const SPARE_FDS: usize = 100;
+/// Connects in progress at a time: at most the listener's backlog.
+const MAX_CONNECTING: usize = 100;
 
-/// How many connections this process may have, both ends counted, after asking for as many as it can get.
-fn room() -> usize {
+/// How many connections this process may open, counting both ends, after raising its limit.
+fn connection_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = (2 * WANTED + SPARE) as u64;
+    let wanted = (2 * MAX_CONNECTIONS + SPARE_FDS) as u64;
     let soft = limit.maximum.map_or(wanted, |hard| hard.min(wanted));
     if limit.current.is_some_and(|current| current < soft) {
         setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: limit.maximum }).unwrap();
     }
     let granted = getrlimit(Resource::Nofile).current.map_or(wanted, |granted| granted.min(wanted));
-    (granted as usize).saturating_sub(SPARE) / 2
+    (granted as usize).saturating_sub(SPARE_FDS) / 2
 }
 
 struct Echo(Rc<Cell<usize>>);
@@ -51,7 +51,7 @@ impl Protocol for Echo {
     }
 }
 
-/// Sends its number and waits for it to come back.
+/// Sends its number and waits for the echo.
 struct Client {
     number: u32,
     received: RefCell<Vec<u8>>,
@@ -62,7 +62,7 @@ impl Protocol for Client {
     fn data_received(&self, _: &Transport, data: &[u8]) {
         self.received.borrow_mut().extend_from_slice(data);
         if self.received.borrow().len() == 4 {
-            assert_eq!(*self.received.borrow(), self.number.to_be_bytes(), "the answer of another");
+            assert_eq!(*self.received.borrow(), self.number.to_be_bytes(), "the echo of another client");
             self.answered.set(self.answered.get() + 1);
         }
     }
@@ -75,14 +75,14 @@ async fn until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn ten_thousand_connections_echo_at_once_and_leave_nothing() {
-    let count = room().min(WANTED);
-    if count < WORTHWHILE {
-        println!("skipped: the limit of open files leaves room for {count} connections only");
+fn ten_thousand_concurrent_connections_echo_and_leave_nothing() {
+    let count = connection_limit().min(MAX_CONNECTIONS);
+    if count < MIN_CONNECTIONS {
+        println!("skipped: the limit of open files allows only {count} connections");
         return;
     }
     println!("{count} connections");
-    guarded(|| {
+    isolated(|| {
         let event_loop = EventLoop::new().unwrap();
         event_loop.run_until_complete(echo_on(&event_loop, count)).unwrap();
         for _ in 0..3 {
@@ -101,7 +101,7 @@ async fn echo_on(event_loop: &EventLoop, count: usize) {
     let address = server.local_addr();
     let mut transports = Vec::new();
     while transports.len() < count {
-        let numbers = transports.len()..count.min(transports.len() + AT_ONCE);
+        let numbers = transports.len()..count.min(transports.len() + MAX_CONNECTING);
         let connecting: Vec<_> = numbers
             .map(|number| {
                 let (inner, answered) = (event_loop.clone(), Rc::clone(&answered));
@@ -122,7 +122,7 @@ async fn echo_on(event_loop: &EventLoop, count: usize) {
     transports.iter().for_each(Transport::close);
     until(|| open.get() == 0).await;
     drop(transports);
-    // There is room for one more afterwards.
+    // One more connection works afterwards.
     let one = TcpStream::connect(address).await.unwrap();
     one.write_all(b"x").await.unwrap();
     one.read_exact(&mut [0]).await.unwrap();

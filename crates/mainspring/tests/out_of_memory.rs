@@ -1,4 +1,4 @@
-//! Without memory: what is asked for is refused, nothing that was taken is lost, and everything goes on afterwards.
+//! Failing allocations: the operation is refused, accepted data is not lost, and the loop continues afterwards.
 
 use mainspring::net::TcpStream;
 use mainspring::{EventLoop, Protocol, Transport};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
-/// The system's allocator, which refuses what is larger than this thread allows.
+/// The system allocator, which refuses blocks larger than this thread's limit.
 struct Limited;
 
 thread_local! {
@@ -23,15 +23,15 @@ fn is_refused(size: usize) -> bool {
     LIMIT.try_with(Cell::get).is_ok_and(|limit| size > limit)
 }
 
-// SAFETY: passed on to the system's allocator, or refused, which every allocator may.
+// SAFETY: forwards to the system allocator or refuses, which every allocator may.
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's guarantees.
         if is_refused(layout.size()) { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's guarantees.
         unsafe { System.dealloc(block, layout) }
     }
 
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Limited {
         if size > layout.size() && is_refused(size) {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's guarantees.
         unsafe { System.realloc(block, layout, size) }
     }
 }
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Limited {
 #[global_allocator]
 static ALLOCATOR: Limited = Limited;
 
-/// Runs `body` on a thread that gets no block larger than `limit`.
+/// Runs `body` while this thread gets no block larger than `limit`.
 fn with_limit<R>(limit: usize, body: impl FnOnce() -> R) -> R {
     let former = LIMIT.replace(limit);
     let result = body();
@@ -55,10 +55,10 @@ fn with_limit<R>(limit: usize, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Numbers without order, the same in every run.
-struct Numbers(u64);
+/// A deterministic pseudo-random sequence.
+struct Random(u64);
 
-impl Numbers {
+impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
@@ -66,7 +66,7 @@ impl Numbers {
 }
 
 #[test]
-fn ready_lanes_refuse_an_item_and_keep_the_others() {
+fn ready_lanes_refuse_an_item_and_keep_the_rest() {
     let mut lanes = Lanes::new();
     let mut pushed = 0;
     with_limit(1000, || {
@@ -76,14 +76,14 @@ fn ready_lanes_refuse_an_item_and_keep_the_others() {
         }
     });
     assert!(pushed > 10);
-    assert!(lanes.try_reserve(Lane::Normal, 1), "there is memory again");
+    assert!(lanes.try_reserve(Lane::Normal, 1), "memory is available again");
     let mut pass = lanes.begin_iteration();
     let taken: Vec<_> = std::iter::from_fn(|| lanes.next(&mut pass)).collect();
     assert_eq!(taken, (0..pushed).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_write_queue_refuses_a_chunk_and_keeps_the_others() {
+fn a_write_queue_refuses_a_chunk_and_keeps_the_rest() {
     let mut queue = WriteQueue::default();
     with_limit(1000, || {
         while queue.try_reserve(1) {
@@ -94,11 +94,11 @@ fn a_write_queue_refuses_a_chunk_and_keeps_the_others() {
     assert_eq!(queue.len(), queue.take().len() * 5);
 }
 
-/// Timers are set, cancelled and taken out while memory comes and goes; beside the queue a map says what has to come out.
+/// Inserts, cancels and pops timers while allocations fail at times. A map records the expected order.
 #[test]
-fn timers_are_refused_or_fire_in_their_order_and_none_is_lost() {
+fn timers_are_refused_or_fire_in_order() {
     for seed in 0..40 {
-        let mut numbers = Numbers(seed);
+        let mut numbers = Random(seed);
         let mut timers = TimerQueue::new();
         let mut expected = BTreeMap::new();
         let mut keys = Vec::new();
@@ -108,7 +108,7 @@ fn timers_are_refused_or_fire_in_their_order_and_none_is_lost() {
             let limit = if numbers.below(3) == 0 { 0 } else { usize::MAX };
             match numbers.below(8) {
                 0..5 => {
-                    // Milliseconds to hours away.
+                    // From milliseconds to hours ahead.
                     let when = now + (1 << (18 + numbers.below(24))) + numbers.below(1 << 20);
                     match with_limit(limit, || timers.try_insert(Time::from_nanos(when), number)) {
                         Ok(key) => {
@@ -157,25 +157,25 @@ const MIB: usize = 1 << 20;
 fn new_loop() -> (EventLoop, Rc<RefCell<Vec<String>>>) {
     let event_loop = EventLoop::new().unwrap();
     let reports = Rc::new(RefCell::new(Vec::new()));
-    let told = Rc::clone(&reports);
-    event_loop.set_exception_handler(move |context| told.borrow_mut().push(context.to_string()));
+    let collected = Rc::clone(&reports);
+    event_loop.set_exception_handler(move |context| collected.borrow_mut().push(context.to_string()));
     (event_loop, reports)
 }
 
 #[test]
-fn a_stream_that_cannot_keep_what_it_received_ends_with_the_reason() {
-    struct Floods;
-    impl Protocol for Floods {
+fn a_stream_that_cannot_buffer_received_data_ends_with_an_error() {
+    struct WritesOnConnect;
+    impl Protocol for WritesOnConnect {
         fn connection_made(&self, transport: &Transport) {
             transport.write(&vec![0; 8 * MIB]);
         }
     }
     let (event_loop, _) = new_loop();
     let outcome = event_loop.run_until_complete(async {
-        let server = EventLoop::current().create_server("127.0.0.1:0", 10, || Floods).await.unwrap();
+        let server = EventLoop::current().create_server("127.0.0.1:0", 10, || WritesOnConnect).await.unwrap();
         let stream = TcpStream::connect(server.local_addr()).await.unwrap();
         let (reader, _writer) = stream.split();
-        // Once something is kept, the loop has all that it needs, and the server's end has what it sends.
+        // Once data is buffered, the loop and the sender need no further allocation.
         while reader.buffered() == 0 {
             mainspring::sleep(std::time::Duration::ZERO).await;
         }
@@ -190,7 +190,7 @@ fn a_stream_that_cannot_keep_what_it_received_ends_with_the_reason() {
 }
 
 #[test]
-fn a_write_that_cannot_be_kept_fails_and_the_loop_goes_on() {
+fn a_write_that_cannot_be_buffered_fails_and_the_loop_continues() {
     let (event_loop, reports) = new_loop();
     event_loop
         .run_until_complete(async {
@@ -203,10 +203,10 @@ fn a_write_that_cannot_be_kept_fails_and_the_loop_goes_on() {
             }
             let server = event_loop.create_server("127.0.0.1:0", 10, || Silent).await.unwrap();
             let (transport, _) = event_loop.create_connection(server.local_addr(), || Silent).await.unwrap();
-            let much = vec![0; 64 * MIB];
-            with_limit(MIB, || transport.write(&much));
-            assert!(transport.is_closing(), "some of it was sent already");
-            // Another connection is not concerned.
+            let large = vec![0; 64 * MIB];
+            with_limit(MIB, || transport.write(&large));
+            assert!(transport.is_closing(), "part of the data was already sent");
+            // Other connections are not affected.
             let stream = TcpStream::connect(server.local_addr()).await.unwrap();
             stream.write_all(b"small").await.unwrap();
             server.close();
@@ -216,7 +216,7 @@ fn a_write_that_cannot_be_kept_fails_and_the_loop_goes_on() {
 }
 
 #[test]
-fn a_file_is_read_as_far_as_there_is_memory() {
+fn reading_a_file_without_memory_fails_and_keeps_the_data_read() {
     let (event_loop, _) = new_loop();
     let path = std::env::temp_dir().join(format!("mainspring-out-of-memory-{}", std::process::id()));
     std::fs::write(&path, vec![7; 4 * MIB]).unwrap();

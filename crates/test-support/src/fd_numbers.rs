@@ -1,13 +1,13 @@
-//! Descriptor numbers that are given out again.
+//! Reused fd numbers.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-/// Opens sockets until one has `number`, which comes first.
-pub fn pair_with(number: i32) -> (UnixStream, UnixStream) {
+/// Opens socket pairs until one end has the fd number `number`. That end is the first of the returned pair.
+pub fn pair_with_fd(number: i32) -> (UnixStream, UnixStream) {
     let mut others = Vec::new();
     for _ in 0..16 {
-        let (a, b) = UnixStream::pair().unwrap();
+        let (a, b) = UnixStream::pair().expect("a socket pair should open");
         if a.as_raw_fd() == number {
             return (a, b);
         }
@@ -16,5 +16,5 @@ pub fn pair_with(number: i32) -> (UnixStream, UnixStream) {
         }
         others.push((a, b));
     }
-    panic!("nobody got the number {number}");
+    panic!("no socket got the fd number {number}");
 }

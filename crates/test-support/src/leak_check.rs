@@ -1,23 +1,23 @@
-//! What a test leaves behind: nothing.
+//! The leak check: a test must free all memory it allocates and close all fds it opens.
 //!
-//! Every test of a program that has this module and `#[macro_use] extern crate checked_test` runs in [`checked`].
+//! [`checked`] runs every test of a program that has `#[macro_use] extern crate test_support`.
 //!
-//! - **Memory.** A test has a thread of its own, and every allocation that this thread makes is marked with the test; so
-//!   is every one of the threads it starts, and of those that they start. Whoever frees it, on whatever thread, takes it off
-//!   the test's account; when the test's thread is gone, with its thread-locals, the account must come to nothing. So tests
-//!   run side by side and cannot disturb each other.
-//! - **Tasks, timers, connections** that a loop forgot are memory of the loop's thread.
-//! - **Descriptors** belong to the whole process: when the program ends, none may be open that was not when its first
-//!   test began. Tests that run alone say more: see `support::guarded`.
+//! - **Memory.** Each test runs on its own thread. Allocations of that thread, of the threads it starts, and of the
+//!   threads they start, are charged to the test's account. Freeing a block credits the account that allocated it, on
+//!   any thread. When the test's thread has ended, with its thread-locals, the account must be empty. So tests may run
+//!   in parallel.
+//! - **Tasks, timers and connections** that a loop forgets are memory of the loop's thread.
+//! - **Fds** belong to the process: at exit, only the fds may be open that were open before the first test. Tests in
+//!   [`isolated`](crate::isolated) check this one by one.
 //!
-//! Another thread may be about to free or close what it was given: so a test, and a program, has [`PATIENCE`] to come to
-//! nothing. A leak never does.
+//! Another thread may be about to free or close something, so a test and a program have [`GRACE_PERIOD`] to finish. A
+//! leak never goes away.
 //!
-//! # Whose thread is it?
+//! # Which account does a thread have?
 //!
-//! Threads are started in many places, and none of them asks us. But the kernel gives a new thread the timer slack of the
-//! one that makes it (see prctl(2)), and lets every thread set its own: so the number of an account is kept there, and a
-//! thread looks when it first allocates. A few microseconds more of slack than usual is nothing to a test.
+//! Threads are started in many places without our help. But the kernel copies the timer slack of the creating thread to
+//! the new one (see prctl(2)), and each thread may set its own. So the account number is stored in the timer slack, and
+//! a thread reads it at its first allocation. A few microseconds of additional slack do not matter to a test.
 
 use mainspring_engine::signals::{SignalPipe, install};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
@@ -33,16 +33,16 @@ use std::sync::{Once, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is not freed or closed in so long never is.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for other threads before something counts as leaked.
+const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Tests of one program, at most.
+/// The maximum number of tests in one program.
 const MAX_TESTS: usize = 2048;
 
-/// The account of what is nobody's.
-const NOBODY: usize = 0;
+/// The account of untracked allocations.
+const UNTRACKED: usize = 0;
 
-/// How many allocations of each test live, by the test's number.
+/// The live allocations of each test, by test number.
 static ACCOUNTS: [Account; MAX_TESTS] = [const { Account::new() }; MAX_TESTS];
 
 struct Account {
@@ -60,108 +60,111 @@ impl Account {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn is_even(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.blocks.load(Ordering::Relaxed) == 0
     }
 }
 
-/// Of a thread that has not allocated yet.
+/// The account of a thread that has not allocated yet.
 const UNKNOWN: usize = usize::MAX;
 
-/// The timer slack, in nanoseconds, of a thread that allocates on nobody's account; for the others their number is added.
-const NOBODYS_SLACK: NonZeroU64 = NonZeroU64::new(60_000).unwrap();
+/// The timer slack, in nanoseconds, of a thread with the account [`UNTRACKED`]. Other threads add their account number.
+const UNTRACKED_SLACK: NonZeroU64 = NonZeroU64::new(60_000).expect("the base timer slack should not be zero");
 
 thread_local! {
-    /// On whose account this thread allocates.
+    /// The account of this thread.
     static CURRENT: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
 
-/// The account of this thread, and of those it starts.
+/// The account of this thread and of the threads it starts.
 fn current() -> usize {
     let known = CURRENT.get();
     if known != UNKNOWN {
         return known;
     }
     let slack = current_timer_slack().unwrap_or(0);
-    let number = slack.checked_sub(NOBODYS_SLACK.get()).map_or(NOBODY, |number| number as usize);
-    let inherited = if number < MAX_TESTS { number } else { NOBODY };
+    let number = slack.checked_sub(UNTRACKED_SLACK.get()).map_or(UNTRACKED, |number| number as usize);
+    let inherited = if number < MAX_TESTS { number } else { UNTRACKED };
     CURRENT.set(inherited);
     inherited
 }
 
-/// From here on this thread, and those it starts, allocate on this account. Gives the one before.
-fn allocate_on(account: usize) -> usize {
+/// Sets the account of this thread and of the threads it starts from now on. Returns the previous account.
+fn set_account(account: usize) -> usize {
     let former = current();
     CURRENT.set(account);
-    // The kernel refuses no slack that is not zero.
-    let _ = set_current_timer_slack(Some(NOBODYS_SLACK.saturating_add(account as u64)));
+    // The kernel accepts every slack except zero.
+    let _ = set_current_timer_slack(Some(UNTRACKED_SLACK.saturating_add(account as u64)));
     former
 }
 
-/// A process has the slack of the thread that started it, which may have been that of a test.
+/// A process inherits the slack of the thread that started it, which may be the thread of a test.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
-    extern "C" fn begin_process() {
-        allocate_on(NOBODY);
+    extern "C" fn reset_account() {
+        set_account(UNTRACKED);
     }
-    begin_process
+    reset_account
 };
 
 #[global_allocator]
-static MARKING: Marking = Marking;
+static TRACKING: TrackingAllocator = TrackingAllocator;
 
-/// The system's allocator, with the number of an account before every block.
-struct Marking;
+/// The system allocator, with an account number in front of every block.
+struct TrackingAllocator;
 
-/// How far into its block the caller's part begins: a whole number of the caller's alignment, with room for the mark.
+/// The offset of the caller's memory in its block: a multiple of the caller's alignment, large enough for the account
+/// number.
 fn offset(layout: Layout) -> usize {
     layout.align().max(align_of::<usize>())
 }
 
-/// The whole block for the caller's part of it.
-fn whole(layout: Layout) -> Option<Layout> {
+/// The layout of the block for the caller's layout.
+fn block_layout(layout: Layout) -> Option<Layout> {
     let size = layout.size().checked_add(offset(layout))?;
     Layout::from_size_align(size, offset(layout)).ok()
 }
 
-// SAFETY: a block is the system's, `offset` bytes longer than was asked for and aligned for both the mark and the caller;
-// the caller gets what is behind the first `offset` bytes. The same layout gives the same offset when the block comes back.
-unsafe impl GlobalAlloc for Marking {
+// SAFETY: a block comes from the system allocator. It is `offset` bytes longer than requested, and aligned for the
+// account number and for the caller. The caller's memory starts after the first `offset` bytes. `offset` depends only
+// on the layout, so `dealloc` computes the same value.
+unsafe impl GlobalAlloc for TrackingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let Some(whole) = whole(layout) else { return std::ptr::null_mut() };
-        // SAFETY: its size is not zero, for the offset is not.
-        let block = unsafe { System.alloc(whole) };
+        let Some(block_layout) = block_layout(layout) else { return std::ptr::null_mut() };
+        // SAFETY: the size is not zero, because the offset is not.
+        let block = unsafe { System.alloc(block_layout) };
         if block.is_null() {
             return block;
         }
         let account = current();
         ACCOUNTS[account].add(1, layout.size() as isize);
-        // SAFETY: the block begins with `offset` bytes for the mark, which are aligned for it.
+        // SAFETY: the block starts with `offset` bytes, which are large enough and aligned for the account number.
         unsafe {
             block.cast::<usize>().write(account);
             block.add(offset(layout))
         }
     }
 
-    unsafe fn dealloc(&self, part: *mut u8, layout: Layout) {
-        // SAFETY: `part` came from `alloc` or `realloc` with this layout: its block begins `offset` before it, with the mark.
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: `pointer` came from `alloc` or `realloc` with this layout. Its block starts `offset` bytes earlier,
+        // with the account number.
         unsafe {
-            let block = part.sub(offset(layout));
+            let block = pointer.sub(offset(layout));
             let account = block.cast::<usize>().read();
             ACCOUNTS[account].add(-1, -(layout.size() as isize));
-            if let Some(whole) = whole(layout) {
-                System.dealloc(block, whole);
+            if let Some(block_layout) = block_layout(layout) {
+                System.dealloc(block, block_layout);
             }
         }
     }
 
-    unsafe fn realloc(&self, part: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        let Some(whole) = whole(layout) else { return std::ptr::null_mut() };
-        let Some(new_whole) = new_size.checked_add(offset(layout)) else { return std::ptr::null_mut() };
-        // SAFETY: as in `dealloc`. The mark moves with the block: it stays on the account of who made it.
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let Some(block_layout) = block_layout(layout) else { return std::ptr::null_mut() };
+        let Some(new_block_size) = new_size.checked_add(offset(layout)) else { return std::ptr::null_mut() };
+        // SAFETY: as in `dealloc`. The account number moves with the block, so the account does not change.
         unsafe {
-            let block = System.realloc(part.sub(offset(layout)), whole, new_whole);
+            let block = System.realloc(pointer.sub(offset(layout)), block_layout, new_block_size);
             if block.is_null() {
                 return block;
             }
@@ -172,137 +175,135 @@ unsafe impl GlobalAlloc for Marking {
     }
 }
 
-/// Runs a test, and checks that it leaves nothing behind.
+/// Runs a test and checks that it leaks no memory.
 pub fn checked<R: Termination>(test: impl FnOnce() -> R + Send + 'static) {
-    checked_within(PATIENCE, test);
+    checked_within(GRACE_PERIOD, test);
 }
 
-/// Runs a test, and checks that it has left nothing behind when so much time has passed.
-pub fn checked_within<R: Termination>(patience: Duration, test: impl FnOnce() -> R + Send + 'static) {
+/// Runs a test and checks that it has freed its memory `grace_period` after its end.
+pub fn checked_within<R: Termination>(grace_period: Duration, test: impl FnOnce() -> R + Send + 'static) {
     static TESTS: AtomicUsize = AtomicUsize::new(1);
-    begin_program();
+    start_program();
     let number = TESTS.fetch_add(1, Ordering::Relaxed);
-    assert!(number < MAX_TESTS, "more tests than accounts");
+    assert!(number < MAX_TESTS, "the program has more than {MAX_TESTS} tests: raise MAX_TESTS");
     if !is_output_shown() {
-        // What is printed is kept by the harness, in memory that is nobody's from here on.
+        // The harness captures printed output in memory. This allocates its buffer untracked.
         println!();
     }
     let name = thread::current().name().unwrap_or("a test").to_owned();
-    let run = thread::Builder::new().name(name).spawn(move || {
-        allocate_on(number);
-        // What a test gives back is dropped here, with a word about the error if it is one.
+    let thread = thread::Builder::new().name(name).spawn(move || {
+        set_account(number);
+        // Prints an error that the test returns, and drops the returned value on this thread.
         test().report()
     });
-    match run.unwrap().join() {
+    match thread.expect("the thread of the test should start").join() {
         Ok(code) => {
-            assert!(code == ExitCode::SUCCESS, "the test gave back a failure");
-            assert_even(number, patience);
+            assert!(code == ExitCode::SUCCESS, "the test returned a failure");
+            assert_empty(number, grace_period);
         }
         Err(payload) => panic::resume_unwind(payload),
     }
 }
 
-/// Whether the harness lets what is printed through.
+/// Whether the harness does not capture output.
 fn is_output_shown() -> bool {
-    let is_asked_for = |argument: String| argument == "--nocapture" || argument == "--no-capture";
-    std::env::args().any(is_asked_for) || std::env::var_os("RUST_TEST_NOCAPTURE").is_some()
+    let is_no_capture = |argument: String| argument == "--nocapture" || argument == "--no-capture";
+    std::env::args().any(is_no_capture) || std::env::var_os("RUST_TEST_NOCAPTURE").is_some()
 }
 
-/// Runs what is made once for the whole program: it is on nobody's account.
-#[allow(dead_code, reason = "each program uses its share")]
-pub fn for_good<R>(make: impl FnOnce() -> R) -> R {
+/// Runs `make` untracked, for values that live as long as the program.
+pub fn untracked<R>(make: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
         fn drop(&mut self) {
-            allocate_on(self.0);
+            set_account(self.0);
         }
     }
-    let _restore = Restore(allocate_on(NOBODY));
+    let _restore = Restore(set_account(UNTRACKED));
     make()
 }
 
-/// From here on this test is not checked: something is leaked on purpose.
-#[allow(dead_code, reason = "each program uses its share")]
+/// Stops tracking on this thread: the test leaks deliberately.
 pub fn meant_from_here() {
-    allocate_on(NOBODY);
+    set_account(UNTRACKED);
 }
 
 #[track_caller]
-fn assert_even(number: usize, patience: Duration) {
+fn assert_empty(number: usize, grace_period: Duration) {
     let account = &ACCOUNTS[number];
-    let begun = Instant::now();
-    while !account.is_even() && begun.elapsed() < patience {
+    let start = Instant::now();
+    while !account.is_empty() && start.elapsed() < grace_period {
         thread::sleep(Duration::from_millis(1));
     }
     assert!(
-        account.is_even(),
+        account.is_empty(),
         "the test leaks {} allocations, {} bytes",
         account.blocks.load(Ordering::Relaxed),
         account.bytes.load(Ordering::Relaxed),
     );
 }
 
-/// Once, before the first test.
-fn begin_program() {
+/// Runs once, before the first test.
+fn start_program() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // What the symbols of a backtrace are read into is kept for the next one.
-        let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |info| for_good(|| usual(info))));
-        make_what_is_kept();
-        let open = OPEN_AT_FIRST.get_or_init(|| (std::process::id(), open_descriptors()));
-        // SAFETY: the function lives as long as the program, and does not unwind.
-        assert_eq!(unsafe { libc::atexit(end_program) }, 0, "{open:?}");
+        // A backtrace caches its symbols for the next one.
+        let default_hook = panic::take_hook();
+        panic::set_hook(Box::new(move |info| untracked(|| default_hook(info))));
+        create_program_wide_values();
+        let open = FDS_AT_START.get_or_init(|| (std::process::id(), open_fds()));
+        // SAFETY: the function is static and does not unwind.
+        assert_eq!(unsafe { libc::atexit(check_fds_at_exit) }, 0, "{open:?}");
     });
 }
 
-/// Makes what is made once for the whole program, by whoever comes first.
-fn make_what_is_kept() {
+/// Creates values that are created once per program, so that they are not charged to the first test that needs them.
+fn create_program_wide_values() {
     // The buffers of the standard streams.
     let _ = (std::io::stdin(), std::io::stdout());
     // Settings from the environment.
     let _ = proptest::test_runner::Config::default();
-    // The lists of signals, and of who listens for them, only grow: here to all that can be caught. Those that are not
-    // refused are put back as they were at once.
-    let pipe = SignalPipe::new().unwrap();
+    // The tables of signals and their listeners only grow. Grow them to every signal that can be caught, then restore
+    // the dispositions.
+    let pipe = SignalPipe::new().expect("a signal pipe should open");
     let listeners: Vec<_> = (1..=64).filter_map(|signum| install(signum, &pipe).ok()).collect();
     drop(listeners);
 }
 
-/// The process, and what it had open when its first test began.
-static OPEN_AT_FIRST: OnceLock<(u32, BTreeMap<i32, String>)> = OnceLock::new();
+/// The process id, and the fds that were open before the first test.
+static FDS_AT_START: OnceLock<(u32, BTreeMap<i32, String>)> = OnceLock::new();
 
-extern "C" fn end_program() {
-    let Some((process, at_first)) = OPEN_AT_FIRST.get() else { return };
+extern "C" fn check_fds_at_exit() {
+    let Some((process, at_start)) = FDS_AT_START.get() else { return };
     if std::process::id() != *process {
         return;
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
-        let mut open = open_descriptors();
-        open.retain(|number, _| !at_first.contains_key(number));
+        let mut open = open_fds();
+        open.retain(|number, _| !at_start.contains_key(number));
         if open.is_empty() {
             return;
         }
-        if begun.elapsed() >= PATIENCE {
-            let _ = writeln!(std::io::stderr(), "\nthe tests leave descriptors open: {open:?}");
-            // SAFETY: ends the process, in the middle of its end.
+        if start.elapsed() >= GRACE_PERIOD {
+            let _ = writeln!(std::io::stderr(), "\nthe tests leave fds open: {open:?}");
+            // SAFETY: ends the process during exit, without running the remaining exit handlers.
             unsafe { libc::_exit(101) };
         }
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Every open descriptor of this process, and what it is.
-pub fn open_descriptors() -> BTreeMap<i32, String> {
+/// The open fds of this process, each with its target in `/proc/self/fd`.
+pub fn open_fds() -> BTreeMap<i32, String> {
     let Ok(listing) = std::fs::read_dir("/proc/self/fd") else { return BTreeMap::new() };
     let listed: Vec<_> = listing.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    // The directory was open while it was listed, and is gone now.
+    // The fd of the directory itself was open during the listing and is closed now.
     let open = listed.iter().filter_map(|path| {
         let number = path.file_name()?.to_str()?.parse().ok()?;
         Some((number, std::fs::read_link(path).ok()?.display().to_string()))
     });
-    // The C library reads this file, on whatever thread, when it gives memory back to the system.
+    // The C library reads this file, on any thread, when it returns memory to the system.
     let open = open.filter(|(_, file)| file != "/proc/sys/vm/overcommit_memory");
     open.collect()
 }

@@ -1,44 +1,44 @@
-//! What the tests of the engine and of the Rust API share.
+//! Shared by the tests of the engine and of the Rust API.
 //!
-//! A test program says `#[macro_use] extern crate test_support;` at its top. Every `#[test]` in it then runs in
-//! [`checked`], which fails it for what it leaks.
+//! A test program starts with `#[macro_use] extern crate test_support;`. Every `#[test]` in it then runs in
+//! [`checked`], which fails the test if it leaks memory.
 
-mod alone;
 pub mod fd_numbers;
+mod isolated;
 mod leak_check;
 
-pub use alone::{DELIBERATE, PATIENCE, guarded, now_testing};
 pub use checked_test::test;
-pub use leak_check::{checked, checked_within, for_good, meant_from_here, open_descriptors};
+pub use isolated::{DELIBERATE, TIMEOUT, isolated, now_testing};
+pub use leak_check::{checked, checked_within, meant_from_here, open_fds, untracked};
 
 use std::sync::OnceLock;
 
-/// Which back end a loop stands on.
+/// The back end of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
-    /// The one that ships.
+pub enum TestBackend {
+    /// The production back end.
     Epoll,
-    /// `FakePoller`, which fails on demand.
+    /// `FakePoller`, which injects faults.
     Fake,
 }
 
-impl On {
-    /// Both of them.
-    pub const ALL: [On; 2] = [On::Epoll, On::Fake];
+impl TestBackend {
+    /// Both back ends.
+    pub const ALL: [TestBackend; 2] = [TestBackend::Epoll, TestBackend::Fake];
 }
 
-/// How much one connection can send.
-const PATTERN: usize = 64 << 20;
+/// The maximum length of a [`pattern`].
+const PATTERN_LEN: usize = 64 << 20;
 
-/// The first `length` bytes that any probe sends.
+/// The first `length` bytes of the test pattern: a repeated sequence whose period is not a power of two.
 pub fn pattern(length: usize) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     let make = || {
         let period: Vec<u8> = (0..=250).collect();
-        let mut bytes = period.repeat(PATTERN / period.len() + 1);
-        bytes.truncate(PATTERN);
+        let mut bytes = period.repeat(PATTERN_LEN / period.len() + 1);
+        bytes.truncate(PATTERN_LEN);
         bytes
     };
-    let bytes = for_good(|| BYTES.get_or_init(make));
+    let bytes = untracked(|| BYTES.get_or_init(make));
     &bytes[..length]
 }

@@ -1,117 +1,118 @@
-//! The kernel refusing: the protocol hears of it, and the endpoint lives on.
+//! System call errors: the protocol is notified, and the endpoint stays open.
 
+use crate::fixture::{Event, Fixture};
 use crate::order::bind_near;
-use crate::stage::{Stage, Told};
 use mainspring_engine::testing::{FaultPlan, Op};
 use mainspring_engine::transport::Transport as _;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 const TRANSIENT: [i32; 5] =
     [libc::ENETUNREACH, libc::EPERM, libc::ECONNREFUSED, libc::ENOBUFS, libc::EHOSTUNREACH];
 
 #[test]
-fn a_failed_send_is_told_and_the_next_one_goes_out() {
-    guarded(|| {
+fn a_failed_send_calls_error_received_and_the_next_one_works() {
+    isolated(|| {
         for errno in TRANSIENT {
-            let stage = Stage::new(On::Fake);
-            stage.pass();
-            stage.control.fail_next(Op::SendTo, errno);
-            stage.send(b"lost");
-            stage.send(b"next");
-            assert_eq!(stage.arrived(), [b"next"]);
-            assert_eq!(*stage.protocol().log.borrow(), [Told::Made, Told::Error(errno)]);
-            assert!(!stage.transport.is_closing());
-            stage.transport.close(stage.cx()).unwrap();
-            stage.until_lost();
-            stage.assert_reports(&[]);
+            let fixture = Fixture::new(TestBackend::Fake);
+            fixture.run_once();
+            fixture.control.fail_next(Op::SendTo, errno);
+            fixture.send(b"lost");
+            fixture.send(b"next");
+            assert_eq!(fixture.take_arrived(), [b"next"]);
+            assert_eq!(*fixture.protocol().log.borrow(), [Event::Made, Event::Error(errno)]);
+            assert!(!fixture.transport.is_closing());
+            fixture.transport.close(fixture.cx()).unwrap();
+            fixture.run_until_lost();
+            fixture.assert_reports(&[]);
         }
     });
 }
 
 #[test]
-fn a_failed_receive_is_told_and_the_next_one_is_delivered() {
-    guarded(|| {
+fn a_failed_receive_calls_error_received_and_the_next_one_works() {
+    isolated(|| {
         for errno in TRANSIENT {
-            let stage = Stage::new(On::Fake);
-            stage.pass();
+            let fixture = Fixture::new(TestBackend::Fake);
+            fixture.run_once();
             let path = std::env::temp_dir().join(format!("mainspring-faults-{}", std::process::id()));
-            let name = bind_near(&stage, &path);
-            stage.control.fail_next(Op::RecvFrom, errno);
-            stage.peer.send_to(b"data", &name).unwrap();
-            stage.until("it arrives", || !stage.protocol().data().is_empty());
-            let expected = [Told::Made, Told::Error(errno), Told::Data(b"data".to_vec())];
-            assert_eq!(*stage.protocol().log.borrow(), expected);
-            stage.transport.close(stage.cx()).unwrap();
-            stage.until_lost();
+            let name = bind_near(&fixture, &path);
+            fixture.control.fail_next(Op::RecvFrom, errno);
+            fixture.peer.send_to(b"data", &name).unwrap();
+            fixture.until("the datagram arrives", || !fixture.protocol().data().is_empty());
+            let expected = [Event::Made, Event::Error(errno), Event::Data(b"data".to_vec())];
+            assert_eq!(*fixture.protocol().log.borrow(), expected);
+            fixture.transport.close(fixture.cx()).unwrap();
+            fixture.run_until_lost();
             std::fs::remove_file(name).unwrap();
         }
     });
 }
 
 #[test]
-fn a_send_that_would_block_or_was_interrupted_is_made_again() {
-    guarded(|| {
+fn a_blocked_or_interrupted_send_is_retried() {
+    isolated(|| {
         for errno in [libc::EAGAIN, libc::EINTR] {
-            let stage = Stage::new(On::Fake);
-            stage.pass();
-            stage.control.plan(FaultPlan::fail(Op::SendTo, errno).times(3));
-            stage.send(b"1");
-            stage.send(b"2");
-            assert_eq!(stage.transport.write_buffer_size(), 18);
-            stage.until("all is sent", || stage.transport.write_buffer_size() == 0);
-            assert_eq!(stage.arrived(), [b"1", b"2"]);
-            assert_eq!(*stage.protocol().log.borrow(), [Told::Made]);
-            stage.transport.close(stage.cx()).unwrap();
-            stage.until_lost();
+            let fixture = Fixture::new(TestBackend::Fake);
+            fixture.run_once();
+            fixture.control.plan(FaultPlan::fail(Op::SendTo, errno).times(3));
+            fixture.send(b"1");
+            fixture.send(b"2");
+            assert_eq!(fixture.transport.write_buffer_size(), 18);
+            fixture.until("all datagrams are sent", || fixture.transport.write_buffer_size() == 0);
+            assert_eq!(fixture.take_arrived(), [b"1", b"2"]);
+            assert_eq!(*fixture.protocol().log.borrow(), [Event::Made]);
+            fixture.transport.close(fixture.cx()).unwrap();
+            fixture.run_until_lost();
         }
     });
 }
 
 #[test]
-fn a_protocol_that_was_paused_is_resumed_after_all_that_waited_has_failed() {
-    guarded(|| {
+fn a_paused_protocol_is_resumed_after_all_buffered_sends_failed() {
+    isolated(|| {
         for closes in [false, true] {
-            let stage = Stage::new(On::Fake);
-            stage.pass();
-            stage.set_marks(0, 0);
-            stage.control.plan(FaultPlan::fail(Op::SendTo, libc::EAGAIN));
-            stage.control.plan(FaultPlan::fail(Op::SendTo, libc::ENETUNREACH).times(2));
-            stage.send(b"1");
-            stage.send(b"2");
+            let fixture = Fixture::new(TestBackend::Fake);
+            fixture.run_once();
+            fixture.set_marks(0, 0);
+            fixture.control.plan(FaultPlan::fail(Op::SendTo, libc::EAGAIN));
+            fixture.control.plan(FaultPlan::fail(Op::SendTo, libc::ENETUNREACH).times(2));
+            fixture.send(b"1");
+            fixture.send(b"2");
             if closes {
-                stage.transport.close(stage.cx()).unwrap();
-                stage.until_lost();
+                fixture.transport.close(fixture.cx()).unwrap();
+                fixture.run_until_lost();
             }
-            stage.until("it is resumed", || !stage.transport.is_writing_paused());
-            let unreachable = Told::Error(libc::ENETUNREACH);
-            let mut expected = vec![Told::Made, Told::Pause, unreachable.clone(), unreachable, Told::Resume];
+            fixture.until("the protocol is resumed", || !fixture.transport.is_writing_paused());
+            let unreachable = Event::Error(libc::ENETUNREACH);
+            let mut expected =
+                vec![Event::Made, Event::Pause, unreachable.clone(), unreachable, Event::Resume];
             if closes {
-                expected.push(Told::Lost(false));
+                expected.push(Event::Lost(false));
             }
-            assert_eq!(*stage.protocol().log.borrow(), expected);
-            stage.transport.abort(stage.cx(), None).unwrap();
-            stage.until("it ends", || stage.transport.is_finished());
+            assert_eq!(*fixture.protocol().log.borrow(), expected);
+            fixture.transport.abort(fixture.cx(), None).unwrap();
+            fixture.until("the endpoint is closed", || fixture.transport.is_finished());
         }
     });
 }
 
 #[test]
-fn a_kernel_that_will_not_watch_the_socket_ends_the_endpoint_once() {
-    guarded(|| {
-        // The registration for reading; for writing; and the end of that.
+fn a_failed_registration_loses_the_endpoint_once() {
+    isolated(|| {
+        // The registration for reading, the one for writing, and the removal of the latter.
         for after in 0..3 {
-            let stage = Stage::new(On::Fake);
-            stage
+            let fixture = Fixture::new(TestBackend::Fake);
+            fixture
                 .control
-                .plan(FaultPlan::fail(Op::Update, libc::ENOSPC).on(stage.transport.fd()).after(after));
-            stage.control.plan(FaultPlan::fail(Op::SendTo, libc::EAGAIN));
-            stage.pass();
-            if !stage.transport.is_closing() {
-                stage.send(b"waits");
+                .plan(FaultPlan::fail(Op::Update, libc::ENOSPC).on(fixture.transport.fd()).after(after));
+            fixture.control.plan(FaultPlan::fail(Op::SendTo, libc::EAGAIN));
+            fixture.run_once();
+            if !fixture.transport.is_closing() {
+                fixture.send(b"waits");
             }
-            stage.until_lost();
-            assert_eq!(stage.protocol().count(&Told::Lost(true)), 1, "{after}");
-            stage.engine.host().reports.take();
+            fixture.run_until_lost();
+            assert_eq!(fixture.protocol().count(&Event::Lost(true)), 1, "{after}");
+            fixture.engine.host().reports.take();
         }
     });
 }

@@ -1,11 +1,11 @@
-//! The datagram transport under a host of its own, on epoll and on a back end that fails on demand: order, flow control,
-//! faults, and callbacks that do anything.
+//! The datagram transport under a test host, on epoll and on the fault-injecting back end: order, flow control, faults,
+//! and callbacks that perform any action.
 #![cfg(not(loom))]
 
 #[macro_use]
 extern crate test_support;
 
 mod faults;
+mod fixture;
 mod order;
 mod reentrancy;
-mod stage;

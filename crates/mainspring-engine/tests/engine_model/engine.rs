@@ -1,6 +1,6 @@
-//! The engine under a host of its own, on virtual time and on a back end that announces what it is told.
+//! The engine under a test host, on virtual time and with a back end that reports injected events.
 
-use crate::script::{Deed, MAX_CALLS, MAX_OVERDUE, Ran, Script, Step, WATCHES, after};
+use crate::script::{Action, MAX_CALLS, MAX_OVERDUE, Ran, Script, Step, WATCHES, after};
 use mainspring_engine::clock::Clock;
 use mainspring_engine::poller::Key;
 use mainspring_engine::ready_queue::Lane;
@@ -36,20 +36,20 @@ impl From<WatchHandle> for Call {
     }
 }
 
-/// The host, and everything else the engine's side of a script needs.
+/// The host and the state of the engine's run of a script.
 struct ScriptHost {
     engine: OnceCell<Weak<Engine<ScriptHost>>>,
     clock: VirtualClock,
     control: FakeControl,
-    deeds: Vec<Vec<Deed>>,
+    actions: Vec<Vec<Action>>,
     ran: RefCell<Vec<Ran>>,
     made: Cell<usize>,
     timers: RefCell<Vec<(TimerKey, usize)>>,
     cancelled: RefCell<BTreeSet<usize>>,
     sockets: Vec<(UnixStream, UnixStream)>,
-    /// The last key of each socket: it may be stale.
+    /// The last key of each socket, which may be stale.
     keys: RefCell<[Option<Key>; WATCHES]>,
-    /// Events are announced only where it is sure which pass sees them: in one that is asked for.
+    /// Events are injected only when it is certain which iteration sees them: in one that the script requests.
     may_announce: Cell<bool>,
 }
 
@@ -62,7 +62,9 @@ impl Host for ScriptHost {
     type Error = String;
 
     fn run_call(&self, call: Call) -> Result<(), String> {
-        let Some(engine) = self.engine.get().and_then(Weak::upgrade) else { return Err("no engine".into()) };
+        let Some(engine) = self.engine.get().and_then(Weak::upgrade) else {
+            return Err("the engine is gone".into());
+        };
         match call {
             Call::Stop => engine.stop(),
             Call::Watch(watch) if watch.is_alive.get() => {
@@ -72,8 +74,8 @@ impl Host for ScriptHost {
             Call::Numbered(number) => {
                 if !self.cancelled.borrow().contains(&number) {
                     self.ran.borrow_mut().push(Ran::Call(number, self.clock.now()));
-                    let deeds = self.deeds[number % self.deeds.len()].clone();
-                    deeds.iter().for_each(|deed| self.perform(&engine, deed));
+                    let actions = self.actions[number % self.actions.len()].clone();
+                    actions.iter().for_each(|action| self.perform(&engine, action));
                 }
             }
         }
@@ -81,11 +83,11 @@ impl Host for ScriptHost {
     }
 
     fn io_ready(&self, (): (), _: Readiness) -> Option<Call> {
-        unreachable!("there is no source")
+        unreachable!("the script registers no source")
     }
 
     fn scope_ended(&self, _: ()) -> Result<(), String> {
-        Err("there is no source".into())
+        Err("the script registers no source".into())
     }
 
     fn receive(&self, number: usize) -> Call {
@@ -106,7 +108,7 @@ impl Host for ScriptHost {
 }
 
 impl ScriptHost {
-    /// The number of a new call, while there may be more.
+    /// The number of a new call, unless [`MAX_CALLS`] is reached.
     fn number(&self) -> Option<usize> {
         let number = self.made.get();
         (number < MAX_CALLS).then(|| {
@@ -115,18 +117,18 @@ impl ScriptHost {
         })
     }
 
-    fn perform(&self, engine: &Engine<ScriptHost>, deed: &Deed) {
-        match *deed {
-            Deed::CallSoon => {
+    fn perform(&self, engine: &Engine<ScriptHost>, action: &Action) {
+        match *action {
+            Action::CallSoon => {
                 self.number().into_iter().for_each(|number| engine.call_soon(Call::Numbered(number)));
             }
-            Deed::CallAfter(millis) => {
+            Action::CallAfter(millis) => {
                 if let Some(number) = self.number() {
                     let key = engine.call_at(after(engine.now(), millis), Call::Numbered(number));
                     self.timers.borrow_mut().push((key, number));
                 }
             }
-            Deed::CancelTimer(choice) => {
+            Action::CancelTimer(choice) => {
                 let timers = self.timers.borrow();
                 if let Some(&(key, number)) = timers.get(choice % timers.len().max(1)) {
                     let cancelled = engine.cancel_timer(key);
@@ -134,41 +136,41 @@ impl ScriptHost {
                     self.ran.borrow_mut().push(Ran::Cancelled(number, cancelled.is_some()));
                 }
             }
-            Deed::CancelCall(choice) => {
+            Action::CancelCall(choice) => {
                 self.cancelled.borrow_mut().insert(choice % self.made.get().max(1));
             }
-            Deed::Background => {
+            Action::Background => {
                 let number = self.number();
                 number
                     .into_iter()
                     .for_each(|number| engine.call_soon_in(Lane::Background, Call::Numbered(number)));
             }
-            Deed::Send => {
+            Action::Send => {
                 self.number().into_iter().for_each(|number| engine.inbox().push(number).unwrap());
             }
-            Deed::Watch(index) => {
+            Action::Watch(index) => {
                 let watch = WatchHandle(Rc::new(Watched { index, is_alive: Cell::new(true) }));
                 let fd = self.sockets[index].0.as_raw_fd();
                 let replaced = engine.watch(fd, Direction::Inbound, watch).unwrap();
                 replaced.iter().for_each(|watch| watch.0.is_alive.set(false));
                 self.keys.borrow_mut()[index] = self.control.key_of(fd);
             }
-            Deed::Unwatch(index) => {
+            Action::Unwatch(index) => {
                 let fd = self.sockets[index].0.as_raw_fd();
                 let removed = engine.unwatch(fd, Direction::Inbound).unwrap();
                 removed.iter().for_each(|watch| watch.0.is_alive.set(false));
             }
-            Deed::Announce(index) => {
+            Action::Announce(index) => {
                 if let Some(key) = self.keys.borrow()[index].filter(|_| self.may_announce.get()) {
                     self.control.inject(key, Readiness::BOTH);
                 }
             }
-            Deed::Advance(millis) => self.clock.advance(Duration::from_millis(millis)),
+            Action::Advance(millis) => self.clock.advance(Duration::from_millis(millis)),
         }
     }
 }
 
-/// Runs `script` on the engine: what ran, and how many calls and timers are left.
+/// Runs `script` on the engine. Returns the record of the run, and the number of calls and timers left.
 pub fn run_on_the_engine(script: &Script) -> (Vec<Ran>, [usize; 2]) {
     let clock = VirtualClock::default();
     let (backend, control) = FakePoller::open().unwrap();
@@ -176,7 +178,7 @@ pub fn run_on_the_engine(script: &Script) -> (Vec<Ran>, [usize; 2]) {
         engine: OnceCell::new(),
         clock: clock.clone(),
         control,
-        deeds: script.deeds.clone(),
+        actions: script.actions.clone(),
         ran: RefCell::default(),
         made: Cell::new(0),
         timers: RefCell::default(),
@@ -192,8 +194,8 @@ pub fn run_on_the_engine(script: &Script) -> (Vec<Ran>, [usize; 2]) {
     engine.set_max_overdue(script.max_overdue.then_some(MAX_OVERDUE));
     for step in &script.steps {
         match step {
-            Step::Do(deed) => host.perform(&engine, deed),
-            Step::IterationBound => {
+            Step::Do(action) => host.perform(&engine, action),
+            Step::RunIteration => {
                 engine.stop();
                 engine.run_forever().unwrap();
             }

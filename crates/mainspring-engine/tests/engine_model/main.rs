@@ -1,9 +1,8 @@
 //! The engine against a naive model of asyncio's rules.
 //!
-//! A script says what happens between passes and what each call does when it runs: make other calls ready, set and cancel
-//! timers, send to the inbox, watch descriptors and have them announced. The engine runs it under a host of its own, on
-//! virtual time and on a back end that announces what it is told; the model runs it on lists. Both must call the same
-//! calls, in the same order, at the same times.
+//! A script lists the actions between iterations and the actions of each call: schedule calls, set and cancel timers,
+//! send to the inbox, register fds and inject their events. The engine runs the script under a test host, on virtual
+//! time; the model runs it on lists. Both must run the same calls, in the same order, at the same times.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -19,8 +18,8 @@ use proptest::prelude::*;
 use script::script;
 
 #[test]
-fn the_engine_runs_what_asyncio_would_in_the_same_order_at_the_same_times() {
-    test_support::guarded(|| {
+fn the_engine_runs_the_same_calls_as_the_model() {
+    test_support::isolated(|| {
         proptest!(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) }, |(script in script())| {
             prop_assert_eq!(run_on_the_engine(&script), run_on_the_model(&script));
         });

@@ -1,6 +1,6 @@
-//! The model: plain lists, and a pass that is a list of what was ready.
+//! The model: plain lists, and an iteration that runs the list of ready calls.
 
-use crate::script::{Deed, MAX_CALLS, MAX_OVERDUE, Ran, Script, Step, WATCHES, after};
+use crate::script::{Action, MAX_CALLS, MAX_OVERDUE, Ran, Script, Step, WATCHES, after};
 use mainspring_engine::clock::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -8,25 +8,25 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 enum Item {
     Numbered(usize),
-    /// A watch and which one of its socket.
+    /// A socket, and which of its watches.
     Watch(usize, usize),
     Stop,
 }
 
 #[derive(Default)]
 struct Model {
-    deeds: Vec<Vec<Deed>>,
+    actions: Vec<Vec<Action>>,
     io_first: bool,
     max_overdue: Option<Duration>,
     now: Time,
     ready: VecDeque<Item>,
     background: VecDeque<(Time, Item)>,
-    /// By time and order.
+    /// Ordered by time, then insertion.
     timers: BTreeMap<(Time, usize), Item>,
     announced: Vec<(usize, usize)>,
-    /// Of each socket: how often it was registered, and whether it is.
+    /// For each socket: how often it was registered, and whether it is.
     registrations: [(usize, bool); WATCHES],
-    /// Of each socket: which watch is the one in force.
+    /// For each socket: the current watch, and whether it is active.
     watches: [(usize, bool); WATCHES],
     ran: Vec<Ran>,
     made: usize,
@@ -51,53 +51,53 @@ impl Model {
         self.sequence
     }
 
-    fn perform(&mut self, deed: &Deed) {
-        match *deed {
-            // What another thread sends has its place among the calls from the moment it is sent.
-            Deed::CallSoon | Deed::Send => {
+    fn perform(&mut self, action: &Action) {
+        match *action {
+            // A call from another thread takes its place among the ready calls when it is sent.
+            Action::CallSoon | Action::Send => {
                 let number = self.number();
                 self.ready.extend(number.map(Item::Numbered));
             }
-            Deed::CallAfter(millis) => {
+            Action::CallAfter(millis) => {
                 if let Some(number) = self.number() {
                     let when = after(self.now, millis);
                     let sequence = self.call_at(when, Item::Numbered(number));
                     self.timers_made.push((when, sequence, number));
                 }
             }
-            Deed::CancelTimer(choice) => {
+            Action::CancelTimer(choice) => {
                 let choice = choice % self.timers_made.len().max(1);
                 if let Some(&(when, sequence, number)) = self.timers_made.get(choice) {
                     let is_cancelled = self.timers.remove(&(when, sequence)).is_some();
                     self.ran.push(Ran::Cancelled(number, is_cancelled));
                 }
             }
-            Deed::CancelCall(choice) => {
+            Action::CancelCall(choice) => {
                 self.cancelled.insert(choice % self.made.max(1));
             }
-            Deed::Background => {
+            Action::Background => {
                 let number = self.number();
                 self.background.extend(number.map(|number| (self.now, Item::Numbered(number))));
             }
-            Deed::Watch(index) => {
+            Action::Watch(index) => {
                 self.watches[index] = (self.watches[index].0 + 1, true);
                 let (count, is_registered) = self.registrations[index];
                 self.registrations[index] = (count + usize::from(!is_registered), true);
             }
-            Deed::Unwatch(index) => {
+            Action::Unwatch(index) => {
                 self.watches[index].1 = false;
                 self.registrations[index].1 = false;
             }
-            Deed::Announce(index) => {
+            Action::Announce(index) => {
                 if self.may_announce && self.registrations[index].0 > 0 {
                     self.announced.push((index, self.registrations[index].0));
                 }
             }
-            Deed::Advance(millis) => self.now = after(self.now, millis),
+            Action::Advance(millis) => self.now = after(self.now, millis),
         }
     }
 
-    fn pass(&mut self) {
+    fn run_iteration(&mut self) {
         let is_busy = !self.ready.is_empty() || !self.background.is_empty();
         if !is_busy
             && self.announced.is_empty()
@@ -147,17 +147,17 @@ impl Model {
             Item::Numbered(number) if self.cancelled.contains(&number) => {}
             Item::Numbered(number) => {
                 self.ran.push(Ran::Call(number, self.now));
-                let deeds = self.deeds[number % self.deeds.len()].clone();
-                deeds.iter().for_each(|deed| self.perform(deed));
+                let actions = self.actions[number % self.actions.len()].clone();
+                actions.iter().for_each(|action| self.perform(action));
             }
         }
     }
 }
 
-/// Runs `script` on the model: what ran, and how many calls and timers are left.
+/// Runs `script` on the model. Returns the record of the run, and the number of calls and timers left.
 pub fn run_on_the_model(script: &Script) -> (Vec<Ran>, [usize; 2]) {
     let mut model = Model {
-        deeds: script.deeds.clone(),
+        actions: script.actions.clone(),
         io_first: script.io_first,
         max_overdue: script.max_overdue.then_some(MAX_OVERDUE),
         may_announce: true,
@@ -165,16 +165,16 @@ pub fn run_on_the_model(script: &Script) -> (Vec<Ran>, [usize; 2]) {
     };
     for step in &script.steps {
         match step {
-            Step::Do(deed) => model.perform(deed),
-            Step::IterationBound => {
+            Step::Do(action) => model.perform(action),
+            Step::RunIteration => {
                 model.is_stopping = true;
-                model.pass();
+                model.run_iteration();
             }
             Step::RunFor(millis) => {
                 model.may_announce = false;
                 model.call_at(after(model.now, *millis), Item::Stop);
                 while !model.is_stopping {
-                    model.pass();
+                    model.run_iteration();
                 }
                 model.may_announce = true;
             }

@@ -1,14 +1,14 @@
-//! The pipe transports, and a loop in a process that was forked, on epoll and on the back end that fails on demand.
+//! The pipe transports, and a loop in a forked process, on epoll and on the fault-injecting back end.
 //!
-//! They are run under a face of their own, as small as a face can be ([`face`]).
+//! They run under a minimal host ([`host`]).
 #![cfg(not(loom))]
 
 #[macro_use]
 extern crate test_support;
 
-mod face;
 mod faults;
 mod fork;
+mod host;
 mod reading;
 mod reentrancy;
 mod writing;

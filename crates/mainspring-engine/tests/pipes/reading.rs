@@ -1,110 +1,110 @@
-//! What a reader is told, and when.
+//! The callbacks of a reader, and their order.
 
-use crate::face::{Bench, pipe};
+use crate::host::{TestLoop, pipe};
 use mainspring_engine::poller::Interest;
 use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{PipeKind, ReadPipe, prepare_pipe};
 use rustix::io::write;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
-fn on_each(test: impl Fn(Bench)) {
-    guarded(|| On::ALL.into_iter().for_each(|on| test(Bench::new(on))));
+fn on_each(test: impl Fn(TestLoop)) {
+    isolated(|| TestBackend::ALL.into_iter().for_each(|on| test(TestLoop::new(on))));
 }
 
 #[test]
-fn data_then_the_end_then_the_loss_each_in_a_step_of_its_own() {
-    on_each(|bench| {
+fn data_eof_and_loss_come_in_separate_calls() {
+    on_each(|test_loop| {
         let (read_end, write_end) = pipe();
-        let (transport, told) = bench.reader(read_end);
-        assert_eq!(told.log.borrow().len(), 0, "nothing is told out of open()");
-        bench.passes(2);
+        let (transport, recorder) = test_loop.reader(read_end);
+        assert_eq!(recorder.log.borrow().len(), 0, "open() calls no callback");
+        test_loop.run_iterations(2);
         write(&write_end, b"abc").unwrap();
-        bench.until("the data comes", || told.count("data") == 1);
+        test_loop.until("the data arrives", || recorder.count("data") == 1);
         drop(write_end);
-        bench.until("the end is told", || told.count("eof") == 1);
-        bench.until("the loss is told", || told.count("lost") == 1);
-        assert_eq!(told.take_log(), ["made", "data", "eof", "lost"]);
-        assert_eq!(*told.received.borrow(), b"abc");
+        test_loop.until("eof_received is called", || recorder.count("eof") == 1);
+        test_loop.until("connection_lost is called", || recorder.count("lost") == 1);
+        assert_eq!(recorder.take_log(), ["made", "data", "eof", "lost"]);
+        assert_eq!(*recorder.received.borrow(), b"abc");
         assert!(transport.pipe().is_finished() && transport.pipe().is_closing());
-        bench.assert_idle(&[]);
+        test_loop.assert_idle(&[]);
     });
 }
 
 #[test]
-fn a_paused_reader_is_told_nothing_and_the_kernel_is_asked_nothing() {
-    on_each(|bench| {
+fn a_paused_reader_gets_no_callback_and_registers_no_interest() {
+    on_each(|test_loop| {
         let (read_end, write_end) = pipe();
-        let (transport, told) = bench.reader(read_end);
-        // Before reading has begun, too.
+        let (transport, recorder) = test_loop.reader(read_end);
+        // Also before reading has started.
         assert_eq!(transport.with(ReadPipe::pause_reading), Some(true));
         assert_eq!(transport.with(ReadPipe::pause_reading), Some(false));
-        bench.passes(3);
+        test_loop.run_iterations(3);
         assert_eq!((transport.pipe().interest(), transport.pipe().is_reading()), (Interest::NONE, false));
         write(&write_end, b"abc").unwrap();
         drop(write_end);
-        bench.passes(3);
-        assert_eq!(told.take_log(), ["made"]);
+        test_loop.run_iterations(3);
+        assert_eq!(recorder.take_log(), ["made"]);
         assert_eq!(transport.with(ReadPipe::resume_reading), Some(true));
         assert_eq!(transport.with(ReadPipe::resume_reading), Some(false));
-        bench.until("the loss is told", || told.count("lost") == 1);
-        assert_eq!(told.take_log(), ["data", "eof", "lost"]);
+        test_loop.until("connection_lost is called", || recorder.count("lost") == 1);
+        assert_eq!(recorder.take_log(), ["data", "eof", "lost"]);
         assert_eq!(transport.with(ReadPipe::resume_reading), Some(false));
-        bench.assert_idle(&[]);
+        test_loop.assert_idle(&[]);
     });
 }
 
 #[test]
-fn a_reader_that_is_closed_is_told_of_the_loss_once_and_of_no_end() {
-    on_each(|bench| {
+fn a_closed_reader_is_lost_once_without_eof() {
+    on_each(|test_loop| {
         let (read_end, write_end) = pipe();
-        let (transport, told) = bench.reader(read_end);
-        bench.passes(2);
+        let (transport, recorder) = test_loop.reader(read_end);
+        test_loop.run_iterations(2);
         write(&write_end, b"abc").unwrap();
         transport.with(ReadPipe::close);
         transport.with(ReadPipe::close);
-        bench.until("the loss is told", || told.count("lost") == 1);
+        test_loop.until("connection_lost is called", || recorder.count("lost") == 1);
         drop(write_end);
-        assert_eq!(told.take_log(), ["made", "lost"]);
-        bench.assert_idle(&[]);
+        assert_eq!(recorder.take_log(), ["made", "lost"]);
+        test_loop.assert_idle(&[]);
     });
 }
 
 #[test]
-fn data_that_its_protocol_fails_on_is_reported_and_reading_goes_on() {
-    on_each(|bench| {
+fn an_error_in_data_received_is_reported_and_reading_continues() {
+    on_each(|test_loop| {
         let (read_end, write_end) = pipe();
-        let (_transport, told) = bench.reader(read_end);
-        told.fails_in.set(Some("data"));
+        let (_transport, recorder) = test_loop.reader(read_end);
+        recorder.fails_in.set(Some("data"));
         write(&write_end, b"abc").unwrap();
-        bench.until("the data comes", || told.count("data") == 1);
-        told.fails_in.set(None);
+        test_loop.until("the data arrives", || recorder.count("data") == 1);
+        recorder.fails_in.set(None);
         write(&write_end, b"def").unwrap();
-        bench.until("more comes", || told.count("data") == 2);
+        test_loop.until("more data arrives", || recorder.count("data") == 2);
         drop(write_end);
-        bench.until("the loss is told", || told.count("lost") == 1);
-        assert_eq!(*told.received.borrow(), b"abcdef");
-        bench.assert_idle(&["data failed"]);
+        test_loop.until("connection_lost is called", || recorder.count("lost") == 1);
+        assert_eq!(*recorder.received.borrow(), b"abcdef");
+        test_loop.assert_idle(&["data failed"]);
     });
 }
 
 #[test]
-fn callbacks_that_fail_keep_no_other_callback_from_being_called() {
-    on_each(|bench| {
+fn a_failing_callback_does_not_prevent_other_callbacks() {
+    on_each(|test_loop| {
         for fails_in in ["made", "eof", "lost"] {
             let (read_end, write_end) = pipe();
-            let (_transport, told) = bench.reader(read_end);
-            told.fails_in.set(Some(fails_in));
+            let (_transport, recorder) = test_loop.reader(read_end);
+            recorder.fails_in.set(Some(fails_in));
             drop(write_end);
-            bench.until("the loss is told", || told.count("lost") == 1);
-            assert_eq!(told.take_log(), ["made", "eof", "lost"]);
-            bench.assert_idle(&[&format!("{fails_in} failed")]);
+            test_loop.until("connection_lost is called", || recorder.count("lost") == 1);
+            assert_eq!(recorder.take_log(), ["made", "eof", "lost"]);
+            test_loop.assert_idle(&[&format!("{fails_in} failed")]);
         }
     });
 }
 
 #[test]
-fn only_fifos_sockets_and_character_devices_are_pipes() {
-    guarded(|| {
+fn only_fifos_sockets_and_character_devices_are_accepted() {
+    isolated(|| {
         let (read_end, _write_end) = pipe();
         assert_eq!(prepare_pipe(&read_end).unwrap(), Some(PipeKind::Fifo));
         assert!(rustix::fs::fcntl_getfl(&read_end).unwrap().contains(rustix::fs::OFlags::NONBLOCK));
@@ -118,13 +118,13 @@ fn only_fifos_sockets_and_character_devices_are_pipes() {
 }
 
 #[test]
-fn a_device_that_cannot_be_watched_ends_the_reader_with_the_kernels_word() {
-    on_each(|bench| {
-        // epoll knows no readiness of this one.
+fn a_device_that_cannot_be_registered_loses_the_reader_with_the_kernels_error() {
+    on_each(|test_loop| {
+        // epoll refuses this device.
         let device = std::fs::File::open("/dev/null").unwrap();
-        let (_transport, told) = bench.reader(device.into());
-        bench.until("the loss is told", || told.count("lost") == 1);
-        assert_eq!(told.take_log(), ["made", "lost PermissionDenied"]);
-        bench.assert_idle(&["Fatal error: the pipe cannot be watched: PermissionDenied"]);
+        let (_transport, recorder) = test_loop.reader(device.into());
+        test_loop.until("connection_lost is called", || recorder.count("lost") == 1);
+        assert_eq!(recorder.take_log(), ["made", "lost PermissionDenied"]);
+        test_loop.assert_idle(&["Fatal error: the pipe cannot be watched: PermissionDenied"]);
     });
 }

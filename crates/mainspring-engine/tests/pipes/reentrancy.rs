@@ -1,14 +1,14 @@
-//! Any callback doing anything to its own transport, and to the other end's.
+//! Every callback performs every action on its own transport and on that of the other end.
 
-use crate::face::{Bench, Reader, Transport, Writer, pipe};
+use crate::host::{Reader, TestLoop, Transport, Writer, pipe};
 use mainspring_engine::transport::{ReadPipe, WaterMarks, WritePipe};
 use std::rc::Rc;
 use test_support::pattern;
-use test_support::{On, guarded, now_testing};
+use test_support::{TestBackend, isolated, now_testing};
 
-type Act = fn(&Transport<Reader>, &Transport<Writer>);
+type Action = fn(&Transport<Reader>, &Transport<Writer>);
 
-const ACTS: [(&str, Act); 9] = [
+const ACTIONS: [(&str, Action); 9] = [
     ("close the reader", |reader, _| {
         reader.with(ReadPipe::close);
     }),
@@ -31,45 +31,45 @@ const ACTS: [(&str, Act); 9] = [
         writer.with(|pipe, cx| pipe.set_water_marks(cx, WaterMarks { high: 0, low: 0 }));
     }),
     ("all of it", |reader, writer| {
-        for (name, act) in &ACTS {
+        for (name, action) in &ACTIONS {
             if *name != "all of it" {
-                act(reader, writer);
+                action(reader, writer);
             }
         }
     }),
 ];
 
 #[test]
-fn each_callback_may_do_anything_and_each_loss_is_told_once() {
-    guarded(|| {
-        for on in On::ALL {
+fn every_callback_may_do_anything_and_connection_lost_comes_once() {
+    isolated(|| {
+        for on in TestBackend::ALL {
             for at in ["made", "data", "eof", "lost", "pause", "resume"] {
-                for (name, act) in ACTS {
+                for (name, action) in ACTIONS {
                     now_testing(&format!("{name} in {at} on {on:?}"));
-                    play(on, at, act);
+                    run(on, at, action);
                 }
             }
         }
     });
 }
 
-fn play(on: On, at: &'static str, act: Act) {
-    let bench = Bench::new(on);
+fn run(on: TestBackend, at: &'static str, action: Action) {
+    let test_loop = TestLoop::new(on);
     let (read_end, write_end) = pipe();
-    let (reader, reader_told) = bench.reader(read_end);
-    let (writer, writer_told) = bench.writer(write_end);
-    for told in [&reader_told, &writer_told] {
+    let (reader, reader_told) = test_loop.reader(read_end);
+    let (writer, writer_told) = test_loop.writer(write_end);
+    for recorder in [&reader_told, &writer_told] {
         let (reader, writer) = (reader.clone(), writer.clone());
         let times = std::cell::Cell::new(0);
-        *told.hook.borrow_mut() = Some(Rc::new(move |name| {
+        *recorder.hook.borrow_mut() = Some(Rc::new(move |name| {
             if name == at && times.replace(times.get() + 1) < 3 {
-                act(&reader, &writer);
+                action(&reader, &writer);
             }
         }));
     }
-    bench.passes(2);
+    test_loop.run_iterations(2);
     writer.write(pattern(150_000));
-    bench.passes(10);
+    test_loop.run_iterations(10);
     writer.write(pattern(10));
     reader.with(ReadPipe::resume_reading);
     writer.with(WritePipe::close);
@@ -79,18 +79,18 @@ fn play(on: On, at: &'static str, act: Act) {
             break;
         }
         reader.with(ReadPipe::resume_reading);
-        bench.pass();
+        test_loop.run_once();
     }
     if !is_over() {
         reader.with(ReadPipe::close);
-        bench.until("both are lost", is_over);
+        test_loop.until("both are lost", is_over);
     }
-    bench.passes(3);
-    for told in [&reader_told, &writer_told] {
-        let log = told.take_log();
-        assert_eq!(log.iter().filter(|told| told.starts_with("lost")).count(), 1, "{log:?}");
+    test_loop.run_iterations(3);
+    for recorder in [&reader_told, &writer_told] {
+        let log = recorder.take_log();
+        assert_eq!(log.iter().filter(|entry| entry.starts_with("lost")).count(), 1, "{log:?}");
         assert!(log.last().unwrap().starts_with("lost"), "{log:?}");
-        assert_eq!(log.iter().filter(|told| *told == "made").count(), 1, "{log:?}");
+        assert_eq!(log.iter().filter(|entry| *entry == "made").count(), 1, "{log:?}");
     }
-    assert_eq!((bench.engine.ready_len(), bench.engine.registered_len()), (0, 0));
+    assert_eq!((test_loop.engine.ready_len(), test_loop.engine.registered_len()), (0, 0));
 }

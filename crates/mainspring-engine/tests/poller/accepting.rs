@@ -1,4 +1,4 @@
-//! Claiming connections, and the name each peer is given.
+//! Accepting connections, and the address of each peer.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -22,13 +22,13 @@ fn listener(domain: Domain, address: &SockAddr) -> Socket {
     listener
 }
 
-/// A listener on the loopback `address`, at a port the kernel picks.
+/// A listener on the loopback `address`, with a port that the kernel picks.
 fn inet_listener(address: &str) -> Socket {
     let address: SocketAddr = address.parse().unwrap();
     listener(Domain::for_address(address), &address.into())
 }
 
-/// A Unix listener under an abstract name the kernel picks.
+/// A Unix listener with an abstract name that the kernel picks.
 fn unix_listener() -> Socket {
     listener(Domain::UNIX, &SockAddr::unix("").unwrap())
 }
@@ -43,7 +43,7 @@ fn client(listener: &Socket, bound_to: Option<&SocketAddrUnix>) -> Socket {
     client
 }
 
-/// What the peer of a connection is called that comes from a Unix socket bound to `name`.
+/// The peer address of a connection from a Unix socket that is bound to `name`.
 fn unix_peer(open: Open, name: Option<&SocketAddrUnix>) -> PeerAddress {
     let mut rig = Rig::new(open());
     let listener = unix_listener();
@@ -53,7 +53,7 @@ fn unix_peer(open: Open, name: Option<&SocketAddrUnix>) -> PeerAddress {
     rig.poller.accept(listener.as_fd()).unwrap().1
 }
 
-/// A path of exactly `length` bytes (or as short as can be), for a socket file that goes when this does.
+/// A path of exactly `length` bytes (or the shortest possible), for a socket file. Removes the file when dropped.
 struct SocketPath(PathBuf);
 
 impl SocketPath {
@@ -82,7 +82,7 @@ impl Drop for SocketPath {
     }
 }
 
-pub fn a_connection_comes_nonblocking_and_close_on_exec(open: Open) {
+pub fn an_accepted_connection_is_nonblocking_and_close_on_exec(open: Open) {
     let mut rig = Rig::new(open());
     let listener = unix_listener();
     let _client = client(&listener, None);
@@ -98,11 +98,11 @@ pub fn without_a_connection_accept_would_block(open: Open) {
     let listener = unix_listener();
     rig.register(&listener, Interest::READ);
     assert_eq!(rig.events_now(), []);
-    let refusal = rig.poller.accept(listener.as_fd()).unwrap_err();
-    assert_eq!(refusal.kind(), ErrorKind::WouldBlock);
+    let epoll_pwait2_refused = rig.poller.accept(listener.as_fd()).unwrap_err();
+    assert_eq!(epoll_pwait2_refused.kind(), ErrorKind::WouldBlock);
 }
 
-fn an_inet_peer_is_named(open: Open, listener: &Socket) {
+fn assert_inet_peer_address(open: Open, listener: &Socket) {
     let mut rig = Rig::new(open());
     let client = client(listener, None);
     rig.register(listener, Interest::READ);
@@ -112,25 +112,25 @@ fn an_inet_peer_is_named(open: Open, listener: &Socket) {
     assert_eq!(peer, PeerAddress::Inet(name));
 }
 
-pub fn an_ipv4_peer_is_named(open: Open) {
-    an_inet_peer_is_named(open, &inet_listener("127.0.0.1:0"));
+pub fn accept_returns_an_ipv4_peer_address(open: Open) {
+    assert_inet_peer_address(open, &inet_listener("127.0.0.1:0"));
 }
 
-pub fn an_ipv6_peer_is_named(open: Open) {
+pub fn accept_returns_an_ipv6_peer_address(open: Open) {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         eprintln!("not tried: this machine has no IPv6 loopback");
         return;
     }
-    an_inet_peer_is_named(open, &inet_listener("[::1]:0"));
+    assert_inet_peer_address(open, &inet_listener("[::1]:0"));
 }
 
-pub fn a_unix_peer_is_named_by_path(open: Open) {
+pub fn accept_returns_a_unix_path(open: Open) {
     let path = SocketPath::of_length(0);
     let name = SocketAddrUnix::new(path.as_path()).unwrap();
     assert_eq!(unix_peer(open, Some(&name)), PeerAddress::Unix(path.as_bytes()));
 }
 
-pub fn a_unix_peer_is_named_by_abstract_name(open: Open) {
+pub fn accept_returns_an_abstract_unix_name(open: Open) {
     let path = SocketPath::of_length(0);
     let mut bytes = path.as_bytes();
     bytes.extend(b"\0with a zero inside");
@@ -139,11 +139,11 @@ pub fn a_unix_peer_is_named_by_abstract_name(open: Open) {
     assert_eq!(unix_peer(open, Some(&name)), PeerAddress::Unix(bytes));
 }
 
-pub fn a_unix_peer_without_a_name_has_an_empty_one(open: Open) {
+pub fn accept_returns_an_empty_name_for_an_unnamed_unix_peer(open: Open) {
     assert_eq!(unix_peer(open, None), PeerAddress::Unix(Vec::new()));
 }
 
-pub fn a_unix_path_that_fills_the_address_is_named_whole(open: Open) {
+pub fn accept_returns_a_unix_path_of_maximum_length(open: Open) {
     let path = SocketPath::of_length(108);
     let name = SocketAddrUnix::new(path.as_path()).unwrap();
     assert_eq!(unix_peer(open, Some(&name)), PeerAddress::Unix(path.as_bytes()));

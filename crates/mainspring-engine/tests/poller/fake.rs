@@ -1,4 +1,4 @@
-//! What is particular to the fake: faults that strike as planned, events that never happened, the log.
+//! The fake back end: planned faults, injected events, and the log.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ fn fake() -> (Rig, FakeControl) {
     (Rig::new(backend), control)
 }
 
-/// Receives one byte: the outcome, with errors as their numbers.
+/// Receives one byte. Errors are returned as their errno.
 fn recv_byte(rig: &mut Rig, from: &impl AsFd) -> Result<u8, i32> {
     let mut byte = [0];
     match rig.poller.recv(from.as_fd(), &mut byte) {
@@ -34,7 +34,7 @@ fn send(rig: &mut Rig, to: &impl AsFd, chunks: &[&[u8]]) -> io::Result<usize> {
 }
 
 #[test]
-fn a_fault_strikes_the_next_call_and_leaves_the_data_for_the_one_after() {
+fn a_fault_fails_the_next_call_and_keeps_the_data() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
     theirs.write_all(b"a").unwrap();
@@ -45,7 +45,7 @@ fn a_fault_strikes_the_next_call_and_leaves_the_data_for_the_one_after() {
 }
 
 #[test]
-fn readiness_may_turn_out_to_be_nothing() {
+fn an_injected_would_block_follows_readiness() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
     rig.register(&ours, Interest::READ);
@@ -58,7 +58,7 @@ fn readiness_may_turn_out_to_be_nothing() {
 }
 
 #[test]
-fn a_fault_can_wait_for_the_nth_call_and_strike_several() {
+fn a_fault_can_start_at_the_nth_call_and_repeat() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
     theirs.write_all(b"abc").unwrap();
@@ -68,7 +68,7 @@ fn a_fault_can_wait_for_the_nth_call_and_strike_several() {
 }
 
 #[test]
-fn a_fault_for_every_call_strikes_until_it_is_taken_back() {
+fn a_fault_for_every_call_lasts_until_it_is_cleared() {
     let (mut rig, control) = fake();
     let (ours, theirs) = pair();
     control.plan(FaultPlan::fail(Op::Send, libc::ENOBUFS).every_time());
@@ -82,7 +82,7 @@ fn a_fault_for_every_call_strikes_until_it_is_taken_back() {
 }
 
 #[test]
-fn a_fault_can_be_meant_for_one_descriptor() {
+fn a_fault_can_be_limited_to_one_fd() {
     let (mut rig, control) = fake();
     let (ours, theirs) = pair();
     control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET).on(theirs.as_raw_fd()));
@@ -92,7 +92,7 @@ fn a_fault_can_be_meant_for_one_descriptor() {
 }
 
 #[test]
-fn two_faults_for_the_next_call_strike_two_calls_in_turn() {
+fn two_faults_for_the_next_call_fail_two_calls_in_turn() {
     let (mut rig, control) = fake();
     let (ours, _theirs) = pair();
     control.fail_next(Op::Recv, libc::EINTR);
@@ -102,7 +102,7 @@ fn two_faults_for_the_next_call_strike_two_calls_in_turn() {
 }
 
 #[test]
-fn a_short_send_takes_the_first_bytes_across_chunks() {
+fn a_short_send_sends_the_first_bytes_across_chunks() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
     control.limit_next_send(4);
@@ -114,7 +114,7 @@ fn a_short_send_takes_the_first_bytes_across_chunks() {
 }
 
 #[test]
-fn a_short_recv_brings_the_first_bytes_and_leaves_the_rest() {
+fn a_short_recv_returns_the_first_bytes_and_keeps_the_rest() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
     theirs.write_all(b"abcdef").unwrap();
@@ -126,7 +126,7 @@ fn a_short_recv_brings_the_first_bytes_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_limit_of_zero_would_block_and_is_never_the_end_of_the_stream() {
+fn a_limit_of_zero_is_would_block_and_not_eof() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
     theirs.write_all(b"a").unwrap();
@@ -145,8 +145,8 @@ fn a_failed_accept_leaves_the_connection_in_the_queue() {
     control.fail_next(Op::Accept, libc::EMFILE);
     rig.register(&listener, Interest::READ);
     rig.events();
-    let refusal = rig.poller.accept(listener.as_fd()).unwrap_err();
-    assert_eq!(refusal.raw_os_error(), Some(libc::EMFILE));
+    let epoll_pwait2_refused = rig.poller.accept(listener.as_fd()).unwrap_err();
+    assert_eq!(epoll_pwait2_refused.raw_os_error(), Some(libc::EMFILE));
     assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)]);
     rig.poller.accept(listener.as_fd()).unwrap();
 }
@@ -156,8 +156,8 @@ fn a_failed_update_changes_nothing() {
     let (mut rig, control) = fake();
     let fd = readable();
     control.fail_next(Op::Update, libc::ENOSPC);
-    let refusal = rig.poller.update(fd.as_fd().as_raw_fd(), KEY, Interest::NONE, Interest::READ);
-    assert_eq!(refusal.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    let epoll_pwait2_refused = rig.poller.update(fd.as_fd().as_raw_fd(), KEY, Interest::NONE, Interest::READ);
+    assert_eq!(epoll_pwait2_refused.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
     assert_eq!(control.key_of(fd.as_raw_fd()), None);
     assert_eq!(rig.events_now(), []);
 }
@@ -167,13 +167,13 @@ fn a_failed_wait_keeps_its_events_for_the_next() {
     let (mut rig, control) = fake();
     control.inject(KEY, Readiness::OUTBOUND);
     control.fail_next(Op::Park, libc::EINTR);
-    let refusal = rig.parker.park(None, usize::MAX, &mut Vec::new()).unwrap_err();
-    assert_eq!(refusal.kind(), io::ErrorKind::Interrupted);
+    let epoll_pwait2_refused = rig.parker.park(None, usize::MAX, &mut Vec::new()).unwrap_err();
+    assert_eq!(epoll_pwait2_refused.kind(), io::ErrorKind::Interrupted);
     assert_eq!(rig.events(), [event(KEY, Readiness::OUTBOUND)]);
 }
 
 #[test]
-fn injected_events_come_before_real_ones_once_and_need_no_registration() {
+fn injected_events_precede_real_ones_and_need_no_registration() {
     let (mut rig, control) = fake();
     let fd = readable();
     rig.register(&fd, Interest::READ);
@@ -185,7 +185,7 @@ fn injected_events_come_before_real_ones_once_and_need_no_registration() {
 }
 
 #[test]
-fn the_key_of_a_descriptor_is_known_while_it_is_registered() {
+fn key_of_returns_the_key_of_a_registered_fd() {
     let (mut rig, control) = fake();
     let fd = readable();
     assert_eq!(control.key_of(fd.as_raw_fd()), None);
@@ -196,7 +196,7 @@ fn the_key_of_a_descriptor_is_known_while_it_is_registered() {
 }
 
 #[test]
-fn the_log_tells_every_call_with_its_outcome() {
+fn the_log_records_every_call_with_its_result() {
     let (mut rig, control) = fake();
     let (ours, mut theirs) = pair();
     let fd = ours.as_raw_fd();

@@ -1,4 +1,4 @@
-//! Putting descriptors in, changing what is wanted of them, taking them out: also when they are gone.
+//! Registering fds, changing their interest, and removing them, also after they were closed.
 
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -8,14 +8,14 @@ use mainspring_engine::poller::{Interest, Readiness};
 
 use crate::support::{KEY, OTHER_KEY, Open, Rig, closed, event, pair, readable, replace, silent};
 
-pub fn an_event_names_the_key_of_the_registration(open: Open) {
+pub fn an_event_has_the_key_of_the_registration(open: Open) {
     let mut rig = Rig::new(open());
     let fd = readable();
     rig.poller.update(fd.as_fd().as_raw_fd(), OTHER_KEY, Interest::NONE, Interest::READ).unwrap();
     assert_eq!(rig.events(), [event(OTHER_KEY, Readiness::INBOUND)]);
 }
 
-pub fn what_is_not_claimed_is_announced_again(open: Open) {
+pub fn unread_data_is_reported_again(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     rig.register(&ours, Interest::READ);
@@ -27,17 +27,17 @@ pub fn what_is_not_claimed_is_announced_again(open: Open) {
         assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
         assert_eq!(rig.poller.recv(ours.as_fd(), &mut buffer).unwrap(), 1);
     }
-    // Who had no room for more may be told once more, and finds nothing.
+    // A full buffer does not show that the socket is empty: the next `recv` may find nothing.
     rig.poller.recv(ours.as_fd(), &mut buffer).unwrap_err();
     assert_eq!(rig.events_now(), []);
     theirs.write_all(b"c").unwrap();
     assert_eq!(rig.events_now(), [event(KEY, Readiness::INBOUND)]);
     assert_eq!(rig.poller.recv(ours.as_fd(), &mut [0; 2]).unwrap(), 1);
-    assert_eq!(rig.events_now(), [], "it had room for more");
+    assert_eq!(rig.events_now(), [], "all data was received");
 }
 
-pub fn an_end_that_comes_with_the_last_bytes_is_announced_after_them(open: Open) {
-    for is_claimed_late in [false, true] {
+pub fn eof_is_reported_after_the_last_bytes(open: Open) {
+    for is_received_late in [false, true] {
         let mut rig = Rig::new(open());
         let (ours, mut theirs) = pair();
         rig.register(&ours, Interest::READ);
@@ -45,7 +45,7 @@ pub fn an_end_that_comes_with_the_last_bytes_is_announced_after_them(open: Open)
         theirs.shutdown(Shutdown::Write).unwrap();
         let inbound = [event(KEY, Readiness::INBOUND)];
         assert_eq!(rig.events(), inbound);
-        if is_claimed_late {
+        if is_received_late {
             assert_eq!(rig.events(), inbound);
         }
         assert_eq!(rig.poller.recv(ours.as_fd(), &mut [0; 10]).unwrap(), 2);
@@ -56,7 +56,7 @@ pub fn an_end_that_comes_with_the_last_bytes_is_announced_after_them(open: Open)
     }
 }
 
-pub fn what_is_left_when_the_interest_changes_is_announced_after_it(open: Open) {
+pub fn unread_data_is_reported_after_an_interest_change(open: Open) {
     let (recv, send) = (Interest::READ, Interest::WRITE);
     let both = recv.with(send);
     for way in [&[recv, both, recv][..], &[recv, Interest::NONE, recv], &[both, recv], &[recv, send, recv]] {
@@ -77,7 +77,7 @@ pub fn what_is_left_when_the_interest_changes_is_announced_after_it(open: Open) 
     }
 }
 
-pub fn only_wanted_directions_are_announced(open: Open) {
+pub fn only_registered_directions_are_reported(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     theirs.write_all(b"a").unwrap();
@@ -98,7 +98,7 @@ pub fn only_wanted_directions_are_announced(open: Open) {
     assert_eq!(rig.events_now(), [event(KEY, Readiness::OUTBOUND)]);
 }
 
-pub fn a_descriptor_taken_out_is_silent_even_when_its_peer_hangs_up(open: Open) {
+pub fn a_removed_fd_reports_nothing_even_when_its_peer_hangs_up(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, theirs) = pair();
     rig.register(&ours, Interest::READ);
@@ -110,7 +110,7 @@ pub fn a_descriptor_taken_out_is_silent_even_when_its_peer_hangs_up(open: Open) 
     assert_eq!(rig.events_now(), []);
 }
 
-pub fn a_descriptor_that_was_closed_can_be_taken_out(open: Open) {
+pub fn a_closed_fd_can_be_removed(open: Open) {
     let mut rig = Rig::new(open());
 
     let mut fd = readable();
@@ -124,7 +124,7 @@ pub fn a_descriptor_that_was_closed_can_be_taken_out(open: Open) {
     assert_eq!(rig.events_now(), []);
 }
 
-pub fn a_change_of_a_lost_registration_makes_it_anew(open: Open) {
+pub fn changing_a_lost_registration_restores_it(open: Open) {
     let mut rig = Rig::new(open());
     let mut fd = silent();
     rig.register(&fd, Interest::READ);
@@ -135,7 +135,7 @@ pub fn a_change_of_a_lost_registration_makes_it_anew(open: Open) {
     assert_eq!(rig.events_now(), [event(KEY, Readiness::BOTH)]);
 }
 
-pub fn a_reused_number_is_announced_under_its_new_key_only(open: Open) {
+pub fn a_reused_fd_number_is_reported_under_its_new_key_only(open: Open) {
     let mut rig = Rig::new(open());
     let mut fd = readable();
     rig.register(&fd, Interest::READ);
@@ -152,7 +152,7 @@ pub fn registering_twice_keeps_the_later_key(open: Open) {
     assert_eq!(rig.events_now(), [event(OTHER_KEY, Readiness::INBOUND)]);
 }
 
-pub fn a_pipe_can_be_watched_until_its_writer_goes(open: Open) {
+pub fn a_pipe_can_be_registered_until_its_writer_closes(open: Open) {
     let mut rig = Rig::new(open());
     let (reader, mut writer) = io::pipe().unwrap();
     rig.register(&reader, Interest::READ);
@@ -172,6 +172,7 @@ pub fn a_pipe_can_be_watched_until_its_writer_goes(open: Open) {
 pub fn a_regular_file_is_refused_with_permission_denied(open: Open) {
     let mut rig = Rig::new(open());
     let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
-    let refusal = rig.poller.update(file.as_fd().as_raw_fd(), KEY, Interest::NONE, Interest::READ);
-    assert_eq!(refusal.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    let epoll_pwait2_refused =
+        rig.poller.update(file.as_fd().as_raw_fd(), KEY, Interest::NONE, Interest::READ);
+    assert_eq!(epoll_pwait2_refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
 }

@@ -1,4 +1,4 @@
-//! What the behaviours are played with: an opened back end, descriptors, and things done behind its back.
+//! An opened back end with shorthands, and fds for the contract tests.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use mainspring_engine::poller::{Backend, Event, Interest, Key, Parker, Poller, Readiness};
 use rustix::event::{EventfdFlags, eventfd};
 
-/// How a behaviour opens the back end it is tried on.
+/// Opens the back end under test.
 pub type Open = fn() -> Backend;
 
 pub const KEY: Key = Key { slot: 3, generation: 5 };
@@ -29,17 +29,17 @@ impl Rig {
         self.poller.update(fd.as_fd().as_raw_fd(), KEY, Interest::NONE, interest).unwrap();
     }
 
-    /// Changes what is wanted of `fd` under [`KEY`].
+    /// Changes the interest of `fd` under [`KEY`].
     pub fn change(&mut self, fd: impl AsFd, old: Interest, new: Interest) {
         self.poller.update(fd.as_fd().as_raw_fd(), KEY, old, new).unwrap();
     }
 
-    /// What can be announced without waiting.
+    /// The events that are available without waiting.
     pub fn events_now(&mut self) -> Vec<Event> {
         self.events_within(Some(Duration::ZERO))
     }
 
-    /// What is announced when something is, however long that takes.
+    /// The next events, however long that takes.
     pub fn events(&mut self) -> Vec<Event> {
         self.events_within(None)
     }
@@ -60,33 +60,33 @@ pub fn pair() -> (UnixStream, UnixStream) {
     UnixStream::pair().unwrap()
 }
 
-/// A descriptor that is readable for ever.
+/// An fd that stays readable.
 pub fn readable() -> OwnedFd {
     eventfd(1, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap()
 }
 
-/// A descriptor that is not readable until it is written to.
+/// An fd that is not readable until it is written to.
 pub fn silent() -> OwnedFd {
     eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap()
 }
 
-/// Closes what `fd` stands for and gives its number to `replacement`, in one step, so that no other thread can
-/// take the number in between.
+/// Closes the file behind `fd` and gives its number to `replacement` in one step, so that no other thread can get the
+/// number in between.
 pub fn replace(fd: &mut OwnedFd, replacement: &OwnedFd) {
     rustix::io::dup2(replacement, fd).unwrap();
 }
 
-/// Opens a descriptor, lets `register` have it, closes it, and gives a borrow of the number it had, as a program
-/// that closed a file too early holds one. The number is above those that other threads of this test get.
+/// Opens an fd, passes it to `register`, closes it, and returns a borrow of its number, like a program that closed a
+/// file too early. The number is higher than those that other threads of this test get.
 pub fn closed(register: impl FnOnce(BorrowedFd<'_>)) -> BorrowedFd<'static> {
     let low = readable();
-    // SAFETY: the duplicate is a fresh descriptor that nobody else owns.
+    // SAFETY: the duplicate is a new fd without another owner.
     let fd = unsafe { OwnedFd::from_raw_fd(libc::fcntl(low.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 900)) };
     register(fd.as_fd());
     drop(low);
     let number = fd.into_raw_fd();
-    // SAFETY: the number came from `into_raw_fd`, so it is closed once. The borrow outlives its file, which is
-    // the very fault under test: the kernel answers EBADF, and no memory depends on it.
+    // SAFETY: the number came from `into_raw_fd`, so it is closed once. The borrow outlives its file on purpose: the
+    // kernel returns EBADF, and no memory depends on it.
     unsafe {
         libc::close(number);
         BorrowedFd::borrow_raw(number)

@@ -1,4 +1,4 @@
-//! The blocking wait: how long it takes, what ends it, how much it brings.
+//! The blocking wait: its duration, the events that end it, and the number of events it returns.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -48,7 +48,7 @@ pub fn a_wait_without_timeout_ends_with_an_event_from_another_thread(open: Open)
     assert_eq!(events, [event(KEY, Readiness::INBOUND)]);
 }
 
-pub fn a_wake_up_is_announced_once_for_every_write_and_nobody_reads_it(open: Open) {
+pub fn an_edge_triggered_wake_up_is_reported_once_per_write_without_reading(open: Open) {
     let mut rig = Rig::new(open());
     let fd = silent();
     rig.register(&fd, Interest::WAKE);
@@ -63,7 +63,7 @@ extern "C" fn ignore(_signal: libc::c_int) {}
 
 pub fn a_signal_interrupts_the_wait(open: Open) {
     let mut rig = Rig::new(open());
-    // SAFETY: the handler does nothing, so it is safe at any point; `pthread_self` has no preconditions.
+    // SAFETY: the handler does nothing, so it may run at any point; `pthread_self` has no preconditions.
     let waiter = unsafe {
         libc::signal(libc::SIGUSR1, ignore as extern "C" fn(libc::c_int) as libc::sighandler_t);
         libc::pthread_self()
@@ -71,7 +71,7 @@ pub fn a_signal_interrupts_the_wait(open: Open) {
     let interrupted = AtomicBool::new(false);
     let error = thread::scope(|scope| {
         scope.spawn(|| {
-            // A signal that comes before the wait is lost, so they come until one did its work.
+            // A signal that arrives before the wait is lost, so send signals until one interrupts it.
             while !interrupted.load(Ordering::Acquire) {
                 // SAFETY: the scope keeps the waiter's thread alive until this one has ended.
                 unsafe { libc::pthread_kill(waiter, libc::SIGUSR1) };
@@ -85,7 +85,7 @@ pub fn a_signal_interrupts_the_wait(open: Open) {
     assert_eq!(error.kind(), ErrorKind::Interrupted);
 }
 
-pub fn events_are_added_to_those_already_there(open: Open) {
+pub fn events_are_appended(open: Open) {
     let mut rig = Rig::new(open());
     let fd = readable();
     rig.register(&fd, Interest::READ);
@@ -95,25 +95,25 @@ pub fn events_are_added_to_those_already_there(open: Open) {
     assert_eq!(events, [earlier, event(KEY, Readiness::INBOUND)]);
 }
 
-pub fn more_events_than_one_wait_brings_are_all_brought_by_the_next_ones(open: Open) {
+pub fn events_beyond_one_wait_are_returned_by_the_next(open: Open) {
     let mut rig = Rig::new(open());
     let fds: Vec<_> = (0..260).map(|_| readable()).collect();
     let key = |slot| Key { slot, generation: 1 };
     for (slot, fd) in (0..).zip(&fds) {
         rig.poller.update(fd.as_fd().as_raw_fd(), key(slot), Interest::NONE, Interest::READ).unwrap();
     }
-    // A wait that brings some of them again before it has brought the others would starve those.
-    let mut brought = HashSet::new();
-    while brought.len() < fds.len() {
+    // A wait that returned some events again before all others were returned would starve the others.
+    let mut reported = HashSet::new();
+    while reported.len() < fds.len() {
         let mut events = Vec::new();
         rig.parker.park(None, 32, &mut events).unwrap();
-        let new = events.iter().filter(|event| brought.insert(event.key)).count();
-        assert!(new == events.len() || brought.len() == fds.len(), "{new} new ones of {}", events.len());
+        let new = events.iter().filter(|event| reported.insert(event.key)).count();
+        assert!(new == events.len() || reported.len() == fds.len(), "{new} new events of {}", events.len());
     }
-    assert_eq!(brought, (0..260).map(key).collect());
+    assert_eq!(reported, (0..260).map(key).collect());
 }
 
-pub fn a_wait_returns_no_more_events_than_it_may(open: Open) {
+pub fn a_wait_returns_at_most_the_requested_number_of_events(open: Open) {
     let mut rig = Rig::new(open());
     let fds = [readable(), readable(), readable()];
     for (slot, fd) in (0..).zip(&fds) {
@@ -121,9 +121,9 @@ pub fn a_wait_returns_no_more_events_than_it_may(open: Open) {
             .update(fd.as_fd().as_raw_fd(), Key { slot, generation: 1 }, Interest::NONE, Interest::READ)
             .unwrap();
     }
-    for (max_events, brought) in [(1, 1), (2, 2), (3, 3), (4, 3), (usize::MAX, 3)] {
+    for (max_events, reported) in [(1, 1), (2, 2), (3, 3), (4, 3), (usize::MAX, 3)] {
         let mut events = Vec::new();
         rig.parker.park(None, max_events, &mut events).unwrap();
-        assert_eq!(events.len(), brought);
+        assert_eq!(events.len(), reported);
     }
 }

@@ -1,12 +1,12 @@
-//! The machine of `tls/`, with a session that is a toy and nothing of the system but time, which is virtual.
+//! The TLS state machine, with a toy session, without system calls, on virtual time.
 #![cfg(not(loom))]
 
 #[macro_use]
 extern crate test_support;
 
-mod beginning;
 mod data;
-mod ending;
-mod face;
-mod half_closing;
+mod fixture;
+mod half_close;
+mod handshake;
+mod shutdown;
 mod toy;

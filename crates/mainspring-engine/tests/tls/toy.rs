@@ -1,10 +1,9 @@
-//! What the machine is tried with: a session that only looks like TLS, a wire that is a list, a protocol that writes down
-//! what it is told.
+//! A toy TLS session, a lower transport that is a list, and a protocol that records its callbacks.
 //!
-//! The toy's records are a letter, the length in two bytes, and the text with every bit turned over. `H` greets (the
-//! client first, the server answers), `D` is data, `C` says goodbye.
+//! A record of the toy is a letter, the length in two bytes, and the text with every bit inverted. `H` is a handshake
+//! message (the client sends first, the server answers), `D` is data, `C` is close_notify.
 
-use crate::face::{End, Face, Failure};
+use crate::fixture::{End, Failure, TestHost};
 use mainspring_engine::tls::{LogEvent, LowerTransport, Plaintext, Progress, Session, TlsFailure};
 use mainspring_engine::transport::{Cx, ProtocolSink, RecvFn};
 use std::cell::{Cell, RefCell};
@@ -12,37 +11,37 @@ use std::io;
 use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, Failure>;
-type Hook = Box<dyn Fn(Cx<'_, Face>)>;
+type Hook = Box<dyn Fn(Cx<'_, TestHost>)>;
 
-pub struct Toy {
+pub struct ToySession {
     is_server: bool,
     incoming: RefCell<Vec<u8>>,
     outgoing: RefCell<Vec<u8>>,
     greeted: Cell<bool>,
-    said_goodbye: Cell<bool>,
+    sent_close_notify: Cell<bool>,
     heard_goodbye: Cell<bool>,
-    /// How the handshake ended, each time it was told.
+    /// The results that `handshake_ended` was called with.
     pub outcomes: RefCell<Vec<Option<String>>>,
     /// Called by the next `write`, before it writes.
     pub on_write: RefCell<Option<Hook>>,
-    /// A chunk is taken so many bytes at a time.
-    pub bite: Cell<usize>,
+    /// The maximum number of bytes of a chunk that one `write` accepts.
+    pub max_write: Cell<usize>,
     /// Whether one direction can end alone.
     pub can_half_close: Cell<bool>,
 }
 
-impl Toy {
+impl ToySession {
     pub fn new(is_server: bool) -> Self {
-        Toy {
+        ToySession {
             is_server,
             incoming: RefCell::default(),
             outgoing: RefCell::default(),
             greeted: Cell::new(false),
-            said_goodbye: Cell::new(false),
+            sent_close_notify: Cell::new(false),
             heard_goodbye: Cell::new(false),
             outcomes: RefCell::default(),
             on_write: RefCell::default(),
-            bite: Cell::new(usize::MAX),
+            max_write: Cell::new(usize::MAX),
             can_half_close: Cell::new(false),
         }
     }
@@ -56,12 +55,12 @@ impl Toy {
         }
     }
 
-    /// The next whole record.
+    /// The next complete record.
     fn next(&self) -> Result<Option<(u8, Vec<u8>)>> {
         let mut incoming = self.incoming.borrow_mut();
         let [kind, high, low, rest @ ..] = incoming.as_slice() else { return Ok(None) };
         if !b"HDC".contains(kind) {
-            return Err(Failure("that is no record".to_owned()));
+            return Err(Failure("not a record".to_owned()));
         }
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let Some(text) = rest.get(..length) else { return Ok(None) };
@@ -71,8 +70,8 @@ impl Toy {
     }
 }
 
-impl Session<Face> for Toy {
-    fn handshake(&self, _: Cx<'_, Face>) -> Result<Progress> {
+impl Session<TestHost> for ToySession {
+    fn handshake(&self, _: Cx<'_, TestHost>) -> Result<Progress> {
         if !self.is_server && !self.greeted.replace(true) {
             self.put(b'H', b"");
         }
@@ -91,20 +90,20 @@ impl Session<Face> for Toy {
         }
     }
 
-    fn established(&self, _: Cx<'_, Face>) -> Result<()> {
+    fn established(&self, _: Cx<'_, TestHost>) -> Result<()> {
         Ok(())
     }
 
-    fn feed(&self, _: Cx<'_, Face>, ciphertext: &[u8]) -> Result<()> {
+    fn feed(&self, _: Cx<'_, TestHost>, ciphertext: &[u8]) -> Result<()> {
         self.incoming.borrow_mut().extend(ciphertext);
         Ok(())
     }
 
-    fn fed(&self, _: Cx<'_, Face>) -> Result<usize> {
+    fn fed(&self, _: Cx<'_, TestHost>) -> Result<usize> {
         Ok(self.incoming.borrow().len())
     }
 
-    fn read(&self, _: Cx<'_, Face>) -> Result<Plaintext<Vec<u8>>> {
+    fn read(&self, _: Cx<'_, TestHost>) -> Result<Plaintext<Vec<u8>>> {
         if self.heard_goodbye.get() {
             return Ok(Plaintext::End);
         }
@@ -118,25 +117,25 @@ impl Session<Face> for Toy {
         }
     }
 
-    fn write(&self, cx: Cx<'_, Face>, chunk: &Vec<u8>, done: usize) -> Result<Option<usize>> {
+    fn write(&self, cx: Cx<'_, TestHost>, chunk: &Vec<u8>, done: usize) -> Result<Option<usize>> {
         let hook = self.on_write.take();
         if let Some(hook) = hook {
             hook(cx);
         }
         let rest = &chunk[done..];
-        let count = rest.len().min(self.bite.get());
+        let count = rest.len().min(self.max_write.get());
         self.put(b'D', &rest[..count]);
         Ok(Some(count))
     }
 
-    fn shutdown(&self, cx: Cx<'_, Face>) -> Result<Progress> {
-        if !self.said_goodbye.replace(true) {
+    fn shutdown(&self, cx: Cx<'_, TestHost>) -> Result<Progress> {
+        if !self.sent_close_notify.replace(true) {
             self.put(b'C', b"");
         }
         match self.read(cx)? {
             Plaintext::End => Ok(Progress::Done),
             Plaintext::Again => Ok(Progress::Again),
-            Plaintext::Data { .. } => Err(Failure("data after goodbye".to_owned())),
+            Plaintext::Data { .. } => Err(Failure("data after close_notify".to_owned())),
         }
     }
 
@@ -144,26 +143,26 @@ impl Session<Face> for Toy {
         self.can_half_close.get()
     }
 
-    fn end_writing(&self, _: Cx<'_, Face>) -> Result<()> {
-        assert!(!self.said_goodbye.replace(true), "goodbye twice");
+    fn end_writing(&self, _: Cx<'_, TestHost>) -> Result<()> {
+        assert!(!self.sent_close_notify.replace(true), "close_notify twice");
         self.put(b'C', b"");
         Ok(())
     }
 
-    fn truncated(&self, _: Cx<'_, Face>) -> Option<Failure> {
+    fn truncated(&self, _: Cx<'_, TestHost>) -> Option<Failure> {
         Some(Failure("truncated".to_owned()))
     }
 
-    fn take(&self, _: Cx<'_, Face>) -> Result<Option<Vec<u8>>> {
+    fn take(&self, _: Cx<'_, TestHost>) -> Result<Option<Vec<u8>>> {
         let ciphertext = self.outgoing.take();
         Ok((!ciphertext.is_empty()).then_some(ciphertext))
     }
 
-    fn pending(&self, _: Cx<'_, Face>) -> Result<usize> {
+    fn pending(&self, _: Cx<'_, TestHost>) -> Result<usize> {
         Ok(self.outgoing.borrow().len())
     }
 
-    fn handshake_ended(&self, _: Cx<'_, Face>, outcome: std::result::Result<(), &Failure>) -> Result<()> {
+    fn handshake_ended(&self, _: Cx<'_, TestHost>, outcome: std::result::Result<(), &Failure>) -> Result<()> {
         self.outcomes.borrow_mut().push(outcome.err().map(|failure| failure.0.clone()));
         Ok(())
     }
@@ -172,16 +171,16 @@ impl Session<Face> for Toy {
         "handshake failed"
     }
 
-    fn trouble(&self, _: Cx<'_, Face>, trouble: TlsFailure) -> Failure {
+    fn trouble(&self, _: Cx<'_, TestHost>, trouble: TlsFailure) -> Failure {
         Failure(format!("{trouble:?}"))
     }
 
-    fn note(&self, _: Cx<'_, Face>, _: LogEvent) -> Result<()> {
+    fn note(&self, _: Cx<'_, TestHost>, _: LogEvent) -> Result<()> {
         Ok(())
     }
 }
 
-/// The transport below. A clone is the same.
+/// The lower transport. Clones share it.
 #[derive(Clone, Default)]
 pub struct Wire(Rc<WireState>);
 
@@ -190,17 +189,17 @@ pub struct WireState {
     writes: RefCell<Vec<Vec<u8>>>,
     is_reading_paused: Cell<bool>,
     is_closed: Cell<bool>,
-    /// What it was closed with by force.
+    /// The error it was force-closed with.
     forced: RefCell<Option<Option<String>>>,
 }
 
 impl Wire {
-    /// What was sent since the last time.
+    /// The data sent since the last call.
     pub fn take(&self) -> Vec<u8> {
         self.0.writes.take().concat()
     }
 
-    /// How many writes that were.
+    /// The number of these writes.
     pub fn writes(&self) -> usize {
         self.0.writes.borrow().len()
     }
@@ -218,51 +217,51 @@ impl Wire {
     }
 }
 
-impl LowerTransport<Face> for Wire {
-    fn write(&self, _: Cx<'_, Face>, chunk: Vec<u8>) -> Result<()> {
+impl LowerTransport<TestHost> for Wire {
+    fn write(&self, _: Cx<'_, TestHost>, chunk: Vec<u8>) -> Result<()> {
         self.0.writes.borrow_mut().push(chunk);
         Ok(())
     }
 
-    fn pause_reading(&self, _: Cx<'_, Face>) -> Result<()> {
+    fn pause_reading(&self, _: Cx<'_, TestHost>) -> Result<()> {
         assert!(!self.0.is_reading_paused.replace(true), "paused twice");
         Ok(())
     }
 
-    fn resume_reading(&self, _: Cx<'_, Face>) -> Result<()> {
+    fn resume_reading(&self, _: Cx<'_, TestHost>) -> Result<()> {
         assert!(self.0.is_reading_paused.replace(false), "resumed without a pause");
         Ok(())
     }
 
-    fn close(&self, _: Cx<'_, Face>) -> Result<()> {
+    fn close(&self, _: Cx<'_, TestHost>) -> Result<()> {
         self.0.is_closed.set(true);
         Ok(())
     }
 
-    fn force_close(&self, _: Cx<'_, Face>, error: Option<Failure>) -> Result<()> {
+    fn force_close(&self, _: Cx<'_, TestHost>, error: Option<Failure>) -> Result<()> {
         self.0.is_closed.set(true);
         self.0.forced.borrow_mut().get_or_insert(error.map(|error| error.0));
         Ok(())
     }
 
-    fn is_closing(&self, _: Cx<'_, Face>) -> Result<bool> {
+    fn is_closing(&self, _: Cx<'_, TestHost>) -> Result<bool> {
         Ok(self.0.is_closed.get())
     }
 }
 
-/// The protocol above.
+/// The upper protocol.
 #[derive(Default)]
 pub struct Recorder {
     pub log: RefCell<Vec<String>>,
     pub received: RefCell<Vec<u8>>,
-    /// So much fits its buffer; zero if it has none.
+    /// The size of its buffer; zero if it is not buffered.
     pub buffer: Cell<usize>,
     filling: RefCell<Vec<u8>>,
-    /// What it answers to the end of what is received.
+    /// The return value of `eof_received`.
     pub keeps_open: Cell<bool>,
-    /// Called with each piece of data, after it was written down.
+    /// Called with each piece of data, after it was recorded.
     pub on_data: RefCell<Option<Hook>>,
-    /// The next call fails with this.
+    /// The error of the next call.
     pub failure: RefCell<Option<Failure>>,
 }
 
@@ -272,7 +271,7 @@ impl Recorder {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    pub fn took(&self, data: &[u8], cx: Cx<'_, Face>) -> Result<()> {
+    pub fn took(&self, data: &[u8], cx: Cx<'_, TestHost>) -> Result<()> {
         self.received.borrow_mut().extend(data);
         self.note(&format!("data {}", data.len()))?;
         let hook = self.on_data.take();
@@ -284,8 +283,8 @@ impl Recorder {
     }
 }
 
-impl ProtocolSink<Face> for Recorder {
-    fn connection_made(&self, _: Cx<'_, Face>) -> Result<()> {
+impl ProtocolSink<TestHost> for Recorder {
+    fn connection_made(&self, _: Cx<'_, TestHost>) -> Result<()> {
         self.note("made")
     }
 
@@ -293,39 +292,39 @@ impl ProtocolSink<Face> for Recorder {
         self.buffer.get() > 0
     }
 
-    fn data_received(&self, cx: Cx<'_, Face>, data: &[u8]) -> Result<()> {
+    fn data_received(&self, cx: Cx<'_, TestHost>, data: &[u8]) -> Result<()> {
         self.took(data, cx)
     }
 
-    fn receive_into(&self, _: Cx<'_, Face>, claim: RecvFn<'_>) -> Result<io::Result<usize>> {
+    fn receive_into(&self, _: Cx<'_, TestHost>, claim: RecvFn<'_>) -> Result<io::Result<usize>> {
         let mut buffer = vec![0; self.buffer.get()];
         let filled = claim(&mut buffer);
         *self.filling.borrow_mut() = buffer;
         Ok(filled)
     }
 
-    fn buffer_updated(&self, cx: Cx<'_, Face>, filled: usize) -> Result<()> {
+    fn buffer_updated(&self, cx: Cx<'_, TestHost>, filled: usize) -> Result<()> {
         let buffer = self.filling.take();
         self.took(&buffer[..filled], cx)
     }
 
-    fn eof_received(&self, _: Cx<'_, Face>) -> Result<bool> {
+    fn eof_received(&self, _: Cx<'_, TestHost>) -> Result<bool> {
         self.note("eof").map(|()| self.keeps_open.get())
     }
 
-    fn connection_lost(&self, _: Cx<'_, Face>, error: Option<Failure>) -> Result<()> {
+    fn connection_lost(&self, _: Cx<'_, TestHost>, error: Option<Failure>) -> Result<()> {
         self.note(&format!("lost {:?}", error.map(|error| error.0)))
     }
 
-    fn pause_writing(&self, _: Cx<'_, Face>) -> Result<()> {
+    fn pause_writing(&self, _: Cx<'_, TestHost>) -> Result<()> {
         self.note("pause")
     }
 
-    fn resume_writing(&self, _: Cx<'_, Face>) -> Result<()> {
+    fn resume_writing(&self, _: Cx<'_, TestHost>) -> Result<()> {
         self.note("resume")
     }
 
-    fn detach(&self, _: Cx<'_, Face>) -> Result<()> {
+    fn detach(&self, _: Cx<'_, TestHost>) -> Result<()> {
         Ok(())
     }
 }
@@ -339,8 +338,8 @@ impl End {
         self.tls.sink().received.borrow().clone()
     }
 
-    /// What to do with each piece of data.
-    pub fn on_data(&self, hook: impl Fn(Cx<'_, Face>) + 'static) {
+    /// Sets the hook for each piece of data.
+    pub fn on_data(&self, hook: impl Fn(Cx<'_, TestHost>) + 'static) {
         *self.tls.sink().on_data.borrow_mut() = Some(Box::new(hook));
     }
 

@@ -10,7 +10,7 @@ extern crate test_support;
 mod support;
 
 mod accepting;
-mod conversation;
+mod connected_probes;
 mod events;
 mod recv_send;
 mod registering;

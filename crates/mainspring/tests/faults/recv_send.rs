@@ -1,179 +1,179 @@
 //! Faults of `recv` and `send`, seen by protocols.
 
-use crate::conversation::{Conversation, count};
+use crate::connected_probes::{ConnectedProbes, count};
 use crate::support::probe::FULL;
 use mainspring_engine::poller::{Interest, Readiness};
 use mainspring_engine::testing::{FaultPlan, Op};
-use test_support::guarded;
+use test_support::isolated;
 
 #[test]
-fn an_interrupted_or_empty_claim_is_made_again_and_nothing_is_lost() {
-    guarded(|| {
+fn an_interrupted_or_empty_call_is_retried_and_loses_nothing() {
+    isolated(|| {
         for op in [Op::Recv, Op::Send] {
             for errno in [libc::EINTR, libc::EAGAIN] {
-                let talk = Conversation::new(&format!("{op:?} answers {errno}"));
-                for fd in [talk.client_fd, talk.peer_fd] {
-                    talk.stage.control.plan(FaultPlan::fail(op, errno).on(fd).times(3));
+                let probes = ConnectedProbes::new(&format!("{op:?} answers {errno}"));
+                for fd in [probes.client_fd, probes.peer_fd] {
+                    probes.test_loop.control.plan(FaultPlan::fail(op, errno).on(fd).times(3));
                 }
                 for _ in 0..5 {
-                    talk.client.write(1000);
-                    talk.peer.write(2000);
-                    talk.let_arrive();
+                    probes.client.write(1000);
+                    probes.peer.write(2000);
+                    probes.run_until_received();
                 }
-                talk.end();
+                probes.close_and_check();
             }
         }
     });
 }
 
 #[test]
-fn events_that_are_not_true_cost_a_claim_and_nothing_else() {
-    guarded(|| {
-        let talk = Conversation::new("spurious events");
-        let control = talk.stage.control.clone();
+fn a_spurious_event_costs_one_recv() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("spurious events");
+        let control = probes.test_loop.control.clone();
         for readiness in [Readiness::INBOUND, Readiness::OUTBOUND, Readiness::BOTH, Readiness::default()] {
             control.take_log();
-            control.inject(control.key_of(talk.client_fd).unwrap(), readiness);
-            talk.stage.passes(2);
+            control.inject(control.key_of(probes.client_fd).unwrap(), readiness);
+            probes.test_loop.run_iterations(2);
             let log = control.take_log();
             assert_eq!(count(&log, Op::Recv), usize::from(readiness.inbound), "for {readiness:?}");
             assert_eq!(count(&log, Op::Send), 0, "nothing was queued");
         }
-        talk.client.write(10);
-        talk.peer.write(10);
-        talk.let_arrive();
-        talk.end();
+        probes.client.write(10);
+        probes.peer.write(10);
+        probes.run_until_received();
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn bytes_keep_their_order_through_reads_and_writes_of_every_size() {
-    guarded(|| {
+fn bytes_stay_in_order_for_every_transfer_size() {
+    isolated(|| {
         for size in (1..=64).chain([100, 255, 256, 257, 999]) {
-            let talk = Conversation::new(&format!("pieces of {size}"));
-            let control = talk.stage.control.clone();
-            control.plan(FaultPlan::short_send(size).on(talk.client_fd).every_time());
-            control.plan(FaultPlan::short_recv(size).on(talk.peer_fd).every_time());
+            let probes = ConnectedProbes::new(&format!("pieces of {size}"));
+            let control = probes.test_loop.control.clone();
+            control.plan(FaultPlan::short_send(size).on(probes.client_fd).every_time());
+            control.plan(FaultPlan::short_recv(size).on(probes.peer_fd).every_time());
             // Sizes that do not divide each other, and that need more than one call.
             for length in 1..=90 {
-                talk.client.write(length % 17 + 1);
+                probes.client.write(length % 17 + 1);
             }
-            talk.peer.write(100);
-            talk.let_arrive();
+            probes.peer.write(100);
+            probes.run_until_received();
             control.clear_faults();
-            talk.end();
+            probes.close_and_check();
         }
     });
 }
 
 #[test]
-fn a_queue_goes_out_whole_whatever_the_kernel_takes_of_it() {
-    guarded(|| {
-        let talk = Conversation::new("a queue in uneven pieces");
-        let control = talk.stage.control.clone();
+fn the_write_buffer_survives_partial_sends() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("partial sends");
+        let control = probes.test_loop.control.clone();
         for size in [0, 1, 16_384, 0, 65_537, 3, 0, 1_000_000] {
-            control.plan(FaultPlan::short_send(size).on(talk.client_fd));
+            control.plan(FaultPlan::short_send(size).on(probes.client_fd));
         }
         for length in [1, 70_000, 2, 200_000, 1] {
-            talk.client.write(length);
+            probes.client.write(length);
         }
-        assert!(talk.client.paused.get());
-        talk.client.transport().unwrap().close();
-        talk.until_lost();
-        assert_eq!(talk.peer.received.borrow().len(), talk.client.sent.get());
-        assert!(!talk.client.paused.get());
-        talk.end();
+        assert!(probes.client.paused.get());
+        probes.client.transport().unwrap().close();
+        probes.run_until_lost();
+        assert_eq!(probes.peer.received.borrow().len(), probes.client.sent.get());
+        assert!(!probes.client.paused.get());
+        probes.close_and_check();
     });
 }
 
 /// The failing end loses the connection with that error; the other end sees it closed.
-fn assert_loses(name: &str, op: Op, errno: i32, queued: bool) {
-    let talk = Conversation::new(name);
-    let control = talk.stage.control.clone();
+fn assert_connection_lost(name: &str, op: Op, errno: i32, queued: bool) {
+    let probes = ConnectedProbes::new(name);
+    let control = probes.test_loop.control.clone();
     if queued {
         // The first send accepts nothing, the second a part, the third fails.
-        control.plan(FaultPlan::short_send(0).on(talk.client_fd));
-        control.plan(FaultPlan::short_send(FULL / 3).on(talk.client_fd));
+        control.plan(FaultPlan::short_send(0).on(probes.client_fd));
+        control.plan(FaultPlan::short_send(FULL / 3).on(probes.client_fd));
     }
-    control.plan(FaultPlan::fail(op, errno).on(talk.client_fd));
-    talk.peer.write(10);
+    control.plan(FaultPlan::fail(op, errno).on(probes.client_fd));
+    probes.peer.write(10);
     if op == Op::Send {
-        talk.client.write(FULL);
-        talk.client.write(10);
+        probes.client.write(FULL);
+        probes.client.write(10);
     }
-    talk.until_lost();
-    assert_eq!(talk.client.error_number(), Some(errno), "{name}");
-    assert_eq!(talk.client.transport().map(drop), None, "{name}");
-    let arrived = talk.peer.received.borrow().len();
+    probes.run_until_lost();
+    assert_eq!(probes.client.error_number(), Some(errno), "{name}");
+    assert_eq!(probes.client.transport().map(drop), None, "{name}");
+    let arrived = probes.peer.received.borrow().len();
     assert_eq!(arrived, if queued { FULL / 3 } else { 0 }, "{name}");
-    talk.end();
+    probes.close_and_check();
 }
 
 #[test]
-fn an_error_ends_the_connection_once_and_is_told() {
-    guarded(|| {
+fn an_error_closes_the_connection_once_and_is_passed_to_connection_lost() {
+    isolated(|| {
         for errno in [libc::ECONNRESET, libc::EPIPE, libc::ENOBUFS, libc::ETIMEDOUT, libc::EIO] {
-            assert_loses(&format!("recv fails with {errno}"), Op::Recv, errno, false);
-            assert_loses(&format!("the first send fails with {errno}"), Op::Send, errno, false);
-            assert_loses(&format!("a send of a queue fails with {errno}"), Op::Send, errno, true);
+            assert_connection_lost(&format!("recv fails with {errno}"), Op::Recv, errno, false);
+            assert_connection_lost(&format!("the first send fails with {errno}"), Op::Send, errno, false);
+            assert_connection_lost(&format!("a send of a queue fails with {errno}"), Op::Send, errno, true);
         }
     });
 }
 
 #[test]
-fn writing_to_a_connection_that_failed_is_no_error_at_first() {
-    guarded(|| {
-        let talk = Conversation::new("writes after a failed one");
-        talk.stage.control.plan(FaultPlan::fail(Op::Send, libc::EPIPE).on(talk.client_fd));
-        let transport = talk.client.transport().unwrap();
+fn writes_to_a_failed_connection_warn_only_after_several() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("writes after a failed one");
+        probes.test_loop.control.plan(FaultPlan::fail(Op::Send, libc::EPIPE).on(probes.client_fd));
+        let transport = probes.client.transport().unwrap();
         for _ in 0..6 {
             transport.write(b"lost");
         }
-        talk.stage.assert_reports(&["Data is written to a connection that is gone"]);
+        probes.test_loop.assert_reports(&["Data is written to a connection that is gone"]);
         transport.write_eof();
         assert_eq!((transport.is_closing(), transport.get_write_buffer_size()), (true, 0));
-        talk.until_lost();
-        talk.end();
+        probes.run_until_lost();
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn a_failure_in_both_directions_at_once_loses_the_connection_once() {
-    guarded(|| {
-        let talk = Conversation::new("both directions fail");
-        let control = talk.stage.control.clone();
-        control.plan(FaultPlan::short_send(0).on(talk.client_fd));
-        talk.client.write(100);
-        control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET).on(talk.client_fd));
-        control.plan(FaultPlan::fail(Op::Send, libc::EPIPE).on(talk.client_fd));
-        control.inject(control.key_of(talk.client_fd).unwrap(), Readiness::BOTH);
-        talk.until_lost();
-        assert_eq!(talk.client.error_number(), Some(libc::ECONNRESET), "what was received first");
-        assert_eq!(control.pending_faults(), 1, "nothing is sent on a connection that is gone");
+fn failure_in_both_directions_loses_the_connection_once() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("both directions fail");
+        let control = probes.test_loop.control.clone();
+        control.plan(FaultPlan::short_send(0).on(probes.client_fd));
+        probes.client.write(100);
+        control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET).on(probes.client_fd));
+        control.plan(FaultPlan::fail(Op::Send, libc::EPIPE).on(probes.client_fd));
+        control.inject(control.key_of(probes.client_fd).unwrap(), Readiness::BOTH);
+        probes.run_until_lost();
+        assert_eq!(probes.client.error_number(), Some(libc::ECONNRESET), "the receive error came first");
+        assert_eq!(control.pending_faults(), 1, "nothing is sent on a lost connection");
         control.clear_faults();
-        talk.end();
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn both_directions_of_one_event_are_served_in_one_pass() {
-    guarded(|| {
-        let talk = Conversation::new("both directions");
-        let control = talk.stage.control.clone();
-        control.plan(FaultPlan::short_send(0).on(talk.client_fd));
-        talk.client.write(100);
-        talk.peer.write(50);
+fn both_directions_of_one_event_are_served_in_one_iteration() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("both directions");
+        let control = probes.test_loop.control.clone();
+        control.plan(FaultPlan::short_send(0).on(probes.client_fd));
+        probes.client.write(100);
+        probes.peer.write(50);
         control.take_log();
-        control.inject(control.key_of(talk.client_fd).unwrap(), Readiness::BOTH);
-        talk.stage.pass();
+        control.inject(control.key_of(probes.client_fd).unwrap(), Readiness::BOTH);
+        probes.test_loop.run_once();
         let log = control.take_log();
         assert_eq!((count(&log, Op::Recv), count(&log, Op::Send)), (1, 1));
-        assert_eq!(talk.client.received.borrow().len(), 50);
+        assert_eq!(probes.client.received.borrow().len(), 50);
         assert!(log.iter().any(|entry| matches!(
             entry.call,
             mainspring_engine::testing::Call::Update { new: Interest::READ, .. }
         )));
-        talk.let_arrive();
-        talk.end();
+        probes.run_until_received();
+        probes.close_and_check();
     });
 }

@@ -1,8 +1,8 @@
 //! Faults of registering an fd.
 
-use crate::conversation::Conversation;
-use crate::support::Stage;
-use crate::support::probe::{FULL, Face, Probe, Told, probe_server};
+use crate::connected_probes::ConnectedProbes;
+use crate::support::TestLoop;
+use crate::support::probe::{FULL, Probe, ProbeProtocol, ProtocolEvent, probe_server};
 use mainspring::net::TcpListener;
 use mainspring::{Error, EventLoop};
 use mainspring_engine::testing::{FaultPlan, Op};
@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 const ERRORS: [i32; 2] = [libc::ENOMEM, libc::ENOSPC];
 
@@ -19,57 +19,57 @@ fn os_error(error: &std::io::Error) -> Option<i32> {
 }
 
 #[test]
-fn a_connection_that_cannot_be_watched_is_lost_with_the_kernels_reason() {
-    guarded(|| {
+fn a_connection_that_cannot_be_registered_is_lost_with_the_kernels_error() {
+    isolated(|| {
         for errno in ERRORS {
-            let stage = Stage::new(On::Fake, format!("no watch for reading: {errno}"));
-            let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
+            let test_loop = TestLoop::new(TestBackend::Fake, format!("no registration for reading: {errno}"));
+            let (server, accepted) = test_loop.run(probe_server(&test_loop.event_loop)).unwrap();
             let client = Probe::new("the client");
-            let face = Face(Rc::clone(&client));
+            let protocol = ProbeProtocol(Rc::clone(&client));
             // A connection starts reading right after it is made.
-            let control = stage.control.clone();
-            let is_made = move |told| {
-                if told == Told::Made {
+            let control = test_loop.control.clone();
+            let is_made = move |event| {
+                if event == ProtocolEvent::Made {
                     control.fail_next(Op::Update, errno);
                 }
             };
             *client.hook.borrow_mut() = Some(Rc::new(is_made));
-            stage.run(stage.event_loop.create_connection(server.local_addr(), || face)).unwrap();
-            stage.until("one end is lost", || client.lost.get() == 1 && accepted.borrow().len() == 1);
+            test_loop.run(test_loop.event_loop.create_connection(server.local_addr(), || protocol)).unwrap();
+            test_loop.until("one end is lost", || client.lost.get() == 1 && accepted.borrow().len() == 1);
             let peer = Rc::clone(&accepted.borrow()[0]);
-            stage.until("both ends are lost", || client.lost.get() == 1 && peer.lost.get() == 1);
+            test_loop.until("both ends are lost", || client.lost.get() == 1 && peer.lost.get() == 1);
             assert_eq!(client.error_number(), Some(errno));
             for probe in [&client, &peer] {
-                probe.assert_in_order(None, stage.name());
+                probe.assert_in_order(None, test_loop.name());
             }
             server.close();
-            stage.assert_idle();
+            test_loop.assert_idle();
         }
     });
 }
 
 #[test]
-fn a_queue_that_cannot_wait_for_the_kernel_loses_its_connection() {
-    guarded(|| {
+fn failing_to_register_write_interest_loses_the_connection() {
+    isolated(|| {
         for errno in ERRORS {
-            let talk = Conversation::new(&format!("no watch for writing: {errno}"));
-            let control = talk.stage.control.clone();
-            control.plan(FaultPlan::short_send(10).on(talk.client_fd));
-            control.plan(FaultPlan::fail(Op::Update, errno).on(talk.client_fd));
-            talk.client.write(FULL);
-            talk.client.write(FULL);
-            assert!(!talk.client.paused.get(), "nothing is queued on a connection that is gone");
-            talk.until_lost();
-            assert_eq!(talk.client.error_number(), Some(errno));
-            assert_eq!(talk.peer.received.borrow().len(), 10);
-            talk.end();
+            let probes = ConnectedProbes::new(&format!("no registration for writing: {errno}"));
+            let control = probes.test_loop.control.clone();
+            control.plan(FaultPlan::short_send(10).on(probes.client_fd));
+            control.plan(FaultPlan::fail(Op::Update, errno).on(probes.client_fd));
+            probes.client.write(FULL);
+            probes.client.write(FULL);
+            assert!(!probes.client.paused.get(), "nothing is queued on a lost connection");
+            probes.run_until_lost();
+            assert_eq!(probes.client.error_number(), Some(errno));
+            assert_eq!(probes.peer.received.borrow().len(), 10);
+            probes.close_and_check();
         }
     });
 }
 
 #[test]
-fn a_change_of_mind_that_the_kernel_refuses_loses_the_connection_once() {
-    guarded(|| {
+fn a_refused_interest_change_loses_the_connection_once() {
+    isolated(|| {
         type Change = fn(&mainspring::Transport);
         let changes: [(&str, Change); 4] = [
             ("pause_reading", |transport| transport.pause_reading()),
@@ -81,85 +81,88 @@ fn a_change_of_mind_that_the_kernel_refuses_loses_the_connection_once() {
             ("abort", |transport| transport.abort()),
         ];
         for (index, (name, change)) in changes.into_iter().enumerate() {
-            let talk = Conversation::new(&format!("{name} is refused"));
+            let probes = ConnectedProbes::new(&format!("{name} is refused"));
             let after = usize::from(index == 1);
-            talk.stage
+            probes
+                .test_loop
                 .control
-                .plan(FaultPlan::fail(Op::Update, libc::ENOMEM).on(talk.client_fd).after(after));
-            change(&talk.client.transport().unwrap());
-            talk.until_lost();
-            talk.end();
+                .plan(FaultPlan::fail(Op::Update, libc::ENOMEM).on(probes.client_fd).after(after));
+            change(&probes.client.transport().unwrap());
+            probes.run_until_lost();
+            probes.close_and_check();
         }
     });
 }
 
 #[test]
-fn the_last_update_of_a_drained_queue_may_fail() {
-    guarded(|| {
-        let talk = Conversation::new("the end of a queue is refused");
-        let control = talk.stage.control.clone();
-        control.plan(FaultPlan::short_send(10).on(talk.client_fd));
-        control.plan(FaultPlan::fail(Op::Update, libc::ENOMEM).on(talk.client_fd).after(1));
-        talk.client.write(1000);
-        talk.until_lost();
-        assert_eq!(talk.peer.received.borrow().len(), 1000, "all was sent by then");
-        assert_eq!(talk.client.error_number(), Some(libc::ENOMEM));
-        talk.end();
+fn failing_to_remove_write_interest_loses_the_connection() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("removal of write interest is refused");
+        let control = probes.test_loop.control.clone();
+        control.plan(FaultPlan::short_send(10).on(probes.client_fd));
+        control.plan(FaultPlan::fail(Op::Update, libc::ENOMEM).on(probes.client_fd).after(1));
+        probes.client.write(1000);
+        probes.run_until_lost();
+        assert_eq!(probes.peer.received.borrow().len(), 1000, "all data was sent before the failure");
+        assert_eq!(probes.client.error_number(), Some(libc::ENOMEM));
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn a_server_or_listener_that_cannot_be_watched_is_not_made() {
-    guarded(|| {
+fn a_server_that_cannot_be_registered_is_not_created() {
+    isolated(|| {
         for errno in ERRORS {
-            let stage = Stage::new(On::Fake, "a server that cannot be watched");
-            stage.control.fail_next(Op::Update, errno);
-            let refused = stage.run(probe_server(&stage.event_loop)).map(drop).unwrap_err();
+            let test_loop = TestLoop::new(TestBackend::Fake, "a server that cannot be registered");
+            test_loop.control.fail_next(Op::Update, errno);
+            let refused = test_loop.run(probe_server(&test_loop.event_loop)).map(drop).unwrap_err();
             assert_eq!(os_error(&refused), Some(errno));
-            stage.control.fail_next(Op::Update, errno);
-            let refused = stage.run(async { TcpListener::bind("127.0.0.1:0").await.map(drop) }).unwrap_err();
+            test_loop.control.fail_next(Op::Update, errno);
+            let refused =
+                test_loop.run(async { TcpListener::bind("127.0.0.1:0").await.map(drop) }).unwrap_err();
             assert_eq!(os_error(&refused), Some(errno));
-            stage.assert_idle();
+            test_loop.assert_idle();
         }
     });
 }
 
 #[test]
-fn a_connect_that_cannot_be_watched_fails_and_closes_its_socket() {
-    guarded(|| {
-        let stage = Stage::new(On::Fake, "a connect that cannot be watched");
-        let (server, _accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
-        stage.control.fail_next(Op::Update, libc::ENOSPC);
-        let face = Face(Probe::new("nobody's"));
-        let connecting = stage.event_loop.create_connection(server.local_addr(), || face);
-        let refused = stage.run(connecting).map(drop).unwrap_err();
+fn a_connect_that_cannot_be_registered_fails_and_closes_its_socket() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Fake, "a connect that cannot be registered");
+        let (server, _accepted) = test_loop.run(probe_server(&test_loop.event_loop)).unwrap();
+        test_loop.control.fail_next(Op::Update, libc::ENOSPC);
+        let protocol = ProbeProtocol(Probe::new("unused"));
+        let connecting = test_loop.event_loop.create_connection(server.local_addr(), || protocol);
+        let refused = test_loop.run(connecting).map(drop).unwrap_err();
         assert!(refused.to_string().contains("cannot connect to 127.0.0.1"), "{refused}");
-        stage.passes(3);
+        test_loop.run_iterations(3);
         server.close();
-        stage.until("what was accepted is gone", || stage.event_loop.metrics().descriptors == 0);
-        stage.assert_idle();
+        test_loop
+            .until("the accepted connection is closed", || test_loop.event_loop.metrics().descriptors == 0);
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn a_reader_that_is_refused_is_dropped_and_the_former_one_stays() {
-    guarded(|| {
-        let stage = Stage::new(On::Fake, "a reader that is refused");
+fn a_refused_reader_is_dropped_and_the_former_one_stays() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Fake, "a refused reader");
         let (a, b) = UnixStream::pair().unwrap();
         let token = Rc::new(());
         let count = Rc::new(Cell::new(0));
-        stage.control.fail_next(Op::Update, libc::ENOSPC);
-        assert_refused(&stage.event_loop, &a, &token);
-        assert_eq!(stage.event_loop.metrics().descriptors, 0);
+        test_loop.control.fail_next(Op::Update, libc::ENOSPC);
+        assert_refused(&test_loop.event_loop, &a, &token);
+        assert_eq!(test_loop.event_loop.metrics().descriptors, 0);
         let counting = Rc::clone(&count);
-        stage.event_loop.add_reader(&a, move || counting.set(counting.get() + 1)).unwrap();
-        stage.control.fail_next(Op::Update, libc::ENOMEM);
-        assert_refused(&stage.event_loop, &a, &token);
+        test_loop.event_loop.add_reader(&a, move || counting.set(counting.get() + 1)).unwrap();
+        test_loop.control.fail_next(Op::Update, libc::ENOMEM);
+        assert_refused(&test_loop.event_loop, &a, &token);
         drop(b);
-        stage.pass();
+        test_loop.run_once();
         assert_eq!(count.get(), 1, "the former reader is called");
-        assert!(stage.event_loop.remove_reader(&a).unwrap());
-        stage.assert_idle();
+        assert!(test_loop.event_loop.remove_reader(&a).unwrap());
+        test_loop.assert_idle();
     });
 }
 
@@ -168,31 +171,32 @@ fn assert_refused(event_loop: &EventLoop, socket: &UnixStream, token: &Rc<()>) {
     let inside = Rc::clone(token);
     let refused = event_loop.add_reader(socket, move || drop(Rc::clone(&inside)));
     assert!(matches!(refused, Err(Error::Io(_))), "{refused:?}");
-    assert_eq!(Rc::strong_count(token), 1, "the closure is kept");
+    assert_eq!(Rc::strong_count(token), 1, "the closure was not dropped");
 }
 
 #[test]
-fn a_watch_that_is_removed_is_not_called_again_whatever_the_kernel_says() {
-    guarded(|| {
-        let stage = Stage::new(On::Fake, "a removal that is refused");
+fn a_removed_writer_is_not_called_even_if_the_kernel_refuses_the_removal() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Fake, "a refused removal");
         let (a, _b) = UnixStream::pair().unwrap();
         let count = Rc::new(Cell::new(0));
         let counting = Rc::clone(&count);
-        stage.event_loop.add_writer(&a, move || counting.set(counting.get() + 1)).unwrap();
+        test_loop.event_loop.add_writer(&a, move || counting.set(counting.get() + 1)).unwrap();
         // Scheduled before the writer in the iteration in which the fd is writable.
-        let (event_loop, control, number) = (stage.event_loop.clone(), stage.control.clone(), a.as_raw_fd());
-        stage.event_loop.add_reader(&a, || {}).unwrap();
-        stage
+        let (event_loop, control, number) =
+            (test_loop.event_loop.clone(), test_loop.control.clone(), a.as_raw_fd());
+        test_loop.event_loop.add_reader(&a, || {}).unwrap();
+        test_loop
             .event_loop
             .call_soon(move || {
                 control.fail_next(Op::Update, libc::EBADF);
                 assert!(event_loop.remove_writer(&number).unwrap());
             })
             .unwrap();
-        stage.passes(3);
+        test_loop.run_iterations(3);
         assert_eq!(count.get(), 0);
-        stage.assert_reports(&[]);
-        assert!(stage.event_loop.remove_reader(&a).unwrap());
-        stage.assert_idle();
+        test_loop.assert_reports(&[]);
+        assert!(test_loop.event_loop.remove_reader(&a).unwrap());
+        test_loop.assert_idle();
     });
 }

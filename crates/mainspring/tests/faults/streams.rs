@@ -1,12 +1,12 @@
-//! The same faults, seen by streams.
+//! The faults of `recv` and `send`, seen by streams.
 
-use crate::support::Stage;
+use crate::support::TestLoop;
 use mainspring::net::{TcpListener, TcpStream};
 use mainspring_engine::testing::{FakeControl, FaultPlan, Op};
 use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use test_support::pattern;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 /// A connected pair of streams, and the fd of the first.
 async fn pair(control: &FakeControl) -> (TcpStream, TcpStream, RawFd) {
@@ -25,20 +25,20 @@ async fn pair(control: &FakeControl) -> (TcpStream, TcpStream, RawFd) {
 }
 
 fn on_a_pair(name: &str, test: impl AsyncFnOnce(&FakeControl, TcpStream, TcpStream, RawFd)) {
-    let stage = Stage::new(On::Fake, name);
-    let control = stage.control.clone();
-    stage.run(async {
+    let test_loop = TestLoop::new(TestBackend::Fake, name);
+    let control = test_loop.control.clone();
+    test_loop.run(async {
         let (near, far, fd) = pair(&control).await;
         test(&control, near, far, fd).await;
     });
-    assert_eq!(control.pending_faults(), 0, "{name}: not every fault has struck");
-    stage.assert_idle();
-    stage.assert_reports(&[]);
+    assert_eq!(control.pending_faults(), 0, "{name}: not every fault was injected");
+    test_loop.assert_idle();
+    test_loop.assert_reports(&[]);
 }
 
 #[test]
-fn streams_carry_everything_through_interruptions_and_short_claims() {
-    guarded(|| {
+fn streams_survive_interruptions_and_short_transfers() {
+    isolated(|| {
         for size in [1, 2, 7, 64, 1000] {
             on_a_pair(&format!("pieces of {size}"), async |control, near, far, fd| {
                 control.plan(FaultPlan::fail(Op::Recv, libc::EINTR).times(2));
@@ -55,8 +55,8 @@ fn streams_carry_everything_through_interruptions_and_short_claims() {
 }
 
 #[test]
-fn a_reset_is_told_after_the_data_that_came_before_it() {
-    guarded(|| {
+fn a_reset_is_returned_after_the_data_before_it() {
+    isolated(|| {
         on_a_pair("a reset while reading", async |control, near, far, fd| {
             control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET).on(fd).after(1));
             far.write_all(b"abc").await.unwrap();
@@ -76,8 +76,8 @@ fn a_reset_is_told_after_the_data_that_came_before_it() {
 }
 
 #[test]
-fn a_stream_whose_write_was_refused_does_not_read_an_end() {
-    guarded(|| {
+fn a_failed_write_is_not_read_as_eof() {
+    isolated(|| {
         for errno in [libc::ECONNRESET, libc::EPIPE] {
             on_a_pair("a reset while writing", async |control, near, _far, fd| {
                 control.plan(FaultPlan::fail(Op::Send, errno).on(fd));
@@ -91,8 +91,8 @@ fn a_stream_whose_write_was_refused_does_not_read_an_end() {
 }
 
 #[test]
-fn a_writer_that_waits_is_told_of_a_reset_in_the_middle_of_the_queue() {
-    guarded(|| {
+fn a_waiting_writer_gets_the_reset_of_the_connection() {
+    isolated(|| {
         on_a_pair("a reset of a queue", async |control, near, far, fd| {
             control.plan(FaultPlan::short_send(1000).on(fd));
             control.plan(FaultPlan::short_send(0).on(fd));
@@ -111,8 +111,8 @@ fn a_writer_that_waits_is_told_of_a_reset_in_the_middle_of_the_queue() {
 }
 
 #[test]
-fn a_stream_that_is_closed_by_its_own_side_reads_an_end() {
-    guarded(|| {
+fn a_locally_closed_stream_reads_eof() {
+    isolated(|| {
         on_a_pair("closed through its transport", async |_, near, far, _| {
             near.transport().close();
             assert_eq!(near.read(&mut [0]).await.unwrap(), 0);

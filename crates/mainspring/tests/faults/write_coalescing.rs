@@ -1,24 +1,28 @@
 //! Small writes of one callback leave in one packet, and nothing stays in the buffer.
 
-use crate::conversation::Conversation;
+use crate::connected_probes::ConnectedProbes;
 use mainspring_engine::testing::{Call, FaultPlan, Op};
-use test_support::guarded;
+use test_support::isolated;
 
-/// The sends of the client's connection for writes of these sizes in one callback.
-fn turn(talk: &Conversation, pieces: &[usize]) -> Vec<&'static str> {
-    talk.stage.control.take_log();
-    let client = talk.client.clone();
+/// The sends on the client's fd for writes of these sizes in one callback.
+fn sends_for_writes(probes: &ConnectedProbes, pieces: &[usize]) -> Vec<&'static str> {
+    probes.test_loop.control.take_log();
+    let client = probes.client.clone();
     let pieces = pieces.to_vec();
-    talk.stage.event_loop.call_soon(move || pieces.iter().for_each(|&size| client.write(size))).unwrap();
-    talk.stage.pass();
-    calls(talk)
+    probes
+        .test_loop
+        .event_loop
+        .call_soon(move || pieces.iter().for_each(|&size| client.write(size)))
+        .unwrap();
+    probes.test_loop.run_once();
+    take_sends(probes)
 }
 
-/// The send calls on the client's fd.
-fn calls(talk: &Conversation) -> Vec<&'static str> {
-    let log = talk.stage.control.take_log();
-    let of_the_client = log.iter().filter(|entry| entry.call.fd() == Some(talk.client_fd));
-    of_the_client
+/// The send take_sends on the client's fd.
+fn take_sends(probes: &ConnectedProbes) -> Vec<&'static str> {
+    let log = probes.test_loop.control.take_log();
+    let on_client_fd = log.iter().filter(|entry| entry.call.fd() == Some(probes.client_fd));
+    on_client_fd
         .filter_map(|entry| match entry.call {
             Call::Send { .. } => Some("send"),
             Call::SendMore { .. } => Some("more"),
@@ -29,95 +33,100 @@ fn calls(talk: &Conversation) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_connection_that_writes_in_pieces_comes_to_send_them_as_one() {
-    guarded(|| {
-        let talk = Conversation::new("pieces");
-        assert_eq!(turn(&talk, &[100, 10]), ["send", "send"]);
-        assert_eq!(turn(&talk, &[100, 10]), ["send", "send"]);
-        assert_eq!(turn(&talk, &[100, 10]), ["more", "send"]);
-        talk.let_arrive();
-        assert_eq!(turn(&talk, &[100, 10, 5]), ["more", "send", "send"]);
-        assert_eq!(turn(&talk, &[9000, 10]), ["send", "send"], "a large piece goes by itself");
-        talk.let_arrive();
-        talk.end();
+fn repeated_split_writes_are_coalesced() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("pieces");
+        assert_eq!(sends_for_writes(&probes, &[100, 10]), ["send", "send"]);
+        assert_eq!(sends_for_writes(&probes, &[100, 10]), ["send", "send"]);
+        assert_eq!(sends_for_writes(&probes, &[100, 10]), ["more", "send"]);
+        probes.run_until_received();
+        assert_eq!(sends_for_writes(&probes, &[100, 10, 5]), ["more", "send", "send"]);
+        assert_eq!(
+            sends_for_writes(&probes, &[9000, 10]),
+            ["send", "send"],
+            "a large write is not held back"
+        );
+        probes.run_until_received();
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn a_piece_that_is_not_followed_by_another_leaves_with_its_turn() {
-    guarded(|| {
-        let talk = Conversation::new("a piece alone");
+fn a_held_back_write_is_pushed_when_the_callback_returns() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("a single write");
         for _ in 0..3 {
-            turn(&talk, &[100, 10]);
+            sends_for_writes(&probes, &[100, 10]);
         }
-        assert_eq!(turn(&talk, &[100]), ["more", "push"]);
-        assert_eq!(turn(&talk, &[100]), ["send"], "nothing is expected after that");
-        talk.let_arrive();
-        talk.end();
+        assert_eq!(sends_for_writes(&probes, &[100]), ["more", "push"]);
+        assert_eq!(sends_for_writes(&probes, &[100]), ["send"], "no second write is expected any more");
+        probes.run_until_received();
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn writes_outside_of_the_loop_go_at_once() {
-    guarded(|| {
-        let talk = Conversation::new("outside");
+fn writes_outside_the_loop_are_sent_at_once() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("outside");
         for _ in 0..3 {
-            turn(&talk, &[100, 10]);
+            sends_for_writes(&probes, &[100, 10]);
         }
-        talk.stage.control.take_log();
-        talk.client.write(7);
-        talk.client.write(8);
-        assert_eq!(calls(&talk), ["send", "send"]);
-        talk.let_arrive();
-        talk.end();
+        probes.test_loop.control.take_log();
+        probes.client.write(7);
+        probes.client.write(8);
+        assert_eq!(take_sends(&probes), ["send", "send"]);
+        probes.run_until_received();
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn whatever_becomes_of_a_piece_in_the_middle_everything_arrives() {
-    guarded(|| {
+fn a_partial_send_of_a_coalesced_write_loses_nothing() {
+    isolated(|| {
         for size in [0, 1, 50] {
-            let talk = Conversation::new(&format!("the kernel takes {size} bytes of the first piece"));
+            let probes = ConnectedProbes::new(&format!("the kernel accepts {size} bytes of the first write"));
             for _ in 0..2 {
-                turn(&talk, &[100, 10]);
+                sends_for_writes(&probes, &[100, 10]);
             }
-            talk.stage.control.plan(FaultPlan::short_send(size).on(talk.client_fd));
-            // Data that waits for the kernel is sent when the fd is writable, not at the end of the turn.
-            assert_eq!(turn(&talk, &[100, 10])[..2], ["more", "push"]);
-            talk.let_arrive();
-            talk.end();
+            probes.test_loop.control.plan(FaultPlan::short_send(size).on(probes.client_fd));
+            // Buffered data is sent when the fd is writable, not at the end of the callback.
+            assert_eq!(sends_for_writes(&probes, &[100, 10])[..2], ["more", "push"]);
+            probes.run_until_received();
+            probes.close_and_check();
         }
     });
 }
 
 #[test]
-fn a_push_that_fails_does_no_harm() {
-    guarded(|| {
-        let talk = Conversation::new("a push fails");
+fn a_failed_push_is_ignored() {
+    isolated(|| {
+        let probes = ConnectedProbes::new("a push fails");
         for _ in 0..2 {
-            turn(&talk, &[100, 10]);
+            sends_for_writes(&probes, &[100, 10]);
         }
-        talk.stage.control.plan(FaultPlan::fail(Op::Push, libc::EOPNOTSUPP).on(talk.client_fd));
-        assert_eq!(turn(&talk, &[100]), ["more", "push"]);
-        assert_eq!(turn(&talk, &[10]), ["send"]);
-        talk.let_arrive();
-        talk.end();
+        probes.test_loop.control.plan(FaultPlan::fail(Op::Push, libc::EOPNOTSUPP).on(probes.client_fd));
+        assert_eq!(sends_for_writes(&probes, &[100]), ["more", "push"]);
+        assert_eq!(sends_for_writes(&probes, &[10]), ["send"]);
+        probes.run_until_received();
+        probes.close_and_check();
     });
 }
 
 #[test]
-fn a_connection_that_is_lost_or_closed_in_its_turn_ends_as_any() {
-    guarded(|| {
+fn coalesced_writes_survive_closing_in_the_same_callback() {
+    isolated(|| {
         for ending in ["close", "abort", "end of writing", "failure"] {
-            let talk = Conversation::new(ending);
+            let probes = ConnectedProbes::new(ending);
             for _ in 0..2 {
-                turn(&talk, &[100, 10]);
+                sends_for_writes(&probes, &[100, 10]);
             }
-            talk.let_arrive();
-            let client = talk.client.clone();
-            let control = talk.stage.control.clone();
-            let fd = talk.client_fd;
-            talk.stage
+            probes.run_until_received();
+            let client = probes.client.clone();
+            let control = probes.test_loop.control.clone();
+            let fd = probes.client_fd;
+            probes
+                .test_loop
                 .event_loop
                 .call_soon(move || {
                     let Some(transport) = client.transport() else { panic!("{ending}: lost too early") };
@@ -133,9 +142,9 @@ fn a_connection_that_is_lost_or_closed_in_its_turn_ends_as_any() {
                     }
                 })
                 .unwrap();
-            talk.until_lost();
-            assert_eq!(talk.peer.received.borrow().len(), talk.client.sent.get(), "{ending}");
-            talk.end();
+            probes.run_until_lost();
+            assert_eq!(probes.peer.received.borrow().len(), probes.client.sent.get(), "{ending}");
+            probes.close_and_check();
         }
     });
 }

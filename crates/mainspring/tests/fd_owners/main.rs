@@ -1,5 +1,5 @@
-//! A transport owns its fd from creation to close, even without registered interest: other watchers and waiters are
-//! refused, and earlier ones are cancelled.
+//! A transport owns its fd from creation to close, even without registered interest: other readers, writers and waiters
+//! are refused, and earlier ones are cancelled.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -21,18 +21,18 @@ use std::task::{Context, Poll, Waker};
 
 /// Logs its events; optionally pauses reading.
 #[derive(Default)]
-struct Hears {
+struct Recorder {
     is_paused: bool,
-    heard: RefCell<Vec<u8>>,
+    received: RefCell<Vec<u8>>,
 }
 
-impl Hears {
+impl Recorder {
     fn paused() -> Self {
-        Hears { is_paused: true, ..Hears::default() }
+        Recorder { is_paused: true, ..Recorder::default() }
     }
 }
 
-impl Protocol for Hears {
+impl Protocol for Recorder {
     fn connection_made(&self, transport: &Transport) {
         if self.is_paused {
             transport.pause_reading();
@@ -40,11 +40,11 @@ impl Protocol for Hears {
     }
 
     fn data_received(&self, _: &Transport, data: &[u8]) {
-        self.heard.borrow_mut().extend_from_slice(data);
+        self.received.borrow_mut().extend_from_slice(data);
     }
 }
 
-impl DatagramProtocol<std::os::unix::net::SocketAddr> for Hears {
+impl DatagramProtocol<std::os::unix::net::SocketAddr> for Recorder {
     fn connection_made(&self, transport: &DatagramTransport<std::os::unix::net::SocketAddr>) {
         transport.pause_reading();
     }
@@ -58,7 +58,7 @@ fn assert_busy<R: std::fmt::Debug>(what: Result<R, Error>, called: &str) {
     }
 }
 
-/// The fd can be neither watched nor unwatched.
+/// The fd can be neither registered nor unregistered.
 #[track_caller]
 fn assert_owned(event_loop: &EventLoop, number: i32) {
     let before = event_loop.metrics().descriptors;
@@ -69,7 +69,7 @@ fn assert_owned(event_loop: &EventLoop, number: i32) {
     assert_eq!(event_loop.metrics().descriptors, before);
 }
 
-/// The fd can be watched.
+/// The fd can be registered.
 #[track_caller]
 fn assert_free(event_loop: &EventLoop, number: i32) {
     event_loop.add_reader(&number, || ()).unwrap();

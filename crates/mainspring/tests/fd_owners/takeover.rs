@@ -1,7 +1,7 @@
-//! What happens to watchers and waiters of an fd when a transport takes it over.
+//! A transport takes over an fd that has readers, writers or waiters.
 
-use crate::support::Stage;
-use crate::{Hears, assert_free, assert_owned, poll};
+use crate::support::TestLoop;
+use crate::{Recorder, assert_free, assert_owned, poll};
 use mainspring::net::UnixStream;
 use mainspring::{EventLoop, spawn};
 use std::cell::Cell;
@@ -10,71 +10,72 @@ use std::net::TcpStream as PlainTcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream as Plain;
 use std::rc::Rc;
-use test_support::fd_numbers::pair_with;
-use test_support::{On, guarded};
+use test_support::fd_numbers::pair_with_fd;
+use test_support::{TestBackend, isolated};
 
-/// Logs its name when it fires and when it is dropped.
-struct Token(Rc<Cell<u32>>);
+/// Counts its drops.
+struct DropCounter(Rc<Cell<u32>>);
 
-impl Drop for Token {
+impl Drop for DropCounter {
     fn drop(&mut self) {
         self.0.set(self.0.get() + 1);
     }
 }
 
 #[test]
-fn a_transport_takes_its_descriptor_from_those_who_watch_it() {
-    guarded(|| {
-        for on in On::ALL {
+fn a_transport_removes_the_reader_and_writer_of_its_fd() {
+    isolated(|| {
+        for on in TestBackend::ALL {
             for is_paused in [false, true] {
-                let stage = Stage::new(on, format!("watched before on {on:?}, paused: {is_paused}"));
+                let test_loop =
+                    TestLoop::new(on, format!("registered before on {on:?}, paused: {is_paused}"));
                 let (near, mut far) = Plain::pair().unwrap();
                 let number = near.as_raw_fd();
                 let gone = Rc::new(Cell::new(0));
-                let (reader, writer) = (Token(Rc::clone(&gone)), Token(Rc::clone(&gone)));
+                let (reader, writer) = (DropCounter(Rc::clone(&gone)), DropCounter(Rc::clone(&gone)));
                 let called = Rc::new(Cell::new(0));
                 let calling = Rc::clone(&called);
                 let read = move || {
                     let _held = &reader;
                     calling.set(calling.get() + 1);
                 };
-                stage.event_loop.add_reader(&number, read).unwrap();
+                test_loop.event_loop.add_reader(&number, read).unwrap();
                 let write = move || {
                     let _held = &writer;
                 };
-                stage.event_loop.add_writer(&number, write).unwrap();
+                test_loop.event_loop.add_writer(&number, write).unwrap();
                 far.write_all(b"hello").unwrap();
-                let made = stage
+                let made = test_loop
                     .event_loop
-                    .connect_accepted_socket(near, || Hears { is_paused, ..Hears::default() });
-                let (transport, protocol) = stage.run(made).unwrap();
-                assert_eq!(gone.get(), 2, "{}: both are let go", stage.name());
-                if on == On::Fake && is_paused {
-                    assert_eq!(stage.control.key_of(number), None, "the kernel is asked nothing");
+                    .connect_accepted_socket(near, || Recorder { is_paused, ..Recorder::default() });
+                let (transport, protocol) = test_loop.run(made).unwrap();
+                assert_eq!(gone.get(), 2, "{}: reader and writer are dropped", test_loop.name());
+                if on == TestBackend::Fake && is_paused {
+                    assert_eq!(test_loop.control.key_of(number), None, "no kernel interest is registered");
                 }
-                stage.passes(3);
+                test_loop.run_iterations(3);
                 let calls = called.get();
-                assert_owned(&stage.event_loop, number);
-                stage.passes(3);
-                assert_eq!(called.get(), calls, "{}", stage.name());
-                assert_eq!(stage.event_loop.metrics().descriptors, usize::from(!is_paused));
-                let heard: &[u8] = if is_paused { b"" } else { b"hello" };
-                assert_eq!(*protocol.heard.borrow(), heard);
+                assert_owned(&test_loop.event_loop, number);
+                test_loop.run_iterations(3);
+                assert_eq!(called.get(), calls, "{}", test_loop.name());
+                assert_eq!(test_loop.event_loop.metrics().descriptors, usize::from(!is_paused));
+                let expected: &[u8] = if is_paused { b"" } else { b"hello" };
+                assert_eq!(*protocol.received.borrow(), expected);
                 transport.abort();
                 drop((transport, far));
-                stage.assert_idle();
-                stage.assert_reports(&[]);
+                test_loop.assert_idle();
+                test_loop.assert_reports(&[]);
             }
         }
     });
 }
 
 #[test]
-fn who_waits_for_a_socket_that_becomes_a_transport_is_told() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("waits before on {on:?}"));
-            stage.run(async {
+fn waiters_of_a_socket_that_becomes_a_transport_fail() {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("waits before on {on:?}"));
+            test_loop.run(async {
                 let (near, far) = Plain::pair().unwrap();
                 near.set_nonblocking(true).unwrap();
                 while (&near).write(&[0; 4096]).is_ok() {}
@@ -84,25 +85,25 @@ fn who_waits_for_a_socket_that_becomes_a_transport_is_told() {
                 let waiting = spawn(async move { EventLoop::current().readable(&lent).await });
                 let sending = spawn(async move { EventLoop::current().sock_sendall(&lent, b"!").await });
                 mainspring::sleep(std::time::Duration::ZERO).await;
-                assert_eq!(stage.event_loop.metrics().descriptors, 1);
+                assert_eq!(test_loop.event_loop.metrics().descriptors, 1);
                 let stream = UnixStream::from_std(near).unwrap();
-                assert_eq!(stage.event_loop.metrics().descriptors, 0);
+                assert_eq!(test_loop.event_loop.metrics().descriptors, 0);
                 assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::ResourceBusy);
                 assert_eq!(sending.await.unwrap().unwrap_err().kind(), ErrorKind::ResourceBusy);
                 drop((stream, far));
             });
-            stage.assert_idle();
-            stage.assert_reports(&[]);
+            test_loop.assert_idle();
+            test_loop.assert_reports(&[]);
         }
     });
 }
 
 #[test]
-fn whoever_connects_a_socket_that_becomes_a_transport_is_told() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("connects before on {on:?}"));
-            stage.run(async {
+fn a_connect_on_a_socket_that_becomes_a_transport_fails() {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("connects before on {on:?}"));
+            test_loop.run(async {
                 // A listener with a full queue: connects stay in progress.
                 let listener =
                     socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -120,13 +121,13 @@ fn whoever_connects_a_socket_that_becomes_a_transport_is_told() {
                 let connecting =
                     spawn(async move { EventLoop::current().sock_connect(&lent, address).await });
                 mainspring::sleep(std::time::Duration::ZERO).await;
-                assert_eq!(stage.event_loop.metrics().descriptors, 1);
-                let made = stage.event_loop.connect_write_pipe(socket, Hears::default).await;
+                assert_eq!(test_loop.event_loop.metrics().descriptors, 1);
+                let made = test_loop.event_loop.connect_write_pipe(socket, Recorder::default).await;
                 assert_eq!(connecting.await.unwrap().unwrap_err().kind(), ErrorKind::ResourceBusy);
                 made.unwrap().0.abort();
             });
-            stage.assert_idle();
-            stage.assert_reports(&[]);
+            test_loop.assert_idle();
+            test_loop.assert_reports(&[]);
         }
     });
 }
@@ -143,18 +144,18 @@ impl Drop for OnDrop {
 }
 
 #[test]
-fn a_reader_that_is_displaced_may_do_anything_as_it_goes() {
-    guarded(|| {
+fn the_destructor_of_a_removed_reader_may_do_anything() {
+    isolated(|| {
         type Action = fn(&EventLoop, i32);
         let actions: [(&str, Action, &[&str]); 4] = [
-            ("watches it again", |event_loop, number| assert_owned(event_loop, number), &[]),
+            ("registers the fd again", |event_loop, number| assert_owned(event_loop, number), &[]),
             ("connects", |event_loop, _| connected(event_loop), &[]),
             ("panics", |_, _| panic!("deliberate"), &["deliberate"]),
             ("closes the loop", |event_loop, _| drop(event_loop.close()), &[]),
         ];
         for (name, action, reports) in actions {
-            let stage = Stage::new(On::Epoll, name);
-            let event_loop = stage.event_loop.clone();
+            let test_loop = TestLoop::new(TestBackend::Epoll, name);
+            let event_loop = test_loop.event_loop.clone();
             let (near, far) = Plain::pair().unwrap();
             let number = near.as_raw_fd();
             let inner = event_loop.clone();
@@ -164,17 +165,17 @@ fn a_reader_that_is_displaced_may_do_anything_as_it_goes() {
             };
             event_loop.add_reader(&number, read).unwrap();
             // Outside of a run, because only there the loop can be closed.
-            drop(poll(event_loop.connect_accepted_socket(near, Hears::paused)));
-            let told = stage.reports.take();
-            assert_eq!(told.len(), reports.len(), "{name}: {told:?}");
-            for (told, expected) in told.iter().zip(reports) {
-                assert!(told.contains(expected), "{name}: {told}");
+            drop(poll(event_loop.connect_accepted_socket(near, Recorder::paused)));
+            let actual = test_loop.reports.take();
+            assert_eq!(actual.len(), reports.len(), "{name}: {actual:?}");
+            for (report, expected) in actual.iter().zip(reports) {
+                assert!(report.contains(expected), "{name}: {report}");
             }
             if !event_loop.is_closed() {
-                stage.assert_idle();
+                test_loop.assert_idle();
             }
             drop(far);
-            let next = pair_with(number);
+            let next = pair_with_fd(number);
             if !event_loop.is_closed() {
                 assert_free(&event_loop, number);
             }
@@ -186,5 +187,5 @@ fn a_reader_that_is_displaced_may_do_anything_as_it_goes() {
 /// A transport on its own socket pair, closed at once.
 fn connected(event_loop: &EventLoop) {
     let (near, _far) = Plain::pair().unwrap();
-    assert!(poll(event_loop.connect_accepted_socket(near, Hears::paused)).is_pending());
+    assert!(poll(event_loop.connect_accepted_socket(near, Recorder::paused)).is_pending());
 }

@@ -2,7 +2,7 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::service::{Service, check, request};
-use crate::support::Stage;
+use crate::support::TestLoop;
 use futures_io::{AsyncBufRead, AsyncWrite};
 use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
@@ -11,7 +11,7 @@ use mainspring::hyper::{HyperIo, HyperTimer};
 use mainspring::net::{TcpListener, TcpStream};
 use mainspring::{Task, spawn};
 use std::io;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 const CONNECTIONS: usize = 50;
 const REQUESTS: usize = 40;
@@ -48,12 +48,12 @@ async fn join<T>(tasks: Vec<Task<T>>) {
 
 #[test]
 fn many_connections_are_served_at_once_and_kept_alive() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("http on {on:?}"));
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("http on {on:?}"));
             let service = Service::default();
             let counted = service.clone();
-            stage.run(async move {
+            test_loop.run(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr();
                 let clients =
@@ -73,20 +73,20 @@ fn many_connections_are_served_at_once_and_kept_alive() {
                 join(serving).await;
             });
             assert_eq!(counted.requests.get(), CONNECTIONS * REQUESTS);
-            stage.assert_idle();
-            stage.assert_reports(&[]);
+            test_loop.assert_idle();
+            test_loop.assert_reports(&[]);
         }
     });
 }
 
 #[test]
-fn the_same_over_tls() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("https on {on:?}"));
+fn many_tls_connections_are_served_at_once_and_kept_alive() {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("https on {on:?}"));
             let service = Service::default();
             let counted = service.clone();
-            stage.run(async move {
+            test_loop.run(async move {
                 let (acceptor, connector) = (acceptor(), connector());
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr();
@@ -110,17 +110,17 @@ fn the_same_over_tls() {
                 join(serving).await;
             });
             assert_eq!(counted.requests.get(), 10 * REQUESTS);
-            stage.assert_idle();
-            stage.assert_reports(&[]);
+            test_loop.assert_idle();
+            test_loop.assert_reports(&[]);
         }
     });
 }
 
 #[test]
-fn a_client_that_goes_away_in_the_middle_of_a_body_harms_nobody() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "a client that goes away");
-        stage.run(async {
+fn a_client_that_disconnects_during_a_body_does_not_affect_others() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "a client that disconnects");
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let stream = TcpStream::connect(listener.local_addr()).await.unwrap();
             stream
@@ -139,16 +139,16 @@ fn a_client_that_goes_away_in_the_middle_of_a_body_harms_nobody() {
             ask(client, 0).await;
             serving.await.unwrap().unwrap();
         });
-        stage.assert_idle();
-        stage.assert_reports(&[]);
+        test_loop.assert_idle();
+        test_loop.assert_reports(&[]);
     });
 }
 
 #[test]
-fn a_body_larger_than_every_buffer_arrives_whole() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "a large body");
-        stage.run(async {
+fn a_body_larger_than_every_buffer_arrives() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "a large body");
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr();
             let serving = spawn(async move {
@@ -167,6 +167,6 @@ fn a_body_larger_than_every_buffer_arrives_whole() {
             connection.await.unwrap().unwrap();
             serving.await.unwrap().unwrap();
         });
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }

@@ -2,7 +2,7 @@
 
 use crate::certificates::{client_config, server_config};
 use crate::service::{Service, check, request};
-use crate::support::Stage;
+use crate::support::TestLoop;
 use hyper::client::conn::http2 as client;
 use hyper::server::conn::http2 as server;
 use hyper::service::service_fn;
@@ -10,17 +10,17 @@ use mainspring::hyper::{HyperExecutor, HyperIo, HyperTimer};
 use mainspring::net::TcpListener;
 use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use mainspring::spawn;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 const REQUESTS: usize = 100;
 
 #[test]
 fn many_requests_share_one_connection() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "HTTP/2");
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "HTTP/2");
         let service = Service::default();
         let counted = service.clone();
-        stage.run(async move {
+        test_loop.run(async move {
             let (mut acceptor, mut connector) = (server_config(), client_config());
             acceptor.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
             connector.alpn_protocols = vec![b"h2".to_vec()];
@@ -54,7 +54,7 @@ fn many_requests_share_one_connection() {
             serving.await.unwrap().unwrap();
         });
         assert_eq!(counted.requests.get(), REQUESTS);
-        stage.assert_idle();
-        stage.assert_reports(&[]);
+        test_loop.assert_idle();
+        test_loop.assert_reports(&[]);
     });
 }

@@ -2,22 +2,22 @@
 
 use crate::http1::serve;
 use crate::service::Service;
-use crate::support::Stage;
+use crate::support::TestLoop;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use mainspring::hyper::{HyperIo, HyperTimer};
 use mainspring::net::{TcpListener, TcpStream};
 use mainspring::spawn;
 use std::time::Duration;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 #[test]
-fn a_client_that_takes_too_long_for_its_headers_is_thrown_out() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "slow headers");
+fn a_client_with_slow_headers_is_disconnected() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "slow headers");
         let limit = Duration::from_secs(10);
-        let begun = stage.event_loop.time();
-        stage.run(async {
+        let begun = test_loop.event_loop.time();
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let client = TcpStream::connect(listener.local_addr()).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
@@ -28,16 +28,16 @@ fn a_client_that_takes_too_long_for_its_headers_is_thrown_out() {
             client.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
             assert!(serving.await.unwrap().unwrap_err().is_timeout());
         });
-        assert!(stage.event_loop.time().saturating_duration_since(begun) >= limit);
-        stage.assert_idle();
+        assert!(test_loop.event_loop.time().saturating_duration_since(begun) >= limit);
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn a_connection_that_is_done_leaves_no_timer() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "no timer");
-        stage.run(async {
+fn a_finished_connection_leaves_no_timer() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "no timer");
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let client = TcpStream::connect(listener.local_addr()).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
@@ -47,6 +47,6 @@ fn a_connection_that_is_done_leaves_no_timer() {
             assert!(answer.ends_with(b"/slow"), "{}", String::from_utf8_lossy(&answer));
             serving.await.unwrap().unwrap();
         });
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }

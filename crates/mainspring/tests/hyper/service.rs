@@ -1,4 +1,4 @@
-//! The service of these tests, and requests to it.
+//! The HTTP service of these tests, and requests to it.
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Counts requests and answers each with its path and its body.
+/// Counts requests and echoes the path and body.
 #[derive(Clone, Default)]
 pub struct Service {
     pub requests: Rc<Cell<usize>>,
@@ -26,7 +26,7 @@ impl Service {
     }
 }
 
-/// A request with a known answer.
+/// A request and its expected answer.
 pub fn request(number: usize) -> (Request<Full<Bytes>>, Vec<u8>) {
     let path = format!("/request/{number}");
     let body: Vec<u8> = (0..number * 37 % 5000).map(|step| (step + number) as u8).collect();
@@ -35,7 +35,7 @@ pub fn request(number: usize) -> (Request<Full<Bytes>>, Vec<u8>) {
     (request, expected)
 }
 
-/// Checks an answer.
+/// Checks a response.
 pub async fn check(response: Response<Incoming>, expected: &[u8]) {
     assert_eq!(response.status(), StatusCode::OK);
     let body = response.into_body().collect().await.unwrap().to_bytes();

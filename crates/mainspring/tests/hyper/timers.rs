@@ -1,6 +1,6 @@
 //! `HyperTimer` and its sleeps: on the loop's thread, on others, and dropped anywhere.
 
-use crate::support::Stage;
+use crate::support::TestLoop;
 use hyper::rt::{Executor, Sleep, Timer};
 use mainspring::hyper::{HyperExecutor, HyperTimer};
 use mainspring::{EventLoop, sleep};
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -17,12 +17,12 @@ fn poll(sleep: &mut Pin<Box<dyn Sleep>>) -> Poll<()> {
 }
 
 #[test]
-fn waits_end_in_the_order_of_the_loops_clock() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "order");
-        let timer = HyperTimer::new(&stage.event_loop);
+fn sleeps_end_in_the_order_of_the_loops_clock() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "order");
+        let timer = HyperTimer::new(&test_loop.event_loop);
         let begun = timer.now();
-        stage.run(async {
+        test_loop.run(async {
             timer.sleep_until(begun + 2 * HOUR).await;
             assert_eq!(timer.now() - begun, 2 * HOUR);
             timer.sleep(HOUR).await;
@@ -32,66 +32,66 @@ fn waits_end_in_the_order_of_the_loops_clock() {
             timer.sleep(Duration::ZERO).await;
             assert_eq!(timer.now() - begun, 3 * HOUR);
         });
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn a_wait_without_end_does_not_overflow() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "for ever");
-        let mut wait = HyperTimer::new(&stage.event_loop).sleep(Duration::MAX);
+fn an_endless_sleep_does_not_overflow() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "endless");
+        let mut wait = HyperTimer::new(&test_loop.event_loop).sleep(Duration::MAX);
         assert!(poll(&mut wait).is_pending());
         drop(wait);
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn a_wait_that_is_dropped_takes_its_timer_with_it() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "dropped");
-        let mut wait = HyperTimer::new(&stage.event_loop).sleep(HOUR);
+fn a_dropped_sleep_removes_its_timer() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "dropped");
+        let mut wait = HyperTimer::new(&test_loop.event_loop).sleep(HOUR);
         for _ in 0..3 {
             assert!(poll(&mut wait).is_pending());
-            assert_eq!(stage.event_loop.metrics().timers, 1);
+            assert_eq!(test_loop.event_loop.metrics().timers, 1);
         }
         drop(wait);
-        assert_eq!(stage.event_loop.metrics().timers, 0);
+        assert_eq!(test_loop.event_loop.metrics().timers, 0);
     });
 }
 
 #[test]
-fn a_wait_that_is_dropped_on_another_thread_does_too() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "dropped elsewhere");
-        let mut wait = HyperTimer::new(&stage.event_loop).sleep(HOUR);
+fn a_sleep_dropped_on_another_thread_removes_its_timer() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "dropped elsewhere");
+        let mut wait = HyperTimer::new(&test_loop.event_loop).sleep(HOUR);
         assert!(poll(&mut wait).is_pending());
         thread::spawn(move || drop(wait)).join().unwrap();
-        stage.until("the timer is gone", || stage.event_loop.metrics().timers == 0);
-        stage.assert_idle();
+        test_loop.until("the timer is gone", || test_loop.event_loop.metrics().timers == 0);
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn a_wait_can_be_given_another_end() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "reset");
-        let timer = HyperTimer::new(&stage.event_loop);
+fn a_sleep_can_be_reset() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "reset");
+        let timer = HyperTimer::new(&test_loop.event_loop);
         let begun = timer.now();
         let mut wait = timer.sleep(HOUR);
         assert!(poll(&mut wait).is_pending());
         timer.reset(&mut wait, begun + 5 * HOUR);
-        assert_eq!(stage.event_loop.metrics().timers, 0);
-        stage.run(wait);
+        assert_eq!(test_loop.event_loop.metrics().timers, 0);
+        test_loop.run(wait);
         assert_eq!(timer.now() - begun, 5 * HOUR);
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn a_task_of_another_thread_may_wait() {
-    guarded(|| {
+fn another_thread_may_sleep_on_the_loops_timer() {
+    isolated(|| {
         let event_loop = EventLoop::new().unwrap();
         let timer = HyperTimer::new(&event_loop);
         let remote = event_loop.remote();
@@ -108,8 +108,8 @@ fn a_task_of_another_thread_may_wait() {
 }
 
 #[test]
-fn a_wait_for_a_loop_that_is_closed_is_over() {
-    guarded(|| {
+fn a_sleep_on_a_closed_loop_completes() {
+    isolated(|| {
         let event_loop = EventLoop::new().unwrap();
         let timer = HyperTimer::new(&event_loop);
         let (mut here, mut there) = (timer.sleep(HOUR), timer.sleep(HOUR));
@@ -123,17 +123,17 @@ fn a_wait_for_a_loop_that_is_closed_is_over() {
 }
 
 #[test]
-fn a_task_of_hypers_that_panics_is_reported() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "a panic");
-        stage.run(async {
+fn a_panicking_hyper_task_is_reported() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "a panic");
+        test_loop.run(async {
             HyperExecutor.execute(async { panic!("{}", test_support::DELIBERATE) });
             sleep(Duration::ZERO).await;
             sleep(Duration::ZERO).await;
         });
-        let reports = stage.reports.take();
+        let reports = test_loop.reports.take();
         assert_eq!(reports.len(), 1, "{reports:?}");
         assert!(reports[0].contains(test_support::DELIBERATE), "{reports:?}");
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }

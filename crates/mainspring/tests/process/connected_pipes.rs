@@ -72,7 +72,7 @@ fn a_pipe_is_read_to_its_end() {
 }
 
 #[test]
-fn a_pipe_that_is_paused_is_not_read() {
+fn a_paused_pipe_is_not_read() {
     on_every_backend(|event_loop: EventLoop| async move {
         let (reader, mut writer) = io::pipe().unwrap();
         let (transport, recorder) =
@@ -91,15 +91,15 @@ fn a_pipe_that_is_paused_is_not_read() {
 }
 
 #[test]
-fn a_pipe_is_written_with_pauses_and_closed_after_the_last_byte() {
+fn a_write_pipe_pauses_its_protocol_and_closes_after_the_last_byte() {
     on_every_backend(|event_loop: EventLoop| async move {
         let (mut reader, writer) = io::pipe().unwrap();
         let (transport, recorder) =
             event_loop.connect_write_pipe(writer, || Recorder::new(&event_loop)).await.unwrap();
         assert!(transport.can_write_eof());
         assert!(!transport.is_reading());
-        let much: Vec<u8> = (0..1_000_000).map(|place| place as u8).collect();
-        transport.writelines(&[&much, b"and ", b"more"]);
+        let large: Vec<u8> = (0..1_000_000).map(|place| place as u8).collect();
+        transport.writelines(&[&large, b"and ", b"more"]);
         transport.write_eof();
         assert!(transport.get_write_buffer_size() > 0);
         let read = event_loop.run_in_executor(move || {
@@ -107,30 +107,30 @@ fn a_pipe_is_written_with_pauses_and_closed_after_the_last_byte() {
             reader.read_to_end(&mut all).map(|_| all)
         });
         let all = read.unwrap().await.unwrap().unwrap();
-        assert_eq!(all.len(), much.len() + 8);
-        assert!(all.starts_with(&much) && all.ends_with(b"and more"));
+        assert_eq!(all.len(), large.len() + 8);
+        assert!(all.starts_with(&large) && all.ends_with(b"and more"));
         recorder.is_lost.clone().await.unwrap();
         recorder.log.assert(strings(["made", "pause", "resume", "lost"]));
     });
 }
 
 #[test]
-fn the_end_of_the_reader_is_the_end_of_the_writer() {
+fn closing_the_read_end_closes_the_writer() {
     on_every_backend(|event_loop: EventLoop| async move {
-        for (queued, told) in [(0, "lost"), (1_000_000, "lost: BrokenPipe")] {
+        for (queued, expected) in [(0, "lost"), (1_000_000, "lost: BrokenPipe")] {
             let (reader, writer) = io::pipe().unwrap();
             let (transport, recorder) =
                 event_loop.connect_write_pipe(writer, || Recorder::new(&event_loop)).await.unwrap();
             transport.write(&vec![0; queued]);
             drop(reader);
             recorder.is_lost.clone().await.unwrap();
-            assert_eq!(recorder.log.entries().last().unwrap(), told);
+            assert_eq!(recorder.log.entries().last().unwrap(), expected);
         }
     });
 }
 
 #[test]
-fn writing_to_the_end_that_is_read_is_reported() {
+fn writing_to_a_read_pipe_is_reported() {
     let event_loop = new_loop();
     let reports = collect_reports(&event_loop);
     let (reader, writer) = io::pipe().unwrap();
@@ -150,7 +150,7 @@ fn writing_to_the_end_that_is_read_is_reported() {
 }
 
 #[test]
-fn a_connection_that_is_given_up_closes_the_pipe() {
+fn a_cancelled_connect_closes_the_pipe() {
     let event_loop = new_loop();
     let (mut reader, writer) = io::pipe().unwrap();
     run_on(&event_loop, async {
@@ -166,7 +166,7 @@ fn a_connection_that_is_given_up_closes_the_pipe() {
 }
 
 #[test]
-fn what_is_no_pipe_is_refused_and_so_is_a_closed_loop() {
+fn non_pipes_and_closed_loops_are_refused() {
     let event_loop = new_loop();
     run_on(&event_loop, async {
         let file = || OwnedFd::from(File::open("/proc/self/exe").unwrap());

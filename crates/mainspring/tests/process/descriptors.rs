@@ -10,10 +10,10 @@ use std::num::NonZeroUsize;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-const MUCH: usize = 1_000_000;
+const LARGE: usize = 1_000_000;
 
-fn much() -> Vec<u8> {
-    (0..MUCH).map(|place| (place * 3 / 2) as u8).collect()
+fn large_data() -> Vec<u8> {
+    (0..LARGE).map(|place| (place * 3 / 2) as u8).collect()
 }
 
 /// An unnamed regular file.
@@ -37,8 +37,8 @@ fn a_pipe_has_a_stream_at_each_end() {
     on_every_backend(|_| async {
         let (read, write) = io::pipe().unwrap();
         let (reader, writer) = (reader(read).unwrap(), writer(write).unwrap());
-        let sending = mainspring::spawn(async move { writer.write_all(&much()).await });
-        assert!(reader.read_to_end().await.unwrap() == much());
+        let sending = mainspring::spawn(async move { writer.write_all(&large_data()).await });
+        assert!(reader.read_to_end().await.unwrap() == large_data());
         sending.await.unwrap().unwrap();
     });
 }
@@ -48,14 +48,14 @@ fn a_regular_file_is_written_and_read() {
     on_every_backend(|_| async {
         let file = regular_file();
         let sink = writer(file.try_clone().unwrap()).unwrap();
-        for piece in much().chunks(10_007) {
+        for piece in large_data().chunks(10_007) {
             sink.write_all(piece).await.unwrap();
         }
         sink.close();
         sink.wait_closed().await.unwrap();
-        assert!(contents(&file) == much());
+        assert!(contents(&file) == large_data());
         (&file).rewind().unwrap();
-        assert!(reader(file).unwrap().read_to_end().await.unwrap() == much());
+        assert!(reader(file).unwrap().read_to_end().await.unwrap() == large_data());
     });
 }
 
@@ -77,31 +77,31 @@ fn a_writer_of_a_file_is_paused_and_resumed() {
     });
 }
 
-/// Runs the loop long enough for a reader that ignores the limit to read too far.
-async fn until_the_executor_is_idle(event_loop: &EventLoop) {
+/// Runs the loop long enough for a reader that ignores its limit to read too much.
+async fn wait_until_the_executor_is_idle(event_loop: &EventLoop) {
     for _ in 0..64 {
         event_loop.run_in_executor(|| ()).unwrap().await.unwrap();
     }
 }
 
 #[test]
-fn a_reader_of_a_file_that_is_slow_holds_it_up() {
+fn a_slow_reader_of_a_file_stops_reading_ahead() {
     on_every_backend(|_| async {
         let mut file = regular_file();
-        file.write_all(&much()).unwrap();
+        file.write_all(&large_data()).unwrap();
         file.rewind().unwrap();
         let source = reader(file.try_clone().unwrap()).unwrap();
         let mut first = [0; 1];
         source.read_exact(&mut first).await.unwrap();
-        until_the_executor_is_idle(&EventLoop::current()).await;
+        wait_until_the_executor_is_idle(&EventLoop::current()).await;
         // Twice asyncio's limit and one chunk, but not everything.
-        assert!((&file).stream_position().unwrap() < MUCH as u64 / 2);
-        assert!(source.read_to_end().await.unwrap() == much()[1..]);
+        assert!((&file).stream_position().unwrap() < LARGE as u64 / 2);
+        assert!(source.read_to_end().await.unwrap() == large_data()[1..]);
     });
 }
 
 #[test]
-fn what_was_written_to_a_file_is_there_when_the_loop_is_closed() {
+fn closing_the_loop_flushes_writes_to_a_file() {
     for queued in [1, 2, 50] {
         let file = regular_file();
         let one_thread = ExecutorConfig { max_threads: NonZeroUsize::MIN, ..ExecutorConfig::default() };
@@ -120,25 +120,25 @@ fn what_was_written_to_a_file_is_there_when_the_loop_is_closed() {
 }
 
 #[test]
-fn a_program_that_ends_at_once_has_written_what_it_wrote() {
+fn the_end_of_run_flushes_writes_to_a_file() {
     let file = regular_file();
     mainspring::run(async { writer(file.try_clone().unwrap()).unwrap().write(b"all of it") }).unwrap();
     assert_eq!(contents(&file), b"all of it");
 }
 
 #[test]
-fn a_loop_is_not_idle_before_a_file_is_written() {
+fn a_loop_is_not_idle_during_a_file_write() {
     let file = regular_file();
     let event_loop = new_loop();
     let copy = file.try_clone().unwrap();
-    let writing = event_loop.spawn(async move { writer(copy).unwrap().write(&much()) }).unwrap();
+    let writing = event_loop.spawn(async move { writer(copy).unwrap().write(&large_data()) }).unwrap();
     assert_eq!(event_loop.run_until_idle().unwrap(), 0);
     assert!(writing.is_finished());
-    assert!(contents(&file) == much());
+    assert!(contents(&file) == large_data());
 }
 
 #[test]
-fn a_file_that_cannot_be_written_fails_its_writer() {
+fn a_failed_file_write_fails_the_writer() {
     on_every_backend(|_| async {
         // Opened read-only.
         let sink = writer(File::open("/proc/self/exe").unwrap()).unwrap();
@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_written_fails_its_writer() {
 }
 
 #[test]
-fn devices_that_cannot_be_watched_are_served_all_the_same() {
+fn devices_that_epoll_refuses_still_work() {
     on_every_backend(|_| async {
         assert_eq!(reader(File::open("/dev/null").unwrap()).unwrap().read_to_end().await.unwrap(), b"");
         let zeros = reader(File::open("/dev/zero").unwrap()).unwrap();
@@ -159,7 +159,7 @@ fn devices_that_cannot_be_watched_are_served_all_the_same() {
         zeros.read_exact(&mut some).await.unwrap();
         assert_eq!(some, [0; 1000]);
         let nowhere = writer(File::create("/dev/null").unwrap()).unwrap();
-        nowhere.write_all(&much()).await.unwrap();
+        nowhere.write_all(&large_data()).await.unwrap();
         nowhere.close();
         nowhere.wait_closed().await.unwrap();
     });
@@ -175,13 +175,13 @@ fn a_reader_of_a_file_may_be_dropped_at_any_time() {
                 source.read(&mut [0; 10]).await.unwrap();
             }
         }
-        until_the_executor_is_idle(&EventLoop::current()).await;
+        wait_until_the_executor_is_idle(&EventLoop::current()).await;
     });
     assert_leaves_nothing(&event_loop);
 }
 
 #[test]
-fn a_terminal_is_read_and_written_and_sockets_too() {
+fn terminals_and_sockets_are_read_and_written() {
     on_every_backend(|_| async {
         let (mut master, mut terminal) = (-1, -1);
         let (no_name, no_settings, no_size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
@@ -200,10 +200,10 @@ fn a_terminal_is_read_and_written_and_sockets_too() {
     });
 }
 
-/// Runs [`in_a_child_process`] with these standard streams and returns its output if it is piped.
+/// Runs [`echo_program`] with these standard streams and returns its output if it is piped.
 async fn echo(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Vec<u8> {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "descriptors::in_a_child_process", "--nocapture", "--quiet"])
+        .args(["--exact", "descriptors::echo_program", "--nocapture", "--quiet"])
         .env("MAINSPRING_ECHO", "1")
         .stdin(stdin)
         .stdout(stdout)
@@ -219,9 +219,9 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|piece| piece == part)
 }
 
-/// Not a test: the program that [`echo`] runs. Copies its input to its output, and reports on its standard error.
+/// Not a test: the program that [`echo`] runs. Copies stdin to stdout and reports on stderr.
 #[test]
-fn in_a_child_process() {
+fn echo_program() {
     if std::env::var_os("MAINSPRING_ECHO").is_none() {
         return;
     }
@@ -242,10 +242,10 @@ fn the_standard_streams_may_be_pipes_and_do_not_become_non_blocking() {
         let (input, mut keyboard) = io::pipe().unwrap();
         let (mut errors, error) = io::pipe().unwrap();
         let (shared_input, shared_error) = (input.try_clone().unwrap(), error.try_clone().unwrap());
-        let feeding = event_loop.run_in_executor(move || keyboard.write_all(&much())).unwrap();
+        let feeding = event_loop.run_in_executor(move || keyboard.write_all(&large_data())).unwrap();
         let output = echo(input, Stdio::piped(), error).await;
         feeding.await.unwrap().unwrap();
-        assert!(contains(&output, &much()));
+        assert!(contains(&output, &large_data()));
         assert!(is_blocking(&shared_input) && is_blocking(&shared_error));
         drop(shared_error);
         let mut said = String::new();
@@ -258,10 +258,10 @@ fn the_standard_streams_may_be_pipes_and_do_not_become_non_blocking() {
 fn the_standard_streams_may_be_files() {
     on_every_backend(|_| async {
         let (mut input, output, error) = (regular_file(), regular_file(), regular_file());
-        input.write_all(&much()).unwrap();
+        input.write_all(&large_data()).unwrap();
         input.rewind().unwrap();
         echo(input, output.try_clone().unwrap(), error.try_clone().unwrap()).await;
-        assert!(contains(&contents(&output), &much()));
+        assert!(contains(&contents(&output), &large_data()));
         assert!(contains(&contents(&error), b"echoed"));
     });
 }

@@ -6,26 +6,26 @@ use mainspring::process::{Command, Stdio};
 use mainspring::{EventLoop, select, sleep, spawn, yield_now};
 use std::time::Duration;
 
-/// Runs the loop until it watches nothing.
-async fn until_nothing_is_watched(event_loop: &EventLoop) {
+/// Runs the loop until no fd is registered.
+async fn wait_until_nothing_is_registered(event_loop: &EventLoop) {
     while event_loop.metrics().descriptors > 0 {
         sleep(Duration::from_millis(1)).await;
     }
 }
 
 #[test]
-fn a_process_to_kill_is_killed_and_reaped_when_it_is_dropped() {
+fn kill_on_drop_kills_and_reaps_the_process() {
     on_every_backend(|event_loop: EventLoop| async move {
         let child = endless().kill_on_drop(true).stdin(Stdio::piped()).spawn().unwrap();
         let pid = child.pid();
         drop(child);
-        until_nothing_is_watched(&event_loop).await;
+        wait_until_nothing_is_registered(&event_loop).await;
         assert!(!is_our_child(pid));
     });
 }
 
 #[test]
-fn a_process_that_is_dropped_goes_on_and_is_reaped_in_the_end() {
+fn a_dropped_process_keeps_running_and_is_reaped_when_it_exits() {
     on_every_backend(|event_loop: EventLoop| async move {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (pid, stdin, stdout) = (child.pid(), child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -33,13 +33,13 @@ fn a_process_that_is_dropped_goes_on_and_is_reaped_in_the_end() {
         stdin.write_all(b"still there\n").await.unwrap();
         assert_eq!(stdout.read_line().await.unwrap(), b"still there\n");
         drop((stdin, stdout));
-        until_nothing_is_watched(&event_loop).await;
+        wait_until_nothing_is_registered(&event_loop).await;
         assert!(!is_our_child(pid));
     });
 }
 
 #[test]
-fn a_process_to_kill_that_has_ended_is_dropped_in_peace() {
+fn kill_on_drop_ignores_an_exited_process() {
     on_every_backend(|_| async {
         let child = Command::new("true").kill_on_drop(true).spawn().unwrap();
         child.wait().await.unwrap();
@@ -48,34 +48,34 @@ fn a_process_to_kill_that_has_ended_is_dropped_in_peace() {
 }
 
 #[test]
-fn a_cancelled_task_takes_its_process_to_kill_with_it() {
+fn a_cancelled_task_kills_its_kill_on_drop_process() {
     on_every_backend(|event_loop: EventLoop| async move {
         let pid = event_loop.create_future();
-        let told = pid.clone();
+        let pid_future = pid.clone();
         let waiting = spawn(async move {
             let child = endless().kill_on_drop(true).spawn().unwrap();
-            told.set_result(child.pid()).unwrap();
+            pid_future.set_result(child.pid()).unwrap();
             child.wait().await
         });
         let pid = pid.await.unwrap();
         assert!(waiting.cancel());
         assert!(waiting.await.unwrap_err().is_cancelled());
-        until_nothing_is_watched(&event_loop).await;
+        wait_until_nothing_is_registered(&event_loop).await;
         assert!(!is_our_child(pid));
     });
 }
 
 #[test]
-fn an_output_that_is_given_up_takes_its_process_to_kill_with_it() {
+fn a_cancelled_output_kills_its_kill_on_drop_process() {
     on_every_backend(|event_loop: EventLoop| async move {
         drop(endless().kill_on_drop(true).output());
         drop(endless().kill_on_drop(true).status());
-        until_nothing_is_watched(&event_loop).await;
+        wait_until_nothing_is_registered(&event_loop).await;
     });
 }
 
 #[test]
-fn a_wait_with_output_that_is_given_up_drops_its_process() {
+fn a_cancelled_wait_with_output_drops_its_process() {
     on_every_backend(|event_loop: EventLoop| async move {
         for kill_on_drop in [true, false] {
             let mut cat = Command::new("cat");
@@ -84,14 +84,14 @@ fn a_wait_with_output_that_is_given_up_drops_its_process() {
             let pid = child.pid();
             // Cancelled after it has closed the input, which ends the other process.
             drop(select(child.wait_with_output(), yield_now()).await);
-            until_nothing_is_watched(&event_loop).await;
+            wait_until_nothing_is_registered(&event_loop).await;
             assert!(!is_our_child(pid));
         }
     });
 }
 
 #[test]
-fn a_loop_that_is_closed_first_leaves_no_zombie() {
+fn closing_the_loop_before_the_process_exits_leaves_no_zombie() {
     for kill_on_drop in [true, false] {
         let event_loop = new_loop();
         let [held, dropped, in_task] = run_on(&event_loop, async move {
@@ -105,7 +105,7 @@ fn a_loop_that_is_closed_first_leaves_no_zombie() {
         drop((waiting, held));
         for pid in pids {
             if !kill_on_drop {
-                assert!(is_our_child(pid), "it runs on");
+                assert!(is_our_child(pid), "the process is still running");
                 let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
                 rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             }
@@ -115,13 +115,13 @@ fn a_loop_that_is_closed_first_leaves_no_zombie() {
 }
 
 #[test]
-fn the_end_of_a_program_that_runs_on_the_loop_leaves_no_zombie() {
+fn the_end_of_run_leaves_no_zombie() {
     let pid = mainspring::run(async { endless().kill_on_drop(true).spawn().unwrap().pid() }).unwrap();
     assert_is_reaped(pid);
 }
 
 #[test]
-fn a_process_that_has_ended_is_watched_no_more() {
+fn an_exited_process_is_unregistered() {
     let event_loop = new_loop();
     let opened = run_on(&event_loop, async {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

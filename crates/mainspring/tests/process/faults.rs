@@ -15,7 +15,7 @@ fn faulty_loop() -> (EventLoop, FakeControl) {
     (Builder::new().backend(backend).build().unwrap(), control)
 }
 
-/// The children of this process that are not reaped.
+/// The unreaped children of this process.
 fn our_children() -> BTreeSet<u32> {
     let processes =
         fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -23,7 +23,7 @@ fn our_children() -> BTreeSet<u32> {
 }
 
 #[test]
-fn a_process_that_cannot_be_watched_is_killed_and_reaped() {
+fn a_process_that_cannot_be_registered_is_killed_and_reaped() {
     let (event_loop, control) = faulty_loop();
     run_on(&event_loop, async {
         control.fail_next(Op::Update, libc::ENOSPC);
@@ -61,7 +61,7 @@ fn interruptions_and_short_transfers_change_nothing() {
 }
 
 #[test]
-fn a_pipe_that_fails_fails_its_reader_and_not_the_process() {
+fn a_failed_pipe_fails_its_reader_but_not_the_process() {
     let (event_loop, control) = faulty_loop();
     run_on(&event_loop, async {
         control.plan(FaultPlan::fail(Op::Read, libc::EIO));
@@ -76,7 +76,7 @@ fn a_pipe_that_fails_fails_its_reader_and_not_the_process() {
 }
 
 #[test]
-fn an_end_that_is_announced_and_has_not_come_is_waited_for() {
+fn a_spurious_exit_event_is_ignored() {
     let (event_loop, control) = faulty_loop();
     run_on(&event_loop, async {
         control.take_log();

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 const MARK: &str = "MAINSPRING_LEAKS";
 
 #[test]
-fn descriptors_threads_and_children_are_back_to_what_they_were() {
+fn no_fd_thread_or_child_is_leaked() {
     let status = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "leaks::in_a_process_of_its_own", "--nocapture", "--quiet"])
+        .args(["--exact", "leaks::leak_program", "--nocapture", "--quiet"])
         .env(MARK, "1")
         .stdin(Stdio::null())
         .status();
@@ -24,18 +24,18 @@ fn descriptors_threads_and_children_are_back_to_what_they_were() {
 
 /// Not a test: the program that the test above runs.
 #[test]
-fn in_a_process_of_its_own() {
+fn leak_program() {
     if std::env::var_os(MARK).is_none() {
         return;
     }
     let threads = threads().len();
-    // The first round opens what stays open.
-    everything();
-    let before = descriptors_when_all_is_over(threads);
+    // The first round creates resources that live as long as the process.
+    use_every_feature();
+    let before = fds_after_cleanup(threads);
     for _ in 0..10 {
-        everything();
+        use_every_feature();
     }
-    assert_eq!(descriptors_when_all_is_over(threads), before);
+    assert_eq!(fds_after_cleanup(threads), before);
 }
 
 fn threads() -> Vec<PathBuf> {
@@ -43,8 +43,8 @@ fn threads() -> Vec<PathBuf> {
 }
 
 /// Waits until the last child is reaped and the reaper thread has ended: the number of threads is `threads` again.
-fn descriptors_when_all_is_over(threads_before: usize) -> usize {
-    let patience = Instant::now() + Duration::from_secs(60);
+fn fds_after_cleanup(threads_before: usize) -> usize {
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let threads = threads();
         let children = |thread: &PathBuf| fs::read_to_string(thread.join("children")).unwrap_or_default();
@@ -52,7 +52,7 @@ fn descriptors_when_all_is_over(threads_before: usize) -> usize {
         if children.is_empty() && threads.len() == threads_before {
             return fs::read_dir("/proc/self/fd").unwrap().count();
         }
-        assert!(Instant::now() < patience, "still there: {children} {threads:?}");
+        assert!(Instant::now() < deadline, "not cleaned up: {children} {threads:?}");
         std::thread::yield_now();
     }
 }
@@ -60,9 +60,9 @@ fn descriptors_when_all_is_over(threads_before: usize) -> usize {
 struct Quiet;
 impl SubprocessProtocol for Quiet {}
 
-fn everything() {
+fn use_every_feature() {
     let event_loop = new_loop();
-    let left_running = run_on(&event_loop, used(&event_loop));
+    let left_running = run_on(&event_loop, use_processes(&event_loop));
     let (transport, _) = run_on(&event_loop, event_loop.subprocess_exec(&mut endless(), || Quiet)).unwrap();
     transport.kill().unwrap();
     event_loop.shutdown_executor();
@@ -70,7 +70,7 @@ fn everything() {
     drop((transport, left_running));
 }
 
-async fn used(event_loop: &EventLoop) -> mainspring::process::Child {
+async fn use_processes(event_loop: &EventLoop) -> mainspring::process::Child {
     let mut child = piped("cat").spawn().unwrap();
     child.communicate(Some(b"hello")).await.unwrap();
     // Unread pipes, a killed process, and a process that exits by itself.

@@ -39,15 +39,15 @@ fn is_our_child(pid: u32) -> bool {
 /// Waits until another thread has reaped the child. Nothing announces that, so it polls.
 #[track_caller]
 fn assert_is_reaped(pid: u32) {
-    let patience = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while is_our_child(pid) {
-        assert!(Instant::now() < patience, "process {pid} is still there");
+        assert!(Instant::now() < deadline, "process {pid} was not reaped");
         std::thread::yield_now();
     }
 }
 
 /// Waits until the process is a zombie, with a pidfd.
-fn until_it_has_ended(child: &Child) {
+fn wait_for_zombie(child: &Child) {
     let pid = rustix::process::Pid::from_raw(child.pid().try_into().unwrap()).unwrap();
     let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
     let mut ended = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];

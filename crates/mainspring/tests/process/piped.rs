@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 
 /// More than all pipes and buffers hold.
-const MUCH: usize = 3 * 1024 * 1024;
+const LARGE: usize = 3 * 1024 * 1024;
 
-fn much() -> Vec<u8> {
-    (0..MUCH).map(|place| (place * 7 / 5) as u8).collect()
+fn large_data() -> Vec<u8> {
+    (0..LARGE).map(|place| (place * 7 / 5) as u8).collect()
 }
 
 fn cat() -> Command {
@@ -19,18 +19,18 @@ fn cat() -> Command {
 }
 
 #[test]
-fn much_goes_in_and_comes_out_at_the_same_time() {
+fn stdin_and_stdout_can_be_large_at_the_same_time() {
     on_every_backend(|_| async {
         let mut child = cat().spawn().unwrap();
-        let (output, error) = child.communicate(Some(&much())).await.unwrap();
-        assert!(output.unwrap() == much(), "what comes back is what was sent");
+        let (output, error) = child.communicate(Some(&large_data())).await.unwrap();
+        assert!(output.unwrap() == large_data(), "the output differs from the input");
         assert_eq!(error, None);
         assert_eq!(child.returncode(), Some(0));
     });
 }
 
 #[test]
-fn much_comes_out_of_both_pipes_while_much_goes_in() {
+fn all_three_pipes_can_be_large_at_the_same_time() {
     on_every_backend(|_| async {
         // Reads nothing before it has written all of its error output.
         let mut child = Command::shell("head -c 2000000 /dev/zero >&2; cat")
@@ -39,27 +39,28 @@ fn much_comes_out_of_both_pipes_while_much_goes_in() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let (output, error) = child.communicate(Some(&much())).await.unwrap();
-        assert_eq!((output.unwrap().len(), error.unwrap().len()), (MUCH, 2_000_000));
+        let (output, error) = child.communicate(Some(&large_data())).await.unwrap();
+        assert_eq!((output.unwrap().len(), error.unwrap().len()), (LARGE, 2_000_000));
     });
 }
 
 #[test]
-fn a_child_that_does_not_want_its_input_is_no_error() {
+fn a_child_that_ignores_its_input_is_no_error() {
     on_every_backend(|_| async {
         let mut child = Command::new("true").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (output, _) = child.communicate(Some(&much())).await.unwrap();
+        let (output, _) = child.communicate(Some(&large_data())).await.unwrap();
         assert_eq!(output.as_deref(), Some(&[][..]));
         assert_eq!(child.returncode(), Some(0));
     });
 }
 
 #[test]
-fn a_conversation_that_is_given_up_closes_the_pipes_and_the_process_can_be_waited_for() {
+fn a_cancelled_communicate_closes_the_pipes_and_wait_still_works() {
     on_every_backend(|_| async {
         let mut child = cat().spawn().unwrap();
         // The output is read, but the input is too large to be written at once, so it never completes.
-        let given_up = mainspring::select(child.communicate(Some(&much())), mainspring::yield_now()).await;
+        let given_up =
+            mainspring::select(child.communicate(Some(&large_data())), mainspring::yield_now()).await;
         assert!(matches!(given_up, mainspring::Either::Second(())));
         assert!(child.stdin.is_none() && child.stdout.is_none());
         // Nothing reads its output; dropping the pipe ends its input.
@@ -78,7 +79,7 @@ fn communicate_without_pipes_waits() {
 }
 
 #[test]
-fn output_gives_everything_and_the_input_is_empty() {
+fn output_collects_both_streams_and_stdin_is_empty() {
     on_every_backend(|_| async {
         let output = Command::shell("cat; echo out; echo err >&2; exit 2").output().await.unwrap();
         assert_eq!(output.status.code(), Some(2));
@@ -87,7 +88,7 @@ fn output_gives_everything_and_the_input_is_empty() {
 }
 
 #[test]
-fn output_leaves_a_stream_that_was_set_as_it_is() {
+fn output_keeps_an_explicit_stdio_setting() {
     on_every_backend(|_| async {
         let output = Command::shell("echo out; echo err >&2").stdout(Stdio::null()).output().await.unwrap();
         assert_eq!((&output.stdout[..], &output.stderr[..]), (&b""[..], &b"err\n"[..]));
@@ -117,7 +118,7 @@ fn tempfile() -> File {
 }
 
 #[test]
-fn a_conversation_line_by_line() {
+fn lines_can_be_exchanged_with_a_child() {
     on_every_backend(|_| async {
         let mut child = cat().spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -132,7 +133,7 @@ fn a_conversation_line_by_line() {
 }
 
 #[test]
-fn writing_to_a_child_that_is_gone_is_an_error() {
+fn writing_to_an_exited_child_is_an_error() {
     on_every_backend(|_| async {
         let mut child = cat().spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -150,7 +151,7 @@ fn writing_to_a_child_that_is_gone_is_an_error() {
 }
 
 #[test]
-fn the_output_of_a_grandchild_is_read_to_its_end_after_the_child_has_gone() {
+fn output_of_a_grandchild_is_read_after_the_child_exits() {
     on_every_backend(|_| async {
         // A background job has no input, so it gets the child's input as another fd.
         let mut child = Command::shell("exec 3<&0; (read line <&3; echo \"late: $line\") & exit 0")
@@ -165,7 +166,7 @@ fn the_output_of_a_grandchild_is_read_to_its_end_after_the_child_has_gone() {
 }
 
 #[test]
-fn a_loop_with_a_clock_of_its_own_waits_for_processes_as_well() {
+fn a_loop_with_a_virtual_clock_waits_for_processes() {
     let (event_loop, _clock) = virtual_loop();
     let output = event_loop.run_until_complete(async { Command::new("echo").arg("hi").output().await });
     assert_eq!(output.unwrap().unwrap().stdout, b"hi\n");

@@ -31,7 +31,7 @@ impl Recorder {
         }
     }
 
-    fn told(&self, what: &str) {
+    fn record(&self, what: &str) {
         self.log.add(what);
         assert!(self.panics_in != what && self.panics_in != "everything", "in {what}");
     }
@@ -47,7 +47,7 @@ impl Recorder {
 impl SubprocessProtocol for Recorder {
     fn connection_made(&self, transport: &SubprocessTransport) {
         *self.kept.borrow_mut() = Some(transport.clone());
-        self.told("made");
+        self.record("made");
     }
 
     fn pipe_data_received(&self, _: &SubprocessTransport, fd: i32, data: &[u8]) {
@@ -57,26 +57,26 @@ impl SubprocessProtocol for Recorder {
 
     fn pipe_connection_lost(&self, _: &SubprocessTransport, fd: i32, error: Option<io::Error>) {
         let error = error.map(|error| format!(" {:?}", error.kind())).unwrap_or_default();
-        self.told(&format!("pipe {fd} lost{error}"));
+        self.record(&format!("pipe {fd} lost{error}"));
     }
 
     fn process_exited(&self, transport: &SubprocessTransport) {
         assert!(transport.get_returncode().is_some());
-        self.told("exited");
+        self.record("exited");
     }
 
     fn connection_lost(&self, _: &SubprocessTransport, error: Option<io::Error>) {
         assert!(error.is_none());
         let _ = self.is_lost.set_result(());
-        self.told("lost");
+        self.record("lost");
     }
 
     fn pause_writing(&self, _: &SubprocessTransport) {
-        self.told("pause");
+        self.record("pause");
     }
 
     fn resume_writing(&self, _: &SubprocessTransport) {
-        self.told("resume");
+        self.record("resume");
     }
 }
 
@@ -85,7 +85,7 @@ fn strings<const N: usize>(texts: [&str; N]) -> [String; N] {
 }
 
 #[test]
-fn a_protocol_is_told_of_its_process_from_first_to_last() {
+fn a_protocol_gets_every_callback_in_order() {
     on_every_backend(|event_loop: EventLoop| async move {
         let recorder = Recorder::new(&event_loop, "");
         let started = event_loop.subprocess_shell("cat; echo error >&2; exit 3", || recorder);
@@ -108,7 +108,7 @@ fn a_protocol_is_told_of_its_process_from_first_to_last() {
 }
 
 #[test]
-fn nobody_has_to_keep_the_transport() {
+fn the_loop_keeps_the_transport_alive() {
     on_every_backend(|event_loop: EventLoop| async move {
         let recorder = Recorder::new(&event_loop, "");
         let mut command = Command::new("echo");
@@ -121,7 +121,7 @@ fn nobody_has_to_keep_the_transport() {
 }
 
 #[test]
-fn only_what_is_piped_has_a_transport() {
+fn only_piped_streams_have_a_transport() {
     on_every_backend(|event_loop: EventLoop| async move {
         let recorder = Recorder::new(&event_loop, "");
         let mut command = Command::new("true");
@@ -135,7 +135,7 @@ fn only_what_is_piped_has_a_transport() {
 }
 
 #[test]
-fn a_process_without_pipes_is_lost_after_it_has_ended() {
+fn a_process_without_pipes_is_lost_after_it_exits() {
     on_every_backend(|event_loop: EventLoop| async move {
         let recorder = Recorder::new(&event_loop, "");
         let mut command = Command::new("true");
@@ -167,7 +167,7 @@ fn close_kills_the_process_and_closes_its_pipes() {
 }
 
 #[test]
-fn a_start_that_is_given_up_kills_the_process() {
+fn a_cancelled_start_kills_the_process() {
     for polls in [0, 1] {
         let event_loop = new_loop();
         let recorder = Recorder::new(&event_loop, "");
@@ -190,7 +190,7 @@ fn a_start_that_is_given_up_kills_the_process() {
 }
 
 #[test]
-fn a_process_that_cannot_be_started_tells_its_protocol_nothing() {
+fn a_failed_start_calls_no_protocol_method() {
     on_every_backend(|event_loop: EventLoop| async move {
         let recorder = Recorder::new(&event_loop, "");
         let log = recorder.log.clone();
@@ -202,7 +202,7 @@ fn a_process_that_cannot_be_started_tells_its_protocol_nothing() {
 }
 
 #[test]
-fn a_protocol_that_panics_in_every_callback_is_told_everything_all_the_same() {
+fn a_protocol_that_panics_in_every_callback_still_gets_every_callback() {
     let event_loop = new_loop();
     let reports = collect_reports(&event_loop);
     let recorder = Recorder::new(&event_loop, "everything");
@@ -244,7 +244,7 @@ fn a_slow_reader_pauses_the_writer() {
 }
 
 #[test]
-fn a_loop_that_is_closed_lets_go_of_protocol_and_process() {
+fn closing_the_loop_drops_protocol_and_process() {
     for kill_on_drop in [true, false] {
         let event_loop = new_loop();
         let recorder = Recorder::new(&event_loop, "");

@@ -1,13 +1,13 @@
 //! `send_signal`, `terminate`, `kill`.
 
 use crate::support::on_every_backend;
-use crate::{endless, until_it_has_ended};
+use crate::{endless, wait_for_zombie};
 use mainspring::process::{Command, Stdio};
 use mainspring::signal::SignalKind;
 use std::os::unix::process::ExitStatusExt;
 
 #[test]
-fn terminate_and_kill_are_the_signals_of_their_names() {
+fn terminate_sends_sigterm_and_kill_sends_sigkill() {
     on_every_backend(|_| async {
         let child = endless().spawn().unwrap();
         child.terminate().unwrap();
@@ -20,7 +20,7 @@ fn terminate_and_kill_are_the_signals_of_their_names() {
 }
 
 #[test]
-fn a_signal_is_the_processes_to_handle() {
+fn a_process_may_handle_its_signal() {
     on_every_backend(|_| async {
         let mut child = Command::shell("trap 'exit 7' USR1; echo ready; while :; do sleep 0.01; done")
             .stdout(Stdio::piped())
@@ -34,10 +34,10 @@ fn a_signal_is_the_processes_to_handle() {
 }
 
 #[test]
-fn signals_after_the_end_do_nothing() {
+fn signals_after_exit_do_nothing() {
     on_every_backend(|_| async {
         let child = Command::new("true").spawn().unwrap();
-        until_it_has_ended(&child);
+        wait_for_zombie(&child);
         // First a zombie, then no process.
         child.terminate().unwrap();
         assert!(child.wait().await.unwrap().success());
@@ -50,7 +50,7 @@ fn signals_after_the_end_do_nothing() {
 }
 
 #[test]
-fn what_is_no_signal_is_refused() {
+fn an_invalid_signal_number_is_refused() {
     on_every_backend(|_| async {
         let child = endless().kill_on_drop(true).spawn().unwrap();
         for signum in [0, -9, 32, 1000] {

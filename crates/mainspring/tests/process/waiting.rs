@@ -1,7 +1,7 @@
 //! `wait`, `try_wait`, `status`.
 
 use crate::support::{assert_leaves_nothing, new_loop, on_every_backend, run_on, run_one_iteration};
-use crate::{endless, is_our_child, until_it_has_ended};
+use crate::{endless, is_our_child, wait_for_zombie};
 use mainspring::process::Command;
 use mainspring::{Error, EventLoop, spawn};
 use std::future::poll_fn;
@@ -11,14 +11,14 @@ use std::rc::Rc;
 use std::task::Poll;
 
 #[test]
-fn a_process_that_exits_gives_its_status() {
+fn wait_returns_the_exit_status() {
     on_every_backend(|_| async {
         for code in [0, 3, 255] {
             let child = Command::shell(format!("exit {code}")).spawn().unwrap();
             let status = child.wait().await.unwrap();
             assert_eq!(status.code(), Some(code));
             assert_eq!(child.returncode(), Some(code));
-            // Again, and without waiting.
+            // Repeated calls, and `try_wait`, return the same status.
             assert_eq!(child.wait().await.unwrap(), status);
             assert_eq!(child.try_wait().unwrap(), Some(status));
             assert!(!is_our_child(child.pid()));
@@ -27,7 +27,7 @@ fn a_process_that_exits_gives_its_status() {
 }
 
 #[test]
-fn a_process_that_a_signal_ends_gives_its_number() {
+fn wait_returns_the_signal_number() {
     on_every_backend(|_| async {
         let child = Command::shell("kill -ABRT $$").spawn().unwrap();
         let status = child.wait().await.unwrap();
@@ -37,7 +37,7 @@ fn a_process_that_a_signal_ends_gives_its_number() {
 }
 
 #[test]
-fn several_wait_for_one_process_and_all_are_told() {
+fn several_tasks_can_wait_for_one_process() {
     on_every_backend(|_| async {
         let child = Rc::new(endless().spawn().unwrap());
         let waiting: Vec<_> = (0..5)
@@ -54,7 +54,7 @@ fn several_wait_for_one_process_and_all_are_told() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_loses_nothing() {
+fn a_cancelled_wait_loses_nothing() {
     on_every_backend(|_| async {
         let child = endless().spawn().unwrap();
         {
@@ -71,11 +71,11 @@ fn a_wait_that_is_given_up_loses_nothing() {
 }
 
 #[test]
-fn a_process_that_ended_before_anybody_waited_is_seen() {
+fn a_process_that_exited_before_wait_is_seen() {
     let event_loop = new_loop();
     run_on(&event_loop, async {
         let child = Command::shell("exit 4").spawn().unwrap();
-        until_it_has_ended(&child);
+        wait_for_zombie(&child);
         assert_eq!(child.id(), Some(child.pid()));
         assert_eq!(child.wait().await.unwrap().code(), Some(4));
         assert_eq!(child.id(), None);
@@ -84,21 +84,21 @@ fn a_process_that_ended_before_anybody_waited_is_seen() {
 }
 
 #[test]
-fn who_looks_first_tells_all_who_wait() {
+fn try_wait_completes_every_waiter() {
     let event_loop = new_loop();
     let child = Rc::new(run_on(&event_loop, async { endless().spawn().unwrap() }));
     let waiter = Rc::clone(&child);
     let waiting = event_loop.spawn(async move { waiter.wait().await.unwrap().signal() }).unwrap();
     run_one_iteration(&event_loop);
     child.start_kill().unwrap();
-    until_it_has_ended(&child);
+    wait_for_zombie(&child);
     assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(9));
     assert_eq!(run_on(&event_loop, waiting), Ok(Some(9)));
     assert_leaves_nothing(&event_loop);
 }
 
 #[test]
-fn try_wait_gives_nothing_while_the_process_runs() {
+fn try_wait_returns_none_while_the_process_runs() {
     on_every_backend(|_| async {
         let child = endless().spawn().unwrap();
         assert_eq!(child.try_wait().unwrap(), None);
@@ -109,7 +109,7 @@ fn try_wait_gives_nothing_while_the_process_runs() {
 }
 
 #[test]
-fn a_process_that_somebody_else_waited_for_is_an_error_to_all() {
+fn a_process_reaped_elsewhere_is_an_error_for_every_waiter() {
     let event_loop = new_loop();
     run_on(&event_loop, async {
         let child = Command::new("true").spawn().unwrap();
@@ -126,7 +126,7 @@ fn a_process_that_somebody_else_waited_for_is_an_error_to_all() {
 }
 
 #[test]
-fn children_of_others_are_left_alone() {
+fn children_spawned_elsewhere_are_not_reaped() {
     on_every_backend(|_| async {
         let mut other = std::process::Command::new("false").spawn().unwrap();
         assert!(Command::new("true").status().await.unwrap().success());
@@ -135,7 +135,7 @@ fn children_of_others_are_left_alone() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error_and_leaves_nothing() {
+fn a_missing_program_is_an_error_and_leaves_nothing() {
     on_every_backend(|_| async {
         for _ in 0..2 {
             let error = Command::new("/there/is/no/such/program").spawn().unwrap_err();
@@ -146,12 +146,12 @@ fn a_program_that_is_not_there_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn nothing_is_spawned_without_a_loop() {
+fn spawn_without_a_loop_is_an_error() {
     assert!(Command::new("true").spawn().is_err());
 }
 
 #[test]
-fn waiting_for_a_process_of_a_closed_loop_is_an_error_and_looking_is_not() {
+fn wait_on_a_closed_loop_fails_and_try_wait_works() {
     let (closed, other) = (new_loop(), new_loop());
     let child = Rc::new(run_on(&closed, async { endless().spawn().unwrap() }));
     let waiter = Rc::clone(&child);
@@ -162,13 +162,13 @@ fn waiting_for_a_process_of_a_closed_loop_is_an_error_and_looking_is_not() {
     assert_eq!(refused.to_string(), Error::Closed.to_string());
     assert_eq!(child.try_wait().unwrap(), None);
     child.start_kill().unwrap();
-    until_it_has_ended(&child);
+    wait_for_zombie(&child);
     assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(9));
     assert!(!is_our_child(child.pid()));
 }
 
 #[test]
-fn a_loop_is_not_idle_before_its_processes_have_ended() {
+fn a_loop_is_not_idle_while_a_process_runs() {
     let event_loop = new_loop();
     let waiting =
         event_loop.spawn(async { Command::shell("exit 6").status().await.unwrap().code() }).unwrap();
@@ -177,7 +177,7 @@ fn a_loop_is_not_idle_before_its_processes_have_ended() {
 }
 
 #[test]
-fn two_hundred_processes_at_once() {
+fn two_hundred_processes_can_run_at_once() {
     on_every_backend(|event_loop: EventLoop| async move {
         let children: Vec<_> = (0..200)
             .map(|number| Command::shell(format!("exit {}", number % 256)).spawn().unwrap())

@@ -1,6 +1,6 @@
-//! What callbacks do: the columns of the table.
+//! The actions of callbacks: the columns of the table.
 
-use crate::world::World;
+use crate::scenario::Scenario;
 use mainspring::Error;
 use std::rc::Rc;
 use test_support::DELIBERATE;
@@ -73,8 +73,8 @@ impl Action {
         Action::CloseServer,
     ];
 
-    /// Whether the subject's connection may lose data by this.
-    pub fn is_violent(self) -> bool {
+    /// Whether the connection of the subject may lose data by this action.
+    pub fn may_lose_data(self) -> bool {
         matches!(
             self,
             Action::Abort
@@ -85,9 +85,10 @@ impl Action {
         )
     }
 
-    /// Does it, from inside a callback.
-    pub fn act(self, world: &Rc<World>) {
-        let (subject, other, event_loop) = (&world.subject, &world.other, &world.stage.event_loop);
+    /// Runs inside a callback.
+    pub fn act(self, scenario: &Rc<Scenario>) {
+        let (subject, other, event_loop) =
+            (&scenario.subject, &scenario.other, &scenario.test_loop.event_loop);
         let transport = subject.transport();
         let transport = transport.as_ref();
         match self {
@@ -141,27 +142,27 @@ impl Action {
             }),
             Action::StopLoop => event_loop.stop(),
             Action::CloseLoop => assert!(matches!(event_loop.close(), Err(Error::AlreadyRunning))),
-            Action::DropEverything => world.drop_everything(),
+            Action::DropEverything => scenario.drop_everything(),
             Action::Panic => std::panic::panic_any(DELIBERATE),
-            Action::CancelHandles => world.bystanders.cancel_handles(),
-            Action::CancelOwnTimer => world.bystanders.cancel_timer(0),
-            Action::CancelOtherTimer => world.bystanders.cancel_timer(1),
-            Action::RemoveOwnReader => world.bystanders.remove_reader(0),
-            Action::RemoveOtherReader => world.bystanders.remove_reader(1),
-            Action::ReplaceOtherReader => world.bystanders.replace_reader(world, 1),
-            Action::RemoveWriters => world.bystanders.remove_writers(),
+            Action::CancelHandles => scenario.pending_callbacks.cancel_handles(),
+            Action::CancelOwnTimer => scenario.pending_callbacks.cancel_timer(0),
+            Action::CancelOtherTimer => scenario.pending_callbacks.cancel_timer(1),
+            Action::RemoveOwnReader => scenario.pending_callbacks.remove_reader(0),
+            Action::RemoveOtherReader => scenario.pending_callbacks.remove_reader(1),
+            Action::ReplaceOtherReader => scenario.pending_callbacks.replace_reader(scenario, 1),
+            Action::RemoveWriters => scenario.pending_callbacks.remove_writers(),
             Action::WriteToOther => other.fill(),
             Action::CloseOther => other.transport().iter().for_each(|transport| transport.close()),
             Action::AbortOther => other.transport().iter().for_each(|transport| transport.abort()),
             Action::SpawnTask => {
-                let runs = Rc::clone(&world.task_runs);
+                let runs = Rc::clone(&scenario.task_runs);
                 drop(event_loop.spawn(async move { runs.set(runs.get() + 1) }).unwrap());
             }
             Action::RunInside => {
                 assert!(matches!(event_loop.run_until_complete(async {}), Err(Error::AlreadyRunning)));
                 assert!(matches!(event_loop.run_forever(), Err(Error::AlreadyRunning)));
             }
-            Action::CloseServer => world.server.borrow().iter().for_each(|server| server.close()),
+            Action::CloseServer => scenario.server.borrow().iter().for_each(|server| server.close()),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Every callback of the loop doing everything the loop allows, and some things it does not.
+//! Every callback performs every action that the loop allows, and some that it refuses.
 //!
-//! The tests are one table: a row for each callback, a column for each action. In each cell a small world (two
-//! connections, a server, timers, readers, writers, handles) is brought to the callback, which does the action once; then
-//! the world is wound down. In the end everything has happened that was to happen, nothing has happened twice, every
-//! connection was lost once, what was sent has arrived, and the loop and the process hold what they held before.
+//! The tests form a table: a row for each callback, a column for each action. Each cell sets up a scenario (two
+//! connections, a server, timers, readers, writers, handles) and triggers the callback, which performs the action once.
+//! Then everything is closed. At the end every callback ran once, every connection was lost once, all sent data was
+//! received, and the loop and the process hold the same resources as before.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -13,14 +13,14 @@ extern crate test_support;
 mod support;
 
 mod action;
-mod bystanders;
-mod world;
+mod pending_callbacks;
+mod scenario;
 
 use action::Action;
-use test_support::{On, guarded};
-use world::World;
+use scenario::Scenario;
+use test_support::{TestBackend, isolated};
 
-/// Where an action is done.
+/// The callback that performs the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callback {
     ConnectionMade,
@@ -40,10 +40,10 @@ pub enum Callback {
 }
 
 fn every_action_in(callback: Callback) {
-    guarded(|| {
-        for on in On::ALL {
+    isolated(|| {
+        for on in TestBackend::ALL {
             for action in Action::ALL {
-                World::new(on, callback, action).play();
+                Scenario::new(on, callback, action).run();
             }
         }
     });
@@ -75,51 +75,51 @@ rows! {
     an_exception_handler_may_do_anything: ExceptionHandler,
 }
 
-/// Panics when it is dropped.
-struct Bomb;
+/// Panics on drop.
+struct PanicsOnDrop;
 
-impl Drop for Bomb {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         std::panic::panic_any(test_support::DELIBERATE);
     }
 }
 
 #[test]
-fn closing_a_loop_survives_whatever_is_dropped_with_it() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = support::Stage::new(on, format!("destructors that panic on {on:?}"));
-            let event_loop = &stage.event_loop;
+fn closing_a_loop_survives_destructors_that_panic() {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = support::TestLoop::new(on, format!("destructors that panic on {on:?}"));
+            let event_loop = &test_loop.event_loop;
             let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
-            let carry = |bomb: Bomb| {
+            let holding = |value: PanicsOnDrop| {
                 move || {
-                    let _carried = &bomb;
+                    let _carried = &value;
                 }
             };
             for _ in 0..2 {
-                event_loop.call_soon(carry(Bomb)).unwrap();
-                event_loop.call_later(std::time::Duration::from_secs(1), carry(Bomb)).unwrap();
-                let bomb = Bomb;
+                event_loop.call_soon(holding(PanicsOnDrop)).unwrap();
+                event_loop.call_later(std::time::Duration::from_secs(1), holding(PanicsOnDrop)).unwrap();
+                let value = PanicsOnDrop;
                 let task = event_loop.spawn(async move {
-                    let _bomb = bomb;
+                    let _bomb = value;
                     std::future::pending::<()>().await;
                 });
                 drop(task.unwrap());
             }
             for socket in [&near, &far] {
-                event_loop.add_reader(socket, carry(Bomb)).unwrap();
-                event_loop.add_writer(socket, carry(Bomb)).unwrap();
+                event_loop.add_reader(socket, holding(PanicsOnDrop)).unwrap();
+                event_loop.add_writer(socket, holding(PanicsOnDrop)).unwrap();
             }
             let remote = event_loop.remote();
             let sending = std::thread::spawn(move || {
                 for _ in 0..2 {
-                    remote.call_soon_threadsafe(carry(Bomb)).unwrap();
+                    remote.call_soon_threadsafe(holding(PanicsOnDrop)).unwrap();
                 }
             });
             sending.join().unwrap();
             event_loop.close().unwrap();
-            assert_eq!(event_loop.metrics(), Default::default(), "{}", stage.name());
-            assert_eq!(stage.reports.take().len(), 12, "{}: each is reported", stage.name());
+            assert_eq!(event_loop.metrics(), Default::default(), "{}", test_loop.name());
+            assert_eq!(test_loop.reports.take().len(), 12, "{}: each is reported", test_loop.name());
         }
     });
 }

@@ -2,128 +2,137 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_server;
-use crate::support::Stage;
+use crate::support::TestLoop;
 use crate::support::polls::given_up_after;
-use crate::support::probe::{Face, Probe, probe_server};
+use crate::support::probe::{Probe, ProbeProtocol, probe_server};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 /// More polls than any of these operations needs.
 const MAX_POLLS: usize = 100;
 
 #[test]
-fn a_connection_that_is_given_up_is_closed_and_lost_once() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("create_connection on {on:?}"));
-            let (server, accepted) = stage.run(tls_server(&acceptor())).unwrap();
-            let before = stage.event_loop.metrics();
+fn a_cancelled_connection_is_closed_and_lost_once() {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("create_connection on {on:?}"));
+            let (server, accepted) = test_loop.run(tls_server(&acceptor())).unwrap();
+            let before = test_loop.event_loop.metrics();
             let made = RefCell::new(Vec::new());
             let is_done = (0..MAX_POLLS).any(|polls| {
                 let probe = Probe::new("the client");
                 made.borrow_mut().push(Rc::clone(&probe));
                 let connector = connector();
                 let connecting =
-                    connector.create_connection(server.local_addr(), "localhost", || Face(probe));
-                if let Some(connected) = stage.run(given_up_after(polls, connecting)) {
+                    connector.create_connection(server.local_addr(), "localhost", || ProbeProtocol(probe));
+                if let Some(connected) = test_loop.run(given_up_after(polls, connecting)) {
                     connected.unwrap().0.close();
                     return true;
                 }
-                stage.until("the loop is as it was", || stage.event_loop.metrics() == before);
+                test_loop.until("the loop's metrics are back to the start", || {
+                    test_loop.event_loop.metrics() == before
+                });
                 for probe in made.borrow().iter().chain(accepted.borrow().iter()) {
                     assert_eq!(probe.made.get(), probe.lost.get(), "after {polls} polls");
-                    probe.assert_in_order(None, stage.name());
+                    probe.assert_in_order(None, test_loop.name());
                 }
                 false
             });
             assert!(is_done);
             drop(server);
-            stage.assert_idle();
+            test_loop.assert_idle();
         }
     });
 }
 
 #[test]
-fn a_wait_for_a_handshake_that_is_given_up_lets_it_go_on() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("handshake on {on:?}"));
-            let (server, accepted) = stage.run(tls_server(&acceptor())).unwrap();
+fn a_cancelled_handshake_wait_does_not_stop_the_handshake() {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("handshake on {on:?}"));
+            let (server, accepted) = test_loop.run(tls_server(&acceptor())).unwrap();
             let probe = Probe::new("the client");
-            let tls = connector().protocol("localhost", Rc::new(Face(Rc::clone(&probe)))).unwrap();
+            let tls = connector().protocol("localhost", Rc::new(ProbeProtocol(Rc::clone(&probe)))).unwrap();
             for _ in 0..2 {
                 // Before the connection is made, because the server might answer within one iteration.
                 let mut waiting = Box::pin(tls.handshake());
                 assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             }
-            let connecting = stage.event_loop.create_connection(server.local_addr(), || tls);
-            let (_below, tls) = stage.run(connecting).unwrap();
-            stage.until("both stand", || {
+            let connecting = test_loop.event_loop.create_connection(server.local_addr(), || tls);
+            let (_plain, tls) = test_loop.run(connecting).unwrap();
+            test_loop.until("both ends are connected", || {
                 probe.made.get() == 1 && accepted.borrow().iter().all(|peer| peer.made.get() == 1)
             });
-            // Later calls get the same error.
-            let secure = stage.run(tls.handshake()).unwrap();
+            // Later calls return the same transport.
+            let secure = test_loop.run(tls.handshake()).unwrap();
             secure.close();
-            stage.until("both are lost", || {
+            test_loop.until("both are lost", || {
                 probe.lost.get() == 1 && accepted.borrow().iter().all(|peer| peer.lost.get() == 1)
             });
             drop(server);
-            stage.assert_idle();
-            stage.assert_reports(&[]);
+            test_loop.assert_idle();
+            test_loop.assert_reports(&[]);
         }
     });
 }
 
 #[test]
-fn a_handshake_that_fails_after_its_wait_was_given_up_is_reported() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("a failed handshake on {on:?}"));
-            let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
+fn a_handshake_failure_after_a_cancelled_wait_is_reported() {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("a failed handshake on {on:?}"));
+            let (server, accepted) = test_loop.run(probe_server(&test_loop.event_loop)).unwrap();
             let probe = Probe::new("the client");
-            let tls = connector().protocol("localhost", Rc::new(Face(Rc::clone(&probe)))).unwrap();
-            let connecting = stage.event_loop.create_connection(server.local_addr(), || tls);
-            let (_below, tls) = stage.run(connecting).unwrap();
-            assert!(stage.run(given_up_after(1, tls.handshake())).is_none(), "nobody has answered yet");
-            stage.until("the peer stands", || accepted.borrow().iter().any(|peer| peer.made.get() == 1));
+            let tls = connector().protocol("localhost", Rc::new(ProbeProtocol(Rc::clone(&probe)))).unwrap();
+            let connecting = test_loop.event_loop.create_connection(server.local_addr(), || tls);
+            let (_plain, tls) = test_loop.run(connecting).unwrap();
+            assert!(
+                test_loop.run(given_up_after(1, tls.handshake())).is_none(),
+                "the peer has not answered yet"
+            );
+            test_loop
+                .until("the peer is connected", || accepted.borrow().iter().any(|peer| peer.made.get() == 1));
             accepted.borrow()[0].transport().unwrap().write(b"no TLS at all");
-            stage.until("somebody is told", || !stage.reports.borrow().is_empty());
-            assert!(stage.reports.take()[0].contains("handshake"));
-            assert!(stage.run(tls.handshake()).is_err());
-            stage.until("the peer is gone", || accepted.borrow()[0].lost.get() == 1);
+            test_loop.until("the failure is reported", || !test_loop.reports.borrow().is_empty());
+            assert!(test_loop.reports.take()[0].contains("handshake"));
+            assert!(test_loop.run(tls.handshake()).is_err());
+            test_loop.until("the peer is lost", || accepted.borrow()[0].lost.get() == 1);
             drop(server);
-            stage.assert_idle();
+            test_loop.assert_idle();
         }
     });
 }
 
 #[test]
-fn an_upgrade_that_is_given_up_closes_the_connection() {
-    guarded(|| {
-        let stage = Stage::new(On::Fake, "start_tls");
-        let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
-        let before = stage.event_loop.metrics();
+fn a_cancelled_upgrade_closes_the_connection() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Fake, "start_tls");
+        let (server, accepted) = test_loop.run(probe_server(&test_loop.event_loop)).unwrap();
+        let before = test_loop.event_loop.metrics();
         for polls in 0..2 {
             let probe = Probe::new("the client");
-            let face = Face(Rc::clone(&probe));
-            let connecting = stage.event_loop.create_connection(server.local_addr(), || face);
-            let (below, face) = stage.run(connecting).unwrap();
+            let protocol = ProbeProtocol(Rc::clone(&probe));
+            let connecting = test_loop.event_loop.create_connection(server.local_addr(), || protocol);
+            let (plain, protocol) = test_loop.run(connecting).unwrap();
             let connector = connector();
             // The server does not answer.
-            let given_up = stage.run(given_up_after(polls, connector.start_tls(&below, "localhost", face)));
-            assert!(given_up.is_none());
+            let cancelled =
+                test_loop.run(given_up_after(polls, connector.start_tls(&plain, "localhost", protocol)));
+            assert!(cancelled.is_none());
             if polls == 0 {
-                below.close();
+                plain.close();
             }
-            stage.until("both are lost", || {
+            test_loop.until("both are lost", || {
                 probe.lost.get() == 1 && accepted.borrow().iter().all(|peer| peer.lost.get() == 1)
             });
-            drop(below);
-            stage.until("the loop is as it was", || stage.event_loop.metrics() == before);
+            drop(plain);
+            test_loop.until("the loop's metrics are back to the start", || {
+                test_loop.event_loop.metrics() == before
+            });
         }
         drop(server);
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }

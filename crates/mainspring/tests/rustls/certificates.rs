@@ -7,7 +7,7 @@ use mainspring::net::tls::rustls::{ClientConfig, ConfigBuilder, RootCertStore, S
 use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::sync::{Arc, LazyLock};
-use test_support::for_good;
+use test_support::untracked;
 
 static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(|| {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -17,7 +17,7 @@ static AUTHORITY: LazyLock<CertifiedIssuer<'static, KeyPair>> = LazyLock::new(||
 });
 
 fn authority() -> &'static CertifiedIssuer<'static, KeyPair> {
-    for_good(|| &*AUTHORITY)
+    untracked(|| &*AUTHORITY)
 }
 
 /// A certificate for `name`, with its key.
@@ -37,7 +37,7 @@ pub fn roots() -> RootCertStore {
 /// The crypto provider of these tests. The process has no default provider.
 pub fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
-    for_good(|| Arc::clone(&PROVIDER))
+    untracked(|| Arc::clone(&PROVIDER))
 }
 
 /// Starts a client configuration.

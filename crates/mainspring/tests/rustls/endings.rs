@@ -2,8 +2,8 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::{Pair, tls_error, tls_server, with_pairs};
-use crate::support::Stage;
-use crate::support::probe::{Face, Probe};
+use crate::support::TestLoop;
+use crate::support::probe::{Probe, ProbeProtocol};
 use mainspring::net::tls::{TlsError, TlsInfo};
 use mainspring::{Protocol, Transport, sleep};
 use mainspring_engine::testing::{FaultPlan, Op};
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 fn assert_clean(probe: &Probe) {
     let error = probe.error.borrow();
@@ -19,26 +19,26 @@ fn assert_clean(probe: &Probe) {
 }
 
 #[test]
-fn closing_sends_what_was_written_and_ends_both_in_order() {
+fn close_sends_buffered_data_and_closes_both_ends() {
     with_pairs(|pair| {
         pair.client.write(200_000);
         pair.client.transport().unwrap().close();
-        pair.until_lost();
+        pair.run_until_lost();
         assert_eq!(pair.peer.received.borrow().len(), 200_000);
         assert_eq!(pair.peer.eof.get(), 1);
         assert_clean(&pair.client);
         assert_clean(&pair.peer);
-        assert_eq!(pair.stage.event_loop.metrics().timers, 0);
+        assert_eq!(pair.test_loop.event_loop.metrics().timers, 0);
     });
 }
 
 #[test]
-fn what_was_agreed_on_is_known_after_the_end() {
+fn tls_info_is_available_after_close() {
     with_pairs(|pair| {
         let transport = pair.client.transport().unwrap();
         transport.close();
         transport.close();
-        pair.until_lost();
+        pair.run_until_lost();
         assert!(transport.is_closing());
         assert_eq!(transport.peer_addr(), Some(pair.server.local_addr()));
         assert_eq!(TlsInfo::of(&transport).unwrap().peer_certificates().len(), 1);
@@ -46,19 +46,19 @@ fn what_was_agreed_on_is_known_after_the_end() {
 }
 
 #[test]
-fn one_direction_ends_and_the_other_goes_on() {
+fn one_direction_may_end_before_the_other() {
     with_pairs(|pair| {
         pair.peer.keeps_open.set(true);
         assert!(pair.client.transport().unwrap().can_write_eof());
         pair.client.write(1000);
         pair.client.write_eof();
-        pair.stage.until("the peer sees the end", || pair.peer.eof.get() == 1);
+        pair.test_loop.until("the peer receives EOF", || pair.peer.eof.get() == 1);
         assert_eq!(pair.peer.received.borrow().len(), 1000);
         pair.peer.write(500_000);
-        pair.let_arrive();
+        pair.run_until_received();
         assert_eq!((pair.client.lost.get(), pair.peer.lost.get()), (0, 0));
         pair.peer.write_eof();
-        pair.until_lost();
+        pair.run_until_lost();
         assert_eq!(pair.client.eof.get(), 1);
         assert_clean(&pair.client);
         assert_clean(&pair.peer);
@@ -72,92 +72,92 @@ fn both_directions_may_end_at_once() {
         pair.peer.keeps_open.set(true);
         pair.client.write_eof();
         pair.peer.write_eof();
-        pair.until_lost();
+        pair.run_until_lost();
         assert_clean(&pair.client);
         assert_clean(&pair.peer);
     });
 }
 
 #[test]
-fn writing_after_the_end_of_writing_is_a_mistake() {
-    guarded(|| {
-        let pair = Pair::new(On::Epoll);
+fn write_after_eof_is_reported() {
+    isolated(|| {
+        let pair = Pair::new(TestBackend::Epoll);
         pair.peer.keeps_open.set(true);
         pair.client.write_eof();
         pair.client.transport().unwrap().write(b"late");
-        pair.stage.assert_reports(&["A transport failed: cannot write after write_eof()"]);
-        pair.stage.until("the end is seen", || pair.peer.eof.get() == 1);
+        pair.test_loop.assert_reports(&["A transport failed: cannot write after write_eof()"]);
+        pair.test_loop.until("the peer receives EOF", || pair.peer.eof.get() == 1);
         assert!(pair.peer.received.borrow().is_empty());
-        pair.end();
+        pair.close_and_check();
     });
 }
 
 #[test]
-fn a_peer_that_wants_no_half_open_connection_closes_it() {
+fn a_protocol_that_does_not_keep_the_connection_open_closes_it() {
     with_pairs(|pair| {
         pair.client.write(1000);
         pair.client.write_eof();
-        pair.until_lost();
+        pair.run_until_lost();
         assert_clean(&pair.client);
         assert_clean(&pair.peer);
     });
 }
 
 #[test]
-fn an_end_that_comes_in_a_pause_waits_for_the_data_before_it() {
+fn eof_received_during_a_pause_follows_the_data() {
     with_pairs(|pair| {
         pair.peer.keeps_open.set(true);
         let transport = pair.peer.transport().unwrap();
         transport.pause_reading();
         pair.client.write(100_000);
         pair.client.write_eof();
-        pair.stage.passes(20);
+        pair.test_loop.run_iterations(20);
         assert_eq!(pair.peer.eof.get(), 0);
         transport.resume_reading();
-        pair.stage.until("the end is seen", || pair.peer.eof.get() == 1);
+        pair.test_loop.until("the peer receives EOF", || pair.peer.eof.get() == 1);
         assert_eq!(pair.peer.received.borrow().len(), 100_000);
-        // The client must not have disconnected: the answer arrives.
+        // The client must still be connected: the answer arrives.
         pair.peer.write(1000);
-        pair.let_arrive();
+        pair.run_until_received();
     });
 }
 
 #[test]
-fn an_abort_is_told_from_an_end_in_order() {
+fn an_abort_is_distinguished_from_a_clean_close() {
     with_pairs(|pair| {
         pair.client.write(1000);
-        pair.let_arrive();
+        pair.run_until_received();
         pair.client.transport().unwrap().abort();
-        pair.until_lost();
+        pair.run_until_lost();
         assert_clean(&pair.client);
         let error = pair.peer.error.take().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         assert!(matches!(tls_error(&error), TlsError::Truncated));
-        assert_eq!(pair.peer.eof.get(), 0, "a stream that was cut has no end");
+        assert_eq!(pair.peer.eof.get(), 0, "a truncated stream has no EOF");
         assert_eq!(pair.peer.received.borrow().len(), 1000);
     });
 }
 
 #[test]
-fn a_stream_that_is_cut_in_a_pause_brings_its_data_first() {
+fn truncation_during_a_pause_follows_the_data() {
     with_pairs(|pair| {
         let transport = pair.peer.transport().unwrap();
         transport.pause_reading();
         pair.client.write(1000);
-        pair.stage.passes(3);
+        pair.test_loop.run_iterations(3);
         pair.client.transport().unwrap().abort();
-        pair.stage.until("the client is gone", || pair.client.lost.get() == 1);
-        pair.stage.passes(5);
+        pair.test_loop.until("the client is lost", || pair.client.lost.get() == 1);
+        pair.test_loop.run_iterations(5);
         assert_eq!((pair.peer.lost.get(), pair.peer.received.borrow().len()), (0, 0));
         transport.resume_reading();
-        pair.until_lost();
+        pair.run_until_lost();
         assert_eq!(pair.peer.received.borrow().len(), 1000);
         assert!(matches!(tls_error(&pair.peer.error.take().unwrap()), TlsError::Truncated));
     });
 }
 
 #[test]
-fn an_abort_in_any_callback_ends_it_once() {
+fn abort_in_any_callback_loses_the_connection_once() {
     for close in [Transport::abort, Transport::close] {
         with_pairs(|pair| {
             let peer = Rc::downgrade(&pair.peer);
@@ -166,27 +166,27 @@ fn an_abort_in_any_callback_ends_it_once() {
                 transport.iter().for_each(close);
             }));
             pair.client.write(100_000);
-            pair.until_lost();
+            pair.run_until_lost();
         });
     }
 }
 
 #[test]
-fn a_reset_is_told_as_what_it_is() {
-    guarded(|| {
-        let pair = Pair::new(On::Fake);
-        pair.stage.control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET));
+fn a_reset_is_passed_to_connection_lost() {
+    isolated(|| {
+        let pair = Pair::new(TestBackend::Fake);
+        pair.test_loop.control.plan(FaultPlan::fail(Op::Recv, libc::ECONNRESET));
         pair.client.write(10);
-        pair.until_lost();
+        pair.run_until_lost();
         assert_eq!(pair.peer.error_number(), Some(libc::ECONNRESET));
-        pair.end();
+        pair.close_and_check();
     });
 }
 
 /// A TLS client whose lower transport the test controls.
-struct Below(mainspring::net::tls::TlsProtocol, Rc<RefCell<Option<Transport>>>);
+struct LowerTransport(mainspring::net::tls::TlsProtocol, Rc<RefCell<Option<Transport>>>);
 
-impl Protocol for Below {
+impl Protocol for LowerTransport {
     fn connection_made(&self, transport: &Transport) {
         *self.1.borrow_mut() = Some(transport.clone());
         self.0.connection_made(transport);
@@ -207,14 +207,14 @@ impl Protocol for Below {
 
 #[test]
 fn a_shutdown_has_a_time_limit() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "a peer that does not answer");
-        let (server, accepted) = stage.run(tls_server(&acceptor())).unwrap();
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "a peer that does not answer");
+        let (server, accepted) = test_loop.run(tls_server(&acceptor())).unwrap();
         let probe = Probe::new("the client");
         let connector = connector().shutdown_timeout(Duration::from_secs(5));
-        let tls = connector.protocol("localhost", Rc::new(Face(Rc::clone(&probe)))).unwrap();
-        stage.run(stage.event_loop.create_connection(server.local_addr(), || tls)).unwrap();
-        stage.until("both stand", || {
+        let tls = connector.protocol("localhost", Rc::new(ProbeProtocol(Rc::clone(&probe)))).unwrap();
+        test_loop.run(test_loop.event_loop.create_connection(server.local_addr(), || tls)).unwrap();
+        test_loop.until("both ends are connected", || {
             probe.made.get() == 1 && accepted.borrow().first().is_some_and(|peer| peer.made.get() == 1)
         });
         let peer = Rc::clone(&accepted.borrow()[0]);
@@ -222,72 +222,72 @@ fn a_shutdown_has_a_time_limit() {
         peer.keeps_open.set(true);
         let transport = probe.transport().unwrap();
         transport.close();
-        stage.run(sleep(Duration::from_secs(4)));
-        stage.passes(2);
+        test_loop.run(sleep(Duration::from_secs(4)));
+        test_loop.run_iterations(2);
         assert_eq!((probe.lost.get(), peer.eof.get()), (0, 1));
-        stage.run(sleep(Duration::from_secs(2)));
-        stage.until("it is lost", || probe.lost.get() == 1);
+        test_loop.run(sleep(Duration::from_secs(2)));
+        test_loop.until("the connection is lost", || probe.lost.get() == 1);
         assert!(matches!(tls_error(&probe.error.take().unwrap()), TlsError::ShutdownTimeout(_)));
         peer.transport().unwrap().abort();
         drop(server);
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn garbage_in_the_middle_of_the_stream_is_a_failure() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "garbage");
-        let (server, accepted) = stage.run(tls_server(&acceptor())).unwrap();
-        let (probe, below) = (Probe::new("the client"), Rc::new(RefCell::new(None)));
-        let tls = connector().protocol("localhost", Rc::new(Face(Rc::clone(&probe)))).unwrap();
-        let protocol = Below(tls, Rc::clone(&below));
-        stage.run(stage.event_loop.create_connection(server.local_addr(), || protocol)).unwrap();
-        stage.until("both stand", || {
+fn invalid_ciphertext_closes_the_connection_with_an_error() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "garbage");
+        let (server, accepted) = test_loop.run(tls_server(&acceptor())).unwrap();
+        let (probe, lower) = (Probe::new("the client"), Rc::new(RefCell::new(None)));
+        let tls = connector().protocol("localhost", Rc::new(ProbeProtocol(Rc::clone(&probe)))).unwrap();
+        let protocol = LowerTransport(tls, Rc::clone(&lower));
+        test_loop.run(test_loop.event_loop.create_connection(server.local_addr(), || protocol)).unwrap();
+        test_loop.until("both ends are connected", || {
             probe.made.get() == 1 && accepted.borrow().first().is_some_and(|peer| peer.made.get() == 1)
         });
-        let below: Transport = below.take().unwrap();
-        below.write(b"\x17\x03\x03\x00\x20this is no ciphertext of anything");
-        stage.until("both are lost", || probe.lost.get() == 1 && accepted.borrow()[0].lost.get() == 1);
+        let lower: Transport = lower.take().unwrap();
+        lower.write(b"\x17\x03\x03\x00\x20this is no ciphertext of anything");
+        test_loop.until("both are lost", || probe.lost.get() == 1 && accepted.borrow()[0].lost.get() == 1);
         let error = accepted.borrow()[0].error.take().unwrap();
         assert!(matches!(tls_error(&error), TlsError::Rustls(_)), "{error:?}");
-        drop((server, below));
-        stage.assert_idle();
-        stage.assert_reports(&[]);
+        drop((server, lower));
+        test_loop.assert_idle();
+        test_loop.assert_reports(&[]);
     });
 }
 
 #[test]
-fn a_loop_that_is_closed_takes_its_connections_with_it() {
-    guarded(|| {
-        let pair = Pair::new(On::Epoll);
+fn closing_the_loop_drops_its_connections() {
+    isolated(|| {
+        let pair = Pair::new(TestBackend::Epoll);
         pair.client.write(1_000_000);
-        let Pair { stage, server, client, peer } = pair;
+        let Pair { test_loop, server, client, peer } = pair;
         let kept = client.transport().unwrap();
-        stage.event_loop.close().unwrap();
+        test_loop.event_loop.close().unwrap();
         assert!(kept.is_closing());
         kept.write(b"nobody");
         client.transport.take();
         peer.transport.take();
-        drop((kept, server, client, peer, stage));
+        drop((kept, server, client, peer, test_loop));
     });
 }
 
 #[test]
-fn connections_that_nobody_keeps_and_the_loop_does_not_watch_leave_nothing() {
-    guarded(|| {
-        let pair = Pair::new(On::Epoll);
+fn dropping_an_unregistered_connection_leaves_nothing() {
+    isolated(|| {
+        let pair = Pair::new(TestBackend::Epoll);
         pair.peer.transport().unwrap().pause_reading();
-        pair.stage.until("the client is paused", || {
+        pair.test_loop.until("the client is paused", || {
             pair.client.fill();
             pair.client.paused.get()
         });
         let transport = pair.peer.transport.take();
         // The lower transport is paused, so only this handle keeps it alive.
         drop(transport);
-        pair.stage.until("the client is told", || pair.client.lost.get() == 1);
-        let Pair { stage, server, .. } = pair;
+        pair.test_loop.until("the client is lost", || pair.client.lost.get() == 1);
+        let Pair { test_loop, server, .. } = pair;
         drop(server);
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }

@@ -1,90 +1,91 @@
 //! Two probes connected by TLS.
 
 use crate::certificates::{acceptor, connector};
-use crate::support::Stage;
-use crate::support::probe::{Accepted, Face, Probe};
+use crate::support::TestLoop;
+use crate::support::probe::{Accepted, Probe, ProbeProtocol};
 use mainspring::Server;
 use mainspring::net::tls::{TlsAcceptor, TlsConnector, TlsError};
 use std::io;
 use std::rc::Rc;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
-/// A server of probes.
+/// A server of probes over TLS.
 pub async fn tls_server(acceptor: &TlsAcceptor) -> io::Result<(Server, Accepted)> {
     let accepted = Accepted::default();
     let made = Rc::clone(&accepted);
     let factory = move || {
         let probe = Probe::new(format!("accepted connection {}", made.borrow().len()));
         made.borrow_mut().push(Rc::clone(&probe));
-        Face(probe)
+        ProbeProtocol(probe)
     };
     Ok((acceptor.create_server("127.0.0.1:0", 100, factory).await?, accepted))
 }
 
-/// A client and the server's end of its connection.
+/// A client and the server's close_and_check of its connection.
 pub struct Pair {
-    pub stage: Stage,
+    pub test_loop: TestLoop,
     pub server: Server,
     pub client: Rc<Probe>,
     pub peer: Rc<Probe>,
 }
 
 impl Pair {
-    pub fn new(on: On) -> Self {
+    pub fn new(on: TestBackend) -> Self {
         Self::with(on, &acceptor(), &connector())
     }
 
-    pub fn with(on: On, acceptor: &TlsAcceptor, connector: &TlsConnector) -> Self {
-        let stage = Stage::new(on, format!("on {on:?}"));
-        let (server, accepted) = stage.run(tls_server(acceptor)).unwrap();
-        let client = connect(&stage, &server, connector).unwrap();
-        stage.until("the server's end stands", || {
+    pub fn with(on: TestBackend, acceptor: &TlsAcceptor, connector: &TlsConnector) -> Self {
+        let test_loop = TestLoop::new(on, format!("on {on:?}"));
+        let (server, accepted) = test_loop.run(tls_server(acceptor)).unwrap();
+        let client = connect(&test_loop, &server, connector).unwrap();
+        test_loop.until("the server's close_and_check is connected", || {
             accepted.borrow().first().is_some_and(|peer| peer.made.get() == 1)
         });
         let peer = Rc::clone(&accepted.borrow()[0]);
-        Pair { stage, server, client, peer }
+        Pair { test_loop, server, client, peer }
     }
 
-    pub fn until_lost(&self) {
-        self.stage.until("both ends are lost", || self.client.lost.get() == 1 && self.peer.lost.get() == 1);
+    pub fn run_until_lost(&self) {
+        self.test_loop
+            .until("both ends are lost", || self.client.lost.get() == 1 && self.peer.lost.get() == 1);
     }
 
     /// Runs the loop until everything has arrived.
-    pub fn let_arrive(&self) {
-        self.stage.until("everything has arrived", || {
+    pub fn run_until_received(&self) {
+        self.test_loop.until("everything has arrived", || {
             self.peer.received.borrow().len() == self.client.sent.get()
                 && self.client.received.borrow().len() == self.peer.sent.get()
         });
     }
 
     /// Closes the connection and checks that nothing is left.
-    pub fn end(self) {
+    pub fn close_and_check(self) {
         for probe in [&self.client, &self.peer] {
             probe.transport().iter().for_each(|transport| transport.close());
         }
-        self.until_lost();
+        self.run_until_lost();
         self.server.close();
-        self.stage.assert_idle();
-        self.client.assert_in_order(Some(&self.peer), self.stage.name());
-        self.peer.assert_in_order(Some(&self.client), self.stage.name());
-        self.stage.assert_reports(&[]);
+        self.test_loop.assert_idle();
+        self.client.assert_in_order(Some(&self.peer), self.test_loop.name());
+        self.peer.assert_in_order(Some(&self.client), self.test_loop.name());
+        self.test_loop.assert_reports(&[]);
     }
 }
 
-pub fn connect(stage: &Stage, server: &Server, connector: &TlsConnector) -> io::Result<Rc<Probe>> {
+pub fn connect(test_loop: &TestLoop, server: &Server, connector: &TlsConnector) -> io::Result<Rc<Probe>> {
     let probe = Probe::new("the client");
-    let face = Face(Rc::clone(&probe));
-    stage.run(connector.create_connection(server.local_addr(), "localhost", || face))?;
+    let protocol = ProbeProtocol(Rc::clone(&probe));
+    test_loop.run(connector.create_connection(server.local_addr(), "localhost", || protocol))?;
     Ok(probe)
 }
 
-/// Runs `test` with a new pair on each back end.
+/// Runs `test` with a new pair on each back close_and_check.
 pub fn with_pairs(test: impl Fn(&Pair)) {
-    guarded(|| {
-        for on in On::ALL {
+    isolated(|| {
+        for on in TestBackend::ALL {
             let pair = Pair::new(on);
             test(&pair);
-            pair.end();
+            pair.close_and_check();
         }
     });
 }

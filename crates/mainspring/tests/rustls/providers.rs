@@ -1,11 +1,11 @@
-//! The configuration selects the crypto provider, regardless of others in the program.
+//! The configuration selects the crypto provider, regardless of other providers in the program.
 
 use crate::certificates::{certificate, roots};
 use mainspring::net::tls::rustls::crypto::{CryptoProvider, ring};
 use mainspring::net::tls::rustls::{ClientConfig, ServerConfig};
 use mainspring::net::tls::{TlsAcceptor, TlsConnector};
 use std::sync::Arc;
-use test_support::guarded;
+use test_support::isolated;
 
 /// The providers of this build.
 fn providers() -> Vec<CryptoProvider> {
@@ -30,8 +30,8 @@ fn acceptor(provider: CryptoProvider) -> TlsAcceptor {
 }
 
 #[test]
-fn any_two_providers_talk_and_no_default_is_needed_or_set() {
-    guarded(|| {
+fn any_two_providers_interoperate_without_a_process_default() {
+    isolated(|| {
         for client in providers() {
             for server in providers() {
                 let (connector, acceptor) = (connector(client.clone()), acceptor(server));

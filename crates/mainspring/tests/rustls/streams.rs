@@ -2,7 +2,7 @@
 
 use crate::certificates::{acceptor, connector};
 use crate::pair::tls_error;
-use crate::support::Stage;
+use crate::support::TestLoop;
 use crate::support::polls::given_up_after;
 use futures_io::AsyncBufRead;
 use mainspring::net::tls::{TlsError, TlsStream};
@@ -15,9 +15,9 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use test_support::pattern;
-use test_support::{On, guarded, now_testing, open_descriptors};
+use test_support::{TestBackend, isolated, now_testing, open_fds};
 
-const MUCH: usize = 1 << 20;
+const LARGE: usize = 1 << 20;
 
 /// A plain connection.
 async fn plain_pair() -> (Stream, Stream) {
@@ -40,20 +40,20 @@ async fn secure((near, far): (Stream, Stream)) -> io::Result<(TlsStream, TlsStre
 }
 
 /// Runs `test` on each back end and checks that nothing is left.
-fn on_both(test: impl AsyncFn(&Stage)) {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("on {on:?}"));
-            stage.run(test(&stage));
-            stage.assert_idle();
-            stage.assert_reports(&[]);
+fn on_both(test: impl AsyncFn(&TestLoop)) {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("on {on:?}"));
+            test_loop.run(test(&test_loop));
+            test_loop.assert_idle();
+            test_loop.assert_reports(&[]);
         }
     });
 }
 
 #[test]
-fn messages_and_files_of_many_tasks_are_never_mixed() {
-    on_both(async |stage| {
+fn messages_and_files_of_several_tasks_do_not_interleave() {
+    on_both(async |test_loop| {
         let (near, far) = pair().await;
         let near = Rc::new(near);
         let mut tasks = JoinSet::new();
@@ -62,26 +62,26 @@ fn messages_and_files_of_many_tasks_are_never_mixed() {
             tasks.spawn(async move {
                 if value % 4 == 0 {
                     // TLS sends a file in chunks.
-                    near.sendfile(&File::open("/dev/zero").unwrap(), 0, Some(MUCH as u64)).await.unwrap();
+                    near.sendfile(&File::open("/dev/zero").unwrap(), 0, Some(LARGE as u64)).await.unwrap();
                 } else {
-                    near.write_all(&vec![value; MUCH]).await.unwrap();
+                    near.write_all(&vec![value; LARGE]).await.unwrap();
                 }
             });
         }
         for value in [1, 2, 3, 0, 5, 6, 7, 0] {
-            let message = far.read_exactly(MUCH).await.unwrap();
-            assert!(message.iter().all(|&byte| byte == value), "not the message of {value}");
+            let message = far.read_exactly(LARGE).await.unwrap();
+            assert!(message.iter().all(|&byte| byte == value), "not message {value}");
         }
         while let Some(ended) = tasks.join_next().await {
             ended.unwrap();
         }
         drop((near, far));
-        stage.event_loop.shutdown_executor();
+        test_loop.event_loop.shutdown_executor();
     });
 }
 
 #[test]
-fn a_mebibyte_goes_both_ways_and_each_ends_by_itself() {
+fn a_mebibyte_in_both_directions_each_with_its_own_eof() {
     on_both(async |_| {
         let (near, far) = pair().await;
         let echoing = spawn(async move {
@@ -89,16 +89,16 @@ fn a_mebibyte_goes_both_ways_and_each_ends_by_itself() {
             far.write_all(&all).await?;
             far.close().await
         });
-        near.write_all(pattern(MUCH)).await.unwrap();
+        near.write_all(pattern(LARGE)).await.unwrap();
         near.shutdown();
-        assert!(near.read_to_end().await.unwrap() == pattern(MUCH));
+        assert!(near.read_to_end().await.unwrap() == pattern(LARGE));
         near.close().await.unwrap();
         echoing.await.unwrap().unwrap();
     });
 }
 
 #[test]
-fn the_two_sides_may_be_owned_by_two() {
+fn the_halves_may_have_two_owners() {
     on_both(async |_| {
         let (near, far) = pair().await;
         let (reader, writer) = near.into_split();
@@ -113,7 +113,7 @@ fn the_two_sides_may_be_owned_by_two() {
 }
 
 #[test]
-fn a_stream_that_is_cut_does_not_just_end() {
+fn truncation_is_an_error_and_not_eof() {
     on_both(async |_| {
         let (near, far) = pair().await;
         near.write_all(b"some of it").await.unwrap();
@@ -130,7 +130,7 @@ fn a_stream_that_is_cut_does_not_just_end() {
 }
 
 #[test]
-fn a_conversation_that_began_in_the_clear_goes_on_securely() {
+fn a_plain_stream_can_be_upgraded() {
     on_both(async |_| {
         let (near, far) = plain_pair().await;
         let serving = spawn(async move {
@@ -152,7 +152,7 @@ fn a_conversation_that_began_in_the_clear_goes_on_securely() {
 }
 
 #[test]
-fn what_has_arrived_already_is_the_beginning_of_tls() {
+fn data_buffered_before_the_upgrade_is_part_of_the_handshake() {
     on_both(async |_| {
         for is_shown in [false, true] {
             let (near, mut far) = plain_pair().await;
@@ -178,22 +178,22 @@ fn what_has_arrived_already_is_the_beginning_of_tls() {
 }
 
 #[test]
-fn bytes_that_were_smuggled_in_before_tls_are_not_taken_for_secure_ones() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "smuggled");
-        stage.run(async {
+fn plain_bytes_sent_before_the_handshake_are_not_read_as_plaintext() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "smuggled");
+        test_loop.run(async {
             let (near, far) = plain_pair().await;
             near.write_all(b"STARTTLS\nRCPT TO: somebody else\n").await.unwrap();
             assert_eq!(far.read_line().await.unwrap(), b"STARTTLS\n");
             let error = acceptor().accept(far).await.map(drop).unwrap_err();
             assert!(matches!(tls_error(&error), TlsError::NotTls));
         });
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn any_stream_can_be_made_secure_and_more_than_once() {
+fn tls_can_be_nested_over_any_stream() {
     on_both(async |_| {
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = secure((near.into(), far.into())).await.unwrap();
@@ -202,44 +202,44 @@ fn any_stream_can_be_made_secure_and_more_than_once() {
         assert_eq!(near.alpn_protocol(), None);
         let (near, far) = secure((near.into(), far.into())).await.unwrap();
         let writing = spawn(async move {
-            near.write_all(pattern(MUCH)).await.unwrap();
+            near.write_all(pattern(LARGE)).await.unwrap();
             near.close().await.unwrap();
         });
-        assert!(far.read_to_end().await.unwrap() == pattern(MUCH));
+        assert!(far.read_to_end().await.unwrap() == pattern(LARGE));
         far.close().await.unwrap();
         writing.await.unwrap();
     });
 }
 
 #[test]
-fn a_file_is_sent_through_tls_not_past_it() {
+fn sendfile_encrypts_the_file() {
     on_both(async |_| {
         let (near, far) = pair().await;
         let path = std::env::temp_dir().join(format!("mainspring-tls-file-{}", std::process::id()));
-        std::fs::write(&path, pattern(MUCH)).unwrap();
+        std::fs::write(&path, pattern(LARGE)).unwrap();
         let file = std::fs::File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let reading = spawn(async move { far.read_to_end().await.unwrap() });
-        assert_eq!(near.sendfile(&file, 0, None).await.unwrap(), MUCH as u64);
+        assert_eq!(near.sendfile(&file, 0, None).await.unwrap(), LARGE as u64);
         near.shutdown();
-        assert!(reading.await.unwrap() == pattern(MUCH));
+        assert!(reading.await.unwrap() == pattern(LARGE));
     });
 }
 
 #[test]
-fn a_reader_that_stops_makes_the_peer_wait() {
+fn a_reader_that_does_not_read_blocks_the_peer() {
     on_both(async |_| {
         let (near, far) = pair().await;
         let writing = spawn(async move {
-            near.write_all(pattern(8 * MUCH)).await.unwrap();
+            near.write_all(pattern(8 * LARGE)).await.unwrap();
             near.close().await.unwrap();
         });
         for _ in 0..200 {
             mainspring::sleep(std::time::Duration::ZERO).await;
         }
         assert!(!writing.is_finished());
-        assert!(far.split().0.buffered() < MUCH);
-        assert!(far.read_to_end().await.unwrap() == pattern(8 * MUCH));
+        assert!(far.split().0.buffered() < LARGE);
+        assert!(far.read_to_end().await.unwrap() == pattern(8 * LARGE));
         far.close().await.unwrap();
         writing.await.unwrap();
     });
@@ -247,9 +247,9 @@ fn a_reader_that_stops_makes_the_peer_wait() {
 
 #[test]
 fn a_server_runs_a_task_for_each_connection() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "start_server");
-        stage.run(async {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "start_server");
+        test_loop.run(async {
             let server = acceptor()
                 .start_server("127.0.0.1:0", |stream| async move {
                     let line = stream.read_line().await?;
@@ -276,17 +276,17 @@ fn a_server_runs_a_task_for_each_connection() {
             server.close();
             server.wait_closed().await;
         });
-        stage.assert_idle();
-        stage.assert_reports(&["The task of a connection failed: the peer does not speak TLS"]);
+        test_loop.assert_idle();
+        test_loop.assert_reports(&["The task of a connection failed: the peer does not speak TLS"]);
     });
 }
 
 #[test]
-fn a_handshake_that_is_given_up_closes_the_connection() {
-    guarded(|| {
+fn a_cancelled_handshake_closes_the_connection() {
+    isolated(|| {
         for polls in 0..100 {
-            let stage = Stage::new(On::Epoll, format!("given up after {polls} polls"));
-            let is_done = stage.run(async {
+            let test_loop = TestLoop::new(TestBackend::Epoll, format!("cancelled after {polls} polls"));
+            let is_done = test_loop.run(async {
                 let (near, far) = plain_pair().await;
                 let accepting = spawn(async move { acceptor().accept(far).await });
                 let connecting = async { connector().connect("localhost", near).await };
@@ -302,8 +302,8 @@ fn a_handshake_that_is_given_up_closes_the_connection() {
                     None => false,
                 }
             });
-            stage.assert_idle();
-            stage.assert_reports(&[]);
+            test_loop.assert_idle();
+            test_loop.assert_reports(&[]);
             if is_done {
                 return;
             }
@@ -313,7 +313,7 @@ fn a_handshake_that_is_given_up_closes_the_connection() {
 }
 
 #[test]
-fn a_read_that_is_given_up_loses_no_data() {
+fn a_cancelled_read_loses_no_data() {
     on_both(async |_| {
         let (near, far) = pair().await;
         let mut received = Vec::new();
@@ -331,8 +331,8 @@ fn a_read_that_is_given_up_loses_no_data() {
     });
 }
 
-/// A whole conversation; returns what the server received and whether it ended cleanly.
-async fn converse() -> (Vec<u8>, io::Result<()>) {
+/// Exchanges data; returns the bytes that the server received and whether its stream ended cleanly.
+async fn exchange() -> (Vec<u8>, io::Result<()>) {
     let mut arrived = Vec::new();
     let listener = match TcpListener::bind("127.0.0.1:0").await {
         Ok(listener) => listener,
@@ -366,27 +366,27 @@ async fn converse() -> (Vec<u8>, io::Result<()>) {
 }
 
 #[test]
-fn whatever_fails_a_clean_end_is_the_end_of_everything() {
-    guarded(|| {
-        let stage = Stage::new(On::Fake, "without faults");
-        let (arrived, ended) = stage.run(converse());
+fn a_clean_eof_means_that_everything_arrived() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Fake, "without faults");
+        let (arrived, ended) = test_loop.run(exchange());
         assert!(ended.is_ok() && arrived == pattern(50_000), "{ended:?}");
-        stage.assert_idle();
-        let log = stage.control.take_log();
-        drop(stage);
+        test_loop.assert_idle();
+        let log = test_loop.control.take_log();
+        drop(test_loop);
         for op in [Op::Update, Op::Recv, Op::Send] {
             for after in 0..log.iter().filter(|entry| entry.call.op() == op).count() {
-                let before = open_descriptors();
-                let stage = Stage::new(On::Fake, format!("{op:?} number {after} fails"));
-                now_testing(stage.name());
-                stage.control.plan(FaultPlan::fail(op, libc::ECONNRESET).after(after));
-                let (arrived, ended) = stage.run(converse());
-                assert!(arrived == pattern(arrived.len()), "{}", stage.name());
-                assert!(ended.is_err() || arrived.len() == 50_000, "{}: cut off", stage.name());
-                stage.control.clear_faults();
-                stage.assert_idle();
-                drop(stage);
-                assert_eq!(open_descriptors(), before);
+                let before = open_fds();
+                let test_loop = TestLoop::new(TestBackend::Fake, format!("{op:?} number {after} fails"));
+                now_testing(test_loop.name());
+                test_loop.control.plan(FaultPlan::fail(op, libc::ECONNRESET).after(after));
+                let (arrived, ended) = test_loop.run(exchange());
+                assert!(arrived == pattern(arrived.len()), "{}", test_loop.name());
+                assert!(ended.is_err() || arrived.len() == 50_000, "{}: data is missing", test_loop.name());
+                test_loop.control.clear_faults();
+                test_loop.assert_idle();
+                drop(test_loop);
+                assert_eq!(open_fds(), before);
             }
         }
     });

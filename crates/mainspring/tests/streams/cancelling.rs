@@ -1,8 +1,8 @@
 //! Cancels every operation after every number of polls.
 
 use crate::on_both;
-use crate::support::Stage;
-use crate::support::polls::{given_up_after, restless};
+use crate::support::TestLoop;
+use crate::support::polls::{given_up_after, polled_every_iteration};
 use mainspring::net::{
     ConnectOptions, ServerOptions, TcpListener, TcpStream, UnixListener, UnixStream, open_connection,
     start_server,
@@ -16,47 +16,48 @@ const MAX_POLLS: usize = 100;
 
 /// Cancels `operation` after 0, 1, 2, ... polls, until it completes earlier. Each time the loop returns to its former
 /// state.
-fn give_up_at_every_poll<T>(stage: &Stage, operation: impl AsyncFn() -> T) -> T {
-    let before = stage.event_loop.metrics();
+fn cancel_at_every_poll<T>(test_loop: &TestLoop, operation: impl AsyncFn() -> T) -> T {
+    let before = test_loop.event_loop.metrics();
     for polls in 0..MAX_POLLS {
-        if let Some(done) = stage.run(given_up_after(polls, operation())) {
+        if let Some(done) = test_loop.run(given_up_after(polls, operation())) {
             return done;
         }
-        stage.until("the loop is as it was", || stage.event_loop.metrics() == before);
+        test_loop
+            .until("the loop's metrics are back to the start", || test_loop.event_loop.metrics() == before);
     }
-    panic!("{}: not done after {MAX_POLLS} polls", stage.name());
+    panic!("{}: not done after {MAX_POLLS} polls", test_loop.name());
 }
 
-fn name_of(stage: &Stage) -> String {
-    format!("\0mainspring-giving-up-{}-{}", std::process::id(), stage.name())
+fn abstract_name(test_loop: &TestLoop) -> String {
+    format!("\0mainspring-cancelling-{}-{}", std::process::id(), test_loop.name())
 }
 
 #[test]
-fn connecting_in_every_way() {
-    on_both("connecting", |stage| {
-        let listener = stage.run(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let unix = stage.run(async { UnixListener::bind(name_of(stage)) }).unwrap();
+fn connecting_can_be_cancelled_at_every_poll() {
+    on_both("connecting", |test_loop| {
+        let listener = test_loop.run(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let unix = test_loop.run(async { UnixListener::bind(abstract_name(test_loop)) }).unwrap();
         let address = listener.local_addr();
         let options = ConnectOptions::new().happy_eyeballs_delay(Duration::from_millis(1));
         // Connections that were not accepted; the listener holds only a few of them.
-        let let_go = || {
-            stage.run(given_up_after(
+        let accept_and_drop = || {
+            test_loop.run(given_up_after(
                 20,
-                restless(async {
+                polled_every_iteration(async {
                     loop {
                         drop(listener.accept().await);
                     }
                 }),
             ));
         };
-        drop(give_up_at_every_poll(stage, async || open_connection(address).await.unwrap()));
-        let_go();
+        drop(cancel_at_every_poll(test_loop, async || open_connection(address).await.unwrap()));
+        accept_and_drop();
         let race = async || options.connect(vec![address, address]).await.unwrap();
-        drop(give_up_at_every_poll(stage, race));
-        let_go();
-        let connect = async || UnixStream::connect(name_of(stage)).await.unwrap();
-        let stream = give_up_at_every_poll(stage, connect);
-        stage.run(async {
+        drop(cancel_at_every_poll(test_loop, race));
+        accept_and_drop();
+        let connect = async || UnixStream::connect(abstract_name(test_loop)).await.unwrap();
+        let stream = cancel_at_every_poll(test_loop, connect);
+        test_loop.run(async {
             stream.write_all(b"x").await.unwrap();
             loop {
                 let accepted = unix.accept().await.unwrap();
@@ -70,37 +71,38 @@ fn connecting_in_every_way() {
 }
 
 #[test]
-fn listening_and_serving() {
-    on_both("listening", |stage| {
+fn listening_and_serving_can_be_cancelled_at_every_poll() {
+    on_both("listening", |test_loop| {
         let listen = async || TcpListener::bind("localhost:0").await.unwrap();
-        drop(give_up_at_every_poll(stage, listen));
+        drop(cancel_at_every_poll(test_loop, listen));
         let serve = async || start_server("127.0.0.1:0", |_, _| async {}).await.unwrap();
-        let server = give_up_at_every_poll(stage, serve);
-        let client = stage.run(TcpStream::connect(server.local_addr())).unwrap();
+        let server = cancel_at_every_poll(test_loop, serve);
+        let client = test_loop.run(TcpStream::connect(server.local_addr())).unwrap();
         drop(server);
         drop(client);
         let options = ServerOptions::new().start_serving(false);
-        let server = stage.run(options.start_server("127.0.0.1:0", |_, _| async {})).unwrap();
+        let server = test_loop.run(options.start_server("127.0.0.1:0", |_, _| async {})).unwrap();
         for polls in 0..3 {
-            let given_up = stage.run(given_up_after(polls, server.serve_forever()));
+            let given_up = test_loop.run(given_up_after(polls, server.serve_forever()));
             assert!(given_up.is_none_or(|ended| ended.is_err()));
             assert!(!server.is_serving());
         }
-        stage.event_loop.shutdown_executor();
+        test_loop.event_loop.shutdown_executor();
     });
 }
 
 #[test]
-fn writing_closing_and_draining() {
-    on_both("writing", |stage| {
+fn writing_draining_and_closing_can_be_cancelled_at_every_poll() {
+    on_both("writing", |test_loop| {
         for polls in 0..6 {
-            let (near, far) = stage.run(async { UnixStream::pair() }).unwrap();
-            let written = stage.run(given_up_after(polls, restless(near.write_all(pattern(2_000_000)))));
-            assert!(written.is_none(), "nobody reads");
-            assert!(stage.run(given_up_after(polls, restless(near.drain()))).is_none());
-            // Closed in any case: the write buffer is sent.
-            assert!(stage.run(given_up_after(polls, restless(near.close()))).is_none());
-            let received = stage.run(far.read_to_end());
+            let (near, far) = test_loop.run(async { UnixStream::pair() }).unwrap();
+            let written = test_loop
+                .run(given_up_after(polls, polled_every_iteration(near.write_all(pattern(2_000_000)))));
+            assert!(written.is_none(), "the peer does not read");
+            assert!(test_loop.run(given_up_after(polls, polled_every_iteration(near.drain()))).is_none());
+            // Cancelling `close()` still closes: the write buffer is sent.
+            assert!(test_loop.run(given_up_after(polls, polled_every_iteration(near.close()))).is_none());
+            let received = test_loop.run(far.read_to_end());
             // Cancelled before its first poll: dropping it closes too.
             let received = received.unwrap();
             assert!(received.len() < 2_000_000 && received == pattern(received.len()));
@@ -110,9 +112,9 @@ fn writing_closing_and_draining() {
 }
 
 #[test]
-fn reading_in_every_way_and_polled_without_reason() {
-    on_both("restless readers", |stage| {
-        stage.run(async {
+fn reads_survive_cancellation_and_spurious_polls() {
+    on_both("spurious polls", |test_loop| {
+        test_loop.run(async {
             let (near, far) = UnixStream::pair().unwrap();
             let writing = mainspring::spawn(async move {
                 for piece in pattern(30_000).chunks(1000) {
@@ -123,10 +125,10 @@ fn reading_in_every_way_and_polled_without_reason() {
             });
             let mut all = Vec::new();
             for polls in 0..40 {
-                let some = given_up_after(polls % 4, restless(far.read_exactly(100)));
+                let some = given_up_after(polls % 4, polled_every_iteration(far.read_exactly(100)));
                 all.extend(some.await.map_or(Vec::new(), Result::unwrap));
             }
-            all.extend(restless(far.read_to_end()).await.unwrap());
+            all.extend(polled_every_iteration(far.read_to_end()).await.unwrap());
             assert!(all == pattern(30_000));
             writing.await.unwrap().unwrap();
         });
@@ -134,9 +136,9 @@ fn reading_in_every_way_and_polled_without_reason() {
 }
 
 #[test]
-fn what_is_dropped_in_every_order_closes_once() {
-    on_both("orders of dropping", |stage| {
-        stage.run(async {
+fn halves_dropped_in_any_order_close_the_connection() {
+    on_both("drop order", |test_loop| {
+        test_loop.run(async {
             for order in 0..4 {
                 let (near, far) = UnixStream::pair().unwrap();
                 let transport = Rc::new(near.transport().clone());

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 const DELAY: Duration = Duration::from_millis(250);
 
-/// An address that neither accepts nor refuses while this is kept: its queue is full.
-struct BlackHole {
+/// An address whose accept queue is full, so that a connect neither succeeds nor fails while this value lives.
+struct UnansweringAddress {
     address: SocketAddr,
     _sockets: Vec<Socket>,
 }
 
-impl BlackHole {
+impl UnansweringAddress {
     fn new() -> Self {
         let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let listener = socket();
@@ -31,22 +31,22 @@ impl BlackHole {
             let connected = client.connect_timeout(&address, Duration::from_millis(100));
             sockets.push(client);
             if connected.is_err() {
-                return BlackHole { address: address.as_socket().unwrap(), _sockets: sockets };
+                return UnansweringAddress { address: address.as_socket().unwrap(), _sockets: sockets };
             }
         }
     }
 }
 
 /// An address without a listener.
-fn nobody() -> SocketAddr {
+fn refusing_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 #[test]
-fn an_address_that_does_not_answer_is_overtaken_by_the_next() {
-    on_both("happy eyeballs", |stage| {
-        let hole = BlackHole::new();
-        stage.run(async {
+fn a_silent_address_does_not_delay_the_next_beyond_the_happy_eyeballs_delay() {
+    on_both("happy eyeballs", |test_loop| {
+        let hole = UnansweringAddress::new();
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let addresses = vec![hole.address, listener.local_addr()];
             let options = ConnectOptions::new().happy_eyeballs_delay(DELAY);
@@ -54,33 +54,36 @@ fn an_address_that_does_not_answer_is_overtaken_by_the_next() {
             assert_eq!(stream.peer_addr(), Some(listener.local_addr()));
             listener.accept().await.unwrap();
         });
-        assert_eq!(stage.event_loop.time(), Time::from_nanos(DELAY.as_nanos() as u64));
+        assert_eq!(test_loop.event_loop.time(), Time::from_nanos(DELAY.as_nanos() as u64));
     });
 }
 
 #[test]
-fn an_address_that_refuses_is_followed_by_the_next_at_once() {
-    on_both("a refusal", |stage| {
+fn a_refused_address_is_followed_by_the_next_at_once() {
+    on_both("a refusal", |test_loop| {
         for delay in [None, Some(DELAY)] {
             let mut options = ConnectOptions::new();
             if let Some(delay) = delay {
                 options = options.happy_eyeballs_delay(delay);
             }
-            stage.run(async {
+            test_loop.run(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let stream = options.connect(vec![nobody(), nobody(), listener.local_addr()]).await.unwrap();
+                let stream = options
+                    .connect(vec![refusing_address(), refusing_address(), listener.local_addr()])
+                    .await
+                    .unwrap();
                 assert_eq!(stream.peer_addr(), Some(listener.local_addr()));
             });
         }
-        assert_eq!(stage.event_loop.time(), Time::from_nanos(0), "nobody waited");
+        assert_eq!(test_loop.event_loop.time(), Time::from_nanos(0), "the loop did not wait");
     });
 }
 
 #[test]
-fn without_a_delay_an_address_that_does_not_answer_is_waited_for() {
-    on_both("no happy eyeballs", |stage| {
-        let hole = BlackHole::new();
-        stage.run(async {
+fn without_happy_eyeballs_a_silent_address_blocks_the_next() {
+    on_both("no happy eyeballs", |test_loop| {
+        let hole = UnansweringAddress::new();
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let connecting = TcpStream::connect(vec![hole.address, listener.local_addr()]);
             timeout(Duration::from_secs(1), connecting).await.unwrap_err();
@@ -89,11 +92,11 @@ fn without_a_delay_an_address_that_does_not_answer_is_waited_for() {
 }
 
 #[test]
-fn the_error_tells_of_every_address_in_their_order() {
-    on_both("all refuse", |stage| {
-        let addresses = [nobody(), nobody(), nobody()];
+fn the_error_lists_every_address_in_order() {
+    on_both("all refuse", |test_loop| {
+        let addresses = [refusing_address(), refusing_address(), refusing_address()];
         let options = ConnectOptions::new().happy_eyeballs_delay(DELAY);
-        let error = stage.run(options.connect(&addresses[..])).unwrap_err();
+        let error = test_loop.run(options.connect(&addresses[..])).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         let text = error.to_string();
         let places = addresses.map(|address| text.find(&address.to_string()).unwrap());
@@ -102,10 +105,10 @@ fn the_error_tells_of_every_address_in_their_order() {
 }
 
 #[test]
-fn a_race_that_is_given_up_closes_every_socket() {
-    on_both("a race given up", |stage| {
-        let hole = BlackHole::new();
-        stage.run(async {
+fn a_cancelled_race_closes_every_socket() {
+    on_both("a cancelled race", |test_loop| {
+        let hole = UnansweringAddress::new();
+        test_loop.run(async {
             let options = ConnectOptions::new().happy_eyeballs_delay(DELAY);
             let racing = options.connect(vec![hole.address; 4]);
             timeout(10 * DELAY, racing).await.unwrap_err();
@@ -114,9 +117,9 @@ fn a_race_that_is_given_up_closes_every_socket() {
 }
 
 #[test]
-fn a_connection_comes_from_where_it_is_told_to() {
-    on_both("local_addr", |stage| {
-        stage.run(async {
+fn a_connection_uses_the_requested_local_address() {
+    on_both("local_addr", |test_loop| {
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let from: Vec<SocketAddr> = vec!["[::1]:0".parse().unwrap(), "127.0.0.2:0".parse().unwrap()];
             let options = ConnectOptions::new().local_addr(from);
@@ -150,9 +153,9 @@ impl Protocol for Made {
 }
 
 #[test]
-fn a_protocol_is_put_on_connections_of_any_origin() {
-    on_both("protocols", |stage| {
-        stage.run(async {
+fn a_protocol_can_be_set_on_a_connection_of_any_origin() {
+    on_both("protocols", |test_loop| {
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let options = ConnectOptions::new().interleave(1);
             let (transport, made) =
@@ -179,7 +182,7 @@ fn a_protocol_is_put_on_connections_of_any_origin() {
 }
 
 #[test]
-fn another_protocol_takes_over_a_connection() {
+fn set_protocol_replaces_the_protocol_of_a_connection() {
     struct Log(&'static str, Rc<Cell<Vec<String>>>);
     impl Protocol for Log {
         fn data_received(&self, _: &Transport, data: &[u8]) {
@@ -188,9 +191,9 @@ fn another_protocol_takes_over_a_connection() {
             self.1.set(log);
         }
     }
-    on_both("set_protocol", |stage| {
+    on_both("set_protocol", |test_loop| {
         let log = Rc::new(Cell::default());
-        stage.run(async {
+        test_loop.run(async {
             let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
             let first = Log("first", Rc::clone(&log));
             let (transport, _) = EventLoop::current().connect_accepted_socket(near, || first).await.unwrap();
@@ -205,7 +208,7 @@ fn another_protocol_takes_over_a_connection() {
             crate::settle().await;
             assert!(transport.get_protocol().is_none());
             transport.set_protocol(Rc::new(Log("third", Rc::clone(&log))));
-            assert!(transport.get_protocol().is_none(), "it is let go with the connection");
+            assert!(transport.get_protocol().is_none(), "the protocol is dropped with the connection");
         });
         assert_eq!(log.take(), ["first: 1", "second: 2"]);
     });

@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 #[test]
-fn everything_arrives_in_order_up_to_the_end_which_is_not_passed_on() {
+fn copy_delivers_everything_in_order_but_not_eof() {
     on_pairs("copy", async |client, near| {
         let (far, server) = UnixStream::pair().unwrap();
         let sent: Vec<u8> = (0..1_000_000).map(|number| (number % 251) as u8).collect();
@@ -27,17 +27,17 @@ fn everything_arrives_in_order_up_to_the_end_which_is_not_passed_on() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_holds_the_other_one_back() {
-    on_pairs("copy to one who is slow", async |client, near| {
+fn copy_applies_back_pressure() {
+    on_pairs("copy to a slow reader", async |client, near| {
         let (far, server) = UnixStream::pair().unwrap();
         let copying = spawn(async move { copy(near.split().0, far.split().1).await });
         let sending = spawn(async move { client.write_all(&vec![1; 16 << 20]).await });
         settle().await;
-        assert!(!sending.is_finished(), "it is held back");
-        let mut heard = 0;
+        assert!(!sending.is_finished(), "the sender is blocked");
+        let mut received = 0;
         let mut buffer = vec![0; 1 << 16];
-        while heard < 16 << 20 {
-            heard += server.read(&mut buffer).await.unwrap();
+        while received < 16 << 20 {
+            received += server.read(&mut buffer).await.unwrap();
         }
         sending.await.unwrap().unwrap();
         assert_eq!(copying.await.unwrap().unwrap(), 16 << 20);
@@ -45,8 +45,8 @@ fn a_peer_that_does_not_read_holds_the_other_one_back() {
 }
 
 #[test]
-fn giving_up_loses_nothing_of_what_was_read() {
-    on_pairs("copy given up", async |client, near| {
+fn a_cancelled_copy_loses_no_data() {
+    on_pairs("cancelled copy", async |client, near| {
         let (far, server) = UnixStream::pair().unwrap();
         let sent: Vec<u8> = (0..300_000).map(|number| (number % 251) as u8).collect();
         let expected = sent.clone();
@@ -67,9 +67,9 @@ fn giving_up_loses_nothing_of_what_was_read() {
 }
 
 #[test]
-fn one_side_may_end_while_the_other_goes_on() {
-    on_both("copy both ways", |stage| {
-        stage.run(async {
+fn one_direction_may_end_before_the_other() {
+    on_both("copy both ways", |test_loop| {
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let (server, behind) = UnixStream::pair().unwrap();
             let client = TcpStream::connect(listener.local_addr()).await.unwrap();
@@ -79,7 +79,7 @@ fn one_side_may_end_while_the_other_goes_on() {
             client.shutdown();
             assert_eq!(server.read_to_end().await.unwrap(), b"a question");
             settle().await;
-            assert!(!proxy.is_finished(), "the answer is to come");
+            assert!(!proxy.is_finished(), "the other direction is still open");
             server.write_all(b"an answer").await.unwrap();
             server.close().await.unwrap();
             assert_eq!(client.read_to_end().await.unwrap(), b"an answer");
@@ -89,9 +89,9 @@ fn one_side_may_end_while_the_other_goes_on() {
 }
 
 #[test]
-fn a_side_that_breaks_off_ends_both_ways() {
-    on_both("copy that breaks off", |stage| {
-        stage.run(async {
+fn a_reset_ends_both_directions() {
+    on_both("copy with a reset", |test_loop| {
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let (_server, behind) = UnixStream::pair().unwrap();
             let client = TcpStream::connect(listener.local_addr()).await.unwrap();
@@ -108,8 +108,8 @@ fn a_side_that_breaks_off_ends_both_ways() {
 }
 
 #[test]
-fn a_writer_that_is_gone_is_an_error() {
-    on_pairs("copy to nobody", async |client, near| {
+fn copying_to_a_closed_writer_is_an_error() {
+    on_pairs("copy to a closed writer", async |client, near| {
         let (far, server) = UnixStream::pair().unwrap();
         drop(server);
         client.write_all(b"to nobody").await.unwrap();

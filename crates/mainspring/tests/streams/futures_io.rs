@@ -51,7 +51,7 @@ fn a_stream_is_read_written_and_closed() {
 }
 
 #[test]
-fn a_writer_waits_for_a_peer_that_does_not_read() {
+fn poll_write_waits_for_a_peer_that_does_not_read() {
     on_pairs("back-pressure", async |mut near, far| {
         let writing = spawn(async move {
             let mut rest = pattern(2_000_000);
@@ -70,14 +70,14 @@ fn a_writer_waits_for_a_peer_that_does_not_read() {
 }
 
 #[test]
-fn what_is_looked_at_and_not_taken_is_there_for_every_other_way_to_read() {
+fn unconsumed_fill_buf_data_is_seen_by_every_read_method() {
     on_pairs("fill_buf", async |near, mut far| {
         near.write_all(b"abcdef").await.unwrap();
         assert_eq!(fill(&mut far, 1).await, b"abcdef");
         near.write_all(b"ghi\njk").await.unwrap();
         settle().await;
         assert_eq!(far.split().0.buffered(), 11);
-        assert_eq!(fill(&mut far, 0).await, b"bcdef", "what is lent does not move");
+        assert_eq!(fill(&mut far, 0).await, b"bcdef", "fill_buf returns the same bytes again");
         assert_eq!(far.read_some(2).await.unwrap(), b"bc");
         assert_eq!(fill(&mut far, 2).await, b"defghi\njk");
         assert_eq!(far.read_line().await.unwrap(), b"fghi\n");
@@ -91,7 +91,7 @@ fn what_is_looked_at_and_not_taken_is_there_for_every_other_way_to_read() {
 }
 
 #[test]
-fn taking_what_was_looked_at_lets_the_peer_go_on() {
+fn consuming_fill_buf_data_unblocks_the_peer() {
     on_pairs("fill_buf and back-pressure", async |near, mut far| {
         far.split().0.set_limit(1000);
         let writing = spawn(async move {
@@ -111,7 +111,7 @@ fn taking_what_was_looked_at_lets_the_peer_go_on() {
 }
 
 #[test]
-fn a_half_that_goes_while_it_waits_leaves_no_waker() {
+fn a_half_dropped_while_waiting_leaves_no_waker() {
     on_pairs("dropped while it waits", async |near, far| {
         let waker = std::sync::Arc::new(Count);
         let (mut reader, writer) = near.into_split();

@@ -1,6 +1,6 @@
-//! `into_std`: streams and listeners leave the loop without a loss of data.
+//! `into_std`: streams and listeners leave the loop without losing data.
 
-use crate::support::Stage;
+use crate::support::TestLoop;
 use crate::{on_both, on_pairs, settle};
 use mainspring::net::{Protocol, TcpListener, TcpStream, UnixListener, UnixStream};
 use mainspring::{EventLoop, yield_now};
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use test_support::{DELIBERATE, On, guarded};
+use test_support::{DELIBERATE, TestBackend, isolated};
 
 /// A TCP connection and its listener.
 async fn tcp_pair() -> (TcpStream, TcpStream) {
@@ -21,16 +21,16 @@ async fn tcp_pair() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn what_comes_back_is_the_connected_socket_off_the_loop() {
-    on_both("the socket", |stage| {
-        stage.run(async {
+fn into_std_returns_the_connected_socket_unregistered() {
+    on_both("the socket", |test_loop| {
+        test_loop.run(async {
             let (near, far) = tcp_pair().await;
             let (local, transport) = (near.local_addr(), near.transport().clone());
             settle().await;
             let before = EventLoop::current().metrics();
             let fd = transport.with_fd(|fd| Ok(fd.as_raw_fd())).unwrap();
             let mut plain = near.into_std().unwrap();
-            assert_eq!(plain.as_raw_fd(), fd, "it is the same descriptor, and its only owner");
+            assert_eq!(plain.as_raw_fd(), fd, "the same fd, with one owner");
             let after = EventLoop::current().metrics();
             assert_eq!(after.descriptors, before.descriptors - 1);
 
@@ -64,9 +64,9 @@ fn what_comes_back_is_the_connected_socket_off_the_loop() {
 }
 
 #[test]
-fn a_stream_leaves_before_the_loop_has_heard_of_it() {
-    on_both("at once", |stage| {
-        stage.run(async {
+fn a_stream_can_leave_before_its_first_iteration() {
+    on_both("at once", |test_loop| {
+        test_loop.run(async {
             let (near, far) = UnixStream::pair().unwrap();
             far.write_all(b"hello").await.unwrap();
             let mut plain = near.into_std().unwrap();
@@ -79,7 +79,7 @@ fn a_stream_leaves_before_the_loop_has_heard_of_it() {
 }
 
 #[test]
-fn bytes_that_wait_for_a_reader_are_read_before_the_stream_leaves() {
+fn a_stream_with_unread_data_cannot_leave() {
     on_pairs("unread", async |near, far| {
         far.write_all(b"hello world").await.unwrap();
         assert_eq!(near.read_exactly(6).await.unwrap(), b"hello ");
@@ -97,48 +97,49 @@ fn bytes_that_wait_for_a_reader_are_read_before_the_stream_leaves() {
 }
 
 #[test]
-fn bytes_that_wait_to_be_sent_are_sent_before_the_stream_leaves() {
+fn a_stream_with_unsent_data_cannot_leave() {
     on_pairs("unsent", async |near, far| {
-        const MUCH: usize = 4 << 20;
-        near.transport().write(&vec![7; MUCH]);
+        const LARGE: usize = 4 << 20;
+        near.transport().write(&vec![7; LARGE]);
         let unsent = near.transport().get_write_buffer_size();
         let (error, near) = near.into_std().unwrap_err().into_parts();
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         assert_eq!(error.to_string(), format!("{unsent} bytes are not sent yet: call drain() first"));
         near.transport().set_write_buffer_limits(Some(0), None).unwrap();
-        let (received, drained) = mainspring::join((far.read_exactly(MUCH), near.drain())).await;
+        let (received, drained) = mainspring::join((far.read_exactly(LARGE), near.drain())).await;
         drained.unwrap();
-        assert_eq!(received.unwrap(), vec![7; MUCH]);
+        assert_eq!(received.unwrap(), vec![7; LARGE]);
         near.into_std().unwrap();
         assert_eq!(far.read_to_end().await.unwrap(), b"");
     });
 }
 
 #[test]
-fn a_piece_that_was_to_share_a_packet_leaves_without_the_others() {
-    guarded(|| {
-        let stage = Stage::new(On::Fake, "a piece alone");
-        let (near, far) = stage.run(tcp_pair());
+fn into_std_sends_data_held_back_by_write_coalescing() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Fake, "one coalesced write");
+        let (near, far) = test_loop.run(tcp_pair());
         for _ in 0..3 {
             let transport = near.transport().clone();
-            stage.event_loop.call_soon(move || (0..2).for_each(|_| transport.write(&[7; 100]))).unwrap();
-            stage.pass();
+            test_loop.event_loop.call_soon(move || (0..2).for_each(|_| transport.write(&[7; 100]))).unwrap();
+            test_loop.run_once();
         }
-        stage.control.take_log();
+        test_loop.control.take_log();
         let plain = Rc::new(RefCell::new(None));
         let kept = Rc::clone(&plain);
         let leave = move || {
             near.transport().write(&[7; 100]);
             *kept.borrow_mut() = near.into_std().ok();
         };
-        stage.event_loop.call_soon(leave).unwrap();
-        stage.pass();
-        let sent: Vec<_> = stage.control.take_log().iter().filter_map(|entry| sending(&entry.call)).collect();
+        test_loop.event_loop.call_soon(leave).unwrap();
+        test_loop.run_once();
+        let sent: Vec<_> =
+            test_loop.control.take_log().iter().filter_map(|entry| sending(&entry.call)).collect();
         assert_eq!(sent, ["more", "push"]);
         assert!(plain.take().is_some());
-        assert_eq!(stage.run(far.read_to_end()).unwrap().len(), 700);
+        assert_eq!(test_loop.run(far.read_to_end()).unwrap().len(), 700);
         drop(far);
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }
 
@@ -152,9 +153,9 @@ fn sending(call: &Call) -> Option<&'static str> {
 }
 
 #[test]
-fn a_connection_that_is_over_does_not_leave_but_tells_why() {
-    on_both("over", |stage| {
-        stage.run(async {
+fn a_lost_connection_returns_its_error_instead_of_a_socket() {
+    on_both("over", |test_loop| {
+        test_loop.run(async {
             let (near, _far) = UnixStream::pair().unwrap();
             near.transport().close();
             assert_eq!(near.into_std().unwrap_err().error().kind(), ErrorKind::NotConnected);
@@ -170,7 +171,7 @@ fn a_connection_that_is_over_does_not_leave_but_tells_why() {
 }
 
 #[test]
-fn a_stream_whose_peer_has_ended_leaves_with_its_sending_side() {
+fn a_half_closed_stream_can_leave_and_still_send() {
     on_pairs("half closed", async |near, far| {
         far.shutdown();
         assert_eq!(near.read_to_end().await.unwrap(), b"");
@@ -182,19 +183,19 @@ fn a_stream_whose_peer_has_ended_leaves_with_its_sending_side() {
 }
 
 #[test]
-fn a_stream_of_a_closed_loop_does_not_leave() {
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "closed");
-        let (near, _far) = stage.run(async { UnixStream::pair().unwrap() });
-        let listener = stage.run(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
-        stage.event_loop.close().unwrap();
+fn a_stream_of_a_closed_loop_cannot_leave() {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "closed");
+        let (near, _far) = test_loop.run(async { UnixStream::pair().unwrap() });
+        let listener = test_loop.run(async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
+        test_loop.event_loop.close().unwrap();
         assert!(near.into_std().unwrap_err().to_string().contains("closed"));
         assert!(listener.into_std().unwrap_err().to_string().contains("closed"));
     });
 }
 
 #[test]
-fn a_descriptor_that_is_lent_is_not_taken_away() {
+fn a_stream_cannot_leave_inside_with_fd() {
     on_pairs("lent", async |near, far| {
         let transport = near.transport().clone();
         let refused = transport.with_fd(|_| Ok(near.into_std().unwrap_err())).unwrap();
@@ -206,7 +207,7 @@ fn a_descriptor_that_is_lent_is_not_taken_away() {
 }
 
 #[test]
-fn a_stream_that_sends_a_file_stays_until_that_is_through() {
+fn a_stream_cannot_leave_during_sendfile() {
     on_pairs("sendfile", async |near, far| {
         let path = std::env::temp_dir().join(format!("mainspring-leaving-{}", std::process::id()));
         fs::write(&path, vec![7; 4 << 20]).unwrap();
@@ -224,7 +225,7 @@ fn a_stream_that_sends_a_file_stays_until_that_is_through() {
 }
 
 #[test]
-fn a_protocol_that_was_put_on_it_is_let_go_and_its_panic_is_reported() {
+fn the_protocol_is_dropped_and_its_panic_is_reported() {
     struct Bad;
     impl Protocol for Bad {}
     impl Drop for Bad {
@@ -232,26 +233,26 @@ fn a_protocol_that_was_put_on_it_is_let_go_and_its_panic_is_reported() {
             std::panic::panic_any(DELIBERATE);
         }
     }
-    guarded(|| {
-        let stage = Stage::new(On::Epoll, "a protocol");
-        let (mut plain, far) = stage.run(async {
+    isolated(|| {
+        let test_loop = TestLoop::new(TestBackend::Epoll, "a protocol");
+        let (mut plain, far) = test_loop.run(async {
             let (near, far) = UnixStream::pair().unwrap();
             near.transport().set_protocol(Rc::new(Bad));
             (near.into_std().unwrap(), far)
         });
-        assert_eq!(stage.reports.take().len(), 1);
+        assert_eq!(test_loop.reports.take().len(), 1);
         plain.write_all(b"x").unwrap();
-        assert_eq!(stage.run(far.read_exactly(1)).unwrap(), b"x");
+        assert_eq!(test_loop.run(far.read_exactly(1)).unwrap(), b"x");
         drop(far);
-        stage.assert_idle();
+        test_loop.assert_idle();
     });
 }
 
 #[test]
-fn a_listener_leaves_with_its_file_once_all_who_came_are_accepted() {
-    on_both("a listener", |stage| {
+fn a_listener_leaves_with_its_file_once_all_connections_are_accepted() {
+    on_both("a listener", |test_loop| {
         let path = std::env::temp_dir().join(format!("mainspring-leaving-socket-{}", std::process::id()));
-        stage.run(async {
+        test_loop.run(async {
             let listener = UnixListener::bind(&path).unwrap();
             let near = UnixStream::connect(&path).await.unwrap();
             settle().await;
@@ -264,7 +265,7 @@ fn a_listener_leaves_with_its_file_once_all_who_came_are_accepted() {
             assert_eq!(far.read_exactly(1).await.unwrap(), b"x");
 
             let plain = listener.into_std().unwrap();
-            assert!(path.exists(), "its file is the program's");
+            assert!(path.exists(), "the program now owns the file");
             assert_eq!(plain.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
             let _next = UnixStream::connect(&path).await.unwrap();
             plain.accept().unwrap();
@@ -274,9 +275,9 @@ fn a_listener_leaves_with_its_file_once_all_who_came_are_accepted() {
 }
 
 #[test]
-fn a_listener_at_several_addresses_is_not_one_socket() {
-    on_both("several", |stage| {
-        stage.run(async {
+fn a_listener_with_several_addresses_cannot_leave() {
+    on_both("several", |test_loop| {
+        test_loop.run(async {
             let both: Vec<std::net::SocketAddr> =
                 vec![([127, 0, 0, 1], 0).into(), ([127, 0, 0, 2], 0).into()];
             let refused = TcpListener::bind(both).await.unwrap().into_std().unwrap_err();

@@ -8,42 +8,45 @@ extern crate test_support;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod buffer_sizes;
 mod cancelling;
 mod connecting;
 mod copying;
+mod fairness;
 mod faults;
-mod fetching;
-mod files;
 mod futures_io;
 mod into_std;
+mod panicking_wakers;
+mod read_wakeups;
 mod reading;
+mod sendfile;
 mod servers;
-mod settings;
-mod sharing;
+mod shared_writers;
 mod short_receives;
+mod socket_options;
 mod unix;
 mod writing;
 
 use mainspring::net::UnixStream;
-use support::Stage;
-use test_support::{On, guarded};
+use support::TestLoop;
+use test_support::{TestBackend, isolated};
 
 /// Runs `test` on a loop of each back end.
-fn on_both(name: &str, test: impl Fn(&Stage)) {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, format!("{name} on {on:?}"));
-            test(&stage);
-            stage.assert_reports(&[]);
-            stage.assert_idle();
+fn on_both(name: &str, test: impl Fn(&TestLoop)) {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, format!("{name} on {on:?}"));
+            test(&test_loop);
+            test_loop.assert_reports(&[]);
+            test_loop.assert_idle();
         }
     });
 }
 
 /// Runs `test` with a connected pair.
 fn on_pairs(name: &str, test: impl AsyncFn(UnixStream, UnixStream)) {
-    on_both(name, |stage| {
-        stage.run(async {
+    on_both(name, |test_loop| {
+        test_loop.run(async {
             let (near, far) = UnixStream::pair().unwrap();
             test(near, far).await;
         });

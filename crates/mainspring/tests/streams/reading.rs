@@ -1,4 +1,4 @@
-//! `StreamReader`: what is returned, what stays buffered, and when receiving pauses.
+//! `StreamReader`: returned data, buffered data, and when receiving pauses.
 
 use crate::{on_pairs, settle};
 use mainspring::net::{ReadError, UnixStream};
@@ -19,8 +19,8 @@ async fn dribble(stream: &UnixStream, pieces: &[&[u8]]) {
 }
 
 #[test]
-fn a_separator_is_found_wherever_it_is_cut() {
-    on_pairs("a cut separator", async |near, far| {
+fn a_separator_split_at_any_byte_is_found() {
+    on_pairs("a split separator", async |near, far| {
         for cut in 0..=8 {
             let (first, second) = b"ab\r\n\r\ncd".split_at(cut);
             dribble(&near, &[first, second]).await;
@@ -31,7 +31,7 @@ fn a_separator_is_found_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_separator_that_arrives_byte_by_byte_wakes_its_reader_with_all_of_it() {
+fn a_separator_that_arrives_byte_by_byte_is_found() {
     on_pairs("byte by byte", async |near, far| {
         let reading = spawn(async move { far.read_until(b"aab").await.map(|found| (found, far)) });
         dribble(&near, &[b"a", b"a", b"a", b"a", b"b", b"x"]).await;
@@ -42,7 +42,7 @@ fn a_separator_that_arrives_byte_by_byte_wakes_its_reader_with_all_of_it() {
 }
 
 #[test]
-fn lines_come_one_by_one_and_the_last_needs_no_end() {
+fn lines_are_returned_one_by_one_and_the_last_needs_no_newline() {
     on_pairs("lines", async |near, far| {
         near.write_all(b"one\n\nthree").await.unwrap();
         near.shutdown();
@@ -54,7 +54,7 @@ fn lines_come_one_by_one_and_the_last_needs_no_end() {
 }
 
 #[test]
-fn a_line_past_the_limit_is_an_error_and_stays() {
+fn a_line_beyond_the_limit_is_an_error_and_stays_buffered() {
     on_pairs("a long line", async |near, far| {
         far.split().0.set_limit(8);
         near.write_all(b"123456789").await.unwrap();
@@ -91,7 +91,7 @@ fn a_separator_just_within_the_limit_is_found() {
 }
 
 #[test]
-fn the_end_before_the_separator_or_the_number_gives_what_there_was() {
+fn eof_before_the_separator_or_count_returns_the_partial_data() {
     on_pairs("incomplete", async |near, far| {
         near.write_all(b"abc").await.unwrap();
         near.shutdown();
@@ -112,7 +112,7 @@ fn the_end_before_the_separator_or_the_number_gives_what_there_was() {
 }
 
 #[test]
-fn nothing_is_read_at_once() {
+fn reading_zero_bytes_returns_at_once() {
     on_pairs("nothing", async |_near, far| {
         assert_eq!(far.read(&mut []).await.unwrap(), 0);
         assert_eq!(far.read_some(0).await.unwrap(), b"");
@@ -121,7 +121,7 @@ fn nothing_is_read_at_once() {
 }
 
 #[test]
-fn the_peer_waits_for_a_reader_that_does_not_read() {
+fn a_reader_that_does_not_read_blocks_the_peer() {
     on_pairs("a slow reader", async |near, far| {
         far.split().0.set_limit(1000);
         near.transport().write(pattern(1_000_000));
@@ -141,7 +141,7 @@ fn the_peer_waits_for_a_reader_that_does_not_read() {
 }
 
 #[test]
-fn whoever_waits_for_more_than_the_limit_gets_it() {
+fn a_read_larger_than_the_limit_completes() {
     on_pairs("more than the limit", async |near, far| {
         far.split().0.set_limit(100);
         let sent = pattern(500_000);
@@ -158,9 +158,9 @@ fn whoever_waits_for_more_than_the_limit_gets_it() {
 }
 
 #[test]
-fn every_way_to_read_given_up_loses_nothing() {
-    on_pairs("given up", async |near, far| {
-        async fn give_up<T>(read: impl Future<Output = T>) {
+fn cancelling_any_read_method_loses_no_data() {
+    on_pairs("cancelled", async |near, far| {
+        async fn cancel<T>(read: impl Future<Output = T>) {
             assert!(timeout(Duration::ZERO, read).await.is_err());
         }
         let mut sent = Vec::new();
@@ -169,10 +169,10 @@ fn every_way_to_read_given_up_loses_nothing() {
             sent.push(round);
             settle().await;
             match round % 4 {
-                0 => give_up(far.read_exactly(100)).await,
-                1 => give_up(far.read_until(b"\xff")).await,
-                2 => give_up(far.read_to_end()).await,
-                _ => give_up(far.read_exact(&mut [0; 100])).await,
+                0 => cancel(far.read_exactly(100)).await,
+                1 => cancel(far.read_until(b"\xff")).await,
+                2 => cancel(far.read_to_end()).await,
+                _ => cancel(far.read_exact(&mut [0; 100])).await,
             }
             assert_eq!(far.split().0.buffered(), sent.len());
         }
@@ -182,7 +182,7 @@ fn every_way_to_read_given_up_loses_nothing() {
 }
 
 #[test]
-fn two_who_read_at_once_get_everything_between_them() {
+fn two_concurrent_readers_together_get_everything() {
     on_pairs("two readers", async |near, far| {
         let far = Rc::new(far);
         let readers = [1, 2].map(|_| {
@@ -211,7 +211,7 @@ fn two_who_read_at_once_get_everything_between_them() {
 }
 
 #[test]
-fn a_search_survives_another_reader_who_takes_what_was_searched() {
+fn read_until_survives_another_reader_consuming_searched_data() {
     on_pairs("another reader", async |near, far| {
         let far = Rc::new(far);
         let searching = spawn({
@@ -253,7 +253,7 @@ async fn read_somehow(stream: &UnixStream, choice: usize, into: &mut Vec<u8>) ->
 }
 
 #[test]
-fn whatever_way_it_is_read_the_stream_is_what_was_written() {
+fn mixing_read_methods_returns_the_written_bytes() {
     on_pairs("any way", async |near, far| {
         far.split().0.set_limit(2000);
         let writing = spawn(async move {
@@ -274,7 +274,7 @@ fn whatever_way_it_is_read_the_stream_is_what_was_written() {
 }
 
 #[test]
-fn a_reader_is_woken_once_for_what_it_waits_for() {
+fn a_reader_completes_only_when_its_line_is_complete() {
     on_pairs("a wake", async |near, far| {
         let event = Rc::new(Event::new());
         let reading = spawn({

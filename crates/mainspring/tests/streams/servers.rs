@@ -1,6 +1,6 @@
 //! Servers: start, accept, close, and the end of their connections.
 
-use crate::support::Stage;
+use crate::support::TestLoop;
 use crate::{on_both, settle};
 use mainspring::net::{ServerOptions, TcpListener, TcpStream, start_server};
 use mainspring::{EventLoop, Protocol, Server, Transport, spawn, timeout};
@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use test_support::{On, guarded};
+use test_support::{TestBackend, isolated};
 
 struct Echo;
 
@@ -38,9 +38,9 @@ async fn say(stream: &TcpStream, what: &[u8]) {
 }
 
 #[test]
-fn every_connection_has_a_task_of_its_own() {
-    on_both("start_server", |stage| {
-        stage.run(async {
+fn every_connection_gets_its_own_task() {
+    on_both("start_server", |test_loop| {
+        test_loop.run(async {
             let server = echo_server().await;
             let clients: Vec<_> = (0..30_u8)
                 .map(|number| {
@@ -64,10 +64,10 @@ fn every_connection_has_a_task_of_its_own() {
 
 #[test]
 fn a_task_that_fails_or_panics_is_reported_and_closes_its_connection() {
-    guarded(|| {
-        for on in On::ALL {
-            let stage = Stage::new(on, "failing tasks");
-            stage.run(async {
+    isolated(|| {
+        for on in TestBackend::ALL {
+            let test_loop = TestLoop::new(on, "failing tasks");
+            test_loop.run(async {
                 let round = Cell::new(0);
                 let server = start_server("127.0.0.1:0", move |_reader, _writer| {
                     round.set(round.get() + 1);
@@ -90,21 +90,21 @@ fn a_task_that_fails_or_panics_is_reported_and_closes_its_connection() {
                 server.close();
                 server.wait_closed().await;
             });
-            let reports = stage.reports.take();
-            assert_eq!(reports.len(), 3, "a peer that resets is everyday: {reports:?}");
+            let reports = test_loop.reports.take();
+            assert_eq!(reports.len(), 3, "a reset by the peer is not reported: {reports:?}");
             for (report, expected) in reports.iter().zip(["no future at all", "in its future", "as an error"])
             {
                 assert!(report.contains(expected), "{report}");
             }
-            stage.assert_idle();
+            test_loop.assert_idle();
         }
     });
 }
 
 #[test]
-fn a_server_that_has_not_begun_refuses_and_then_serves() {
-    on_both("start_serving", |stage| {
-        stage.run(async {
+fn a_server_accepts_only_after_start_serving() {
+    on_both("start_serving", |test_loop| {
+        test_loop.run(async {
             let options = ServerOptions::new().start_serving(false);
             let server = options.create_server("127.0.0.1:0", || Echo).await.unwrap();
             assert!(!server.is_serving());
@@ -121,9 +121,9 @@ fn a_server_that_has_not_begun_refuses_and_then_serves() {
 }
 
 #[test]
-fn serving_for_ever_ends_with_the_server_and_the_server_with_it() {
-    on_both("serve_forever", |stage| {
-        stage.run(async {
+fn serve_forever_ends_when_closed_and_closes_when_cancelled() {
+    on_both("serve_forever", |test_loop| {
+        test_loop.run(async {
             let options = ServerOptions::new().start_serving(false);
             let server = Rc::new(options.create_server("127.0.0.1:0", || Echo).await.unwrap());
             let serving = spawn({
@@ -143,9 +143,9 @@ fn serving_for_ever_ends_with_the_server_and_the_server_with_it() {
 }
 
 #[test]
-fn clients_are_closed_in_order_or_at_once() {
-    on_both("close_clients", |stage| {
-        stage.run(async {
+fn close_clients_closes_and_abort_clients_aborts() {
+    on_both("close_clients", |test_loop| {
+        test_loop.run(async {
             for is_abort in [false, true] {
                 let server = echo_server().await;
                 let mut streams = Vec::new();
@@ -173,9 +173,9 @@ fn clients_are_closed_in_order_or_at_once() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_an_orderly_end_up_and_not_an_abort() {
-    on_both("a queue at the end", |stage| {
-        stage.run(async {
+fn a_client_that_does_not_read_delays_close_clients_but_not_abort_clients() {
+    on_both("data queued at close", |test_loop| {
+        test_loop.run(async {
             let server = start_server("127.0.0.1:0", |reader, writer| async move {
                 writer.write(&vec![1; 20_000_000]);
                 let _ = reader.read_to_end().await;
@@ -196,9 +196,9 @@ fn a_client_that_does_not_read_holds_an_orderly_end_up_and_not_an_abort() {
 }
 
 #[test]
-fn a_server_listens_at_every_address() {
-    on_both("several addresses", |stage| {
-        stage.run(async {
+fn a_server_listens_on_every_address() {
+    on_both("several addresses", |test_loop| {
+        test_loop.run(async {
             let addresses: Vec<SocketAddr> =
                 ["127.0.0.1:0", "127.0.0.2:0", "[::1]:0"].map(|address| address.parse().unwrap()).to_vec();
             let server = EventLoop::current().create_server(addresses, 10, || Echo).await.unwrap();
@@ -213,9 +213,9 @@ fn a_server_listens_at_every_address() {
 }
 
 #[test]
-fn an_address_this_host_lacks_is_left_out_unless_it_is_the_only_one() {
-    on_both("a missing address", |stage| {
-        stage.run(async {
+fn an_unavailable_address_is_skipped_unless_it_is_the_only_one() {
+    on_both("a missing address", |test_loop| {
+        test_loop.run(async {
             let addresses: Vec<SocketAddr> =
                 ["192.0.2.1:0", "127.0.0.1:0"].map(|address| address.parse().unwrap()).to_vec();
             let listener = TcpListener::bind(&addresses[..]).await.unwrap();
@@ -229,8 +229,8 @@ fn an_address_this_host_lacks_is_left_out_unless_it_is_the_only_one() {
 
 #[test]
 fn options_reach_the_sockets() {
-    on_both("server options", |stage| {
-        stage.run(async {
+    on_both("server options", |test_loop| {
+        test_loop.run(async {
             let options = ServerOptions::new().reuse_port(true).keep_alive(true).limit(77).only_v6(false);
             let first = options.bind("127.0.0.1:0").await.unwrap();
             let second = options.bind(first.local_addr()).await.unwrap();
@@ -251,9 +251,9 @@ fn options_reach_the_sockets() {
 }
 
 #[test]
-fn sockets_of_std_are_served() {
-    on_both("from std", |stage| {
-        stage.run(async {
+fn std_listeners_can_be_served() {
+    on_both("from std", |test_loop| {
+        test_loop.run(async {
             let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let server = ServerOptions::new().create_server_from(bound, || Echo).unwrap();
             say(&TcpStream::connect(server.local_addr()).await.unwrap(), b"hello").await;
@@ -266,9 +266,9 @@ fn sockets_of_std_are_served() {
 }
 
 #[test]
-fn a_server_closed_out_of_its_own_factory_takes_no_more() {
-    on_both("closed by its factory", |stage| {
-        stage.run(async {
+fn a_server_closed_by_its_factory_accepts_no_more() {
+    on_both("closed by its factory", |test_loop| {
+        test_loop.run(async {
             let server: Rc<Cell<Option<Server>>> = Rc::default();
             let closing = Rc::clone(&server);
             let made = start_server("127.0.0.1:0", move |_, _| {
@@ -290,9 +290,9 @@ fn a_server_closed_out_of_its_own_factory_takes_no_more() {
 }
 
 #[test]
-fn acceptors_who_give_up_leave_the_connection_to_the_next() {
-    on_both("accept given up", |stage| {
-        stage.run(async {
+fn a_cancelled_accept_leaves_the_connection_to_the_next() {
+    on_both("cancelled accept", |test_loop| {
+        test_loop.run(async {
             let listener = Rc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
             let waiting: Vec<_> = (0..3)
                 .map(|_| {

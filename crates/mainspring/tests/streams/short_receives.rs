@@ -2,7 +2,7 @@
 //! with ancillary data. The rest must still arrive.
 
 use crate::on_both;
-use crate::support::Stage;
+use crate::support::TestLoop;
 use mainspring::net::{TcpStream, UnixStream};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use socket2::SockRef;
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
 /// Sends `bytes` with an fd.
-fn send_with_descriptor(to: &StdUnixStream, bytes: &[u8]) {
+fn send_with_fd(to: &StdUnixStream, bytes: &[u8]) {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let sent = [to.as_fd()];
@@ -20,11 +20,11 @@ fn send_with_descriptor(to: &StdUnixStream, bytes: &[u8]) {
     sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
 }
 
-/// Every read method returns all of `abcdefgh\n`, although one `recv` does not. `connect` returns a stream to which all of
-/// it was sent.
-macro_rules! assert_every_read_gets_it_all {
-    ($stage:expr, $connect:expr) => {
-        $stage.run(async {
+/// Every read method returns all of `abcdefgh\n`, although one `recv` does not. `connect` returns a stream to which all
+/// of it was sent.
+macro_rules! assert_every_read_method_gets_everything {
+    ($test_loop:expr, $connect:expr) => {
+        $test_loop.run(async {
             let (stream, _peer) = $connect;
             assert_eq!(stream.read_exactly(9).await.unwrap(), b"abcdefgh\n");
             let (stream, _peer) = $connect;
@@ -52,18 +52,22 @@ fn bytes_after_the_urgent_mark_arrive() {
         peer.write_all(b"efgh\n").unwrap();
         (TcpStream::from_std(ours).unwrap(), peer)
     };
-    on_both("the urgent mark", |stage: &Stage| assert_every_read_gets_it_all!(stage, connect()));
+    on_both("the urgent mark", |test_loop: &TestLoop| {
+        assert_every_read_method_gets_everything!(test_loop, connect())
+    });
 }
 
 #[test]
-fn bytes_after_a_message_with_descriptors_arrive() {
+fn bytes_after_a_message_with_fds_arrive() {
     let connect = || {
         let (ours, mut peer) = StdUnixStream::pair().unwrap();
         peer.write_all(b"ab").unwrap();
-        send_with_descriptor(&peer, b"cd");
+        send_with_fd(&peer, b"cd");
         peer.write_all(b"ef").unwrap();
-        send_with_descriptor(&peer, b"gh\n");
+        send_with_fd(&peer, b"gh\n");
         (UnixStream::from_std(ours).unwrap(), peer)
     };
-    on_both("ancillary data", |stage: &Stage| assert_every_read_gets_it_all!(stage, connect()));
+    on_both("ancillary data", |test_loop: &TestLoop| {
+        assert_every_read_method_gets_everything!(test_loop, connect())
+    });
 }

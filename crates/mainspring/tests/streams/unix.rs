@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A temporary directory, removed when this is dropped.
-struct Place(PathBuf);
+struct TempDir(PathBuf);
 
-impl Place {
+impl TempDir {
     fn new() -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("mainspring-unix-{}-{number}", std::process::id()));
         fs::create_dir(&path).unwrap();
-        Place(path)
+        TempDir(path)
     }
 
     fn socket(&self) -> PathBuf {
@@ -27,7 +27,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -47,10 +47,10 @@ impl Protocol for Echo {
 }
 
 #[test]
-fn both_styles_talk_over_a_path_and_over_an_abstract_name() {
-    on_both("both styles", |stage| {
-        let place = Place::new();
-        stage.run(async {
+fn streams_and_protocols_connect_by_path_and_by_abstract_name() {
+    on_both("both styles", |test_loop| {
+        let place = TempDir::new();
+        test_loop.run(async {
             for path in [place.socket(), PathBuf::from(abstract_name())] {
                 let event_loop = EventLoop::current();
                 let server = event_loop.create_unix_server(&path, || Echo).unwrap();
@@ -71,17 +71,17 @@ fn both_styles_talk_over_a_path_and_over_an_abstract_name() {
                 assert!(matches!(refused.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused));
             }
         });
-        assert!(!place.socket().exists(), "the file goes with its server");
+        assert!(!place.socket().exists(), "the socket file is removed with its server");
     });
 }
 
 #[test]
-fn a_file_that_a_server_left_behind_is_no_obstacle() {
-    on_both("a stale file", |stage| {
-        let place = Place::new();
+fn a_stale_socket_file_is_replaced() {
+    on_both("a stale file", |test_loop| {
+        let place = TempDir::new();
         drop(std::os::unix::net::UnixListener::bind(place.socket()).unwrap());
         assert!(place.socket().exists());
-        stage.run(async {
+        test_loop.run(async {
             let listener = UnixListener::bind(place.socket()).unwrap();
             let _near = UnixStream::connect(place.socket()).await.unwrap();
             listener.accept().await.unwrap();
@@ -90,11 +90,11 @@ fn a_file_that_a_server_left_behind_is_no_obstacle() {
 }
 
 #[test]
-fn any_other_file_is_left_alone() {
-    on_both("another file", |stage| {
-        let place = Place::new();
+fn a_file_that_is_not_a_socket_is_not_replaced() {
+    on_both("another file", |test_loop| {
+        let place = TempDir::new();
         fs::write(place.socket(), b"precious").unwrap();
-        stage.run(async {
+        test_loop.run(async {
             let error = UnixListener::bind(place.socket()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
             assert!(error.to_string().contains("socket"), "{error}");
@@ -104,10 +104,10 @@ fn any_other_file_is_left_alone() {
 }
 
 #[test]
-fn a_server_removes_no_file_but_its_own() {
-    on_both("a file of somebody else", |stage| {
-        let place = Place::new();
-        stage.run(async {
+fn a_server_removes_only_its_own_socket_file() {
+    on_both("a replaced socket file", |test_loop| {
+        let place = TempDir::new();
+        test_loop.run(async {
             let first = start_unix_server(place.socket(), |_, _| async {}).unwrap();
             // Takes the path over, as asyncio allows.
             let second = start_unix_server(place.socket(), |_, _| async {}).unwrap();
@@ -131,9 +131,9 @@ fn a_server_removes_no_file_but_its_own() {
 }
 
 #[test]
-fn a_path_that_cannot_be_is_an_error() {
-    on_both("bad paths", |stage| {
-        stage.run(async {
+fn an_invalid_path_is_an_error() {
+    on_both("bad paths", |test_loop| {
+        test_loop.run(async {
             let long = "x".repeat(200);
             for path in ["", &long] {
                 let refused = UnixListener::bind(path).unwrap_err();
@@ -141,7 +141,7 @@ fn a_path_that_cannot_be_is_an_error() {
                 let refused = UnixStream::connect(path).await.unwrap_err();
                 assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{refused}");
             }
-            let place = Place::new();
+            let place = TempDir::new();
             assert_eq!(
                 UnixStream::connect(place.socket()).await.unwrap_err().kind(),
                 io::ErrorKind::NotFound
@@ -156,9 +156,9 @@ fn a_path_that_cannot_be_is_an_error() {
 }
 
 #[test]
-fn whoever_finds_the_queue_full_waits_for_a_place() {
-    on_both("a full queue", |stage| {
-        stage.run(async {
+fn connecting_to_a_full_queue_waits() {
+    on_both("a full queue", |test_loop| {
+        test_loop.run(async {
             let name = abstract_name();
             let bound = std::os::unix::net::UnixListener::bind_addr(
                 &std::os::unix::net::SocketAddr::from_abstract_name(&name.as_bytes()[1..]).unwrap(),
@@ -172,7 +172,10 @@ fn whoever_finds_the_queue_full_waits_for_a_place() {
                 })
                 .collect();
             sleep(Duration::from_millis(20)).await;
-            assert!(connecting.iter().any(|task| !task.is_finished()), "the queue takes a few only");
+            assert!(
+                connecting.iter().any(|task| !task.is_finished()),
+                "the queue holds only a few connections"
+            );
             let taken: Vec<_> = (0..6)
                 .map(|_| {
                     let bound = bound.try_clone().unwrap();
@@ -193,10 +196,10 @@ fn whoever_finds_the_queue_full_waits_for_a_place() {
 }
 
 #[test]
-fn a_listener_of_std_keeps_its_file() {
-    on_both("from std", |stage| {
-        let place = Place::new();
-        stage.run(async {
+fn a_std_listener_keeps_its_socket_file() {
+    on_both("from std", |test_loop| {
+        let place = TempDir::new();
+        test_loop.run(async {
             let bound = std::os::unix::net::UnixListener::bind(place.socket()).unwrap();
             let listener = UnixListener::from_std(bound).unwrap();
             assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(place.socket().as_path()));
@@ -211,9 +214,9 @@ fn a_listener_of_std_keeps_its_file() {
 }
 
 #[test]
-fn a_peer_is_known_by_its_process_and_user() {
-    on_both("the peer of a Unix connection", |stage| {
-        stage.run(async {
+fn peer_cred_returns_process_and_user() {
+    on_both("the peer of a Unix connection", |test_loop| {
+        test_loop.run(async {
             let name = format!("\0mainspring-peer-{}-{:?}", std::process::id(), std::thread::current().id());
             let listener = UnixListener::bind(&name).unwrap();
             let client = UnixStream::connect(&name).await.unwrap();

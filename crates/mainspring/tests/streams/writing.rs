@@ -5,11 +5,11 @@ use mainspring::net::{TcpListener, TcpStream, UnixStream, open_connection};
 use mainspring::{EventLoop, spawn};
 use std::io::{self, Write};
 use std::rc::Rc;
-use test_support::guarded;
+use test_support::isolated;
 use test_support::pattern;
 
 #[test]
-fn several_pieces_leave_as_one() {
+fn writelines_sends_all_pieces() {
     on_pairs("writelines", async |near, far| {
         near.split().1.writelines(&[b"one ", b"", b"two ", b"three"]);
         near.shutdown();
@@ -18,20 +18,20 @@ fn several_pieces_leave_as_one() {
 }
 
 #[test]
-fn a_dropped_writer_ends_its_side_and_the_reader_reads_on() {
+fn dropping_the_writer_half_closes_and_reading_continues() {
     on_pairs("a dropped writer", async |near, far| {
         let (reader, writer) = near.into_split();
         writer.write(pattern(600_000));
         drop(writer);
         let question = far.read_to_end().await.unwrap();
-        assert!(question == pattern(600_000), "what was queued goes out first");
+        assert!(question == pattern(600_000), "queued data is sent before the close");
         far.write_all(b"answer").await.unwrap();
         assert_eq!(reader.read_exactly(6).await.unwrap(), b"answer");
     });
 }
 
 #[test]
-fn a_dropped_reader_leaves_the_writer_and_the_last_closes() {
+fn dropping_the_reader_keeps_the_writer_and_the_last_half_closes() {
     on_pairs("a dropped reader", async |near, far| {
         let (reader, writer) = near.into_split();
         drop(reader);
@@ -42,12 +42,12 @@ fn a_dropped_reader_leaves_the_writer_and_the_last_closes() {
         // The first write succeeds from the writer's point of view; the next one reports the failure.
         let _ = far.write_all(b"x").await;
         settle().await;
-        assert!(far.write_all(b"x").await.is_err(), "nobody is there any more");
+        assert!(far.write_all(b"x").await.is_err(), "the peer has closed");
     });
 }
 
 #[test]
-fn closing_is_seen_by_all_who_wait_for_it() {
+fn every_wait_closed_completes() {
     on_pairs("wait_closed", async |near, far| {
         let (reader, writer) = near.into_split();
         let writer = Rc::new(writer);
@@ -59,7 +59,7 @@ fn closing_is_seen_by_all_who_wait_for_it() {
         writer.write(pattern(600_000));
         writer.close();
         assert!(writer.is_closing());
-        assert_eq!(reader.read_some(1).await.unwrap(), b"", "this side reads no more");
+        assert_eq!(reader.read_some(1).await.unwrap(), b"", "reading ends after a local close");
         assert_eq!(writer.write_all(b"x").await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
         assert!(far.read_to_end().await.unwrap() == pattern(600_000));
         for task in waiting {
@@ -70,7 +70,7 @@ fn closing_is_seen_by_all_who_wait_for_it() {
 }
 
 #[test]
-fn drain_waits_for_the_peer_and_no_longer() {
+fn drain_waits_until_the_peer_reads() {
     on_pairs("drain", async |near, far| {
         near.drain().await.unwrap();
         near.transport().write(pattern(1_000_000));
@@ -87,8 +87,8 @@ fn drain_waits_for_the_peer_and_no_longer() {
 }
 
 #[test]
-fn ends_that_are_written_twice_are_one() {
-    on_pairs("two ends", async |near, far| {
+fn a_second_write_eof_does_nothing() {
+    on_pairs("two write_eof() calls", async |near, far| {
         assert!(near.transport().can_write_eof());
         near.shutdown();
         near.shutdown();
@@ -98,8 +98,8 @@ fn ends_that_are_written_twice_are_one() {
 }
 
 #[test]
-fn waiting_on_one_loop_for_a_connection_of_another_that_is_closed_ends() {
-    guarded(|| {
+fn streams_of_a_closed_loop_fail_on_another_loop() {
+    isolated(|| {
         let one = EventLoop::new().unwrap();
         let (near, far) = one.run_until_complete(async { UnixStream::pair() }).unwrap().unwrap();
         let (reader, writer) = near.into_split();
@@ -122,9 +122,9 @@ fn waiting_on_one_loop_for_a_connection_of_another_that_is_closed_ends() {
 }
 
 #[test]
-fn the_sides_of_a_tcp_connection_know_their_addresses() {
-    on_both("addresses", |stage| {
-        stage.run(async {
+fn both_ends_of_a_tcp_connection_know_their_addresses() {
+    on_both("addresses", |test_loop| {
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let (reader, writer) = open_connection(listener.local_addr()).await.unwrap();
             let (peer, address) = listener.accept().await.unwrap();
@@ -138,13 +138,13 @@ fn the_sides_of_a_tcp_connection_know_their_addresses() {
 }
 
 #[test]
-fn a_stream_of_std_is_taken_over_as_it_is() {
-    on_both("from std", |stage| {
+fn from_std_takes_over_a_connected_socket() {
+    on_both("from std", |test_loop| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let made = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         peer.write_all(b"early").unwrap();
-        stage.run(async {
+        test_loop.run(async {
             let stream = TcpStream::from_std(made).unwrap();
             assert_eq!(stream.read_exactly(5).await.unwrap(), b"early");
             assert!(stream.nodelay().unwrap());
@@ -153,7 +153,7 @@ fn a_stream_of_std_is_taken_over_as_it_is() {
 }
 
 #[test]
-fn a_write_after_the_end_of_writing_is_refused_also_when_the_connection_is_gone() {
+fn write_after_eof_is_refused_even_when_the_connection_is_lost() {
     on_pairs("after the end", async |near, far| {
         near.shutdown();
         assert_eq!(far.read_to_end().await.unwrap(), b"");

@@ -1,8 +1,8 @@
-//! What the adversarial tests share: a guard around each test, loops of both back ends that are run pass by pass, and
-//! protocols that notice whatever is out of order.
+//! Shared by the adversarial tests: loops of both back ends that run one iteration at a time, and protocols that check
+//! the order of their callbacks.
 //!
-//! Nothing here waits for ever. Loops are run pass by pass until something is so, or not so in [`PATIENCE`]; a run that
-//! blocks is ended, with the name of what was going on, by the watchdog.
+//! Nothing here waits forever. A loop runs until a condition holds, or fails after [`TIMEOUT`]. The watchdog ends a run
+//! that blocks, and names the current test.
 
 #![allow(dead_code, reason = "each target uses its share")]
 
@@ -16,44 +16,44 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use test_support::{On, PATIENCE, now_testing};
+use test_support::{TIMEOUT, TestBackend, now_testing};
 
-/// A loop on virtual time, with everything it reports.
-pub struct Stage {
+/// A loop on virtual time that records its reports.
+pub struct TestLoop {
     pub event_loop: EventLoop,
     pub clock: VirtualClock,
-    /// Without effect on epoll.
+    /// Has no effect on epoll.
     pub control: FakeControl,
     pub reports: Rc<RefCell<Vec<String>>>,
-    /// Whether a pass may fail because the wait in it does.
+    /// Whether an iteration may fail because its poll fails.
     pub may_fail: Cell<bool>,
     name: String,
 }
 
-impl Stage {
-    pub fn new(on: On, name: impl Into<String>) -> Self {
+impl TestLoop {
+    pub fn new(on: TestBackend, name: impl Into<String>) -> Self {
         let name = name.into();
         now_testing(&name);
         let clock = VirtualClock::default();
         let mut builder = Builder::new().clock(clock.clone());
         let mut control = FakeControl::default();
-        if on == On::Fake {
-            let (backend, its_control) = FakePoller::open().unwrap();
-            control = its_control;
+        if on == TestBackend::Fake {
+            let (backend, fake_control) = FakePoller::open().unwrap();
+            control = fake_control;
             builder = builder.backend(backend);
         }
         let event_loop = builder.build().unwrap();
         let reports = Rc::new(RefCell::new(Vec::new()));
         let collected = Rc::clone(&reports);
         event_loop.set_exception_handler(move |context| collected.borrow_mut().push(context.to_string()));
-        Stage { event_loop, clock, control, reports, may_fail: Cell::new(false), name }
+        TestLoop { event_loop, clock, control, reports, may_fail: Cell::new(false), name }
     }
 
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs `future` to its end. The loop may block: the watchdog is what bounds this.
+    /// Runs `future` to completion. The loop may block; only the watchdog bounds it.
     pub fn run<F: IntoFuture>(&self, future: F) -> F::Output {
         match self.event_loop.run_until_complete(future) {
             Ok(output) => output,
@@ -61,46 +61,46 @@ impl Stage {
         }
     }
 
-    /// One pass, without waiting, and a millisecond of the clock.
-    pub fn pass(&self) {
+    /// Runs one iteration without blocking, then advances the clock by a millisecond.
+    pub fn run_once(&self) {
         self.event_loop.stop();
         if let Err(error) = self.event_loop.run_forever() {
-            assert!(self.may_fail.get(), "{}: a pass failed: {error}", self.name);
+            assert!(self.may_fail.get(), "{}: an iteration failed: {error}", self.name);
         }
         self.clock.advance(Duration::from_millis(1));
     }
 
-    pub fn passes(&self, count: usize) {
-        (0..count).for_each(|_| self.pass());
+    pub fn run_iterations(&self, count: usize) {
+        (0..count).for_each(|_| self.run_once());
     }
 
-    /// Runs passes until something is so.
+    /// Runs iterations until `condition` holds. `what` describes the condition.
     #[track_caller]
-    pub fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !is_so() {
+    pub fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
             assert!(
-                begun.elapsed() < PATIENCE,
-                "{}: it never happens that {what}; {:?}; reports: {:?}",
+                start.elapsed() < TIMEOUT,
+                "{}: timed out waiting until {what}; {:?}; reports: {:?}",
                 self.name,
                 self.event_loop.metrics(),
                 self.reports.borrow(),
             );
-            self.pass();
+            self.run_once();
         }
     }
 
-    /// Checks that nothing is left on the loop, after a few passes to let things end.
+    /// Runs iterations until nothing is left on the loop, and checks that it stays so.
     #[track_caller]
     pub fn assert_idle(&self) {
         self.until("nothing is left on the loop", || self.event_loop.metrics() == Default::default());
-        self.passes(3);
-        assert_eq!(self.event_loop.metrics(), Default::default(), "{}: something is left", self.name);
+        self.run_iterations(3);
+        assert_eq!(self.event_loop.metrics(), Default::default(), "{}: the loop is not idle", self.name);
     }
 
-    /// Checks what was reported, and forgets it.
+    /// Checks the reports, and clears them.
     #[track_caller]
     pub fn assert_reports(&self, expected: &[&str]) {
-        assert_eq!(self.reports.take(), expected, "{}: other reports", self.name);
+        assert_eq!(self.reports.take(), expected, "{}: unexpected reports", self.name);
     }
 }

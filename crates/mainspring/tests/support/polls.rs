@@ -1,16 +1,16 @@
-//! Futures that are given up at a chosen moment.
+//! Futures that are cancelled after a number of polls.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Polls a future a number of times at most; then drops it and answers `None`.
+/// Polls a future at most a number of times, then drops it and returns `None`.
 pub struct GivenUpAfter<F> {
     future: Option<Pin<Box<F>>>,
     polls: usize,
 }
 
-/// `future`, dropped in the poll after `polls` of them. It is polled when it is woken: only the last time, it is given
-/// up without waiting for that.
+/// Polls `future` at most `polls` times, then drops it. It is polled when it is woken; the final drop does not wait for
+/// a wake-up.
 pub fn given_up_after<F: IntoFuture>(polls: usize, future: F) -> GivenUpAfter<F::IntoFuture> {
     GivenUpAfter { future: Some(Box::pin(future.into_future())), polls }
 }
@@ -27,25 +27,25 @@ impl<F: Future> Future for GivenUpAfter<F> {
         let Some(future) = &mut self.future else { return Poll::Ready(None) };
         let polled = future.as_mut().poll(cx).map(Some);
         if polled.is_pending() && self.polls == 0 {
-            // Given up in a step of its own, so that what the last poll set off is under way.
+            // Dropped in a separate poll, so that the effects of the last poll are under way.
             cx.waker().wake_by_ref();
         }
         polled
     }
 }
 
-/// A future that is polled in every pass, woken or not.
-pub struct Restless<F>(Pin<Box<F>>);
+/// A future that is polled in every iteration, woken or not.
+pub struct PolledEveryIteration<F>(Pin<Box<F>>);
 
-pub fn restless<F: IntoFuture>(future: F) -> Restless<F::IntoFuture> {
-    Restless(Box::pin(future.into_future()))
+pub fn polled_every_iteration<F: IntoFuture>(future: F) -> PolledEveryIteration<F::IntoFuture> {
+    PolledEveryIteration(Box::pin(future.into_future()))
 }
 
-impl<F: Future> Future for Restless<F> {
+impl<F: Future> Future for PolledEveryIteration<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // Before anything that the future itself asks for in this poll.
+        // Wake before polling, so that this wake-up precedes any that the future requests.
         cx.waker().wake_by_ref();
         self.0.as_mut().poll(cx)
     }

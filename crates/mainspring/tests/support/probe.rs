@@ -1,22 +1,22 @@
-//! `Probe`: a protocol that writes down what it is told, and whether it should have been.
+//! `Probe`: a protocol that records its callbacks and checks their order.
 //!
-//! Everything a probe sends is the beginning of one pattern, so that what its peer has received can be checked at any
-//! time: it is a beginning of the same pattern, no longer than what was sent.
+//! Every probe sends a prefix of one pattern. So the data its peer has received can be checked at any time: it is a
+//! prefix of the same pattern, no longer than the sent data.
 
 use mainspring::{EventLoop, Protocol, Server, Transport};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-use super::Stage;
+use super::TestLoop;
 use test_support::pattern;
 
-/// So much is queued when a probe has filled its connection.
+/// Minimum number of queued bytes after a probe has filled its connection.
 pub const FULL: usize = 300_000;
 
-/// What a protocol is told.
+/// A protocol callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ProtocolEvent {
     Made,
     Data,
     Eof,
@@ -25,7 +25,7 @@ pub enum Told {
     Resume,
 }
 
-type Hook = Rc<dyn Fn(Told)>;
+type Hook = Rc<dyn Fn(ProtocolEvent)>;
 
 #[derive(Default)]
 pub struct Probe {
@@ -39,7 +39,7 @@ pub struct Probe {
     pub sent: Cell<usize>,
     pub is_eof_written: Cell<bool>,
     pub keeps_open: Cell<bool>,
-    /// Kept from `connection_made` to `connection_lost`, unless somebody takes it.
+    /// Set from `connection_made` to `connection_lost`, unless a test takes it.
     pub transport: RefCell<Option<Transport>>,
     pub hook: RefCell<Option<Hook>>,
     mistakes: RefCell<Vec<String>>,
@@ -54,7 +54,7 @@ impl Probe {
         self.transport.borrow().clone()
     }
 
-    /// Sends `length` more bytes, unless the end is sent.
+    /// Sends `length` more bytes, unless EOF was written.
     pub fn write(&self, length: usize) {
         let Some(transport) = self.transport().filter(|_| !self.is_eof_written.get()) else { return };
         let sent = self.sent.get();
@@ -67,7 +67,7 @@ impl Probe {
         self.transport().iter().for_each(|transport| transport.write_eof());
     }
 
-    /// Writes until much is queued: the kernel takes no more.
+    /// Writes until [`FULL`] bytes are queued because the kernel accepts no more.
     pub fn fill(&self) {
         let is_short =
             |transport: &Transport| !transport.is_closing() && transport.get_write_buffer_size() < FULL;
@@ -84,34 +84,35 @@ impl Probe {
         self.error.borrow().as_ref().and_then(io::Error::raw_os_error)
     }
 
-    fn told(&self, told: Told) {
+    fn record(&self, event: ProtocolEvent) {
         let is_first = self.made.get() == 0;
-        if is_first != (told == Told::Made) {
-            self.mistake(format!("{told:?} when made {} times", self.made.get()));
+        if is_first != (event == ProtocolEvent::Made) {
+            self.mistake(format!("{event:?} after {} connection_made calls", self.made.get()));
         }
         if self.lost.get() > 0 {
-            self.mistake(format!("{told:?} after the connection was lost"));
+            self.mistake(format!("{event:?} after the connection was lost"));
         }
-        if self.eof.get() > 0 && matches!(told, Told::Data | Told::Eof) {
-            self.mistake(format!("{told:?} after the end of the stream"));
+        if self.eof.get() > 0 && matches!(event, ProtocolEvent::Data | ProtocolEvent::Eof) {
+            self.mistake(format!("{event:?} after EOF"));
         }
-        if matches!((told, self.paused.get()), (Told::Pause, true) | (Told::Resume, false)) {
-            self.mistake(format!("{told:?} twice"));
+        if matches!((event, self.paused.get()), (ProtocolEvent::Pause, true) | (ProtocolEvent::Resume, false))
+        {
+            self.mistake(format!("{event:?} twice"));
         }
-        match told {
-            Told::Made => self.made.set(self.made.get() + 1),
-            Told::Eof => self.eof.set(self.eof.get() + 1),
-            Told::Lost => self.lost.set(self.lost.get() + 1),
-            Told::Pause => self.paused.set(true),
-            Told::Resume => self.paused.set(false),
-            Told::Data => {}
+        match event {
+            ProtocolEvent::Made => self.made.set(self.made.get() + 1),
+            ProtocolEvent::Eof => self.eof.set(self.eof.get() + 1),
+            ProtocolEvent::Lost => self.lost.set(self.lost.get() + 1),
+            ProtocolEvent::Pause => self.paused.set(true),
+            ProtocolEvent::Resume => self.paused.set(false),
+            ProtocolEvent::Data => {}
         }
     }
 
-    fn call_hook(&self, told: Told) {
+    fn call_hook(&self, event: ProtocolEvent) {
         let hook = self.hook.borrow().clone();
         if let Some(hook) = hook {
-            hook(told);
+            hook(event);
         }
     }
 
@@ -119,28 +120,28 @@ impl Probe {
         self.mistakes.borrow_mut().push(text);
     }
 
-    /// Checks that this probe was told nothing out of order, and received a beginning of what `peer` sent.
+    /// Checks that the callbacks came in order, and that the received data is a prefix of the data that `peer` sent.
     #[track_caller]
     pub fn assert_in_order(&self, peer: Option<&Probe>, at: &str) {
         let name = &self.name;
-        assert_eq!(*self.mistakes.borrow(), [""; 0], "{at}: {name} was told things out of order");
+        assert_eq!(*self.mistakes.borrow(), [""; 0], "{at}: {name} got callbacks out of order");
         let received = self.received.borrow();
         if let Some(peer) = peer {
             let sent = peer.sent.get();
             assert!(received.len() <= sent, "{at}: {name} received {} of {sent} bytes", received.len());
         }
-        assert!(*received == pattern(received.len()), "{at}: {name} received what nobody sent");
+        assert!(*received == pattern(received.len()), "{at}: {name} received unsent data");
     }
 }
 
-/// A probe as the loop holds it.
-pub struct Face(pub Rc<Probe>);
+/// The protocol object of a probe.
+pub struct ProbeProtocol(pub Rc<Probe>);
 
-impl Protocol for Face {
+impl Protocol for ProbeProtocol {
     fn connection_made(&self, transport: &Transport) {
         *self.0.transport.borrow_mut() = Some(transport.clone());
-        self.0.told(Told::Made);
-        self.0.call_hook(Told::Made);
+        self.0.record(ProtocolEvent::Made);
+        self.0.call_hook(ProtocolEvent::Made);
     }
 
     fn data_received(&self, _: &Transport, data: &[u8]) {
@@ -148,57 +149,62 @@ impl Protocol for Face {
             self.0.mistake("no data".to_owned());
         }
         self.0.received.borrow_mut().extend_from_slice(data);
-        self.0.told(Told::Data);
-        self.0.call_hook(Told::Data);
+        self.0.record(ProtocolEvent::Data);
+        self.0.call_hook(ProtocolEvent::Data);
     }
 
     fn eof_received(&self, _: &Transport) -> bool {
-        self.0.told(Told::Eof);
-        self.0.call_hook(Told::Eof);
+        self.0.record(ProtocolEvent::Eof);
+        self.0.call_hook(ProtocolEvent::Eof);
         self.0.keeps_open.get()
     }
 
     fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
         *self.0.error.borrow_mut() = error;
-        self.0.told(Told::Lost);
-        self.0.call_hook(Told::Lost);
+        self.0.record(ProtocolEvent::Lost);
+        self.0.call_hook(ProtocolEvent::Lost);
         let transport = self.0.transport.take();
         drop(transport);
     }
 
     fn pause_writing(&self, _: &Transport) {
-        self.0.told(Told::Pause);
-        self.0.call_hook(Told::Pause);
+        self.0.record(ProtocolEvent::Pause);
+        self.0.call_hook(ProtocolEvent::Pause);
     }
 
     fn resume_writing(&self, _: &Transport) {
-        self.0.told(Told::Resume);
-        self.0.call_hook(Told::Resume);
+        self.0.record(ProtocolEvent::Resume);
+        self.0.call_hook(ProtocolEvent::Resume);
     }
 }
 
-/// The probes that a server has made, in the order it accepted.
+/// The probes of a server's connections, in the order of acceptance.
 pub type Accepted = Rc<RefCell<Vec<Rc<Probe>>>>;
 
-/// A server of probes.
+/// A server whose connections are probes.
 pub async fn probe_server(event_loop: &EventLoop) -> io::Result<(Server, Accepted)> {
     let accepted = Accepted::default();
     let made = Rc::clone(&accepted);
     let factory = move || {
         let probe = Probe::new(format!("accepted connection {}", made.borrow().len()));
         made.borrow_mut().push(Rc::clone(&probe));
-        Face(probe)
+        ProbeProtocol(probe)
     };
     Ok((event_loop.create_server("127.0.0.1:0", 100, factory).await?, accepted))
 }
 
-/// A connection to `server` and the server's end of it, when both are made.
-pub fn connect(stage: &Stage, server: &Server, accepted: &Accepted, name: &str) -> (Rc<Probe>, Rc<Probe>) {
+/// Connects to `server`. Returns the client and the server's end once both are connected.
+pub fn connect(
+    test_loop: &TestLoop,
+    server: &Server,
+    accepted: &Accepted,
+    name: &str,
+) -> (Rc<Probe>, Rc<Probe>) {
     let (probe, before) = (Probe::new(name), accepted.borrow().len());
-    let face = Face(Rc::clone(&probe));
-    stage.run(stage.event_loop.create_connection(server.local_addr(), || face)).unwrap();
+    let protocol = ProbeProtocol(Rc::clone(&probe));
+    test_loop.run(test_loop.event_loop.create_connection(server.local_addr(), || protocol)).unwrap();
     let is_made = || accepted.borrow().get(before).is_some_and(|peer| peer.made.get() == 1);
-    stage.until("a connection is accepted", is_made);
+    test_loop.until("a connection is accepted", is_made);
     let peer = Rc::clone(&accepted.borrow()[before]);
     (probe, peer)
 }

@@ -1,6 +1,6 @@
 //! Channels: both halves, dropped in every order.
 
-use crate::support::{Actor, passes, pending, run};
+use crate::support::{PolledFuture, pending, run, run_iterations};
 use mainspring::spawn;
 use mainspring::sync::{broadcast, mpsc, oneshot, watch};
 use std::cell::{Cell, RefCell};
@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 #[test]
-fn a_channel_ends_when_the_last_sender_is_gone() {
+fn a_channel_ends_when_the_last_sender_is_dropped() {
     let (sender, mut receiver) = mpsc::channel(1);
     let other = sender.clone();
     drop(sender);
     other.try_send(1).unwrap();
     drop(other);
-    let mut receiving = Actor::new(async move { (receiver.recv().await, receiver.recv().await) });
+    let mut receiving = PolledFuture::new(async move { (receiver.recv().await, receiver.recv().await) });
     assert_eq!(receiving.poll(), Poll::Ready((Some(1), None)));
 }
 
 #[test]
-fn a_sender_that_waits_learns_that_the_receiver_is_gone() {
+fn a_waiting_sender_fails_when_the_receiver_is_dropped() {
     let (sender, receiver) = mpsc::channel(1);
     sender.try_send(Rc::new(1)).unwrap();
     let watching = sender.clone();
@@ -33,7 +33,7 @@ fn a_sender_that_waits_learns_that_the_receiver_is_gone() {
 }
 
 #[test]
-fn what_was_sent_before_closing_is_received() {
+fn values_sent_before_close_are_received() {
     let (sender, mut receiver) = mpsc::unbounded_channel();
     sender.clone().send('a').unwrap();
     receiver.close();
@@ -46,21 +46,21 @@ fn what_was_sent_before_closing_is_received() {
 #[test]
 fn polling_and_awaiting_a_receiver_can_be_mixed() {
     let (sender, mut receiver) = mpsc::channel(2);
-    let mut polling = Actor::new(async move {
+    let mut polling = PolledFuture::new(async move {
         let first = poll_fn(|cx| Poll::Ready(receiver.poll_recv(cx))).await;
         assert!(first.is_pending());
         receiver
     });
-    let Poll::Ready(mut receiver) = polling.poll() else { panic!("it waits") };
-    // The place that polling has taken is promised the value, and is left.
+    let Poll::Ready(mut receiver) = polling.poll() else { panic!("the receive is pending") };
+    // The polled receiver's waiter is chosen for the value, then abandoned.
     sender.try_send(1).unwrap();
     assert!(polling.is_woken());
-    let mut receiving = Actor::new(async move { receiver.recv().await });
+    let mut receiving = PolledFuture::new(async move { receiver.recv().await });
     assert_eq!(receiving.poll(), Poll::Ready(Some(1)));
 }
 
 #[test]
-fn a_receiver_that_is_dropped_in_the_middle_drops_what_was_sent() {
+fn a_dropped_receiver_drops_the_sent_values() {
     let (sender, receiver) = mpsc::channel(4);
     let value = Rc::new(());
     for _ in 0..3 {
@@ -72,7 +72,7 @@ fn a_receiver_that_is_dropped_in_the_middle_drops_what_was_sent() {
 }
 
 #[test]
-fn two_tasks_play_ping_pong() {
+fn two_tasks_exchange_values() {
     run(async {
         let (to, mut from) = mpsc::channel(1);
         let (back, mut answers) = mpsc::channel(1);
@@ -93,7 +93,7 @@ fn two_tasks_play_ping_pong() {
 }
 
 #[test]
-fn one_value_is_sent_or_the_receiver_learns_that_none_will_be() {
+fn a_oneshot_value_arrives_or_the_receiver_sees_the_drop() {
     let (sender, receiver) = oneshot::channel::<i32>();
     let mut receiving = pending(receiver);
     drop(sender);
@@ -106,19 +106,19 @@ fn one_value_is_sent_or_the_receiver_learns_that_none_will_be() {
 }
 
 #[test]
-fn a_receiver_that_closes_still_gets_what_was_sent_before() {
+fn a_closed_oneshot_receiver_gets_a_value_sent_before() {
     let (sender, mut receiver) = oneshot::channel();
     sender.send('a').unwrap();
     receiver.close();
-    assert_eq!(Actor::new(receiver).poll(), Poll::Ready(Ok('a')));
+    assert_eq!(PolledFuture::new(receiver).poll(), Poll::Ready(Ok('a')));
     let (sender, mut receiver) = oneshot::channel();
     receiver.close();
     assert_eq!(sender.send('b'), Err('b'));
-    assert_eq!(Actor::new(receiver).poll(), Poll::Ready(Err(oneshot::RecvError)));
+    assert_eq!(PolledFuture::new(receiver).poll(), Poll::Ready(Err(oneshot::RecvError)));
 }
 
 #[test]
-fn a_value_that_nobody_received_is_dropped_with_the_receiver() {
+fn an_unreceived_value_is_dropped_with_the_receiver() {
     let (sender, receiver) = oneshot::channel();
     let value = Rc::new(());
     sender.send(value.clone()).unwrap();
@@ -128,7 +128,7 @@ fn a_value_that_nobody_received_is_dropped_with_the_receiver() {
 }
 
 #[test]
-fn a_watcher_sees_the_latest_and_every_change_once() {
+fn a_watch_receiver_sees_the_latest_value_and_each_change_once() {
     run(async {
         let (sender, mut receiver) = watch::channel(0);
         let mut other = receiver.clone();
@@ -138,7 +138,7 @@ fn a_watcher_sees_the_latest_and_every_change_once() {
         assert_eq!(*receiver.get(), 2);
         assert!(!receiver.has_changed() && other.has_changed() && !sender.subscribe().has_changed());
         let task = spawn(async move { receiver.changed().await });
-        passes(1).await;
+        run_iterations(1).await;
         drop(sender);
         assert_eq!(task.await.unwrap(), Err(watch::RecvError));
         assert_eq!(other.wait_for(|value| *value == 2).await.map(|value| *value), Ok(2));
@@ -147,7 +147,7 @@ fn a_watcher_sees_the_latest_and_every_change_once() {
 }
 
 #[test]
-fn a_watched_sender_learns_that_nobody_watches() {
+fn a_watch_sender_sees_that_no_receiver_is_left() {
     let (sender, receiver) = watch::channel(());
     let sender = Rc::new(sender);
     let watching = sender.clone();
@@ -160,7 +160,7 @@ fn a_watched_sender_learns_that_nobody_watches() {
 }
 
 #[test]
-fn every_receiver_gets_every_value_in_its_own_time() {
+fn every_broadcast_receiver_gets_every_value_at_its_own_pace() {
     run(async {
         let (sender, mut slow) = broadcast::channel(3);
         let mut quick = slow.resubscribe();
@@ -177,7 +177,7 @@ fn every_receiver_gets_every_value_in_its_own_time() {
             }
             rest
         });
-        passes(1).await;
+        run_iterations(1).await;
         sender.send(5).unwrap();
         drop(sender);
         assert_eq!(task.await.unwrap(), [2, 3, 4, 5]);
@@ -187,7 +187,7 @@ fn every_receiver_gets_every_value_in_its_own_time() {
 }
 
 #[test]
-fn a_value_that_all_have_got_is_not_kept() {
+fn a_value_received_by_all_is_dropped() {
     let (sender, mut one) = broadcast::channel(8);
     let other = one.resubscribe();
     let value = Rc::new(());
@@ -201,7 +201,7 @@ fn a_value_that_all_have_got_is_not_kept() {
 }
 
 #[test]
-fn a_change_that_is_none_is_told_to_nobody() {
+fn an_unchanged_value_wakes_no_receiver() {
     let (sender, receiver) = watch::channel(vec![1]);
     let former = receiver.get();
     let mut other = receiver.clone();
@@ -213,7 +213,7 @@ fn a_change_that_is_none_is_told_to_nobody() {
     assert!(!is_told && !changing.is_woken() && !receiver.has_changed());
     assert!(Rc::ptr_eq(&former, &receiver.get()));
     assert!(sender.send_if_modified(|numbers| {
-        // What is changed is a copy: the value can be looked at meanwhile.
+        // The closure changes a copy: the current value can still be read.
         numbers.push(receiver.get().len());
         true
     }));
@@ -221,7 +221,7 @@ fn a_change_that_is_none_is_told_to_nobody() {
 }
 
 #[test]
-fn a_change_that_panics_changes_nothing() {
+fn a_panicking_change_changes_nothing() {
     let (sender, receiver) = watch::channel(1);
     let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         sender.send_if_modified(|value| {
@@ -234,7 +234,7 @@ fn a_change_that_panics_changes_nothing() {
 }
 
 #[test]
-fn who_broadcasts_learns_that_nobody_is_left_to_receive() {
+fn a_broadcast_sender_sees_that_no_receiver_is_left() {
     let (sender, receiver) = broadcast::channel(2);
     sender.send(1).unwrap();
     let sender = Rc::new(sender);
@@ -245,23 +245,23 @@ fn who_broadcasts_learns_that_nobody_is_left_to_receive() {
     assert!(!closed.is_woken());
     drop(other);
     assert!(closed.is_woken());
-    // One more came before it looked: it waits on.
+    // A receiver subscribed before `closed()` was polled again: it keeps waiting.
     let late = sender.subscribe();
     assert!(closed.poll().is_pending());
     drop(late);
     assert!(closed.is_woken() && closed.poll().is_ready());
     let watching = sender.clone();
-    assert!(Actor::new(async move { watching.closed().await }).poll().is_ready());
+    assert!(PolledFuture::new(async move { watching.closed().await }).poll().is_ready());
 }
 
 #[test]
-fn who_is_told_that_nobody_receives_may_subscribe_and_send_at_once() {
+fn a_waker_of_closed_may_subscribe_and_send() {
     struct Sends(broadcast::Sender<u8>, Cell<Option<broadcast::Receiver<u8>>>);
     thread_local! {
         static SENDS: RefCell<Option<Rc<Sends>>> = const { RefCell::new(None) };
     }
-    struct Told;
-    impl Wake for Told {
+    struct SendingWaker;
+    impl Wake for SendingWaker {
         fn wake(self: Arc<Self>) {
             let sends = SENDS.take().unwrap();
             let receiver = sends.0.subscribe();
@@ -274,7 +274,7 @@ fn who_is_told_that_nobody_receives_may_subscribe_and_send_at_once() {
     let sends = Rc::new(Sends(sender, Cell::new(None)));
     SENDS.set(Some(sends.clone()));
     let mut closed = Box::pin(sends.0.closed());
-    let waker = Waker::from(Arc::new(Told));
+    let waker = Waker::from(Arc::new(SendingWaker));
     assert!(closed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     drop(receiver);
     let received = sends.1.take().map(|mut receiver| receiver.try_recv());

@@ -1,6 +1,6 @@
 //! Locks, events, conditions, semaphores and barriers as programs use them.
 
-use crate::support::{Actor, passes, pending, run};
+use crate::support::{PolledFuture, pending, run, run_iterations};
 use mainspring::sync::{
     AcquireError, Barrier, Condition, Event, Lock, Notify, OnceCell, ReleasedTooOften, RwLock, Semaphore,
     TryAcquireError,
@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 #[test]
-fn a_lock_goes_round_in_the_order_of_asking() {
+fn a_lock_is_granted_in_request_order() {
     run(async {
         let lock = Rc::new(Lock::new(Vec::new()));
         let first = lock.clone().lock_owned().await;
@@ -20,13 +20,13 @@ fn a_lock_goes_round_in_the_order_of_asking() {
             let lock = lock.clone();
             spawn(async move {
                 let mut order = lock.lock().await;
-                passes(2).await;
+                run_iterations(2).await;
                 order.push(number);
             })
         });
-        passes(1).await;
+        run_iterations(1).await;
         drop(first);
-        // Free for a moment, and not for who comes now.
+        // The lock is assigned to the next waiter: a newcomer does not get it.
         assert!(lock.locked() && lock.try_lock().is_none());
         for task in tasks {
             task.await.unwrap();
@@ -36,7 +36,7 @@ fn a_lock_goes_round_in_the_order_of_asking() {
 }
 
 #[test]
-fn a_task_that_is_cancelled_as_the_lock_comes_to_it_passes_it_on() {
+fn a_task_cancelled_when_it_gets_the_lock_passes_it_on() {
     run(async {
         let lock = Rc::new(Lock::new(()));
         let guard = lock.clone().lock_owned().await;
@@ -45,7 +45,7 @@ fn a_task_that_is_cancelled_as_the_lock_comes_to_it_passes_it_on() {
             spawn(async move { drop(lock.lock().await) })
         };
         let (one, other) = (waits(&lock), waits(&lock));
-        passes(1).await;
+        run_iterations(1).await;
         drop(guard);
         one.cancel();
         assert!(one.await.unwrap_err().is_cancelled());
@@ -55,7 +55,7 @@ fn a_task_that_is_cancelled_as_the_lock_comes_to_it_passes_it_on() {
 }
 
 #[test]
-fn a_panic_lets_go_of_the_lock() {
+fn a_panic_releases_the_lock() {
     run(async {
         let lock = Rc::new(Lock::new(1));
         let inner = lock.clone();
@@ -69,7 +69,7 @@ fn a_panic_lets_go_of_the_lock() {
 }
 
 #[test]
-fn a_lock_shows_itself_and_gives_its_value_back() {
+fn debug_and_into_inner_of_a_lock() {
     let mut lock = Lock::new(5);
     *lock.get_mut() += 1;
     assert_eq!(format!("{lock:?}"), "Lock { value: 6, waiting: 0, .. }");
@@ -80,14 +80,14 @@ fn a_lock_shows_itself_and_gives_its_value_back() {
 }
 
 #[test]
-fn a_lock_of_a_slice_locks() {
+fn a_lock_may_hold_an_unsized_value() {
     let lock: Rc<Lock<[u8]>> = Rc::new(Lock::new([1, 2, 3]));
     lock.try_lock().unwrap()[0] = 9;
     assert_eq!(lock.clone().try_lock_owned().unwrap()[..], [9, 2, 3]);
 }
 
 #[test]
-fn readers_share_and_a_writer_that_waits_stops_new_readers() {
+fn readers_share_and_a_waiting_writer_blocks_new_readers() {
     test_support::meant_from_here();
     let lock: &'static RwLock<i32> = Box::leak(Box::new(RwLock::new(0)));
     let (one, two) = (lock.try_read().unwrap(), lock.try_read().unwrap());
@@ -103,7 +103,7 @@ fn readers_share_and_a_writer_that_waits_stops_new_readers() {
 }
 
 #[test]
-fn a_writer_that_goes_on_reading_lets_the_readers_in_and_no_writer() {
+fn a_downgraded_writer_admits_readers_but_no_writer() {
     test_support::meant_from_here();
     let lock: &'static RwLock<i32> = Box::leak(Box::new(RwLock::new(0)));
     let writer = lock.try_write().unwrap();
@@ -116,7 +116,7 @@ fn a_writer_that_goes_on_reading_lets_the_readers_in_and_no_writer() {
 }
 
 #[test]
-fn an_event_that_is_cleared_at_once_has_still_happened() {
+fn an_event_cleared_at_once_still_wakes_its_waiters() {
     let event = Rc::new(Event::new());
     let waits = event.clone();
     let mut waiting = pending(async move { waits.wait().await });
@@ -124,12 +124,12 @@ fn an_event_that_is_cleared_at_once_has_still_happened() {
     event.clear();
     assert!(waiting.poll().is_ready());
     let waits = event.clone();
-    assert!(Actor::new(async move { waits.wait().await }).poll().is_pending());
+    assert!(PolledFuture::new(async move { waits.wait().await }).poll().is_pending());
     assert_eq!(format!("{event:?}"), "Event { set: false, waiting: 0, .. }");
 }
 
 #[test]
-fn a_condition_wakes_as_many_as_are_notified_in_order() {
+fn notify_wakes_that_many_waiters_in_order() {
     run(async {
         let shared = Rc::new((Lock::new(0), Condition::new()));
         let order = Rc::new(RefCell::new(Vec::new()));
@@ -141,13 +141,13 @@ fn a_condition_wakes_as_many_as_are_notified_in_order() {
                 order.borrow_mut().push((number, *guard));
             })
         });
-        passes(4).await;
+        run_iterations(4).await;
         {
             let mut value = shared.0.lock().await;
             *value = 1;
             shared.1.notify(2);
         }
-        passes(4).await;
+        run_iterations(4).await;
         assert_eq!(*order.borrow(), [(0, 1), (1, 1)]);
         *shared.0.lock().await = 2;
         shared.1.notify_all();
@@ -159,7 +159,7 @@ fn a_condition_wakes_as_many_as_are_notified_in_order() {
 }
 
 #[test]
-fn a_condition_that_is_given_up_holds_no_lock() {
+fn a_cancelled_condition_wait_holds_no_lock() {
     run(async {
         let (lock, condition) = (Lock::new(()), Condition::new());
         let guard = lock.lock().await;
@@ -170,7 +170,7 @@ fn a_condition_that_is_given_up_holds_no_lock() {
 }
 
 #[test]
-fn a_condition_takes_owned_guards_too() {
+fn a_condition_accepts_owned_guards() {
     run(async {
         let shared = Rc::new((Rc::new(Lock::new(0)), Condition::new()));
         let other = shared.clone();
@@ -181,14 +181,14 @@ fn a_condition_takes_owned_guards_too() {
         for _ in 0..3 {
             *shared.0.lock().await += 1;
             shared.1.notify(1);
-            passes(3).await;
+            run_iterations(3).await;
         }
         assert_eq!(task.await, Ok(3));
     });
 }
 
 #[test]
-fn who_wants_many_is_not_overtaken_by_who_wants_few() {
+fn a_large_request_is_not_overtaken_by_smaller_ones() {
     let semaphore = Rc::new(Semaphore::new(2));
     let held = semaphore.try_acquire().unwrap();
     let many = pending(semaphore.clone().acquire_many_owned(2));
@@ -196,13 +196,13 @@ fn who_wants_many_is_not_overtaken_by_who_wants_few() {
     assert_eq!(semaphore.try_acquire().err(), Some(TryAcquireError::NoPermits));
     drop(held);
     assert!(many.is_woken() && !few.is_woken());
-    // Whoever stood in the way and leaves lets the others through.
+    // Cancelling the large request unblocks the smaller ones.
     drop(many);
     assert!(few.is_woken());
 }
 
 #[test]
-fn a_closed_semaphore_refuses_who_waits_and_who_comes() {
+fn a_closed_semaphore_refuses_waiters_and_new_requests() {
     let semaphore = Rc::new(Semaphore::new(1));
     let permit = semaphore.clone().try_acquire_owned().unwrap();
     let mut waiting = pending(semaphore.clone().acquire_owned());
@@ -214,7 +214,7 @@ fn a_closed_semaphore_refuses_who_waits_and_who_comes() {
 }
 
 #[test]
-fn what_comes_back_to_a_bounded_semaphore_counts_up_to_its_bound() {
+fn a_bounded_semaphore_refuses_releases_beyond_its_bound() {
     let semaphore = Semaphore::bounded(2);
     let both = semaphore.try_acquire_many(2).unwrap();
     semaphore.release(1).unwrap();
@@ -226,14 +226,14 @@ fn what_comes_back_to_a_bounded_semaphore_counts_up_to_its_bound() {
 }
 
 #[test]
-fn a_barrier_is_for_one_at_least_and_goes_round_again() {
+fn a_barrier_needs_at_least_one_party_and_is_reusable() {
     run(async {
         assert_eq!(Barrier::new(0).wait().await, Ok(0));
         let barrier = Rc::new(Barrier::new(2));
         for _ in 0..3 {
             let other = barrier.clone();
             let task = spawn(async move { other.wait().await });
-            passes(1).await;
+            run_iterations(1).await;
             assert_eq!(barrier.n_waiting(), 1);
             assert_eq!(barrier.wait().await, Ok(1));
             assert_eq!(task.await.unwrap(), Ok(0));
@@ -243,21 +243,21 @@ fn a_barrier_is_for_one_at_least_and_goes_round_again() {
 }
 
 #[test]
-fn all_are_notified_who_asked_before_even_if_they_did_not_wait_yet() {
+fn notify_waiters_wakes_futures_created_before_it_even_if_unpolled() {
     test_support::meant_from_here();
     let notify: &'static Notify = Box::leak(Box::default());
-    let mut early = Actor::new(notify.notified());
+    let mut early = PolledFuture::new(notify.notified());
     notify.notify_waiters();
     assert!(early.poll().is_ready());
-    assert!(Actor::new(notify.notified()).poll().is_pending());
+    assert!(PolledFuture::new(notify.notified()).poll().is_pending());
     notify.notify_one();
     notify.notify_one();
-    assert!(Actor::new(notify.notified()).poll().is_ready());
-    assert!(Actor::new(notify.notified()).poll().is_pending());
+    assert!(PolledFuture::new(notify.notified()).poll().is_ready());
+    assert!(PolledFuture::new(notify.notified()).poll().is_pending());
 }
 
 #[test]
-fn a_cell_is_filled_by_the_next_when_the_first_gives_up_or_fails() {
+fn a_once_cell_is_initialised_by_the_next_when_the_first_fails_or_is_cancelled() {
     let cell = Rc::new(OnceCell::new());
     let (one, two, three) = (cell.clone(), cell.clone(), cell.clone());
     let first = pending(async move { *one.get_or_init(async || std::future::pending::<i32>().await).await });
@@ -271,10 +271,10 @@ fn a_cell_is_filled_by_the_next_when_the_first_gives_up_or_fails() {
 }
 
 #[test]
-fn a_cell_that_is_set_meanwhile_keeps_what_was_set() {
+fn a_once_cell_set_during_initialisation_keeps_the_set_value() {
     let cell = Rc::new(OnceCell::new());
     let inner = cell.clone();
-    let mut making = Actor::new(async move {
+    let mut making = PolledFuture::new(async move {
         let set = inner.clone();
         *inner.get_or_init(async || set.set(1).map_or(0, |()| 2)).await
     });

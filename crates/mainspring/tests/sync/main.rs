@@ -1,15 +1,15 @@
-//! Synchronisation between tasks: behaviours as programs see them, and each primitive against a naive model, with futures
-//! that are given up wherever they wait.
+//! Synchronisation between tasks: the behaviour that programs see, and each primitive against a naive model, with
+//! futures cancelled wherever they wait.
 #![cfg(not(loom))]
 
 #[macro_use]
 extern crate test_support;
 
+mod cancelling;
 mod channels;
-mod giving_up;
 mod locks;
 mod models;
-mod permits;
+mod mpsc_permits;
 mod queues;
 mod reentrancy;
 mod support;

@@ -1,6 +1,6 @@
 //! Queues as programs use them.
 
-use crate::support::{passes, pending, run};
+use crate::support::{pending, run, run_iterations};
 use mainspring::sync::{GetError, PriorityQueue, Queue, QueueShutDown};
 use mainspring::{spawn, timeout};
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 #[test]
-fn workers_share_what_is_put_and_join_waits_for_them() {
+fn workers_share_the_items_and_join_waits_for_them() {
     run(async {
         let queue = Rc::new(Queue::new(3));
         let done = Rc::new(RefCell::new(Vec::new()));
@@ -17,7 +17,7 @@ fn workers_share_what_is_put_and_join_waits_for_them() {
             let (queue, done) = (queue.clone(), done.clone());
             spawn(async move {
                 while let Ok(number) = queue.get().await {
-                    passes(number % 3).await;
+                    run_iterations(number % 3).await;
                     done.borrow_mut().push(number);
                     queue.task_done().unwrap();
                 }
@@ -37,7 +37,7 @@ fn workers_share_what_is_put_and_join_waits_for_them() {
 }
 
 #[test]
-fn a_getter_that_runs_out_of_time_takes_nothing() {
+fn a_get_that_times_out_takes_nothing() {
     run(async {
         let queue = Rc::new(Queue::new(0));
         let other = queue.clone();
@@ -49,7 +49,7 @@ fn a_getter_that_runs_out_of_time_takes_nothing() {
                 }
             }
         });
-        passes(5).await;
+        run_iterations(5).await;
         queue.put(1).await.unwrap();
         queue.put(2).await.unwrap();
         task.await.unwrap();
@@ -58,7 +58,7 @@ fn a_getter_that_runs_out_of_time_takes_nothing() {
 }
 
 #[test]
-fn who_was_robbed_keeps_its_place() {
+fn a_getter_whose_item_was_taken_keeps_its_place() {
     let queue = Rc::new(Queue::new(0));
     let get = |queue: &Rc<Queue<i32>>| {
         let queue = queue.clone();
@@ -69,7 +69,7 @@ fn who_was_robbed_keeps_its_place() {
         queue.put_nowait(number).unwrap();
     }
     while queue.get_nowait().is_ok() {}
-    // They come back in another order, and stand as before.
+    // Polling them in another order does not change their places.
     assert!(second.poll().is_pending() && third.poll().is_pending() && first.poll().is_pending());
     queue.put_nowait(3).unwrap();
     assert!(first.is_woken() && !second.is_woken());
@@ -79,7 +79,7 @@ fn who_was_robbed_keeps_its_place() {
 }
 
 #[test]
-fn who_comes_later_does_not_take_what_was_promised() {
+fn a_newcomer_does_not_take_an_item_assigned_to_a_waiter() {
     let queue = Rc::new(Queue::new(1));
     let (one, two) = (queue.clone(), queue.clone());
     let mut first = pending(async move { one.get().await });
@@ -90,13 +90,13 @@ fn who_comes_later_does_not_take_what_was_promised() {
 }
 
 #[test]
-fn a_shut_down_queue_is_emptied_and_then_refuses() {
+fn a_shut_down_queue_is_drained_and_then_refuses() {
     run(async {
         let queue = Rc::new(Queue::new(1));
         queue.put(1).await.unwrap();
         let other = queue.clone();
         let putter = spawn(async move { other.put(2).await });
-        passes(1).await;
+        run_iterations(1).await;
         queue.shutdown(false);
         assert_eq!(putter.await.unwrap(), Err(QueueShutDown(2)));
         assert_eq!(queue.put(3).await, Err(QueueShutDown(3)));
@@ -107,14 +107,14 @@ fn a_shut_down_queue_is_emptied_and_then_refuses() {
 }
 
 #[test]
-fn an_immediate_shut_down_drops_what_is_there_and_ends_join() {
+fn an_immediate_shutdown_drops_the_items_and_ends_join() {
     run(async {
         let queue = Rc::new(Queue::new(0));
         let item = Rc::new(());
         queue.put(item.clone()).await.unwrap();
         let other = queue.clone();
         let joiner = spawn(async move { other.join().await });
-        passes(1).await;
+        run_iterations(1).await;
         queue.shutdown(true);
         joiner.await.unwrap();
         assert_eq!(Rc::strong_count(&item), 1);
@@ -122,7 +122,7 @@ fn an_immediate_shut_down_drops_what_is_there_and_ends_join() {
 }
 
 #[test]
-fn a_priority_queue_decides_when_the_item_is_taken() {
+fn a_priority_queue_chooses_the_item_at_get_time() {
     let queue = Rc::new(PriorityQueue::new(0));
     let other = queue.clone();
     let mut getter = pending(async move { other.get().await });
@@ -132,7 +132,7 @@ fn a_priority_queue_decides_when_the_item_is_taken() {
 }
 
 #[test]
-fn a_queue_shows_its_state() {
+fn debug_shows_the_state_of_a_queue() {
     let queue: Queue<u8> = Queue::default();
     queue.put_nowait(1).unwrap();
     let shown = "Queue { maxsize: 0, items: 1, getting: 0, putting: 0, unfinished: 1, shut_down: false, .. }";

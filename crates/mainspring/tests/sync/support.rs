@@ -1,4 +1,4 @@
-//! Futures that a test polls by hand, and a loop for those that run on one.
+//! Futures that a test polls by hand, and a loop for tests that need one.
 
 use mainspring::{EventLoop, timeout};
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// A test that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for a test that hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs a future on a loop of its own, and checks that nothing is left on it.
+/// Runs a future on a new loop, and checks that nothing is left on it.
 pub fn run<F: IntoFuture>(future: F) -> F::Output {
     let event_loop = EventLoop::new().unwrap();
-    let output = event_loop.run_until_complete(timeout(PATIENCE, future)).unwrap().unwrap();
+    let output = event_loop.run_until_complete(timeout(TIMEOUT, future)).unwrap().unwrap();
     for _ in 0..4 {
         event_loop.stop();
         event_loop.run_forever().unwrap();
@@ -23,41 +23,41 @@ pub fn run<F: IntoFuture>(future: F) -> F::Output {
     output
 }
 
-/// Lets everything else that is ready run, `count` times.
-pub async fn passes(count: usize) {
+/// Runs `count` loop iterations.
+pub async fn run_iterations(count: usize) {
     for _ in 0..count {
         mainspring::sleep(Duration::ZERO).await;
     }
 }
 
 #[derive(Default)]
-pub struct Count(AtomicUsize);
+pub struct WakeCounter(AtomicUsize);
 
-impl Wake for Count {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// A future that is polled by hand, with a waker that counts.
-pub struct Actor<R> {
+pub struct PolledFuture<R> {
     future: Pin<Box<dyn Future<Output = R>>>,
-    wakes: Arc<Count>,
+    wakes: Arc<WakeCounter>,
 }
 
-impl<R> Actor<R> {
+impl<R> PolledFuture<R> {
     pub fn new(future: impl Future<Output = R> + 'static) -> Self {
-        Actor { future: Box::pin(future), wakes: Arc::default() }
+        PolledFuture { future: Box::pin(future), wakes: Arc::default() }
     }
 
-    /// Polls it, and forgets that it was woken.
+    /// Polls it and resets its wake-up count.
     pub fn poll(&mut self) -> Poll<R> {
         self.wakes.0.store(0, Ordering::Relaxed);
         let waker = Waker::from(Arc::clone(&self.wakes));
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// Polls it with another waker from now on: as a task that hands its futures to another.
+    /// Polls it with a new waker, as a task does that received the future from another task.
     pub fn move_to_another_task(&mut self) -> Poll<R> {
         self.wakes = Arc::default();
         self.poll()
@@ -70,73 +70,73 @@ impl<R> Actor<R> {
 
 /// Polls a future that must not be ready.
 #[track_caller]
-pub fn pending<R: std::fmt::Debug>(future: impl Future<Output = R> + 'static) -> Actor<R> {
-    let mut actor = Actor::new(future);
-    assert!(actor.poll().is_pending());
-    actor
+pub fn pending<R: std::fmt::Debug>(future: impl Future<Output = R> + 'static) -> PolledFuture<R> {
+    let mut future = PolledFuture::new(future);
+    assert!(future.poll().is_pending());
+    future
 }
 
-/// Futures that wait, each with the number it came with.
-pub struct Crowd<R> {
-    actors: BTreeMap<usize, Actor<R>>,
-    came: usize,
+/// Pending futures, numbered in the order of their creation.
+pub struct Waiters<R> {
+    futures: BTreeMap<usize, PolledFuture<R>>,
+    next_number: usize,
 }
 
-impl<R> Crowd<R> {
+impl<R> Waiters<R> {
     pub fn new() -> Self {
-        Crowd { actors: BTreeMap::new(), came: 0 }
+        Waiters { futures: BTreeMap::new(), next_number: 0 }
     }
 
-    /// Polls a new future. It stays here if it waits.
+    /// Polls a new future, and keeps it if it is pending.
     pub fn add(&mut self, future: impl Future<Output = R> + 'static) -> (usize, Poll<R>) {
-        let number = self.came;
-        self.came += 1;
-        let mut actor = Actor::new(future);
-        let polled = actor.poll();
+        let number = self.next_number;
+        self.next_number += 1;
+        let mut future = PolledFuture::new(future);
+        let polled = future.poll();
         if polled.is_pending() {
-            self.actors.insert(number, actor);
+            self.futures.insert(number, future);
         }
         (number, polled)
     }
 
-    /// One of those here.
+    /// The number of one of the pending futures.
     pub fn pick(&self, index: proptest::sample::Index) -> Option<usize> {
-        let numbers: Vec<usize> = self.actors.keys().copied().collect();
+        let numbers: Vec<usize> = self.futures.keys().copied().collect();
         if numbers.is_empty() { None } else { Some(*index.get(&numbers)) }
     }
 
     pub fn poll(&mut self, number: usize) -> Poll<R> {
-        let polled = self.actors.get_mut(&number).unwrap().poll();
+        let polled = self.futures.get_mut(&number).unwrap().poll();
         if polled.is_ready() {
-            self.actors.remove(&number);
+            self.futures.remove(&number);
         }
         polled
     }
 
     pub fn move_to_another_task(&mut self, number: usize) -> Poll<R> {
-        let polled = self.actors.get_mut(&number).unwrap().move_to_another_task();
+        let polled = self.futures.get_mut(&number).unwrap().move_to_another_task();
         if polled.is_ready() {
-            self.actors.remove(&number);
+            self.futures.remove(&number);
         }
         polled
     }
 
-    pub fn give_up(&mut self, number: usize) {
-        drop(self.actors.remove(&number));
+    pub fn cancel(&mut self, number: usize) {
+        drop(self.futures.remove(&number));
     }
 
-    /// Those that were woken since they were polled.
+    /// The futures that were woken since their last poll.
     pub fn woken(&self) -> Vec<usize> {
-        let woken = self.actors.iter().filter(|(_, actor)| actor.is_woken());
+        let woken = self.futures.iter().filter(|(_, future)| future.is_woken());
         woken.map(|(number, _)| *number).collect()
     }
 
     pub fn waiting(&self) -> usize {
-        self.actors.len()
+        self.futures.len()
     }
 }
 
-/// Sorted, as [`Crowd::woken`] gives them.
+/// Sorted, like the result of [`Waiters::woken`].
 pub fn sorted(numbers: impl IntoIterator<Item = usize>) -> Vec<usize> {
     let mut numbers: Vec<usize> = numbers.into_iter().collect();
     numbers.sort_unstable();

@@ -1,6 +1,6 @@
-//! The channel that crosses threads: nothing accepted is lost, nothing refused is kept, and nobody sleeps for ever.
+//! The thread-safe channel: no accepted value is lost, no refused value is kept, and no waiter sleeps forever.
 
-use crate::support::{Actor, passes, pending, run};
+use crate::support::{PolledFuture, pending, run, run_iterations};
 use mainspring::sync::threadsafe::{
     self, Receiver, SendError, Sender, TryRecvError, TrySendError, UnboundedSender,
 };
@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 #[test]
-fn its_halves_may_go_to_any_thread() {
+fn both_halves_may_move_to_any_thread() {
     fn anywhere<T: Send + Sync + 'static>() {}
     anywhere::<Sender<std::cell::Cell<u8>>>();
     anywhere::<UnboundedSender<std::cell::Cell<u8>>>();
@@ -26,7 +26,7 @@ fn its_halves_may_go_to_any_thread() {
 }
 
 #[test]
-fn values_of_many_threads_without_a_loop_all_arrive_each_threads_in_order() {
+fn values_of_many_threads_arrive_in_the_order_of_each_thread() {
     for capacity in [1, 3, 1000] {
         let (sender, mut receiver) = threadsafe::channel(capacity);
         let threads: Vec<_> = (0..4)
@@ -53,7 +53,7 @@ fn values_of_many_threads_without_a_loop_all_arrive_each_threads_in_order() {
 }
 
 #[test]
-fn a_loop_that_sleeps_is_woken_by_a_thread_that_has_none() {
+fn a_sleeping_loop_is_woken_by_a_thread_without_a_loop() {
     let (sender, mut receiver) = threadsafe::unbounded_channel();
     let (asleep, is_asleep) = mpsc::channel();
     let other = std::thread::spawn(move || {
@@ -75,7 +75,7 @@ fn a_loop_that_sleeps_is_woken_by_a_thread_that_has_none() {
 }
 
 #[test]
-fn two_loops_on_two_threads_talk() {
+fn two_loops_on_two_threads_exchange_values() {
     let there = Runtime::start().unwrap();
     let (to, mut from) = threadsafe::channel(1);
     let (back, mut answers) = threadsafe::channel(1);
@@ -114,7 +114,7 @@ fn a_receiver_moves_from_a_thread_to_a_loop_and_back() {
 }
 
 #[test]
-fn whoever_waits_for_room_gets_the_value_back_when_the_receiver_goes() {
+fn a_waiting_sender_gets_its_value_back_when_the_receiver_is_dropped() {
     let (sender, receiver) = threadsafe::channel(1);
     sender.try_send(0).unwrap();
     let blocked = sender.clone();
@@ -132,7 +132,7 @@ fn whoever_waits_for_room_gets_the_value_back_when_the_receiver_goes() {
 }
 
 #[test]
-fn a_closed_channel_gives_what_it_has_accepted() {
+fn a_closed_channel_delivers_accepted_values() {
     let (sender, mut receiver) = threadsafe::channel(2);
     sender.try_send(1).unwrap();
     sender.try_send(2).unwrap();
@@ -148,7 +148,7 @@ fn a_closed_channel_gives_what_it_has_accepted() {
 }
 
 #[test]
-fn room_is_given_in_the_order_of_the_asking_whoever_asks() {
+fn capacity_is_granted_in_request_order() {
     let (sender, mut receiver) = threadsafe::channel(1);
     sender.try_send(0).unwrap();
     let (first, second) = (sender.clone(), sender.clone());
@@ -156,7 +156,7 @@ fn room_is_given_in_the_order_of_the_asking_whoever_asks() {
     let mut second = pending(async move { second.send(2).await });
     assert_eq!(receiver.try_recv(), Ok(0));
     assert!(first.is_woken() && !second.is_woken());
-    // What is promised to the first is not the second's, nor a newcomer's who stands in line.
+    // Capacity assigned to the first waiter goes neither to the second nor to a newcomer.
     assert!(second.poll().is_pending());
     let mut third = pending(async move { sender.send(3).await });
     assert_eq!(first.poll(), Poll::Ready(Ok(())));
@@ -168,13 +168,13 @@ fn room_is_given_in_the_order_of_the_asking_whoever_asks() {
 }
 
 #[test]
-fn giving_up_loses_no_value_and_no_room() {
+fn cancelling_loses_no_value_and_no_capacity() {
     let (sender, mut receiver) = threadsafe::channel(1);
-    // A receiver that was woken for a value, and gives up.
+    // A receiver that was woken for a value and is then cancelled.
     let mut receiving = Box::pin(async move {
         let mut first = Box::pin(receiver.recv());
         assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx))).await.is_pending());
-        passes_by_hand().await;
+        pend_once().await;
         drop(first);
         receiver.recv().await
     });
@@ -183,7 +183,7 @@ fn giving_up_loses_no_value_and_no_room() {
     sender.try_send('a').unwrap();
     assert_eq!(receiving.as_mut().poll(&mut cx), Poll::Ready(Some('a')));
     drop(receiving);
-    // A sender that was promised room, and gives up: the next has it.
+    // A sender that was assigned capacity and is then cancelled: the next gets it.
     let (sender, mut receiver) = threadsafe::channel(1);
     sender.try_send(0).unwrap();
     let (first, second) = (sender.clone(), sender);
@@ -197,8 +197,8 @@ fn giving_up_loses_no_value_and_no_room() {
     assert_eq!(receiver.try_recv(), Ok(2));
 }
 
-/// One step that ends pending, without a loop.
-async fn passes_by_hand() {
+/// Pending once, without a loop.
+async fn pend_once() {
     let mut is_first = true;
     poll_fn(|_| if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) }).await;
 }
@@ -206,19 +206,19 @@ async fn passes_by_hand() {
 #[test]
 fn polling_and_awaiting_a_receiver_can_be_mixed() {
     let (sender, mut receiver) = threadsafe::channel(2);
-    let mut polling = Actor::new(async move {
+    let mut polling = PolledFuture::new(async move {
         assert!(poll_fn(|cx| Poll::Ready(receiver.poll_recv(cx))).await.is_pending());
         receiver
     });
-    let Poll::Ready(mut receiver) = polling.poll() else { panic!("it waits") };
+    let Poll::Ready(mut receiver) = polling.poll() else { panic!("the receive is pending") };
     sender.try_send(1).unwrap();
     assert!(polling.is_woken());
-    let mut receiving = Actor::new(async move { receiver.recv().await });
+    let mut receiving = PolledFuture::new(async move { receiver.recv().await });
     assert_eq!(receiving.poll(), Poll::Ready(Some(1)));
 }
 
 #[test]
-fn values_that_nobody_received_are_dropped_with_the_receiver_and_may_call_in() {
+fn unreceived_values_are_dropped_with_the_receiver_and_may_use_the_channel() {
     struct Counts(Arc<AtomicUsize>, Sender<Counts>);
     impl Drop for Counts {
         fn drop(&mut self) {
@@ -262,7 +262,7 @@ fn a_loop_is_not_idle_while_a_task_waits_for_another_thread() {
     assert_eq!(event_loop.run_until_idle().unwrap(), 0);
     assert_eq!(event_loop.run_until_complete(received).unwrap(), Ok(Some(1)));
     other.join().unwrap();
-    // And is, when the wait is given up.
+    // It is idle once the wait is cancelled.
     let (_sender, mut receiver) = threadsafe::channel::<()>(1);
     event_loop
         .spawn(async move {
@@ -274,7 +274,7 @@ fn a_loop_is_not_idle_while_a_task_waits_for_another_thread() {
 }
 
 #[test]
-fn a_runtime_that_is_shut_down_receives_all_that_was_accepted() {
+fn a_runtime_that_shuts_down_receives_all_accepted_values() {
     let runtime = Runtime::start().unwrap();
     let (sender, mut receiver) = threadsafe::channel(2);
     let count = runtime.spawn(move || async move {
@@ -292,7 +292,7 @@ fn a_runtime_that_is_shut_down_receives_all_that_was_accepted() {
 }
 
 #[test]
-fn a_loop_that_is_closed_gives_senders_their_values_back() {
+fn closing_the_loop_returns_the_values_of_waiting_senders() {
     let event_loop = EventLoop::new().unwrap();
     let (sender, mut receiver) = threadsafe::channel(1);
     event_loop.spawn(async move { while receiver.recv().await.is_some() {} }).unwrap();
@@ -305,7 +305,7 @@ fn a_loop_that_is_closed_gives_senders_their_values_back() {
 }
 
 #[test]
-fn what_is_accepted_while_the_receiver_goes_is_dropped_and_the_rest_comes_back() {
+fn values_are_dropped_or_returned_when_the_receiver_is_dropped_concurrently() {
     for _ in 0..100 {
         let (sender, receiver) = threadsafe::channel(1);
         let value = Arc::new(());
@@ -329,7 +329,7 @@ fn what_is_accepted_while_the_receiver_goes_is_dropped_and_the_rest_comes_back()
 }
 
 #[test]
-fn tasks_of_one_loop_may_use_it_too() {
+fn tasks_of_one_loop_may_use_the_thread_safe_channel() {
     run(async {
         let (sender, mut receiver) = threadsafe::channel(1);
         let sending = spawn(async move {
@@ -337,7 +337,7 @@ fn tasks_of_one_loop_may_use_it_too() {
                 sender.send(number).await.unwrap();
             }
         });
-        passes(3).await;
+        run_iterations(3).await;
         let mut received = Vec::new();
         while let Some(number) = receiver.recv().await {
             received.push(number);

@@ -1,7 +1,7 @@
-//! The channel that crosses threads: room that is held, many values at once, senders that do not keep it open. The rules are
-//! those of `mpsc`, in `permits.rs`; here they hold across threads.
+//! The thread-safe channel: permits, `recv_many` and weak senders. The rules are those of `mpsc` (`mpsc_permits.rs`),
+//! here across threads.
 
-use crate::support::{Actor, pending, run};
+use crate::support::{PolledFuture, pending, run};
 use mainspring::sync::threadsafe::{
     self, Permit, SendError, Sender, TryRecvError, TrySendError, WeakSender, WeakUnboundedSender,
 };
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn permits_and_weak_senders_may_go_to_any_thread() {
+fn permits_and_weak_senders_may_move_to_any_thread() {
     fn anywhere<T: Send + Sync>() {}
     anywhere::<Permit<'static, Cell<u8>>>();
     anywhere::<WeakSender<Cell<u8>>>();
@@ -30,7 +30,7 @@ async fn reserve_and_send(sender: Sender<u8>, value: u8) -> Result<(), SendError
 }
 
 #[test]
-fn who_sends_and_who_reserves_stand_in_one_line() {
+fn send_and_reserve_share_one_queue() {
     let (sender, mut receiver) = threadsafe::channel(1);
     sender.try_send(0).unwrap();
     let mut first = pending(reserve_and_send(sender.clone(), 1));
@@ -49,7 +49,7 @@ fn who_sends_and_who_reserves_stand_in_one_line() {
 }
 
 #[test]
-fn room_that_is_given_up_or_given_back_is_the_nexts() {
+fn capacity_of_a_cancelled_or_dropped_permit_goes_to_the_next() {
     let (sender, mut receiver) = threadsafe::channel(1);
     let permit = sender.try_reserve().unwrap();
     let chosen = pending(reserve_and_send(sender.clone(), 1));
@@ -63,12 +63,15 @@ fn room_that_is_given_up_or_given_back_is_the_nexts() {
 }
 
 #[test]
-fn a_closed_channel_ends_when_the_last_permit_is_used_or_dropped_on_whatever_thread() {
+fn a_closed_channel_ends_when_the_last_permit_is_used_or_dropped_on_any_thread() {
     let (sender, mut receiver) = threadsafe::channel(2);
     let (used, dropped) = (sender.try_reserve().unwrap(), sender.try_reserve().unwrap());
     receiver.close();
     assert_eq!(sender.try_reserve().map(drop), Err(TrySendError::Closed(())));
-    assert_eq!(Actor::new(reserve_and_send(sender.clone(), 9)).poll(), Poll::Ready(Err(SendError(()))));
+    assert_eq!(
+        PolledFuture::new(reserve_and_send(sender.clone(), 9)).poll(),
+        Poll::Ready(Err(SendError(())))
+    );
     thread::scope(|scope| {
         let receiving = scope.spawn(|| (receiver.blocking_recv(), receiver.blocking_recv()));
         used.send(1);
@@ -78,7 +81,7 @@ fn a_closed_channel_ends_when_the_last_permit_is_used_or_dropped_on_whatever_thr
 }
 
 #[test]
-fn values_of_many_threads_are_received_many_at_once_in_each_threads_order() {
+fn recv_many_keeps_the_order_of_each_thread() {
     for limit in [1, 7, usize::MAX] {
         let (sender, mut receiver) = threadsafe::channel(10);
         let threads: Vec<_> = (0..3)
@@ -111,7 +114,7 @@ fn values_of_many_threads_are_received_many_at_once_in_each_threads_order() {
 }
 
 #[test]
-fn receiving_many_that_is_given_up_loses_nothing() {
+fn a_cancelled_recv_many_loses_nothing() {
     let (sender, mut receiver) = threadsafe::channel(4);
     run(async {
         let mut batch = vec![0];
@@ -126,7 +129,7 @@ fn receiving_many_that_is_given_up_loses_nothing() {
 }
 
 #[test]
-fn a_loop_is_not_idle_while_a_task_waits_for_room_or_for_many() {
+fn a_loop_is_not_idle_while_a_task_waits_in_send_or_recv_many() {
     let event_loop = EventLoop::new().unwrap();
     let (sender, mut receiver) = threadsafe::channel(1);
     sender.try_send(1).unwrap();
@@ -149,7 +152,7 @@ fn a_loop_is_not_idle_while_a_task_waits_for_room_or_for_many() {
 }
 
 #[test]
-fn a_weak_sender_sends_or_finds_the_channel_at_its_end_and_never_between() {
+fn a_weak_sender_sends_or_finds_the_channel_ended() {
     for _ in 0..200 {
         let (sender, mut receiver) = threadsafe::unbounded_channel();
         let together = Barrier::new(3);

@@ -1,6 +1,6 @@
-//! Condition: a notification reaches somebody who then has the lock.
+//! Condition: a notification reaches a waiter that then gets the lock.
 
-use crate::support::{Crowd, sorted};
+use crate::support::{Waiters, sorted};
 use mainspring::sync::{Condition, Lock, OwnedLockGuard};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -12,7 +12,7 @@ enum Step {
     /// Takes the lock if it is free, and waits with it.
     Wait,
     Poll(Index),
-    GiveUp(Index),
+    Cancel(Index),
     Notify(usize),
     NotifyAll,
     Lock,
@@ -23,7 +23,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => Just(Step::Wait),
         6 => any::<Index>().prop_map(Step::Poll),
-        3 => any::<Index>().prop_map(Step::GiveUp),
+        3 => any::<Index>().prop_map(Step::Cancel),
         4 => (0..3usize).prop_map(Step::Notify),
         1 => Just(Step::NotifyAll),
         2 => Just(Step::Lock),
@@ -33,41 +33,42 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Told, and does not know it yet.
+enum State {
+    /// Notified, but not polled since.
     Notified,
     /// Waits for the lock.
     Locking,
-    /// The lock is its own, and it does not know it yet.
+    /// Owns the lock, but was not polled since.
     Owning,
 }
 
 #[derive(Default)]
 struct Model {
-    line: Vec<usize>,
-    /// Those who were notified, alone or not, in the order in which they came for the lock.
-    notified: Vec<(usize, bool, Stage)>,
+    waiting: Vec<usize>,
+    /// Notified waiters, in the order in which they requested the lock. The flag: notified by `notify(n)`, not by
+    /// `notify_all`.
+    notified: Vec<(usize, bool, State)>,
     is_held: bool,
 }
 
 impl Model {
     fn is_locked(&self) -> bool {
-        self.is_held || self.notified.iter().any(|(_, _, stage)| *stage == Stage::Owning)
+        self.is_held || self.notified.iter().any(|(_, _, state)| *state == State::Owning)
     }
 
-    fn notify(&mut self, count: usize, is_alone: bool) {
-        for number in self.line.drain(..count.min(self.line.len())) {
-            self.notified.push((number, is_alone, Stage::Notified));
+    fn notify(&mut self, count: usize, is_individual: bool) {
+        for number in self.waiting.drain(..count.min(self.waiting.len())) {
+            self.notified.push((number, is_individual, State::Notified));
         }
     }
 
-    /// The lock goes to who came for it first.
-    fn pass_lock_on(&mut self) {
+    /// The lock goes to the first waiter that requested it.
+    fn grant_lock(&mut self) {
         if self.is_locked() {
             return;
         }
-        if let Some(next) = self.notified.iter_mut().find(|(_, _, stage)| *stage == Stage::Locking) {
-            next.2 = Stage::Owning;
+        if let Some(next) = self.notified.iter_mut().find(|(_, _, state)| *state == State::Locking) {
+            next.2 = State::Owning;
         }
     }
 }
@@ -76,11 +77,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_notification_reaches_somebody_who_gets_the_lock(steps in steps()) {
+    fn a_notification_reaches_a_waiter_that_gets_the_lock(steps in steps()) {
         let shared = Rc::new((Rc::new(Lock::new(())), Condition::new()));
         let (lock, condition) = &*shared;
         let mut model = Model::default();
-        let mut crowd: Crowd<OwnedLockGuard<()>> = Crowd::new();
+        let mut waiters: Waiters<OwnedLockGuard<()>> = Waiters::new();
         let mut held: Option<OwnedLockGuard<()>> = None;
         for step in steps {
             match step {
@@ -89,25 +90,25 @@ proptest! {
                     prop_assert_eq!(guard.is_some(), !model.is_locked());
                     let Some(guard) = guard else { continue };
                     let subject = Rc::clone(&shared);
-                    let (number, polled) = crowd.add(async move { subject.1.wait(guard).await });
+                    let (number, polled) = waiters.add(async move { subject.1.wait(guard).await });
                     prop_assert!(polled.is_pending());
-                    model.line.push(number);
+                    model.waiting.push(number);
                 }
                 Step::Poll(index) => {
-                    let Some(number) = crowd.pick(index) else { continue };
-                    let polled = crowd.poll(number);
+                    let Some(number) = waiters.pick(index) else { continue };
+                    let polled = waiters.poll(number);
                     let found = model.notified.iter().position(|(other, _, _)| *other == number);
                     let Some(index) = found else {
                         prop_assert!(polled.is_pending());
                         continue;
                     };
-                    if model.notified[index].2 == Stage::Notified {
-                        let (_, is_alone, _) = model.notified.remove(index);
-                        model.notified.push((number, is_alone, Stage::Locking));
-                        model.pass_lock_on();
+                    if model.notified[index].2 == State::Notified {
+                        let (_, is_individual, _) = model.notified.remove(index);
+                        model.notified.push((number, is_individual, State::Locking));
+                        model.grant_lock();
                     }
                     let place = model.notified.iter().position(|(other, _, _)| *other == number).unwrap();
-                    let has_lock = model.notified[place].2 == Stage::Owning;
+                    let has_lock = model.notified[place].2 == State::Owning;
                     prop_assert_eq!(polled.is_ready(), has_lock);
                     if let Poll::Ready(guard) = polled {
                         model.notified.remove(place);
@@ -115,15 +116,15 @@ proptest! {
                         held = Some(guard);
                     }
                 }
-                Step::GiveUp(index) => {
-                    let Some(number) = crowd.pick(index) else { continue };
-                    crowd.give_up(number);
-                    model.line.retain(|other| *other != number);
+                Step::Cancel(index) => {
+                    let Some(number) = waiters.pick(index) else { continue };
+                    waiters.cancel(number);
+                    model.waiting.retain(|other| *other != number);
                     let found = model.notified.iter().position(|(other, _, _)| *other == number);
                     if let Some(index) = found {
-                        let (_, is_alone, _) = model.notified.remove(index);
-                        model.pass_lock_on();
-                        if is_alone {
+                        let (_, is_individual, _) = model.notified.remove(index);
+                        model.grant_lock();
+                        if is_individual {
                             model.notify(1, true);
                         }
                     }
@@ -146,24 +147,24 @@ proptest! {
                 Step::Unlock => {
                     held = None;
                     model.is_held = false;
-                    model.pass_lock_on();
+                    model.grant_lock();
                 }
             }
-            let due = model.notified.iter().filter(|(_, _, stage)| *stage != Stage::Locking);
-            prop_assert_eq!(crowd.woken(), sorted(due.map(|(number, _, _)| *number)));
+            let due = model.notified.iter().filter(|(_, _, state)| *state != State::Locking);
+            prop_assert_eq!(waiters.woken(), sorted(due.map(|(number, _, _)| *number)));
             prop_assert_eq!(lock.locked(), model.is_locked());
         }
-        // Nobody is stuck: when all are notified and the lock goes round, all come back.
+        // No waiter is stuck: after `notify_all`, each gets the lock in turn and returns.
         drop(held);
         condition.notify_all();
-        let mut rounds = crowd.waiting() + 1;
-        while let Some(number) = crowd.woken().first().copied() {
-            if let Poll::Ready(guard) = crowd.poll(number) {
+        let mut rounds = waiters.waiting() + 1;
+        while let Some(number) = waiters.woken().first().copied() {
+            if let Poll::Ready(guard) = waiters.poll(number) {
                 drop(guard);
                 rounds -= 1;
                 prop_assert!(rounds > 0);
             }
         }
-        prop_assert_eq!(crowd.waiting(), 0);
+        prop_assert_eq!(waiters.waiting(), 0);
     }
 }

@@ -1,10 +1,10 @@
-//! Each primitive against a naive model: lists in the order people came, and a set of those whose turn it is.
+//! Each primitive against a naive model: lists in the order of arrival, and the set of waiters that must be woken.
 //!
-//! Futures are polled by hand, also when nobody woke them, handed to other tasks, and given up in every state. After every
-//! step the woken ones must be those whose turn it is: nobody is forgotten, and nobody is woken for nothing.
+//! The futures are polled by hand, also spuriously, moved to other tasks, and cancelled in every state. After every
+//! step the woken futures must be exactly those of the model: no lost and no spurious wake-up.
 
 mod barrier;
 mod condition;
-mod flags;
+mod event_and_notify;
 mod permits;
 mod queue;

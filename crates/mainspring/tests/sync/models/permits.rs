@@ -1,6 +1,6 @@
-//! Semaphore, Lock and RwLock: what is lent out in order.
+//! Semaphore, Lock and RwLock: permits are granted in order.
 
-use crate::support::{Crowd, sorted};
+use crate::support::{Waiters, sorted};
 use mainspring::sync::{
     Lock, OwnedLockGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore,
 };
@@ -11,18 +11,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// What is tested: it lends `permits` out, or is closed.
-trait Lender: Clone + 'static {
+/// A primitive that grants permits, and may be closed.
+trait PermitSource: Clone + 'static {
     type Held: 'static;
 
     fn acquire(&self, permits: usize) -> Pin<Box<dyn Future<Output = Option<Self::Held>>>>;
 
     fn try_acquire(&self, permits: usize) -> Option<Self::Held>;
 
-    /// What differs between the lenders. `false` if the lender has no such thing.
+    /// Operations that not every primitive has. Returns `false` if this one lacks it.
     fn special(&self, special: Special) -> bool;
 
-    /// How many permits there are, as far as one can tell.
+    /// Whether the primitive reports as many permits, as far as its API shows them.
     fn agrees(&self, available: usize, is_any_waiting: bool) -> bool;
 }
 
@@ -39,8 +39,8 @@ enum Step {
     TryAcquire(usize),
     Poll(Index),
     Move(Index),
-    GiveUp(Index),
-    GiveBack(Index),
+    Cancel(Index),
+    DropPermit(Index),
     Special(Special),
 }
 
@@ -55,8 +55,8 @@ fn steps(permits: impl Strategy<Value = usize> + Clone + 'static) -> impl Strate
         3 => permits.prop_map(Step::TryAcquire),
         5 => any::<Index>().prop_map(Step::Poll),
         1 => any::<Index>().prop_map(Step::Move),
-        3 => any::<Index>().prop_map(Step::GiveUp),
-        6 => any::<Index>().prop_map(Step::GiveBack),
+        3 => any::<Index>().prop_map(Step::Cancel),
+        6 => any::<Index>().prop_map(Step::DropPermit),
         1 => special.prop_map(Step::Special),
     ];
     prop::collection::vec(step, 1..100)
@@ -65,25 +65,25 @@ fn steps(permits: impl Strategy<Value = usize> + Clone + 'static) -> impl Strate
 struct Model {
     available: usize,
     is_closed: bool,
-    /// In the order they came, with what they want.
-    line: Vec<(usize, usize)>,
-    /// Whose turn it is, with what is theirs; nothing if the lender was closed.
-    chosen: BTreeMap<usize, Option<usize>>,
+    /// Waiters in order of arrival, with the permits they request.
+    waiting: Vec<(usize, usize)>,
+    /// Woken waiters with their permits; `None` if the primitive was closed.
+    woken_waiters: BTreeMap<usize, Option<usize>>,
 }
 
 impl Model {
-    fn serve(&mut self) {
-        while let Some(&(number, permits)) = self.line.first()
+    fn grant(&mut self) {
+        while let Some(&(number, permits)) = self.waiting.first()
             && permits <= self.available
         {
-            self.line.remove(0);
+            self.waiting.remove(0);
             self.available -= permits;
-            self.chosen.insert(number, Some(permits));
+            self.woken_waiters.insert(number, Some(permits));
         }
     }
 
     fn take(&mut self, permits: usize) -> bool {
-        let can = !self.is_closed && self.line.is_empty() && permits <= self.available;
+        let can = !self.is_closed && self.waiting.is_empty() && permits <= self.available;
         if can {
             self.available -= permits;
         }
@@ -96,21 +96,22 @@ impl Model {
             Special::Forget(permits) => self.available -= permits.min(self.available),
             Special::Close => {
                 self.is_closed = true;
-                self.chosen.extend(self.line.drain(..).map(|(number, _)| (number, None)));
+                self.woken_waiters.extend(self.waiting.drain(..).map(|(number, _)| (number, None)));
             }
         }
-        self.serve();
+        self.grant();
     }
 }
 
-fn check<L: Lender>(lender: L, available: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let mut model = Model { available, is_closed: false, line: Vec::new(), chosen: BTreeMap::new() };
-    let mut crowd = Crowd::new();
+fn check<L: PermitSource>(source: L, available: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut model =
+        Model { available, is_closed: false, waiting: Vec::new(), woken_waiters: BTreeMap::new() };
+    let mut waiters = Waiters::new();
     let mut held: Vec<(usize, L::Held)> = Vec::new();
     for step in steps {
         match step {
             Step::Acquire(permits) => {
-                let (number, polled) = crowd.add(lender.acquire(permits));
+                let (number, polled) = waiters.add(source.acquire(permits));
                 match polled {
                     Poll::Ready(Some(held_now)) => {
                         prop_assert!(model.take(permits));
@@ -119,22 +120,22 @@ fn check<L: Lender>(lender: L, available: usize, steps: Vec<Step>) -> Result<(),
                     Poll::Ready(None) => prop_assert!(model.is_closed),
                     Poll::Pending => {
                         prop_assert!(!model.is_closed && !model.take(permits));
-                        model.line.push((number, permits));
+                        model.waiting.push((number, permits));
                     }
                 }
             }
             Step::TryAcquire(permits) => {
-                let got = lender.try_acquire(permits);
+                let got = source.try_acquire(permits);
                 prop_assert_eq!(got.is_some(), model.take(permits));
                 held.extend(got.map(|got| (permits, got)));
             }
             Step::Poll(index) | Step::Move(index) => {
-                let Some(number) = crowd.pick(index) else { continue };
+                let Some(number) = waiters.pick(index) else { continue };
                 let polled = match step {
-                    Step::Move(_) => crowd.move_to_another_task(number),
-                    _ => crowd.poll(number),
+                    Step::Move(_) => waiters.move_to_another_task(number),
+                    _ => waiters.poll(number),
                 };
-                match (polled, model.chosen.remove(&number)) {
+                match (polled, model.woken_waiters.remove(&number)) {
                     (Poll::Pending, None) | (Poll::Ready(None), Some(None)) => {}
                     (Poll::Ready(Some(got)), Some(Some(permits))) => held.push((permits, got)),
                     (polled, expected) => {
@@ -146,33 +147,33 @@ fn check<L: Lender>(lender: L, available: usize, steps: Vec<Step>) -> Result<(),
                     }
                 }
             }
-            Step::GiveUp(index) => {
-                let Some(number) = crowd.pick(index) else { continue };
-                crowd.give_up(number);
-                model.line.retain(|(other, _)| *other != number);
-                model.available += model.chosen.remove(&number).flatten().unwrap_or(0);
-                model.serve();
+            Step::Cancel(index) => {
+                let Some(number) = waiters.pick(index) else { continue };
+                waiters.cancel(number);
+                model.waiting.retain(|(other, _)| *other != number);
+                model.available += model.woken_waiters.remove(&number).flatten().unwrap_or(0);
+                model.grant();
             }
-            Step::GiveBack(index) if !held.is_empty() => {
+            Step::DropPermit(index) if !held.is_empty() => {
                 let (permits, guard) = held.remove(index.index(held.len()));
                 drop(guard);
                 model.available += permits;
-                model.serve();
+                model.grant();
             }
-            Step::GiveBack(_) => {}
+            Step::DropPermit(_) => {}
             Step::Special(special) => {
-                if lender.special(special) {
+                if source.special(special) {
                     model.special(special);
                 }
             }
         }
-        prop_assert_eq!(crowd.woken(), sorted(model.chosen.keys().copied()));
-        prop_assert!(lender.agrees(model.available, !model.line.is_empty()));
+        prop_assert_eq!(waiters.woken(), sorted(model.woken_waiters.keys().copied()));
+        prop_assert!(source.agrees(model.available, !model.waiting.is_empty()));
     }
     Ok(())
 }
 
-impl Lender for Rc<Semaphore> {
+impl PermitSource for Rc<Semaphore> {
     type Held = OwnedSemaphorePermit;
 
     fn acquire(&self, permits: usize) -> Pin<Box<dyn Future<Output = Option<Self::Held>>>> {
@@ -198,7 +199,7 @@ impl Lender for Rc<Semaphore> {
     }
 }
 
-impl Lender for Rc<Lock<()>> {
+impl PermitSource for Rc<Lock<()>> {
     type Held = OwnedLockGuard<()>;
 
     fn acquire(&self, _: usize) -> Pin<Box<dyn Future<Output = Option<Self::Held>>>> {
@@ -219,7 +220,7 @@ impl Lender for Rc<Lock<()>> {
     }
 }
 
-/// What a writer takes, in the model.
+/// The permits of a writer, in the model.
 const ALL: usize = 1000;
 
 #[expect(dead_code, reason = "held, to be dropped")]
@@ -228,7 +229,7 @@ enum Access {
     Write(RwLockWriteGuard<'static, ()>),
 }
 
-impl Lender for &'static RwLock<()> {
+impl PermitSource for &'static RwLock<()> {
     type Held = Access;
 
     fn acquire(&self, permits: usize) -> Pin<Box<dyn Future<Output = Option<Access>>>> {
@@ -256,17 +257,17 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_semaphore_lends_in_order(available in 0..4usize, steps in steps(0..4usize)) {
+    fn a_semaphore_grants_permits_in_order(available in 0..4usize, steps in steps(0..4usize)) {
         check(Rc::new(Semaphore::new(available)), available, steps)?;
     }
 
     #[test]
-    fn a_lock_is_lent_in_order(steps in steps(Just(1))) {
+    fn a_lock_is_granted_in_order(steps in steps(Just(1))) {
         check(Rc::new(Lock::new(())), 1, steps)?;
     }
 
     #[test]
-    fn a_lock_for_readers_and_writers_is_lent_in_order(steps in steps(prop_oneof![2 => Just(1), 1 => Just(ALL)])) {
+    fn an_rwlock_is_granted_in_order(steps in steps(prop_oneof![2 => Just(1), 1 => Just(ALL)])) {
         test_support::meant_from_here();
         let lock: &'static RwLock<()> = Box::leak(Box::new(RwLock::new(())));
         check(lock, ALL, steps)?;

@@ -1,13 +1,13 @@
-//! The queues: no item lost, none overtaken, nobody waits for what is there.
+//! The queues: no item is lost or overtaken, and no waiter waits while its item is available.
 
-use crate::support::{Crowd, sorted};
+use crate::support::{Waiters, sorted};
 use mainspring::sync::{Fifo, GetError, LeastFirst, Lifo, Order, OrderedQueue, PutError, QueueShutDown};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Of a pair the first half is compared: the second tells equal ones apart.
+/// Compares the first field only; the second identifies the item.
 #[derive(Clone, Copy, Debug)]
 struct Item(u8, usize);
 
@@ -40,11 +40,11 @@ enum Step {
     PollGetter(Index),
     PollPutter(Index),
     MoveGetter(Index),
-    GiveUpGetter(Index),
-    GiveUpPutter(Index),
+    CancelGetter(Index),
+    CancelPutter(Index),
     Done,
     Join,
-    GiveUpJoin(Index),
+    CancelJoin(Index),
     ShutDown(bool),
 }
 
@@ -57,41 +57,41 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => any::<Index>().prop_map(Step::PollGetter),
         5 => any::<Index>().prop_map(Step::PollPutter),
         1 => any::<Index>().prop_map(Step::MoveGetter),
-        3 => any::<Index>().prop_map(Step::GiveUpGetter),
-        3 => any::<Index>().prop_map(Step::GiveUpPutter),
+        3 => any::<Index>().prop_map(Step::CancelGetter),
+        3 => any::<Index>().prop_map(Step::CancelPutter),
         4 => Just(Step::Done),
         2 => Just(Step::Join),
-        1 => any::<Index>().prop_map(Step::GiveUpJoin),
+        1 => any::<Index>().prop_map(Step::CancelJoin),
         1 => (0..12u8).prop_filter_map("rarely", |luck| (luck < 2).then_some(Step::ShutDown(luck == 0))),
     ];
     prop::collection::vec(step, 1..120)
 }
 
-/// Who waits on one side of the queue: in the order they came, and those whose turn it is.
+/// The waiters on one side of the queue: in order of arrival, and those that must be woken.
 #[derive(Default)]
 struct Side {
-    line: Vec<usize>,
-    chosen: Vec<usize>,
+    waiting: Vec<usize>,
+    woken: Vec<usize>,
 }
 
 impl Side {
     fn leave(&mut self, number: usize) {
-        self.line.retain(|other| *other != number);
-        self.chosen.retain(|other| *other != number);
+        self.waiting.retain(|other| *other != number);
+        self.woken.retain(|other| *other != number);
     }
 
-    fn choose_first(&mut self) {
-        self.chosen.push(self.line.remove(0));
+    fn wake_first(&mut self) {
+        self.woken.push(self.waiting.remove(0));
     }
 
-    fn stand_again(&mut self, number: usize) {
+    fn requeue(&mut self, number: usize) {
         self.leave(number);
-        self.line.push(number);
-        self.line.sort_unstable();
+        self.waiting.push(number);
+        self.waiting.sort_unstable();
     }
 
-    fn choose_all(&mut self) {
-        self.chosen.append(&mut self.line);
+    fn wake_all(&mut self) {
+        self.woken.append(&mut self.waiting);
     }
 }
 
@@ -107,7 +107,7 @@ struct Model {
 }
 
 impl Model {
-    fn room(&self) -> usize {
+    fn free_slots(&self) -> usize {
         if self.maxsize == 0 { usize::MAX } else { self.maxsize - self.items.len() }
     }
 
@@ -125,26 +125,26 @@ impl Model {
     }
 
     fn settle(&mut self) {
-        while !self.getters.line.is_empty() && self.items.len() > self.getters.chosen.len() {
-            self.getters.choose_first();
+        while !self.getters.waiting.is_empty() && self.items.len() > self.getters.woken.len() {
+            self.getters.wake_first();
         }
-        while !self.putters.line.is_empty() && self.room() > self.putters.chosen.len() {
-            self.putters.choose_first();
+        while !self.putters.waiting.is_empty() && self.free_slots() > self.putters.woken.len() {
+            self.putters.wake_first();
         }
         if self.unfinished == 0 {
-            self.joiners.choose_all();
+            self.joiners.wake_all();
         }
     }
 }
 
 type Got = Result<Item, QueueShutDown>;
 
-/// What the model says of a getter that is polled; a new one is not in the model yet.
+/// The model's result for a polled getter. A new getter is not in the model yet.
 fn model_get(model: &mut Model, number: usize, is_new: bool) -> Poll<Option<Item>> {
     let may_take = if is_new {
-        model.is_shut_down || model.items.len() > model.getters.chosen.len()
+        model.is_shut_down || model.items.len() > model.getters.woken.len()
     } else {
-        model.getters.chosen.contains(&number)
+        model.getters.woken.contains(&number)
     };
     if may_take && !model.items.is_empty() {
         model.getters.leave(number);
@@ -155,34 +155,34 @@ fn model_get(model: &mut Model, number: usize, is_new: bool) -> Poll<Option<Item
         return Poll::Ready(None);
     }
     if is_new || may_take {
-        model.getters.stand_again(number);
+        model.getters.requeue(number);
     }
     Poll::Pending
 }
 
-/// What the model says of a putter that is polled: whether its item was taken.
+/// The model's result for a polled putter: whether its item was accepted.
 fn model_put(model: &mut Model, number: usize, item: Item, is_new: bool) -> Poll<bool> {
     if model.is_shut_down {
         model.putters.leave(number);
         return Poll::Ready(false);
     }
     let may_put = if is_new {
-        model.room() > model.putters.chosen.len()
+        model.free_slots() > model.putters.woken.len()
     } else {
-        model.putters.chosen.contains(&number)
+        model.putters.woken.contains(&number)
     };
-    if may_put && model.room() > 0 {
+    if may_put && model.free_slots() > 0 {
         model.putters.leave(number);
         model.put(item);
         return Poll::Ready(true);
     }
     if is_new || may_put {
-        model.putters.stand_again(number);
+        model.putters.requeue(number);
     }
     Poll::Pending
 }
 
-fn same_get(polled: Poll<Got>, expected: Poll<Option<Item>>) -> Result<(), TestCaseError> {
+fn assert_same_get(polled: Poll<Got>, expected: Poll<Option<Item>>) -> Result<(), TestCaseError> {
     let show = |item: Option<Item>| item.map(|item| item.1);
     prop_assert_eq!(polled.map(|got| show(got.ok())), expected.map(show));
     Ok(())
@@ -204,7 +204,7 @@ fn check<O: Order<Item> + 'static>(
         putters: Side::default(),
         joiners: Side::default(),
     };
-    let (mut getters, mut putters, mut joiners) = (Crowd::new(), Crowd::new(), Crowd::new());
+    let (mut getters, mut putters, mut joiners) = (Waiters::new(), Waiters::new(), Waiters::new());
     let mut putting = std::collections::BTreeMap::new();
     let mut made = 0;
     for step in steps {
@@ -212,7 +212,7 @@ fn check<O: Order<Item> + 'static>(
             Step::Get => {
                 let subject = Rc::clone(&queue);
                 let (number, polled) = getters.add(async move { subject.get().await });
-                same_get(polled, model_get(&mut model, number, true))?;
+                assert_same_get(polled, model_get(&mut model, number, true))?;
             }
             Step::GetNowait => {
                 let got = queue.get_nowait();
@@ -235,7 +235,7 @@ fn check<O: Order<Item> + 'static>(
                 let put = queue.put_nowait(item);
                 if model.is_shut_down {
                     prop_assert_eq!(put, Err(PutError::ShutDown(item)));
-                } else if model.room() == 0 {
+                } else if model.free_slots() == 0 {
                     prop_assert_eq!(put, Err(PutError::Full(item)));
                 } else {
                     prop_assert_eq!(put, Ok(()));
@@ -248,21 +248,21 @@ fn check<O: Order<Item> + 'static>(
                     Step::MoveGetter(_) => getters.move_to_another_task(number),
                     _ => getters.poll(number),
                 };
-                same_get(polled, model_get(&mut model, number, false))?;
+                assert_same_get(polled, model_get(&mut model, number, false))?;
             }
             Step::PollPutter(index) => {
                 let Some(number) = putters.pick(index) else { continue };
                 let polled = putters.poll(number);
                 prop_assert_eq!(polled, model_put(&mut model, number, putting[&number], false));
             }
-            Step::GiveUpGetter(index) => {
+            Step::CancelGetter(index) => {
                 let Some(number) = getters.pick(index) else { continue };
-                getters.give_up(number);
+                getters.cancel(number);
                 model.getters.leave(number);
             }
-            Step::GiveUpPutter(index) => {
+            Step::CancelPutter(index) => {
                 let Some(number) = putters.pick(index) else { continue };
-                putters.give_up(number);
+                putters.cancel(number);
                 model.putters.leave(number);
             }
             Step::Done => {
@@ -274,21 +274,21 @@ fn check<O: Order<Item> + 'static>(
                 let (number, polled) = joiners.add(async move { subject.join().await });
                 prop_assert_eq!(polled.is_ready(), model.unfinished == 0);
                 if polled.is_pending() {
-                    model.joiners.line.push(number);
+                    model.joiners.waiting.push(number);
                 }
             }
-            Step::GiveUpJoin(index) => {
+            Step::CancelJoin(index) => {
                 let Some(number) = joiners.pick(index) else { continue };
                 let is_woken = joiners.woken().contains(&number);
                 prop_assert_eq!(joiners.poll(number).is_ready(), is_woken);
-                joiners.give_up(number);
+                joiners.cancel(number);
                 model.joiners.leave(number);
             }
             Step::ShutDown(immediate) => {
                 queue.shutdown(immediate);
                 model.is_shut_down = true;
-                model.getters.choose_all();
-                model.putters.choose_all();
+                model.getters.wake_all();
+                model.putters.wake_all();
                 if immediate {
                     model.unfinished = model.unfinished.saturating_sub(model.items.len());
                     model.items.clear();
@@ -296,13 +296,13 @@ fn check<O: Order<Item> + 'static>(
             }
         }
         model.settle();
-        prop_assert_eq!(getters.woken(), sorted(model.getters.chosen.iter().copied()));
-        prop_assert_eq!(putters.woken(), sorted(model.putters.chosen.iter().copied()));
-        prop_assert_eq!(joiners.woken(), sorted(model.joiners.chosen.iter().copied()));
+        prop_assert_eq!(getters.woken(), sorted(model.getters.woken.iter().copied()));
+        prop_assert_eq!(putters.woken(), sorted(model.putters.woken.iter().copied()));
+        prop_assert_eq!(joiners.woken(), sorted(model.joiners.woken.iter().copied()));
         prop_assert_eq!(queue.qsize(), model.items.len());
-        prop_assert_eq!(queue.full(), model.room() == 0);
+        prop_assert_eq!(queue.full(), model.free_slots() == 0);
     }
-    // All that is left comes out, in order.
+    // The remaining items come out in order.
     while let Some(item) = model.get() {
         prop_assert_eq!(queue.get_nowait().map(|item| item.1), Ok(item.1));
     }
@@ -329,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn a_priority_queue_hands_out_the_least_that_came_first(maxsize in 0..4usize, steps in steps()) {
+    fn a_priority_queue_returns_the_smallest_item_that_arrived_first(maxsize in 0..4usize, steps in steps()) {
         check::<LeastFirst<Item>>(least, maxsize, steps)?;
     }
 }

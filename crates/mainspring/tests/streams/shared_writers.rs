@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use test_support::guarded;
+use test_support::isolated;
 use test_support::pattern;
 
 /// Lengths around the chunk size of `write_all`.
@@ -58,14 +58,17 @@ async fn read_messages(reader: &StreamReader) {
         let mut length = [0; 4];
         reader.read_exact(&mut length).await.unwrap();
         let mut left = u32::from_le_bytes(length) as usize;
-        assert!(LENGTHS.contains(&left), "message {number} begins inside of another");
+        assert!(LENGTHS.contains(&left), "message {number} starts inside another");
         let mut sender = None;
         while left > 0 {
             let some = left.min(buffer.len());
             let count = reader.read(&mut buffer[..some]).await.unwrap();
             assert!(count > 0, "message {number} ends early");
             let expected = *sender.get_or_insert(buffer[0]);
-            assert!(buffer[..count].iter().all(|&byte| byte == expected), "message {number} is mixed");
+            assert!(
+                buffer[..count].iter().all(|&byte| byte == expected),
+                "message {number} is interleaved with another"
+            );
             left -= count;
         }
         counts[usize::from(sender.unwrap())] += 1;
@@ -74,74 +77,76 @@ async fn read_messages(reader: &StreamReader) {
     assert_eq!(reader.read_some(1).await.unwrap(), b"");
 }
 
-async fn share(near: Stream, far: Stream) {
+async fn assert_messages_do_not_interleave(near: Stream, far: Stream) {
     let (_reader, writer) = near.into_split();
-    let writing = spawn(write_from_many_tasks(Rc::new(writer)));
+    let writer_task = spawn(write_from_many_tasks(Rc::new(writer)));
     read_messages(far.split().0).await;
-    writing.await.unwrap();
+    writer_task.await.unwrap();
 }
 
 #[test]
-fn messages_of_many_tasks_are_never_mixed_on_a_unix_connection() {
-    on_pairs("shared, Unix", async |near, far| share(near.into(), far.into()).await);
+fn messages_do_not_interleave_on_a_unix_connection() {
+    on_pairs("shared, Unix", async |near, far| {
+        assert_messages_do_not_interleave(near.into(), far.into()).await
+    });
 }
 
 #[test]
-fn messages_of_many_tasks_are_never_mixed_on_a_tcp_connection() {
-    on_both("shared, TCP", |stage| {
-        stage.run(async {
+fn messages_do_not_interleave_on_a_tcp_connection() {
+    on_both("shared, TCP", |test_loop| {
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let near = TcpStream::connect(listener.local_addr()).await.unwrap();
             let (far, _) = listener.accept().await.unwrap();
-            share(near.into(), far.into()).await;
+            assert_messages_do_not_interleave(near.into(), far.into()).await;
         });
     });
 }
 
 #[test]
-fn messages_of_many_tasks_are_never_mixed_on_a_pipe() {
-    on_both("shared, pipe", |stage| {
-        stage.run(async {
+fn messages_do_not_interleave_on_a_pipe() {
+    on_both("shared, pipe", |test_loop| {
+        test_loop.run(async {
             let (reader, writer) = io::pipe().unwrap();
             let (reader, writer) = (pipe::reader(reader).unwrap(), pipe::writer(writer).unwrap());
-            let writing = spawn(write_from_many_tasks(Rc::new(writer)));
+            let writer_task = spawn(write_from_many_tasks(Rc::new(writer)));
             read_messages(&reader).await;
-            writing.await.unwrap();
+            writer_task.await.unwrap();
         });
     });
 }
 
 #[test]
-fn messages_of_many_tasks_are_never_mixed_on_a_childs_standard_input() {
-    guarded(|| {
+fn messages_do_not_interleave_on_a_childs_stdin() {
+    isolated(|| {
         mainspring::run(async {
             let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
             let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-            let writing = spawn(write_from_many_tasks(Rc::new(stdin)));
+            let writer_task = spawn(write_from_many_tasks(Rc::new(stdin)));
             read_messages(&stdout).await;
-            writing.await.unwrap();
+            writer_task.await.unwrap();
             assert!(child.wait().await.unwrap().success());
         })
         .unwrap();
     });
 }
 
-/// Polls it once.
+/// Polls once.
 async fn is_pending(mut future: Pin<&mut impl Future>) -> bool {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
-/// A task that writes `count` bytes of `value`.
-fn writing(near: &Rc<UnixStream>, value: u8, count: usize) -> mainspring::Task<Result<(), io::Error>> {
+/// A task that writes `count` bytes, all `value`.
+fn spawn_write(near: &Rc<UnixStream>, value: u8, count: usize) -> mainspring::Task<Result<(), io::Error>> {
     let near = Rc::clone(near);
     spawn(async move { near.write_all(&vec![value; count]).await })
 }
 
 #[test]
-fn messages_arrive_in_the_order_in_which_they_were_begun() {
+fn messages_arrive_in_the_order_of_their_write_calls() {
     on_pairs("order", async |near, far| {
         let near = Rc::new(near);
-        let tasks = [1, 2, 3, 4, 5].map(|value| writing(&near, value, 700_000));
+        let tasks = [1, 2, 3, 4, 5].map(|value| spawn_write(&near, value, 700_000));
         for value in [1, 2, 3, 4, 5] {
             let message = far.read_exactly(700_000).await.unwrap();
             assert!(message.iter().all(|&byte| byte == value), "not message {value}");
@@ -153,55 +158,55 @@ fn messages_arrive_in_the_order_in_which_they_were_begun() {
 }
 
 #[test]
-fn a_writer_that_gives_up_waiting_writes_nothing_and_holds_up_nobody() {
-    on_pairs("given up while it waits", async |near, far| {
+fn a_write_cancelled_while_queued_writes_nothing_and_blocks_no_other() {
+    on_pairs("cancelled while queued", async |near, far| {
         let near = Rc::new(near);
-        let first = writing(&near, 1, 1_000_000);
-        let given_up = writing(&near, 2, 1_000_000);
-        let last = writing(&near, 3, 1_000_000);
+        let first = spawn_write(&near, 1, 1_000_000);
+        let cancelled = spawn_write(&near, 2, 1_000_000);
+        let last = spawn_write(&near, 3, 1_000_000);
         settle().await;
-        given_up.cancel();
+        cancelled.cancel();
         settle().await;
         assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![1; 1_000_000]);
         assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![3; 1_000_000]);
         first.await.unwrap().unwrap();
         last.await.unwrap().unwrap();
-        assert!(given_up.await.unwrap_err().is_cancelled());
+        assert!(cancelled.await.unwrap_err().is_cancelled());
     });
 }
 
 #[test]
-fn a_writer_that_gives_up_its_turn_as_it_gets_it_passes_it_on() {
-    on_pairs("given up when it is its turn", async |near, far| {
+fn a_write_cancelled_when_its_turn_comes_passes_the_turn_on() {
+    on_pairs("cancelled when its turn comes", async |near, far| {
         let near = Rc::new(near);
-        let first = writing(&near, 1, 1_000_000);
+        let first = spawn_write(&near, 1, 1_000_000);
         let data = vec![2; 1_000_000];
         {
-            let mut given_up = pin!(near.write_all(&data));
-            let last = writing(&near, 3, 1_000_000);
-            // It waits for its turn between the other two.
+            let mut cancelled = pin!(near.write_all(&data));
+            let last = spawn_write(&near, 3, 1_000_000);
+            // `cancelled` waits for its turn behind `first` and `last`.
             settle().await;
-            assert!(is_pending(given_up.as_mut()).await);
-            let fourth = writing(&near, 4, 10);
+            assert!(is_pending(cancelled.as_mut()).await);
+            let fourth = spawn_write(&near, 4, 10);
             assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![1; 1_000_000]);
             first.await.unwrap().unwrap();
             assert_eq!(far.read_exactly(1_000_000).await.unwrap(), vec![3; 1_000_000]);
             last.await.unwrap().unwrap();
             settle().await;
-            assert!(!fourth.is_finished(), "the turn is of one who does not come");
+            assert!(!fourth.is_finished(), "the turn belongs to the cancelled write, which is not polled");
         }
         assert_eq!(far.read_exactly(10).await.unwrap(), vec![4; 10]);
     });
 }
 
 #[test]
-fn a_message_that_is_given_up_in_the_middle_lets_the_next_one_through() {
-    on_pairs("given up in the middle", async |near, far| {
+fn a_write_cancelled_halfway_lets_the_next_through() {
+    on_pairs("cancelled halfway", async |near, far| {
         let near = Rc::new(near);
-        let cut = writing(&near, 1, 5_000_000);
-        let next = writing(&near, 2, 1_000_000);
+        let cancelled = spawn_write(&near, 1, 5_000_000);
+        let next = spawn_write(&near, 2, 1_000_000);
         settle().await;
-        cut.cancel();
+        cancelled.cancel();
         let received = spawn(async move { far.read_to_end().await.unwrap() });
         next.await.unwrap().unwrap();
         near.shutdown();
@@ -214,10 +219,10 @@ fn a_message_that_is_given_up_in_the_middle_lets_the_next_one_through() {
 }
 
 #[test]
-fn every_writer_that_waits_is_told_that_the_connection_is_lost() {
+fn every_waiting_writer_fails_when_the_connection_is_lost() {
     on_pairs("lost", async |near, far| {
         let near = Rc::new(near);
-        let tasks = [1, 2, 3, 4].map(|value| writing(&near, value, 1_000_000));
+        let tasks = [1, 2, 3, 4].map(|value| spawn_write(&near, value, 1_000_000));
         let draining = spawn({
             let near = Rc::clone(&near);
             async move {
@@ -240,13 +245,13 @@ fn every_writer_that_waits_is_told_that_the_connection_is_lost() {
 }
 
 #[test]
-fn a_lost_connection_is_told_also_behind_a_message_that_nobody_polls() {
-    on_pairs("lost behind a sleeper", async |near, far| {
+fn writers_queued_behind_an_unpolled_write_fail_when_the_connection_is_lost() {
+    on_pairs("lost behind an unpolled write", async |near, far| {
         let near = Rc::new(near);
         let data = vec![1; 1_000_000];
         let mut unpolled = pin!(near.write_all(&data));
         assert!(is_pending(unpolled.as_mut()).await);
-        let tasks = [2, 3].map(|value| writing(&near, value, 10));
+        let tasks = [2, 3].map(|value| spawn_write(&near, value, 10));
         settle().await;
         drop(far);
         for task in tasks {
@@ -256,10 +261,10 @@ fn a_lost_connection_is_told_also_behind_a_message_that_nobody_polls() {
 }
 
 #[test]
-fn closing_fails_the_messages_that_are_not_queued_and_sends_the_rest() {
+fn close_fails_waiting_writes_and_sends_buffered_data() {
     on_pairs("closed", async |near, far| {
         let near = Rc::new(near);
-        let tasks = [1, 2, 3].map(|value| writing(&near, value, 1_000_000));
+        let tasks = [1, 2, 3].map(|value| spawn_write(&near, value, 1_000_000));
         settle().await;
         near.split().1.write(b"goodbye");
         near.split().1.close();
@@ -272,11 +277,11 @@ fn closing_fails_the_messages_that_are_not_queued_and_sends_the_rest() {
 }
 
 #[test]
-fn what_is_written_without_waiting_follows_the_message_and_is_drained() {
+fn a_synchronous_write_follows_the_current_message_and_is_drained() {
     on_pairs("write in the middle", async |near, far| {
         let near = Rc::new(near);
-        let first = writing(&near, 1, 1_000_000);
-        let second = writing(&near, 2, 1_000_000);
+        let first = spawn_write(&near, 1, 1_000_000);
+        let second = spawn_write(&near, 2, 1_000_000);
         settle().await;
         let writer = near.split().1;
         writer.write(b"one ");
@@ -304,9 +309,9 @@ fn file_of(value: u8, count: usize) -> File {
 }
 
 #[test]
-fn a_file_and_a_device_take_their_turns_among_messages() {
-    on_both("files", |stage| {
-        stage.run(async {
+fn files_and_devices_queue_with_messages() {
+    on_both("files", |test_loop| {
+        test_loop.run(async {
             let (near, far) = UnixStream::pair().unwrap();
             let near = Rc::new(near);
             let sending = |file: File, count| {
@@ -314,13 +319,13 @@ fn a_file_and_a_device_take_their_turns_among_messages() {
                 spawn(async move { near.sendfile(&file, 0, Some(count)).await.map(drop) })
             };
             let tasks = [
-                writing(&near, 1, 1_000_000),
+                spawn_write(&near, 1, 1_000_000),
                 sending(file_of(2, 1_000_000), 1_000_000),
-                writing(&near, 3, 1_000_000),
+                spawn_write(&near, 3, 1_000_000),
                 // The kernel cannot send this file: it is read in chunks.
                 sending(File::open("/dev/zero").unwrap(), 1_000_000),
                 sending(file_of(4, 1_000_000), 1_000_000),
-                writing(&near, 5, 10),
+                spawn_write(&near, 5, 10),
             ];
             for value in [1, 2, 3, 0, 4] {
                 let message = far.read_exactly(1_000_000).await.unwrap();
@@ -331,16 +336,16 @@ fn a_file_and_a_device_take_their_turns_among_messages() {
                 task.await.unwrap().unwrap();
             }
         });
-        stage.event_loop.shutdown_executor();
+        test_loop.event_loop.shutdown_executor();
     });
 }
 
 #[test]
-fn a_writer_that_is_polled_goes_on_after_messages_of_tasks() {
+fn poll_write_works_after_a_cancelled_write_all() {
     on_pairs("polled", async |mut near, far| {
         {
-            let mut cut = pin!(near.write_all(pattern(1_000_000)));
-            assert!(is_pending(cut.as_mut()).await);
+            let mut cancelled = pin!(near.write_all(pattern(1_000_000)));
+            assert!(is_pending(cancelled.as_mut()).await);
         }
         let reading = spawn(async move { far.read_to_end().await.unwrap() });
         let written = poll_fn(|cx| Pin::new(&mut near).poll_write(cx, b"polled")).await.unwrap();

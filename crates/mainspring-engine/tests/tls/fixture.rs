@@ -1,6 +1,6 @@
-//! A face that is as small as a face can be: its calls are the deferred steps of the ends under test.
+//! A minimal host: its calls are the deferred calls of the two ends.
 
-use crate::toy::{Recorder, Toy, Wire};
+use crate::toy::{Recorder, ToySession, Wire};
 use mainspring_engine::testing::{FakePoller, VirtualClock};
 use mainspring_engine::tls::{Tls, TlsOptions};
 use mainspring_engine::transport::{Cx, DeferredCall, TransportHost};
@@ -11,11 +11,11 @@ use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-/// A failure, in words.
+/// An error message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
-/// There is none.
+/// The host has no watches.
 #[derive(Clone)]
 pub enum Never {}
 
@@ -29,17 +29,17 @@ impl From<Never> for Call {
 
 /// One end of a connection.
 pub struct End {
-    pub tls: Tls<Face, Toy, Wire, Recorder>,
+    pub tls: Tls<TestHost, ToySession, Wire, Recorder>,
     pub wire: Wire,
 }
 
 #[derive(Default)]
-pub struct Face {
-    engine: OnceCell<Weak<Engine<Face>>>,
+pub struct TestHost {
+    engine: OnceCell<Weak<Engine<TestHost>>>,
     pub reports: RefCell<Vec<String>>,
 }
 
-impl Host for Face {
+impl Host for TestHost {
     type Call = Call;
     type Watch = Never;
     type Source = Rc<End>;
@@ -47,25 +47,25 @@ impl Host for Face {
     type Inbound = ();
     type Error = Failure;
 
-    fn run_call(&self, Call(end, notice): Call) -> Result<(), Failure> {
-        let engine = self.engine.get().and_then(Weak::upgrade).expect("the stage holds the engine");
-        end.tls.run_deferred(Cx { engine: &engine, this: &end }, notice)
+    fn run_call(&self, Call(end, deferred): Call) -> Result<(), Failure> {
+        let engine = self.engine.get().and_then(Weak::upgrade).expect("the fixture holds the engine");
+        end.tls.run_deferred(Cx { engine: &engine, this: &end }, deferred)
     }
 
     fn io_ready(&self, _: Rc<End>, _: Readiness) -> Option<Call> {
-        unreachable!("no descriptor is registered")
+        unreachable!("no fd is registered")
     }
 
     fn scope_ended(&self, _: Rc<End>) -> Result<(), Failure> {
-        unreachable!("no descriptor is registered")
+        unreachable!("no fd is registered")
     }
 
     fn receive(&self, (): ()) -> Call {
-        unreachable!("no other thread is there")
+        unreachable!("no other thread sends")
     }
 
-    fn blocking(&self, wait: &mut dyn FnMut()) {
-        wait();
+    fn blocking(&self, advance: &mut dyn FnMut()) {
+        advance();
     }
 
     fn interrupted(&self) -> Result<(), Failure> {
@@ -77,12 +77,12 @@ impl Host for Face {
     }
 }
 
-impl TransportHost for Face {
+impl TransportHost for TestHost {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn deferred_call(&self, end: &Rc<End>, notice: DeferredCall) -> Result<Call, Failure> {
-        Ok(Call(Rc::clone(end), notice))
+    fn deferred_call(&self, end: &Rc<End>, deferred: DeferredCall) -> Result<Call, Failure> {
+        Ok(Call(Rc::clone(end), deferred))
     }
 
     fn report(&self, _: &Rc<End>, error: Failure, message: &str) -> Result<(), Failure> {
@@ -100,9 +100,9 @@ impl TransportHost for Face {
     }
 }
 
-/// A loop on virtual time, and the two ends of a connection on it.
-pub struct Stage {
-    pub engine: Rc<Engine<Face>>,
+/// A loop on virtual time with the two ends of a connection.
+pub struct Fixture {
+    pub engine: Rc<Engine<TestHost>>,
     pub clock: VirtualClock,
     pub client: Rc<End>,
     pub server: Rc<End>,
@@ -115,45 +115,45 @@ pub const LIMITS: TlsOptions = TlsOptions {
     is_writing_paused: false,
 };
 
-impl Stage {
+impl Fixture {
     pub fn new() -> Self {
-        Stage::with(LIMITS)
+        Fixture::with(LIMITS)
     }
 
     pub fn with(options: TlsOptions) -> Self {
         let clock = VirtualClock::default();
         let (backend, _) = FakePoller::open().unwrap();
-        let engine = Rc::new(Engine::new(Face::default(), backend, Box::new(clock.clone())).unwrap());
+        let engine = Rc::new(Engine::new(TestHost::default(), backend, Box::new(clock.clone())).unwrap());
         assert!(engine.host().engine.set(Rc::downgrade(&engine)).is_ok());
         let end = |is_server| {
             let wire = Wire::default();
-            let tls = Tls::new(Toy::new(is_server), Recorder::default(), options);
+            let tls = Tls::new(ToySession::new(is_server), Recorder::default(), options);
             Rc::new(End { tls, wire })
         };
-        Stage { engine, clock, client: end(false), server: end(true) }
+        Fixture { engine, clock, client: end(false), server: end(true) }
     }
 
-    /// Connected, with the handshake done.
+    /// A fixture whose handshake is done.
     pub fn connected() -> Self {
-        let stage = Stage::new();
-        stage.begin();
-        stage.settle();
-        stage
+        let fixture = Fixture::new();
+        fixture.connect();
+        fixture.run_until_idle();
+        fixture
     }
 
-    pub fn cx<'a>(&'a self, end: &'a Rc<End>) -> Cx<'a, Face> {
+    pub fn cx<'a>(&'a self, end: &'a Rc<End>) -> Cx<'a, TestHost> {
         Cx { engine: &self.engine, this: end }
     }
 
-    /// The transports below stand.
-    pub fn begin(&self) {
+    /// Connects both lower transports.
+    pub fn connect(&self) {
         for end in [&self.client, &self.server] {
             end.tls.connection_made(self.cx(end), end.wire.clone()).unwrap();
         }
     }
 
-    /// Carries what one end has sent to the other; `false` if there was nothing.
-    pub fn carry(&self, from: &Rc<End>, to: &Rc<End>) -> bool {
+    /// Transfers the data that `from` has sent; returns `false` if there is none.
+    pub fn transfer(&self, from: &Rc<End>, to: &Rc<End>) -> bool {
         let sent = from.wire.take();
         if sent.is_empty() {
             return false;
@@ -162,28 +162,28 @@ impl Stage {
         true
     }
 
-    /// Runs what is ready, and not what that makes ready.
-    pub fn pass(&self) {
+    /// Runs one iteration.
+    pub fn run_once(&self) {
         self.engine.stop();
         self.engine.run_forever().unwrap();
     }
 
-    /// Carries and runs until nothing happens any more. Time stands still.
-    pub fn settle(&self) {
+    /// Transfers data and runs iterations until nothing happens. Time does not advance.
+    pub fn run_until_idle(&self) {
         loop {
-            let moved = self.carry(&self.client, &self.server) | self.carry(&self.server, &self.client);
+            let moved = self.transfer(&self.client, &self.server) | self.transfer(&self.server, &self.client);
             if self.engine.ready_len() > 0 {
-                self.pass();
+                self.run_once();
             } else if !moved {
                 return;
             }
         }
     }
 
-    pub fn wait(&self, time: Duration) {
+    pub fn advance(&self, time: Duration) {
         self.clock.advance(time);
-        self.pass();
-        self.pass();
+        self.run_once();
+        self.run_once();
     }
 
     pub fn write(&self, end: &Rc<End>, data: &[u8]) {
@@ -195,7 +195,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         drop(self.engine.close());
         if !std::thread::panicking() {

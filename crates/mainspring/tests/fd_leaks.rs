@@ -1,6 +1,6 @@
-//! Nothing stays open: the process has as many descriptors after a loop as before it.
+//! No fd leaks: the process has as many open fds after a loop as before it.
 //!
-//! Descriptors are the whole process's, so these tests have a program of their own and take turns in it.
+//! Fds belong to the whole process, so these tests are a separate program and run one at a time.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -11,16 +11,16 @@ use mainspring::net::{DatagramOptions, DatagramProtocol, TcpListener, TcpStream,
 use mainspring::{EventLoop, Protocol, Transport, sleep, spawn};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use test_support::open_descriptors;
+use test_support::open_fds;
 
-static TURN: Mutex<()> = Mutex::new(());
+static SERIAL: Mutex<()> = Mutex::new(());
 
-/// Runs `test` and compares what is open before and after.
+/// Runs `test` and compares the open fds before and after.
 fn leaves_nothing_open(test: impl FnOnce()) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = open_descriptors();
+    let _turn = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = open_fds();
     test();
-    assert_eq!(open_descriptors(), before);
+    assert_eq!(open_fds(), before);
 }
 
 struct Echo;
@@ -32,12 +32,12 @@ impl Protocol for Echo {
 }
 
 #[test]
-fn a_loop_that_never_ran() {
+fn a_loop_that_never_ran_leaks_no_fd() {
     leaves_nothing_open(|| drop(EventLoop::new().unwrap()));
 }
 
 #[test]
-fn a_loop_with_a_signal_handler_and_a_used_executor() {
+fn a_signal_handler_and_an_executor_leak_no_fd() {
     leaves_nothing_open(|| {
         mainspring::run(async {
             let event_loop = EventLoop::current();
@@ -49,7 +49,7 @@ fn a_loop_with_a_signal_handler_and_a_used_executor() {
 }
 
 #[test]
-fn connections_that_were_closed_in_order() {
+fn closed_connections_leak_no_fd() {
     leaves_nothing_open(|| {
         mainspring::run(async {
             let server = EventLoop::current().create_server("127.0.0.1:0", 10, || Echo).await.unwrap();
@@ -67,7 +67,7 @@ fn connections_that_were_closed_in_order() {
 }
 
 #[test]
-fn connections_and_listeners_that_live_when_the_loop_is_closed() {
+fn connections_open_at_loop_close_leak_no_fd() {
     leaves_nothing_open(|| {
         mainspring::run(async {
             let event_loop = EventLoop::current();
@@ -81,7 +81,7 @@ fn connections_and_listeners_that_live_when_the_loop_is_closed() {
                 let _server = server;
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let stream = TcpStream::connect(listener.local_addr()).await.unwrap();
-                // Accepted by the loop, and never asked for.
+                // The second connection is accepted by the loop, but no task calls `accept()` for it.
                 listener.accept().await.unwrap();
                 let _late = TcpStream::connect(listener.local_addr()).await.unwrap();
                 stream.read(&mut [0]).await.unwrap();
@@ -94,7 +94,7 @@ fn connections_and_listeners_that_live_when_the_loop_is_closed() {
 }
 
 #[test]
-fn attempts_to_connect_that_failed_or_were_given_up() {
+fn failed_and_cancelled_connects_leak_no_fd() {
     leaves_nothing_open(|| {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         mainspring::run(async {
@@ -103,7 +103,7 @@ fn attempts_to_connect_that_failed_or_were_given_up() {
             }
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr();
-            // Given up after each number of steps that connecting may take.
+            // Cancelled after each number of iterations that connecting may take.
             for steps in 0..6 {
                 let task = spawn(TcpStream::connect(address));
                 for _ in 0..steps {
@@ -118,7 +118,7 @@ fn attempts_to_connect_that_failed_or_were_given_up() {
 }
 
 #[test]
-fn datagram_sockets_that_were_used_given_up_or_left_to_the_loop() {
+fn datagram_sockets_leak_no_fd() {
     struct Quiet;
     impl DatagramProtocol for Quiet {}
     leaves_nothing_open(|| {
@@ -129,7 +129,7 @@ fn datagram_sockets_that_were_used_given_up_or_left_to_the_loop() {
                 let here = socket.local_addr().unwrap();
                 socket.send_to(b"x", here).await.unwrap();
                 socket.recv(&mut [0]).await.unwrap();
-                // Dropped while somebody has waited for it.
+                // Dropped after a task waited for it.
                 let waiting = spawn(async move { socket.recv(&mut [0]).await });
                 for _ in 0..polls {
                     sleep(Duration::ZERO).await;
@@ -144,7 +144,7 @@ fn datagram_sockets_that_were_used_given_up_or_left_to_the_loop() {
                 let options = || DatagramOptions::new().local_addr("127.0.0.1:0");
                 let (closed, _) = event_loop.create_datagram_endpoint(options(), || Quiet).await.unwrap();
                 closed.close();
-                // Still open when the loop ends.
+                // Still open when the loop closes.
                 drop(event_loop.create_datagram_endpoint(options(), || Quiet).await.unwrap());
                 drop(spawn(async move { one.recv(&mut [0]).await }));
             }
@@ -154,7 +154,7 @@ fn datagram_sockets_that_were_used_given_up_or_left_to_the_loop() {
 }
 
 #[test]
-fn files_that_were_used_and_given_up() {
+fn files_leak_no_fd() {
     leaves_nothing_open(|| {
         let event_loop = EventLoop::new().unwrap();
         event_loop
@@ -174,7 +174,7 @@ fn files_that_were_used_and_given_up() {
                 }
             })
             .unwrap();
-        // What was begun goes on, and ends before the executor does.
+        // Operations that have started run to completion before the executor shuts down.
         event_loop.shutdown_executor();
         drop(event_loop);
     });

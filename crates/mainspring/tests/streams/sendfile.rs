@@ -28,9 +28,9 @@ async fn tcp_pair() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn a_file_arrives_whole_or_in_the_part_that_was_asked_for() {
-    on_both("parts of a file", |stage| {
-        stage.run(async {
+fn sendfile_sends_all_or_the_requested_part() {
+    on_both("parts of a file", |test_loop| {
+        test_loop.run(async {
             let (near, far) = tcp_pair().await;
             let far = Rc::new(far);
             let mut file = file_of(3_000_000);
@@ -58,9 +58,9 @@ fn a_file_arrives_whole_or_in_the_part_that_was_asked_for() {
 }
 
 #[test]
-fn what_is_queued_goes_first_and_nothing_goes_between() {
-    on_both("a queue and a file", |stage| {
-        stage.run(async {
+fn queued_data_precedes_the_file_and_nothing_interleaves() {
+    on_both("a queue and a file", |test_loop| {
+        test_loop.run(async {
             let (near, far) = tcp_pair().await;
             let near = Rc::new(near);
             near.transport().write(pattern(8_000_000));
@@ -88,9 +88,9 @@ fn what_is_queued_goes_first_and_nothing_goes_between() {
 }
 
 #[test]
-fn a_message_is_refused_while_the_transport_sends_a_file() {
-    on_both("a transport's file and a message", |stage| {
-        stage.run(async {
+fn writing_is_refused_while_the_transport_sends_a_file() {
+    on_both("a transport's file and a message", |test_loop| {
+        test_loop.run(async {
             let (near, far) = tcp_pair().await;
             near.transport().write(pattern(8_000_000));
             let transport = near.transport().clone();
@@ -105,9 +105,9 @@ fn a_message_is_refused_while_the_transport_sends_a_file() {
 }
 
 #[test]
-fn a_file_that_the_kernel_cannot_send_is_read_in_pieces() {
-    on_both("a device", |stage| {
-        stage.run(async {
+fn a_device_that_sendfile_rejects_is_read_in_chunks() {
+    on_both("a device", |test_loop| {
+        test_loop.run(async {
             let (near, far) = UnixStream::pair().unwrap();
             let zeros = File::open("/dev/zero").unwrap();
             let reading = spawn(async move { far.read_exactly(200_000).await.unwrap() });
@@ -118,14 +118,14 @@ fn a_file_that_the_kernel_cannot_send_is_read_in_pieces() {
             let write_only = File::options().write(true).open("/dev/null").unwrap();
             assert!(near.sendfile(&write_only, 0, None).await.is_err());
         });
-        stage.event_loop.shutdown_executor();
+        test_loop.event_loop.shutdown_executor();
     });
 }
 
 #[test]
-fn a_file_given_up_in_the_middle_leaves_a_connection_that_works() {
-    on_both("a file given up", |stage| {
-        stage.run(async {
+fn a_cancelled_sendfile_leaves_a_working_connection() {
+    on_both("a cancelled sendfile", |test_loop| {
+        test_loop.run(async {
             let (near, far) = UnixStream::pair().unwrap();
             let file = file_of(5_000_000);
             timeout(Duration::from_secs(1), near.sendfile(&file, 0, None)).await.unwrap_err();
@@ -140,9 +140,9 @@ fn a_file_given_up_in_the_middle_leaves_a_connection_that_works() {
 }
 
 #[test]
-fn a_connection_lost_while_a_file_goes_out_is_an_error() {
-    on_both("lost in the middle", |stage| {
-        stage.run(async {
+fn losing_the_connection_during_sendfile_is_an_error() {
+    on_both("lost during sendfile", |test_loop| {
+        test_loop.run(async {
             for is_queued in [false, true] {
                 let (near, far) = UnixStream::pair().unwrap();
                 let near = Rc::new(near);
@@ -177,11 +177,11 @@ fn a_connection_lost_while_a_file_goes_out_is_an_error() {
 }
 
 #[test]
-fn a_protocol_sends_a_file_by_its_transport() {
+fn a_protocol_can_send_a_file_through_its_transport() {
     struct Silent;
     impl Protocol for Silent {}
-    on_both("a transport's file", |stage| {
-        stage.run(async {
+    on_both("a transport's file", |test_loop| {
+        test_loop.run(async {
             let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
             let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Silent).await.unwrap();
             let far = UnixStream::from_std(far).unwrap();

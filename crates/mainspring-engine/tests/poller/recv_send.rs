@@ -1,4 +1,4 @@
-//! Receiving and sending on streams: the data, the end, the errors, the partial outcomes.
+//! Receiving and sending on streams: data, EOF, errors and partial transfers.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ fn send(rig: &mut Rig, to: &impl AsFd, chunks: &[&[u8]]) -> io::Result<usize> {
     rig.poller.send(to.as_fd(), &chunks)
 }
 
-pub fn recv_gives_bytes_then_would_block_then_the_end(open: Open) {
+pub fn recv_returns_bytes_then_would_block_then_eof(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     rig.register(&ours, Interest::READ);
@@ -36,7 +36,7 @@ pub fn recv_gives_bytes_then_would_block_then_the_end(open: Open) {
     assert_eq!(recv(&mut rig, &ours).unwrap(), b"");
 }
 
-pub fn a_half_closed_peer_is_announced_as_inbound_and_can_still_be_sent_to(open: Open) {
+pub fn a_half_closed_peer_is_readable_and_can_still_be_sent_to(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     rig.register(&ours, Interest::READ);
@@ -44,7 +44,7 @@ pub fn a_half_closed_peer_is_announced_as_inbound_and_can_still_be_sent_to(open:
     assert!(rig.events().iter().all(|event| event.key == KEY && event.readiness.inbound));
     assert_eq!(recv(&mut rig, &ours).unwrap(), b"");
 
-    // Having read the end, a transport asks for no more; then the end must not be announced for ever.
+    // After EOF a transport removes its interest. Then EOF must not be reported again and again.
     rig.change(&ours, Interest::READ, Interest::NONE);
     assert_eq!(rig.events_now(), []);
     assert_eq!(send(&mut rig, &ours, &[b"tock"]).unwrap(), 4);
@@ -53,7 +53,7 @@ pub fn a_half_closed_peer_is_announced_as_inbound_and_can_still_be_sent_to(open:
     assert_eq!(&answer, b"tock");
 }
 
-pub fn a_reset_is_announced_to_a_writer_and_told_by_the_claim(open: Open) {
+pub fn a_reset_is_reported_as_writable_and_returned_by_recv(open: Open) {
     let mut rig = Rig::new(open());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -66,9 +66,9 @@ pub fn a_reset_is_announced_to_a_writer_and_told_by_the_claim(open: Open) {
     assert_eq!(recv(&mut rig, &ours).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 
-pub fn sending_to_a_peer_that_is_gone_is_an_error_and_no_signal(open: Open) {
-    // Rust programs ignore SIGPIPE from the start. Here it shall kill, as it would in an embedding program.
-    // SAFETY: the default action is a valid disposition, and no other test relies on SIGPIPE being ignored.
+pub fn sending_to_a_closed_peer_is_an_error_without_sigpipe(open: Open) {
+    // Rust programs ignore SIGPIPE. Here it must kill, as in a program that embeds the engine.
+    // SAFETY: the default action is valid, and no other test relies on an ignored SIGPIPE.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let mut rig = Rig::new(open());
     let (ours, theirs) = pair();
@@ -86,7 +86,7 @@ pub fn several_chunks_arrive_in_order(open: Open) {
     assert_eq!(&arrived, b"one two three");
 }
 
-pub fn more_chunks_than_the_kernel_takes_at_once_are_sent_in_part(open: Open) {
+pub fn more_than_iov_max_chunks_are_sent_in_part(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     let bytes: Vec<u8> = (0..3000_u32).map(|n| n as u8).collect();
@@ -108,7 +108,7 @@ pub fn sending_nothing_sends_nothing(open: Open) {
     assert_eq!(recv(&mut rig, &theirs).unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Reads what has arrived, until nothing more has.
+/// Reads until nothing more is available.
 fn drain(from: &mut UnixStream) -> usize {
     from.set_nonblocking(true).unwrap();
     let mut total = 0;
@@ -124,7 +124,7 @@ fn drain(from: &mut UnixStream) -> usize {
     }
 }
 
-pub fn a_peer_that_does_not_read_makes_sends_short_until_it_reads(open: Open) {
+pub fn a_peer_that_does_not_read_causes_short_sends(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     SockRef::from(&ours).set_send_buffer_size(16 * 1024).unwrap();
@@ -133,13 +133,13 @@ pub fn a_peer_that_does_not_read_makes_sends_short_until_it_reads(open: Open) {
     assert!(first > 0 && first < 2 * chunk.len());
 
     let mut sent = first;
-    let refusal = loop {
+    let epoll_pwait2_refused = loop {
         match send(&mut rig, &ours, &[&chunk]) {
             Ok(more) => sent += more,
             Err(error) => break error,
         }
     };
-    assert_eq!(refusal.kind(), ErrorKind::WouldBlock);
+    assert_eq!(epoll_pwait2_refused.kind(), ErrorKind::WouldBlock);
     rig.register(&ours, Interest::WRITE);
     assert_eq!(rig.events_now(), []);
 
@@ -148,16 +148,16 @@ pub fn a_peer_that_does_not_read_makes_sends_short_until_it_reads(open: Open) {
     assert!(send(&mut rig, &ours, &[&chunk]).unwrap() > 0);
 }
 
-/// Receives from `ours`, whenever a wait announces it, until all of `expected` has come, in `pieces`.
+/// Receives from `ours` when it is readable, and checks that each `recv` returns one of `pieces`.
 fn assert_received_in_pieces(rig: &mut Rig, ours: &impl AsFd, pieces: &[&[u8]]) {
     for piece in pieces {
         assert_eq!(rig.events(), [event(KEY, Readiness::INBOUND)], "before {piece:?}");
-        assert_eq!(recv(rig, ours).unwrap(), *piece, "less than there is room for");
+        assert_eq!(recv(rig, ours).unwrap(), *piece, "one recv returns less than the buffer holds");
     }
     assert_eq!(rig.events_now(), []);
 }
 
-pub fn what_follows_the_urgent_mark_is_announced_after_a_short_recv(open: Open) {
+pub fn data_after_the_urgent_mark_is_reported_after_a_short_recv(open: Open) {
     let mut rig = Rig::new(open());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -165,14 +165,14 @@ pub fn what_follows_the_urgent_mark_is_announced_after_a_short_recv(open: Open) 
     theirs.write_all(b"before").unwrap();
     assert_eq!(SockRef::from(&theirs).send_out_of_band(b"!").unwrap(), 1);
     theirs.write_all(b"after").unwrap();
-    // All of it is there: the end is not announced before.
+    // All bytes have arrived: EOF is not reported before them.
     let mut peeked = [0; 6];
     while ours.peek(&mut peeked).unwrap() < peeked.len() {}
     rig.register(&ours, Interest::READ);
     assert_received_in_pieces(&mut rig, &ours, &[b"before", b"after"]);
 }
 
-pub fn what_follows_a_message_with_a_descriptor_is_announced_after_a_short_recv(open: Open) {
+pub fn data_after_a_message_with_an_fd_is_reported_after_a_short_recv(open: Open) {
     let mut rig = Rig::new(open());
     let (ours, mut theirs) = pair();
     theirs.write_all(b"plain").unwrap();

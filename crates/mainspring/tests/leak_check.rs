@@ -1,4 +1,4 @@
-//! The check of what a test leaves behind, checked: it finds a leak wherever it is made, and nothing where there is none.
+//! Tests of the leak check: it finds every leak and reports no false one.
 #![cfg(not(loom))]
 
 #[macro_use]
@@ -10,18 +10,18 @@ use std::process::Termination;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use test_support::{checked, checked_within, for_good, meant_from_here};
+use test_support::{checked, checked_within, meant_from_here, untracked};
 
-/// Something that is never freed.
+/// Leaks an allocation.
 fn leak() {
     std::mem::forget(Box::new([7_u8; 40]));
 }
 
-/// What the check says of a test, if it finds fault with it.
+/// The failure that the check reports for a test.
 fn fault<R: Termination>(
     test: impl FnOnce() -> R + Send + std::panic::UnwindSafe + 'static,
 ) -> Option<String> {
-    // A leak is one at any time.
+    // No grace period: the leak is permanent.
     let found = catch_unwind(|| checked_within(Duration::ZERO, test));
     found.err().map(|payload| match payload.downcast::<String>() {
         Ok(message) => *message,
@@ -32,12 +32,12 @@ fn fault<R: Termination>(
 const A_LEAK: &str = "the test leaks 1 allocations, 40 bytes";
 
 #[test]
-fn a_leak_of_the_test_is_found() {
+fn a_leak_of_the_tests_thread_is_found() {
     assert_eq!(fault(leak).as_deref(), Some(A_LEAK));
 }
 
 #[test]
-fn a_leak_of_a_thread_that_the_test_starts_is_found() {
+fn a_leak_of_a_spawned_thread_is_found() {
     assert_eq!(fault(|| thread::spawn(leak).join().unwrap()).as_deref(), Some(A_LEAK));
     let named = || thread::Builder::new().name("with a name".into()).spawn(leak).unwrap().join().unwrap();
     assert_eq!(fault(named).as_deref(), Some(A_LEAK));
@@ -45,7 +45,7 @@ fn a_leak_of_a_thread_that_the_test_starts_is_found() {
 }
 
 #[test]
-fn a_leak_of_a_thread_that_such_a_thread_starts_is_found() {
+fn a_leak_of_a_thread_spawned_by_a_thread_is_found() {
     let test = || thread::spawn(|| thread::spawn(leak).join().unwrap()).join().unwrap();
     assert_eq!(fault(test).as_deref(), Some(A_LEAK));
 }
@@ -66,7 +66,7 @@ fn a_leak_in_the_executor_or_on_the_thread_of_a_runtime_is_found() {
 }
 
 #[test]
-fn a_leak_of_a_test_that_gives_something_back_is_found() {
+fn a_leak_of_a_test_that_returns_a_value_is_found() {
     let test = || {
         leak();
         Ok::<(), String>(())
@@ -75,7 +75,7 @@ fn a_leak_of_a_test_that_gives_something_back_is_found() {
 }
 
 #[test]
-fn what_goes_to_another_thread_and_is_freed_there_is_no_leak() {
+fn memory_freed_on_another_thread_is_no_leak() {
     checked(|| {
         let (sender, receiver) = mpsc::channel();
         let other = thread::spawn(move || sender.send(vec![1; 1000]).unwrap());
@@ -99,28 +99,28 @@ fn a_thread_that_outlives_its_test_is_waited_for() {
 }
 
 #[test]
-fn what_is_made_for_good_or_leaked_on_purpose_is_nobodys_on_any_thread() {
-    assert_eq!(fault(|| for_good(|| thread::spawn(leak).join().unwrap())), None);
-    assert_eq!(fault(|| thread::spawn(|| for_good(leak)).join().unwrap()), None);
+fn untracked_and_deliberate_leaks_are_ignored_on_every_thread() {
+    assert_eq!(fault(|| untracked(|| thread::spawn(leak).join().unwrap())), None);
+    assert_eq!(fault(|| thread::spawn(|| untracked(leak)).join().unwrap()), None);
     let meant = || {
         meant_from_here();
         thread::spawn(leak).join().unwrap();
     };
     assert_eq!(fault(meant), None);
     let only_once = || {
-        for_good(leak);
+        untracked(leak);
         leak();
     };
     assert_eq!(fault(only_once).as_deref(), Some(A_LEAK));
 }
 
 #[test]
-fn a_test_that_gives_an_error_back_fails() {
-    assert_eq!(fault(|| Err::<(), _>("refused")).as_deref(), Some("the test gave back a failure"));
+fn a_test_that_returns_an_error_fails() {
+    assert_eq!(fault(|| Err::<(), _>("refused")).as_deref(), Some("the test returned a failure"));
 }
 
 #[test]
-fn a_test_may_give_back_what_the_usual_ones_may() -> Result<(), std::num::ParseIntError> {
+fn a_test_may_return_a_result() -> Result<(), std::num::ParseIntError> {
     let number: i32 = "17".parse()?;
     assert_eq!(number, 17);
     Ok(())
@@ -128,7 +128,7 @@ fn a_test_may_give_back_what_the_usual_ones_may() -> Result<(), std::num::ParseI
 
 #[test]
 #[should_panic(expected = "as it should")]
-fn a_test_that_should_panic_is_not_looked_at_further() {
+fn a_test_that_should_panic_is_not_checked() {
     leak();
     panic!("as it should");
 }

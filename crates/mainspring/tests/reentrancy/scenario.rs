@@ -1,44 +1,44 @@
-//! A cell of the table: what there is in it, how its callback comes about, and what holds in the end.
+//! A cell of the table: its objects, the trigger of its callback, and the final checks.
 
 use crate::Callback;
 use crate::action::Action;
-use crate::bystanders::Bystanders;
-use crate::support::Stage;
-use crate::support::probe::{Accepted, Face, Probe, Told, connect, probe_server};
+use crate::pending_callbacks::PendingCallbacks;
+use crate::support::TestLoop;
+use crate::support::probe::{Accepted, Probe, ProbeProtocol, ProtocolEvent, connect, probe_server};
 use mainspring::Server;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use test_support::{DELIBERATE, On};
+use test_support::{DELIBERATE, TestBackend};
 
-pub struct World {
-    pub stage: Stage,
+pub struct Scenario {
+    pub test_loop: TestLoop,
     pub subject: Rc<Probe>,
     pub other: Rc<Probe>,
     pub server: RefCell<Option<Server>>,
-    pub bystanders: Bystanders,
+    pub pending_callbacks: PendingCallbacks,
     pub task_runs: Rc<Cell<u32>>,
     other_peer: Rc<Probe>,
     accepted: Accepted,
     callback: Callback,
     action: Action,
-    /// Whether the callback may act from now on.
+    /// Whether the callback performs the action when it is called.
     is_armed: Cell<bool>,
     acted: Cell<u32>,
 }
 
 const SIGNAL: i32 = libc::SIGUSR1;
 
-impl World {
-    pub fn new(on: On, callback: Callback, action: Action) -> Rc<Self> {
-        let stage = Stage::new(on, format!("{action:?} in {callback:?} on {on:?}"));
-        let (server, accepted) = stage.run(probe_server(&stage.event_loop)).unwrap();
-        let (other, other_peer) = connect(&stage, &server, &accepted, "the other connection");
-        Rc::new(World {
-            stage,
+impl Scenario {
+    pub fn new(on: TestBackend, callback: Callback, action: Action) -> Rc<Self> {
+        let test_loop = TestLoop::new(on, format!("{action:?} in {callback:?} on {on:?}"));
+        let (server, accepted) = test_loop.run(probe_server(&test_loop.event_loop)).unwrap();
+        let (other, other_peer) = connect(&test_loop, &server, &accepted, "the other connection");
+        Rc::new(Scenario {
+            test_loop,
             subject: Probe::new("the subject"),
             other,
             server: RefCell::new(Some(server)),
-            bystanders: Bystanders::default(),
+            pending_callbacks: PendingCallbacks::default(),
             task_runs: Rc::default(),
             other_peer,
             accepted,
@@ -50,18 +50,18 @@ impl World {
     }
 
     /// A callback was called.
-    pub fn happened(self: &Rc<Self>, callback: Callback) {
+    pub fn callback_called(self: &Rc<Self>, callback: Callback) {
         if callback == self.callback && self.is_armed.replace(false) {
             self.acted.set(self.acted.get() + 1);
             self.action.act(self);
         }
     }
 
-    /// Lets go of every reference but those of the loop.
+    /// Drops every reference except those of the loop.
     pub fn drop_everything(&self) {
         let held = (self.subject.transport.take(), self.other.transport.take(), self.server.take());
         drop(held);
-        self.bystanders.drop_handles();
+        self.pending_callbacks.drop_handles();
     }
 
     /// The server's end of the subject's connection.
@@ -69,40 +69,40 @@ impl World {
         self.accepted.borrow().get(1).cloned()
     }
 
-    /// Brings the callback about, winds everything down, and checks what is left.
-    pub fn play(self: Rc<Self>) {
-        self.listen();
+    /// Triggers the callback, closes everything, and checks the outcome.
+    pub fn run(self: Rc<Self>) {
+        self.install_hooks();
         self.is_armed.set(self.callback == Callback::ConnectionMade);
         self.connect_subject();
         self.is_armed.set(self.callback != Callback::ConnectionMade);
-        self.bystanders.start(&self);
-        self.bring_about();
-        self.stage.until("the callback acts", || self.acted.get() == 1);
-        self.stage.until("the bystanders run", || self.bystanders.are_done());
-        self.wind_down();
+        self.pending_callbacks.start(&self);
+        self.trigger();
+        self.test_loop.until("the action is performed", || self.acted.get() == 1);
+        self.test_loop.until("the pending callbacks run", || self.pending_callbacks.are_done());
+        self.close_everything();
         self.check();
     }
 
-    /// Has the probes and the loop tell what happens.
-    fn listen(self: &Rc<Self>) {
-        let world = Rc::downgrade(self);
-        *self.subject.hook.borrow_mut() = Some(Rc::new(move |told| {
-            let Some(world) = world.upgrade() else { return };
-            world.happened(match told {
-                Told::Made => Callback::ConnectionMade,
-                Told::Data => Callback::DataReceived,
-                Told::Eof if world.subject.keeps_open.get() => Callback::EofReceivedKeepingOpen,
-                Told::Eof => Callback::EofReceived,
-                Told::Lost => Callback::ConnectionLost,
-                Told::Pause => Callback::PauseWriting,
-                Told::Resume => Callback::ResumeWriting,
+    /// Installs hooks that record the callbacks.
+    fn install_hooks(self: &Rc<Self>) {
+        let scenario = Rc::downgrade(self);
+        *self.subject.hook.borrow_mut() = Some(Rc::new(move |event| {
+            let Some(scenario) = scenario.upgrade() else { return };
+            scenario.callback_called(match event {
+                ProtocolEvent::Made => Callback::ConnectionMade,
+                ProtocolEvent::Data => Callback::DataReceived,
+                ProtocolEvent::Eof if scenario.subject.keeps_open.get() => Callback::EofReceivedKeepingOpen,
+                ProtocolEvent::Eof => Callback::EofReceived,
+                ProtocolEvent::Lost => Callback::ConnectionLost,
+                ProtocolEvent::Pause => Callback::PauseWriting,
+                ProtocolEvent::Resume => Callback::ResumeWriting,
             });
         }));
-        let (world, reports) = (Rc::downgrade(self), Rc::clone(&self.stage.reports));
-        self.stage.event_loop.set_exception_handler(move |context| {
+        let (scenario, reports) = (Rc::downgrade(self), Rc::clone(&self.test_loop.reports));
+        self.test_loop.event_loop.set_exception_handler(move |context| {
             reports.borrow_mut().push(context.to_string());
-            if let Some(world) = world.upgrade() {
-                world.happened(Callback::ExceptionHandler);
+            if let Some(scenario) = scenario.upgrade() {
+                scenario.callback_called(Callback::ExceptionHandler);
             }
         });
         self.subject.keeps_open.set(self.callback == Callback::EofReceivedKeepingOpen);
@@ -110,26 +110,32 @@ impl World {
 
     fn connect_subject(&self) {
         let address = self.server.borrow().as_ref().unwrap().local_addr();
-        let (event_loop, face) = (self.stage.event_loop.clone(), Face(Rc::clone(&self.subject)));
+        let (event_loop, protocol) =
+            (self.test_loop.event_loop.clone(), ProbeProtocol(Rc::clone(&self.subject)));
         let connecting = self
-            .stage
+            .test_loop
             .event_loop
-            .spawn(async move { event_loop.create_connection(address, || face).await.map(drop) });
+            .spawn(async move { event_loop.create_connection(address, || protocol).await.map(drop) });
         let connecting = connecting.unwrap();
-        self.stage.until("the subject is connected", || connecting.is_finished());
-        self.stage.run(connecting).unwrap().unwrap();
-        assert_eq!(self.subject.made.get(), 1, "{}: connected without being told", self.stage.name());
-        // In a world whose server was closed meanwhile, there may be no peer.
+        self.test_loop.until("the subject is connected", || connecting.is_finished());
+        self.test_loop.run(connecting).unwrap().unwrap();
+        assert_eq!(
+            self.subject.made.get(),
+            1,
+            "{}: connected without connection_made",
+            self.test_loop.name()
+        );
+        // If the server was closed meanwhile, there may be no peer.
         let is_met = || self.peer().is_some_and(|peer| peer.made.get() == 1);
         if self.action == Action::CloseServer || self.action == Action::DropEverything {
-            self.stage.passes(3);
+            self.test_loop.run_iterations(3);
         } else {
-            self.stage.until("the subject is accepted", is_met);
+            self.test_loop.until("the subject is accepted", is_met);
         }
     }
 
-    fn bring_about(self: &Rc<Self>) {
-        let event_loop = &self.stage.event_loop;
+    fn trigger(self: &Rc<Self>) {
+        let event_loop = &self.test_loop.event_loop;
         let peer = self.peer();
         let peer_transport = peer.as_ref().and_then(|peer| peer.transport());
         match self.callback {
@@ -144,16 +150,16 @@ impl World {
                 peer_transport.iter().for_each(|transport| transport.pause_reading());
                 let subject = Rc::clone(&self.subject);
                 event_loop.call_soon(move || subject.fill()).unwrap();
-                self.stage.passes(2);
+                self.test_loop.run_iterations(2);
                 if self.callback == Callback::ResumeWriting {
                     peer_transport.iter().for_each(|transport| transport.resume_reading());
                 }
             }
             Callback::SignalHandler => {
-                let world = Rc::downgrade(self);
+                let scenario = Rc::downgrade(self);
                 let handler = move || {
-                    if let Some(world) = world.upgrade() {
-                        world.happened(Callback::SignalHandler);
+                    if let Some(scenario) = scenario.upgrade() {
+                        scenario.callback_called(Callback::SignalHandler);
                     }
                 };
                 event_loop.add_signal_handler(SIGNAL, handler).unwrap();
@@ -161,10 +167,10 @@ impl World {
                 assert_eq!(unsafe { libc::raise(SIGNAL) }, 0);
             }
             Callback::DoneCallback => {
-                let (future, world) = (event_loop.create_future(), Rc::downgrade(self));
+                let (future, scenario) = (event_loop.create_future(), Rc::downgrade(self));
                 future.add_done_callback(move |_| {
-                    if let Some(world) = world.upgrade() {
-                        world.happened(Callback::DoneCallback);
+                    if let Some(scenario) = scenario.upgrade() {
+                        scenario.callback_called(Callback::DoneCallback);
                     }
                 });
                 future.set_result(()).unwrap();
@@ -180,17 +186,17 @@ impl World {
         }
     }
 
-    /// Lets both connections finish what they have begun, then closes all.
-    fn wind_down(&self) {
+    /// Lets both connections finish, then closes everything.
+    fn close_everything(&self) {
         self.is_armed.set(false);
         self.subject.keeps_open.set(false);
         self.finish(&self.subject, self.peer().as_deref());
         self.finish(&self.other, Some(&self.other_peer));
         let server = self.server.take();
         drop(server);
-        self.stage.event_loop.remove_signal_handler(SIGNAL);
-        self.stage.until("the bystanders run", || self.bystanders.are_done());
-        self.bystanders.end();
+        self.test_loop.event_loop.remove_signal_handler(SIGNAL);
+        self.test_loop.until("the pending callbacks run", || self.pending_callbacks.are_done());
+        self.pending_callbacks.end();
     }
 
     fn finish(&self, near: &Rc<Probe>, far: Option<&Probe>) {
@@ -198,8 +204,8 @@ impl World {
         for probe in each.into_iter().flatten() {
             probe.transport().iter().for_each(|transport| transport.resume_reading());
         }
-        // One that was dropped, or has seen the end of its stream, ends when its peer does; one that is ending needs
-        // its peer to go on reading.
+        // A dropped transport, or one that has received EOF, ends when its peer does. A closing transport needs its
+        // peer to keep reading.
         let is_gone = near.transport().is_none() && near.lost.get() == 0;
         if let Some(far) = far
             && !near.is_closing()
@@ -210,22 +216,22 @@ impl World {
                     && near.received.borrow().len() == far.sent.get();
                 all_arrived || near.is_closing() || far.is_closing()
             };
-            self.stage.until("everything has arrived", is_through);
+            self.test_loop.until("everything has arrived", is_through);
         }
         if is_gone {
             far.and_then(Probe::transport).iter().for_each(|transport| transport.close());
         }
         near.transport().iter().for_each(|transport| transport.close());
         if let Some(far) = far {
-            self.stage.until("the far end is lost", || far.lost.get() == 1);
+            self.test_loop.until("the far end is lost", || far.lost.get() == 1);
         }
         let is_over = || near.lost.get() == 1 || is_gone && Rc::strong_count(near) == 1;
-        self.stage.until("the near end is lost", is_over);
+        self.test_loop.until("the near end is lost", is_over);
     }
 
     fn check(self: Rc<Self>) {
-        let at = self.stage.name().to_owned();
-        assert_eq!(self.acted.get(), 1, "{at}: the action was done so often");
+        let at = self.test_loop.name().to_owned();
+        assert_eq!(self.acted.get(), 1, "{at}: number of actions");
         let peer = self.peer();
         let peer = peer.as_deref();
         self.subject.assert_in_order(peer, &at);
@@ -233,9 +239,9 @@ impl World {
         self.other_peer.assert_in_order(Some(&self.other), &at);
         if let Some(peer) = peer {
             peer.assert_in_order(Some(&self.subject), &at);
-            // What is written after the end is nobody's.
+            // Data written after `connection_lost` is not sent.
             let is_late = self.callback == Callback::ConnectionLost;
-            if !self.action.is_violent() && !is_late {
+            if !self.action.may_lose_data() && !is_late {
                 let received = peer.received.borrow().len();
                 assert_eq!(received, self.subject.sent.get(), "{at}: not all has arrived");
             }
@@ -244,18 +250,18 @@ impl World {
             let received = self.other_peer.received.borrow().len();
             assert_eq!(received, self.other.sent.get(), "{at}: not all has arrived on the other connection");
         }
-        self.bystanders.assert(&at);
+        self.pending_callbacks.assert(&at);
         assert_eq!(
             self.task_runs.get(),
             u32::from(self.action == Action::SpawnTask),
-            "{at}: runs of the task"
+            "{at}: runs of the spawned task"
         );
         let panics = usize::from(self.callback == Callback::ExceptionHandler || self.action == Action::Panic);
-        let reports = self.stage.reports.take();
-        assert_eq!(reports.len(), panics, "{at}: other reports than expected: {reports:?}");
+        let reports = self.test_loop.reports.take();
+        assert_eq!(reports.len(), panics, "{at}: unexpected reports: {reports:?}");
         self.subject.hook.take();
-        self.stage.event_loop.reset_exception_handler();
-        self.stage.assert_idle();
-        assert_eq!(Rc::strong_count(&self), 1, "{at}: something holds the world");
+        self.test_loop.event_loop.reset_exception_handler();
+        self.test_loop.assert_idle();
+        assert_eq!(Rc::strong_count(&self), 1, "{at}: the scenario is still referenced");
     }
 }

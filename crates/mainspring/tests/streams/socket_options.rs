@@ -5,12 +5,12 @@ use mainspring::net::{KeepAlive, TcpListener, TcpStream, UnixStream};
 use std::time::Duration;
 
 #[test]
-fn options_are_what_they_were_set_to() {
-    on_both("options", |stage| {
-        stage.run(async {
+fn socket_options_are_set_and_read_back() {
+    on_both("options", |test_loop| {
+        test_loop.run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let stream = TcpStream::connect(listener.local_addr()).await.unwrap();
-            assert!(stream.nodelay().unwrap(), "asyncio's choice");
+            assert!(stream.nodelay().unwrap(), "TCP_NODELAY is on by default, as in asyncio");
             stream.set_nodelay(false).unwrap();
             assert!(!stream.transport().nodelay().unwrap());
 
@@ -41,7 +41,7 @@ fn options_are_what_they_were_set_to() {
             assert_eq!(transport.nodelay().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
 
             let (near, _far) = UnixStream::pair().unwrap();
-            assert!(near.nodelay().is_err(), "a Unix socket has no such thing");
+            assert!(near.nodelay().is_err(), "a Unix socket has no TCP_NODELAY");
             assert!(near.send_buffer_size().unwrap() > 0);
         });
     });

@@ -1,6 +1,6 @@
-//! A kernel, or a seccomp profile, that refuses `epoll_pwait2`: the back end opens and waits all the same.
+//! A kernel or seccomp profile that refuses `epoll_pwait2`: the back end still opens and waits.
 //!
-//! The refusal is a real one: a filter on a thread of its own, which it cannot leave.
+//! The epoll_pwait2_refused is real: a seccomp filter on a separate thread, because a thread cannot remove its filter.
 
 use std::io;
 use std::thread;
@@ -10,7 +10,7 @@ use mainspring_engine::poller::{Interest, Readiness, open_epoll};
 
 use crate::support::{KEY, Rig, event, readable};
 
-/// Makes every `epoll_pwait2` of this thread fail with `errno`, from now on.
+/// Makes every `epoll_pwait2` of this thread fail with `errno` from now on.
 fn refuse_epoll_pwait2(errno: libc::c_int) -> io::Result<()> {
     let number_of_call = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     let statement = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
@@ -21,7 +21,7 @@ fn refuse_epoll_pwait2(errno: libc::c_int) -> io::Result<()> {
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    // SAFETY: both calls act on this thread alone; the kernel copies the filter, which lives until they return.
+    // SAFETY: both calls affect only this thread. The kernel copies the filter, which lives until they return.
     let done = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
@@ -29,10 +29,10 @@ fn refuse_epoll_pwait2(errno: libc::c_int) -> io::Result<()> {
     if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn opens_and_waits_when_refused_with(errno: libc::c_int) {
+fn assert_waits_when_refused_with(errno: libc::c_int) {
     let refused = thread::spawn(move || {
         if let Err(error) = refuse_epoll_pwait2(errno) {
-            eprintln!("not tried: this machine has no seccomp filters ({error})");
+            eprintln!("skipped: this machine has no seccomp filters ({error})");
             return;
         }
         let mut rig = Rig::new(open_epoll().unwrap());
@@ -49,11 +49,11 @@ fn opens_and_waits_when_refused_with(errno: libc::c_int) {
 }
 
 #[test]
-fn a_kernel_without_epoll_pwait2_is_waited_on_in_milliseconds() {
-    opens_and_waits_when_refused_with(libc::ENOSYS);
+fn a_kernel_without_epoll_pwait2_falls_back_to_milliseconds() {
+    assert_waits_when_refused_with(libc::ENOSYS);
 }
 
 #[test]
-fn a_profile_that_forbids_epoll_pwait2_is_waited_on_in_milliseconds() {
-    opens_and_waits_when_refused_with(libc::EPERM);
+fn a_seccomp_profile_without_epoll_pwait2_falls_back_to_milliseconds() {
+    assert_waits_when_refused_with(libc::EPERM);
 }

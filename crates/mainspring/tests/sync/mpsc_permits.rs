@@ -1,6 +1,6 @@
-//! Room that is held in a channel, values that are taken by the batch, and senders that do not keep it open.
+//! `mpsc`: permits, `recv_many` and weak senders.
 
-use crate::support::{Actor, pending};
+use crate::support::{PolledFuture, pending};
 use mainspring::sync::mpsc::{self, SendError, TryRecvError, TrySendError};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,30 +9,33 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 thread_local! {
-    static DEED: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    static ACTION: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// Does the deed when it is woken.
-struct Deed;
+/// Runs the stored action when it is woken.
+struct ActionWaker;
 
-impl Wake for Deed {
+impl Wake for ActionWaker {
     fn wake(self: Arc<Self>) {
-        if let Some(deed) = DEED.take() {
-            deed();
+        if let Some(action) = ACTION.take() {
+            action();
         }
     }
 }
 
-/// Polls a future that waits, and does `deed` when it is woken.
-fn wait_with_deed<R>(future: impl Future<Output = R> + 'static, deed: impl FnOnce() + 'static) -> impl Sized {
+/// Polls a future that is pending, and runs `action` when it is woken.
+fn wait_with_action<R>(
+    future: impl Future<Output = R> + 'static,
+    action: impl FnOnce() + 'static,
+) -> impl Sized {
     let mut future = Box::pin(future);
-    let waker = Waker::from(Arc::new(Deed));
+    let waker = Waker::from(Arc::new(ActionWaker));
     assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    DEED.set(Some(Box::new(deed)));
+    ACTION.set(Some(Box::new(action)));
     future
 }
 
-/// Waits for room and sends what `make` makes then.
+/// Waits for capacity, then sends the result of `make`.
 fn reserve_and_send<T: 'static>(
     sender: &mpsc::Sender<T>,
     make: impl FnOnce() -> T + 'static,
@@ -50,7 +53,7 @@ fn send<T: 'static>(sender: &mpsc::Sender<T>, value: T) -> impl Future<Output = 
 }
 
 #[test]
-fn room_that_is_held_is_nobody_elses() {
+fn reserved_capacity_is_exclusive() {
     let (sender, mut receiver) = mpsc::channel(2);
     let (first, second) = (sender.try_reserve().unwrap(), sender.try_reserve().unwrap());
     assert_eq!((sender.capacity(), sender.max_capacity()), (0, 2));
@@ -67,7 +70,7 @@ fn room_that_is_held_is_nobody_elses() {
 }
 
 #[test]
-fn who_sends_and_who_reserves_stand_in_one_line() {
+fn send_and_reserve_share_one_queue() {
     let (sender, mut receiver) = mpsc::channel(1);
     sender.try_send(0).unwrap();
     let mut first = pending(reserve_and_send(&sender, || 1));
@@ -75,7 +78,7 @@ fn who_sends_and_who_reserves_stand_in_one_line() {
     let mut third = pending(reserve_and_send(&sender, || 3));
     assert_eq!(receiver.try_recv(), Ok(0));
     assert!(first.is_woken() && !second.is_woken() && !third.is_woken());
-    // Promised to the first: who comes now stands behind.
+    // The capacity is assigned to the first waiter: a newcomer queues behind it.
     let mut late = pending(send(&sender, 4));
     assert_eq!(first.poll(), Poll::Ready(Ok(())));
     assert_eq!(receiver.try_recv(), Ok(1));
@@ -87,7 +90,7 @@ fn who_sends_and_who_reserves_stand_in_one_line() {
 }
 
 #[test]
-fn a_permit_that_is_dropped_gives_its_room_to_the_next_in_line() {
+fn a_dropped_permit_gives_its_capacity_to_the_next_waiter() {
     let (sender, mut receiver) = mpsc::channel(1);
     let permit = sender.try_reserve().unwrap();
     let mut first = pending(send(&sender, 1));
@@ -100,7 +103,7 @@ fn a_permit_that_is_dropped_gives_its_room_to_the_next_in_line() {
 }
 
 #[test]
-fn who_gives_up_reserving_leaves_the_room_to_the_next() {
+fn a_cancelled_reserve_leaves_the_capacity_to_the_next() {
     let (sender, mut receiver) = mpsc::channel(1);
     sender.try_send(0).unwrap();
     let waits = pending(reserve_and_send(&sender, || 1));
@@ -116,7 +119,7 @@ fn who_gives_up_reserving_leaves_the_room_to_the_next() {
 }
 
 #[test]
-fn one_who_was_promised_room_that_is_taken_by_the_way_keeps_its_place() {
+fn a_woken_waiter_whose_capacity_was_taken_keeps_its_place() {
     let (sender, mut receiver) = mpsc::channel(1);
     sender.try_send(0).unwrap();
     let mut first = pending(reserve_and_send(&sender, || 1));
@@ -130,12 +133,12 @@ fn one_who_was_promised_room_that_is_taken_by_the_way_keeps_its_place() {
 }
 
 #[test]
-fn a_channel_that_was_closed_ends_when_the_last_permit_is_used_or_dropped() {
+fn a_closed_channel_ends_when_the_last_permit_is_used_or_dropped() {
     let (sender, mut receiver) = mpsc::channel(3);
     let (used, dropped) = (sender.try_reserve().unwrap(), sender.try_reserve().unwrap());
     receiver.close();
     assert_eq!(sender.try_reserve().map(drop), Err(TrySendError::Closed(())));
-    assert_eq!(Actor::new(reserve_and_send(&sender, || 'x')).poll(), Poll::Ready(Err(SendError(()))));
+    assert_eq!(PolledFuture::new(reserve_and_send(&sender, || 'x')).poll(), Poll::Ready(Err(SendError(()))));
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     let mut receiving = pending(async move {
         let mut received = Vec::new();
@@ -152,7 +155,7 @@ fn a_channel_that_was_closed_ends_when_the_last_permit_is_used_or_dropped() {
 }
 
 #[test]
-fn a_receiver_that_waits_while_the_channel_is_closed_is_told_of_the_last_value() {
+fn a_waiting_receiver_that_closes_still_gets_the_last_value() {
     let (sender, mut receiver) = mpsc::channel(1);
     let permit = sender.try_reserve().unwrap();
     let closing = Rc::new(Cell::new(false));
@@ -174,7 +177,7 @@ fn a_receiver_that_waits_while_the_channel_is_closed_is_told_of_the_last_value()
 }
 
 #[test]
-fn what_is_sent_to_a_receiver_that_is_gone_is_dropped_at_once() {
+fn a_value_sent_after_the_receiver_is_dropped_is_dropped_at_once() {
     let (sender, receiver) = mpsc::channel(2);
     let (used, dropped) = (sender.try_reserve().unwrap(), sender.try_reserve().unwrap());
     let value = Rc::new(());
@@ -186,7 +189,7 @@ fn what_is_sent_to_a_receiver_that_is_gone_is_dropped_at_once() {
 }
 
 #[test]
-fn a_permit_that_is_forgotten_keeps_no_receiver_waiting_for_ever() {
+fn a_forgotten_permit_does_not_block_the_receiver() {
     let (sender, mut receiver) = mpsc::channel::<()>(1);
     std::mem::forget(sender.try_reserve().unwrap());
     drop(sender);
@@ -200,8 +203,8 @@ fn a_waker_may_reserve_send_and_close_while_a_permit_is_used_or_dropped() {
     let inner = sender.clone();
     let receiver = Rc::new(RefCell::new(receiver));
     let waiting = receiver.clone();
-    #[expect(clippy::await_holding_refcell_ref, reason = "nobody else borrows it meanwhile")]
-    let waits = wait_with_deed(async move { waiting.borrow_mut().recv().await }, move || {
+    #[expect(clippy::await_holding_refcell_ref, reason = "no other borrow exists")]
+    let waits = wait_with_action(async move { waiting.borrow_mut().recv().await }, move || {
         inner.try_reserve().unwrap().send(2);
         assert_eq!(inner.capacity(), 0);
     });
@@ -211,24 +214,24 @@ fn a_waker_may_reserve_send_and_close_while_a_permit_is_used_or_dropped() {
     let inner = receiver.clone();
     let (taken, permit) = (receiver.borrow_mut().try_recv(), sender.try_reserve().unwrap());
     assert_eq!(taken, Ok(1));
-    let waits = wait_with_deed(send(&sender, 3), move || inner.borrow_mut().close());
+    let waits = wait_with_action(send(&sender, 3), move || inner.borrow_mut().close());
     drop(permit);
     drop(waits);
     assert!(sender.is_closed());
 
     let (sender, receiver) = mpsc::channel::<u8>(1);
     let permit = sender.try_reserve().unwrap();
-    let waits = wait_with_deed(reserve_and_send(&sender, || 1), move || drop(receiver));
+    let waits = wait_with_action(reserve_and_send(&sender, || 1), move || drop(receiver));
     drop(permit);
     drop(waits);
     assert!(sender.is_closed());
 }
 
 #[test]
-fn a_waker_that_panics_leaves_the_channel_whole() {
+fn a_panicking_waker_leaves_the_channel_usable() {
     let (sender, mut receiver) = mpsc::channel(1);
     let permit = sender.try_reserve().unwrap();
-    let waits = wait_with_deed(reserve_and_send(&sender, || 1), || panic!("in a waker"));
+    let waits = wait_with_action(reserve_and_send(&sender, || 1), || panic!("in a waker"));
     let mut next = pending(send(&sender, 2));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(permit))).is_err());
     drop(waits);
@@ -238,7 +241,7 @@ fn a_waker_that_panics_leaves_the_channel_whole() {
 }
 
 #[test]
-fn the_destructor_of_a_value_that_nobody_gets_may_use_the_channel() {
+fn the_destructor_of_an_undelivered_value_may_use_the_channel() {
     struct Uses(mpsc::Sender<Uses>, Rc<Cell<bool>>);
     impl Drop for Uses {
         fn drop(&mut self) {
@@ -253,7 +256,7 @@ fn the_destructor_of_a_value_that_nobody_gets_may_use_the_channel() {
     assert!(seen.get());
 }
 
-/// A batch of at most `limit`, and the receiver.
+/// Receives a batch of at most `limit` values; returns it with the receiver.
 async fn batch<T>(mut receiver: mpsc::Receiver<T>, limit: usize) -> (Vec<T>, mpsc::Receiver<T>) {
     let mut values = Vec::new();
     let count = receiver.recv_many(&mut values, limit).await;
@@ -262,11 +265,11 @@ async fn batch<T>(mut receiver: mpsc::Receiver<T>, limit: usize) -> (Vec<T>, mps
 }
 
 #[test]
-fn a_batch_is_what_is_there_up_to_its_limit() {
+fn recv_many_returns_available_values_up_to_its_limit() {
     let (sender, mut receiver) = mpsc::channel(4);
-    let receive = |receiver, limit| match Actor::new(batch(receiver, limit)).poll() {
+    let receive = |receiver, limit| match PolledFuture::new(batch(receiver, limit)).poll() {
         Poll::Ready(received) => received,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the receive is pending"),
     };
     (0..4).for_each(|number| sender.try_send(number).unwrap());
     let mut values;
@@ -285,13 +288,13 @@ fn a_batch_is_what_is_there_up_to_its_limit() {
 }
 
 #[test]
-fn a_batch_waits_for_the_first_value_and_makes_room_for_all_who_wait() {
+fn recv_many_waits_for_the_first_value_and_wakes_waiting_senders() {
     let (sender, receiver) = mpsc::channel(2);
     let mut receiving = pending(batch(receiver, 8));
     (0..2).for_each(|number| sender.try_send(number).unwrap());
     let (mut first, mut second) = (pending(send(&sender, 2)), pending(send(&sender, 3)));
     assert!(receiving.is_woken());
-    let Poll::Ready((values, mut receiver)) = receiving.poll() else { panic!("it waits") };
+    let Poll::Ready((values, mut receiver)) = receiving.poll() else { panic!("the receive is pending") };
     assert_eq!(values, [0, 1]);
     assert!(first.is_woken() && second.is_woken());
     assert!(second.poll().is_ready() && first.poll().is_ready());
@@ -299,18 +302,18 @@ fn a_batch_waits_for_the_first_value_and_makes_room_for_all_who_wait() {
 }
 
 #[test]
-fn a_batch_that_is_given_up_loses_nothing() {
+fn a_cancelled_recv_many_loses_nothing() {
     let (sender, receiver) = mpsc::channel(2);
     let shared = Rc::new(RefCell::new((receiver, vec!["before"])));
     let inner = shared.clone();
-    #[expect(clippy::await_holding_refcell_ref, reason = "nobody else borrows it meanwhile")]
-    let given_up = pending(async move {
+    #[expect(clippy::await_holding_refcell_ref, reason = "no other borrow exists")]
+    let cancelled = pending(async move {
         let (receiver, values) = &mut *inner.borrow_mut();
         receiver.recv_many(values, 2).await
     });
     sender.try_send("after").unwrap();
-    assert!(given_up.is_woken());
-    drop(given_up);
+    assert!(cancelled.is_woken());
+    drop(cancelled);
     let (receiver, values) = &mut *shared.borrow_mut();
     assert_eq!((values.as_slice(), receiver.try_recv()), (&["before"][..], Ok("after")));
 }
@@ -325,19 +328,18 @@ fn a_weak_sender_does_not_keep_the_channel_open() {
     assert!(!receiving.is_woken());
     strong.try_send(1).unwrap();
     assert!(receiving.poll().is_pending());
-    // The waker of who is told of the end finds it ended.
     drop(strong);
     assert_eq!(receiving.poll(), Poll::Ready((Some(1), None)));
     assert!(weak.upgrade().is_none() && weak.clone().upgrade().is_none());
 }
 
 #[test]
-fn a_waker_that_is_told_of_the_end_cannot_undo_it() {
+fn a_waker_cannot_upgrade_a_weak_sender_after_the_end() {
     let (sender, mut receiver) = mpsc::unbounded_channel::<()>();
     let weak = sender.downgrade();
     let seen = Rc::new(Cell::new(None));
     let inner = seen.clone();
-    let _waits = wait_with_deed(async move { receiver.recv().await }, move || {
+    let _waits = wait_with_action(async move { receiver.recv().await }, move || {
         inner.set(Some(weak.upgrade().is_none()));
     });
     drop(sender);

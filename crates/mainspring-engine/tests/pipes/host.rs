@@ -1,4 +1,4 @@
-//! A face of the engine that does nothing but write down what its protocols are told.
+//! A host that records reports, and protocols that record their callbacks.
 
 use mainspring_engine::clock::MonotonicClock;
 use mainspring_engine::poller::{Backend, open_epoll};
@@ -12,9 +12,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 
-use test_support::{On, PATIENCE};
+use test_support::{TIMEOUT, TestBackend};
 
-/// A call: a closure, or a step of a source.
+/// A closure, an I/O event or a deferred call of a transport.
 pub enum Call {
     Closure(Rc<dyn Fn()>),
     Io(Rc<dyn Source>, Readiness),
@@ -31,26 +31,27 @@ impl From<Watch> for Call {
 }
 
 pub trait Source {
-    fn io_ready(self: Rc<Self>, engine: &Engine<Bare>, readiness: Readiness) -> Result<(), Failure>;
-    fn run_deferred(self: Rc<Self>, engine: &Engine<Bare>, notice: DeferredCall) -> Result<(), Failure>;
+    fn io_ready(self: Rc<Self>, engine: &Engine<TestHost>, readiness: Readiness) -> Result<(), Failure>;
+    fn run_deferred(self: Rc<Self>, engine: &Engine<TestHost>, deferred: DeferredCall)
+    -> Result<(), Failure>;
 }
 
-/// What went wrong, in words.
+/// An error message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub String);
 
 #[derive(Default)]
-pub struct Bare {
-    engine: RefCell<Weak<Engine<Bare>>>,
+pub struct TestHost {
+    engine: RefCell<Weak<Engine<TestHost>>>,
     pub reports: RefCell<Vec<String>>,
 }
 
-impl Bare {
-    fn engine(&self) -> Rc<Engine<Bare>> {
+impl TestHost {
+    fn engine(&self) -> Rc<Engine<TestHost>> {
         self.engine.borrow().upgrade().expect("the engine is alive while it runs")
     }
 
-    fn note(&self, result: Result<(), Failure>) -> Result<(), Failure> {
+    fn report_error(&self, result: Result<(), Failure>) -> Result<(), Failure> {
         if let Err(Failure(text)) = result {
             self.reports.borrow_mut().push(text);
         }
@@ -58,7 +59,7 @@ impl Bare {
     }
 }
 
-impl Host for Bare {
+impl Host for TestHost {
     type Call = Call;
     type Watch = Watch;
     type Source = Rc<dyn Source>;
@@ -69,8 +70,10 @@ impl Host for Bare {
     fn run_call(&self, call: Call) -> Result<(), Failure> {
         match call {
             Call::Closure(closure) => closure(),
-            Call::Io(source, readiness) => self.note(source.io_ready(&self.engine(), readiness))?,
-            Call::Step(source, notice) => self.note(source.run_deferred(&self.engine(), notice))?,
+            Call::Io(source, readiness) => self.report_error(source.io_ready(&self.engine(), readiness))?,
+            Call::Step(source, deferred) => {
+                self.report_error(source.run_deferred(&self.engine(), deferred))?
+            }
         }
         Ok(())
     }
@@ -80,7 +83,7 @@ impl Host for Bare {
     }
 
     fn scope_ended(&self, _: Rc<dyn Source>) -> Result<(), Failure> {
-        unreachable!("nobody asks for it")
+        unreachable!("at_scope_end is never called")
     }
 
     fn receive(&self, (): ()) -> Call {
@@ -100,12 +103,12 @@ impl Host for Bare {
     }
 }
 
-impl TransportHost for Bare {
+impl TransportHost for TestHost {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn deferred_call(&self, source: &Rc<dyn Source>, notice: DeferredCall) -> Result<Call, Failure> {
-        Ok(Call::Step(source.clone(), notice))
+    fn deferred_call(&self, source: &Rc<dyn Source>, deferred: DeferredCall) -> Result<Call, Failure> {
+        Ok(Call::Step(source.clone(), deferred))
     }
 
     fn report(&self, _: &Rc<dyn Source>, error: Failure, message: &str) -> Result<(), Failure> {
@@ -119,25 +122,25 @@ impl TransportHost for Bare {
     }
 
     fn warn_write_after_loss(&self, _: &Rc<dyn Source>) -> Result<(), Failure> {
-        self.reports.borrow_mut().push("written too late".to_owned());
+        self.reports.borrow_mut().push("write after loss".to_owned());
         Ok(())
     }
 }
 
 type Hook = Rc<dyn Fn(&str)>;
 
-/// A protocol: writes down what it is told, and does on each occasion what the test wants.
+/// Records the callbacks of a protocol, and runs a hook in each.
 #[derive(Default)]
-pub struct Told {
+pub struct Recorder {
     pub log: RefCell<Vec<String>>,
     pub received: RefCell<Vec<u8>>,
     pub hook: RefCell<Option<Hook>>,
-    /// Fails in the callback of this name.
+    /// The callback of this name fails.
     pub fails_in: Cell<Option<&'static str>>,
 }
 
-impl Told {
-    fn tell(&self, what: &str) -> Result<(), Failure> {
+impl Recorder {
+    fn record(&self, what: &str) -> Result<(), Failure> {
         self.log.borrow_mut().push(what.to_owned());
         let name = what.split(' ').next().unwrap_or_default();
         let hook = self.hook.borrow().clone();
@@ -148,7 +151,7 @@ impl Told {
     }
 
     pub fn count(&self, what: &str) -> usize {
-        self.log.borrow().iter().filter(|told| told.starts_with(what)).count()
+        self.log.borrow().iter().filter(|entry| entry.starts_with(what)).count()
     }
 
     pub fn take_log(&self) -> Vec<String> {
@@ -156,59 +159,59 @@ impl Told {
     }
 }
 
-pub struct Above(pub Rc<Told>);
+pub struct RecordingProtocol(pub Rc<Recorder>);
 
-impl ProtocolSink<Bare> for Above {
-    fn connection_made(&self, _: Cx<'_, Bare>) -> Result<(), Failure> {
-        self.0.tell("made")
+impl ProtocolSink<TestHost> for RecordingProtocol {
+    fn connection_made(&self, _: Cx<'_, TestHost>) -> Result<(), Failure> {
+        self.0.record("made")
     }
 
     fn is_buffered(&self) -> bool {
         false
     }
 
-    fn data_received(&self, _: Cx<'_, Bare>, data: &[u8]) -> Result<(), Failure> {
+    fn data_received(&self, _: Cx<'_, TestHost>, data: &[u8]) -> Result<(), Failure> {
         assert!(!data.is_empty());
         self.0.received.borrow_mut().extend_from_slice(data);
-        self.0.tell("data")
+        self.0.record("data")
     }
 
-    fn receive_into(&self, _: Cx<'_, Bare>, _: RecvFn<'_>) -> Result<io::Result<usize>, Failure> {
-        unreachable!("pipes ask for no buffer")
+    fn receive_into(&self, _: Cx<'_, TestHost>, _: RecvFn<'_>) -> Result<io::Result<usize>, Failure> {
+        unreachable!("pipes do not use buffered protocols")
     }
 
-    fn buffer_updated(&self, _: Cx<'_, Bare>, _: usize) -> Result<(), Failure> {
-        unreachable!("pipes ask for no buffer")
+    fn buffer_updated(&self, _: Cx<'_, TestHost>, _: usize) -> Result<(), Failure> {
+        unreachable!("pipes do not use buffered protocols")
     }
 
-    fn eof_received(&self, _: Cx<'_, Bare>) -> Result<bool, Failure> {
-        self.0.tell("eof").map(|()| true)
+    fn eof_received(&self, _: Cx<'_, TestHost>) -> Result<bool, Failure> {
+        self.0.record("eof").map(|()| true)
     }
 
-    fn connection_lost(&self, _: Cx<'_, Bare>, error: Option<Failure>) -> Result<(), Failure> {
+    fn connection_lost(&self, _: Cx<'_, TestHost>, error: Option<Failure>) -> Result<(), Failure> {
         match error {
-            None => self.0.tell("lost"),
-            Some(Failure(text)) => self.0.tell(&format!("lost {text}")),
+            None => self.0.record("lost"),
+            Some(Failure(text)) => self.0.record(&format!("lost {text}")),
         }
     }
 
-    fn pause_writing(&self, _: Cx<'_, Bare>) -> Result<(), Failure> {
-        self.0.tell("pause")
+    fn pause_writing(&self, _: Cx<'_, TestHost>) -> Result<(), Failure> {
+        self.0.record("pause")
     }
 
-    fn resume_writing(&self, _: Cx<'_, Bare>) -> Result<(), Failure> {
-        self.0.tell("resume")
+    fn resume_writing(&self, _: Cx<'_, TestHost>) -> Result<(), Failure> {
+        self.0.record("resume")
     }
 
-    fn detach(&self, _: Cx<'_, Bare>) -> Result<(), Failure> {
+    fn detach(&self, _: Cx<'_, TestHost>) -> Result<(), Failure> {
         let hook = self.0.hook.take();
         drop(hook);
         Ok(())
     }
 }
 
-/// A pipe transport on a loop. A clone is the same one.
-pub struct Transport<P>(Rc<Held<P>>);
+/// A pipe transport on a loop. Clones share it.
+pub struct Transport<P>(Rc<PipeSource<P>>);
 
 impl<P> Clone for Transport<P> {
     fn clone(&self) -> Self {
@@ -216,29 +219,33 @@ impl<P> Clone for Transport<P> {
     }
 }
 
-pub struct Held<P> {
+pub struct PipeSource<P> {
     pipe: P,
-    engine: Weak<Engine<Bare>>,
+    engine: Weak<Engine<TestHost>>,
 }
 
-pub type Reader = ReadPipe<Bare, Above>;
-pub type Writer = WritePipe<Bare, Above>;
+pub type Reader = ReadPipe<TestHost, RecordingProtocol>;
+pub type Writer = WritePipe<TestHost, RecordingProtocol>;
 
 macro_rules! source {
     ($pipe:ty) => {
-        impl Source for Held<$pipe> {
-            fn io_ready(self: Rc<Self>, engine: &Engine<Bare>, readiness: Readiness) -> Result<(), Failure> {
+        impl Source for PipeSource<$pipe> {
+            fn io_ready(
+                self: Rc<Self>,
+                engine: &Engine<TestHost>,
+                readiness: Readiness,
+            ) -> Result<(), Failure> {
                 let this: Rc<dyn Source> = self.clone();
                 self.pipe.io_ready(Cx { engine, this: &this }, readiness)
             }
 
             fn run_deferred(
                 self: Rc<Self>,
-                engine: &Engine<Bare>,
-                notice: DeferredCall,
+                engine: &Engine<TestHost>,
+                deferred: DeferredCall,
             ) -> Result<(), Failure> {
                 let this: Rc<dyn Source> = self.clone();
-                self.pipe.run_deferred(Cx { engine, this: &this }, notice)
+                self.pipe.run_deferred(Cx { engine, this: &this }, deferred)
             }
         }
     };
@@ -249,16 +256,16 @@ source!(Writer);
 
 impl<P: 'static> Transport<P>
 where
-    Held<P>: Source,
+    PipeSource<P>: Source,
 {
     pub fn pipe(&self) -> &P {
         &self.0.pipe
     }
 
-    /// Calls a method of the transport, unless its loop is gone.
-    pub fn with<R>(&self, call: impl FnOnce(&P, Cx<'_, Bare>) -> Result<R, Failure>) -> Option<R> {
+    /// Calls a method of the transport, unless its loop is dropped.
+    pub fn with<R>(&self, call: impl FnOnce(&P, Cx<'_, TestHost>) -> Result<R, Failure>) -> Option<R> {
         let engine = self.0.engine.upgrade()?;
-        let this: Rc<dyn Source> = Rc::<Held<P>>::clone(&self.0);
+        let this: Rc<dyn Source> = Rc::<PipeSource<P>>::clone(&self.0);
         let result = call(&self.0.pipe, Cx { engine: &engine, this: &this });
         result.map_err(|Failure(text)| engine.host().reports.borrow_mut().push(text)).ok()
     }
@@ -270,84 +277,84 @@ impl Transport<Writer> {
     }
 }
 
-/// A loop under the bare face.
-pub struct Bench {
-    pub engine: Rc<Engine<Bare>>,
-    /// Without effect on epoll.
+/// A loop with a test host.
+pub struct TestLoop {
+    pub engine: Rc<Engine<TestHost>>,
+    /// Has no effect on epoll.
     pub control: FakeControl,
 }
 
-pub fn backend(on: On) -> (Backend, FakeControl) {
+pub fn backend(on: TestBackend) -> (Backend, FakeControl) {
     match on {
-        On::Epoll => (open_epoll().unwrap(), FakeControl::default()),
-        On::Fake => FakePoller::open().unwrap(),
+        TestBackend::Epoll => (open_epoll().unwrap(), FakeControl::default()),
+        TestBackend::Fake => FakePoller::open().unwrap(),
     }
 }
 
-impl Bench {
-    pub fn new(on: On) -> Self {
+impl TestLoop {
+    pub fn new(on: TestBackend) -> Self {
         let (backend, control) = backend(on);
-        let engine = Engine::new(Bare::default(), backend, Box::new(MonotonicClock)).unwrap();
+        let engine = Engine::new(TestHost::default(), backend, Box::new(MonotonicClock)).unwrap();
         let engine = Rc::new(engine);
         *engine.host().engine.borrow_mut() = Rc::downgrade(&engine);
-        Bench { engine, control }
+        TestLoop { engine, control }
     }
 
     fn held<P>(&self, pipe: P) -> Transport<P> {
-        Transport(Rc::new(Held { pipe, engine: Rc::downgrade(&self.engine) }))
+        Transport(Rc::new(PipeSource { pipe, engine: Rc::downgrade(&self.engine) }))
     }
 
-    /// A reading transport on the end `fd`, open.
-    pub fn reader(&self, fd: OwnedFd) -> (Transport<Reader>, Rc<Told>) {
+    /// An open read transport on `fd`.
+    pub fn reader(&self, fd: OwnedFd) -> (Transport<Reader>, Rc<Recorder>) {
         prepare_pipe(&fd).unwrap().unwrap();
-        let told = Rc::new(Told::default());
-        let transport = self.held(ReadPipe::new(fd, Above(Rc::clone(&told))));
+        let recorder = Rc::new(Recorder::default());
+        let transport = self.held(ReadPipe::new(fd, RecordingProtocol(Rc::clone(&recorder))));
         transport.with(ReadPipe::open);
-        (transport, told)
+        (transport, recorder)
     }
 
-    /// A writing transport on the end `fd`, open.
-    pub fn writer(&self, fd: OwnedFd) -> (Transport<Writer>, Rc<Told>) {
+    /// An open write transport on `fd`.
+    pub fn writer(&self, fd: OwnedFd) -> (Transport<Writer>, Rc<Recorder>) {
         let kind = prepare_pipe(&fd).unwrap().unwrap();
         self.writer_of_kind(fd, kind)
     }
 
-    pub fn writer_of_kind(&self, fd: OwnedFd, kind: PipeKind) -> (Transport<Writer>, Rc<Told>) {
-        let told = Rc::new(Told::default());
-        let transport = self.held(WritePipe::new(fd, kind, Above(Rc::clone(&told))));
+    pub fn writer_of_kind(&self, fd: OwnedFd, kind: PipeKind) -> (Transport<Writer>, Rc<Recorder>) {
+        let recorder = Rc::new(Recorder::default());
+        let transport = self.held(WritePipe::new(fd, kind, RecordingProtocol(Rc::clone(&recorder))));
         transport.with(WritePipe::open);
-        (transport, told)
+        (transport, recorder)
     }
 
-    /// One pass, without waiting.
-    pub fn pass(&self) {
+    /// Runs one iteration without blocking.
+    pub fn run_once(&self) {
         self.engine.stop();
         self.engine.run_forever().unwrap();
     }
 
-    pub fn passes(&self, count: usize) {
-        (0..count).for_each(|_| self.pass());
+    pub fn run_iterations(&self, count: usize) {
+        (0..count).for_each(|_| self.run_once());
     }
 
     #[track_caller]
-    pub fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let begun = std::time::Instant::now();
-        while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "it never happens that {what}");
-            self.pass();
+    pub fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let start = std::time::Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < TIMEOUT, "timed out waiting until {what}");
+            self.run_once();
         }
     }
 
-    /// Checks that nothing is left on the loop, and what was reported.
+    /// Checks that nothing is left on the loop, and checks the reports.
     #[track_caller]
     pub fn assert_idle(&self, reports: &[&str]) {
-        self.passes(3);
-        assert_eq!((self.engine.ready_len(), self.engine.registered_len()), (0, 0), "something is left");
+        self.run_iterations(3);
+        assert_eq!((self.engine.ready_len(), self.engine.registered_len()), (0, 0), "the loop is not idle");
         assert_eq!(self.engine.host().reports.take(), reports);
     }
 }
 
-impl Drop for Bench {
+impl Drop for TestLoop {
     fn drop(&mut self) {
         drop(self.engine.close());
     }
@@ -357,7 +364,7 @@ pub fn pipe() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap()
 }
 
-/// Everything that can be read now.
+/// Reads all available data.
 pub fn drain(fd: &OwnedFd) -> Vec<u8> {
     rustix::io::ioctl_fionbio(fd, true).unwrap();
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! A loop with datagram transports on it, and a protocol that writes down what it is told and answers with a deed.
+//! A loop with a datagram transport, and a protocol that records its callbacks and performs an action in one of them.
 
 use mainspring_engine::poller::{PeerAddress, open_epoll};
 use mainspring_engine::testing::{FakeControl, FakePoller, VirtualClock};
@@ -14,23 +14,23 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use test_support::On;
+use test_support::TestBackend;
 
-/// What a protocol is told.
+/// A protocol callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Event {
     Made,
     Data(Vec<u8>),
-    /// The number of a system's error, or -1.
+    /// The errno of a system error, or -1.
     Error(i32),
     Lost(bool),
     Pause,
     Resume,
 }
 
-/// What is done in a callback.
+/// An action in a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     Close,
     Abort,
     Send,
@@ -43,7 +43,7 @@ pub enum Deed {
 #[derive(Debug)]
 pub enum Failure {
     System(i32),
-    OfTheProtocol,
+    Protocol,
 }
 
 pub type Transport = Datagram<TestHost, Protocol>;
@@ -62,7 +62,7 @@ impl From<()> for Call {
     }
 }
 
-/// A face that is nothing but this.
+/// A minimal host.
 #[derive(Default)]
 pub struct TestHost {
     pub reports: RefCell<Vec<String>>,
@@ -93,9 +93,9 @@ impl Host for TestHost {
             Call::Io(source, readiness) => {
                 self.with_engine(|engine| source.io_ready(Cx { engine, this: &source }, readiness))
             }
-            Call::Deferred(source, notice) => {
+            Call::Deferred(source, deferred) => {
                 let result =
-                    self.with_engine(|engine| source.run_deferred(Cx { engine, this: &source }, notice));
+                    self.with_engine(|engine| source.run_deferred(Cx { engine, this: &source }, deferred));
                 if let Err(error) = result {
                     self.reports.borrow_mut().push(format!("a callback failed: {error:?}"));
                 }
@@ -110,7 +110,7 @@ impl Host for TestHost {
     }
 
     fn scope_ended(&self, _: Source) -> Result<(), Failure> {
-        unreachable!("nobody asks for it")
+        unreachable!("at_scope_end is never called")
     }
 
     fn receive(&self, (): ()) -> Call {
@@ -134,8 +134,8 @@ impl TransportHost for TestHost {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn deferred_call(&self, source: &Source, notice: DeferredCall) -> Result<Call, Failure> {
-        Ok(Call::Deferred(Rc::clone(source), notice))
+    fn deferred_call(&self, source: &Source, deferred: DeferredCall) -> Result<Call, Failure> {
+        Ok(Call::Deferred(Rc::clone(source), deferred))
     }
 
     fn report(&self, _: &Source, error: Failure, message: &str) -> Result<(), Failure> {
@@ -144,7 +144,7 @@ impl TransportHost for TestHost {
     }
 
     fn report_fatal(&self, source: &Source, error: Failure, message: &str) -> Result<Failure, Failure> {
-        self.report(source, Failure::OfTheProtocol, message)?;
+        self.report(source, Failure::Protocol, message)?;
         Ok(error)
     }
 
@@ -154,39 +154,39 @@ impl TransportHost for TestHost {
     }
 }
 
-/// Why something is not sent.
+/// The error of a refused send.
 pub type Refuse = fn() -> Refusal<Failure>;
 
-/// Writes down what it is told; does a deed when told of `when`, once.
+/// Records its callbacks. Performs an action, once, in the callback of `when`.
 #[derive(Default)]
 pub struct Protocol {
-    pub log: RefCell<Vec<Told>>,
-    pub when: RefCell<Option<(Told, Deed)>>,
-    /// What sending to a foreign destination comes to.
+    pub log: RefCell<Vec<Event>>,
+    pub when: RefCell<Option<(Event, Action)>>,
+    /// The result of sending to a foreign destination.
     pub foreign: Cell<Option<Refuse>>,
     pub is_detached: Cell<bool>,
 }
 
 impl Protocol {
-    fn told(&self, cx: Cx<'_, TestHost>, told: Told) -> Result<(), Failure> {
-        let same = |other: &Told| std::mem::discriminant(other) == std::mem::discriminant(&told);
-        let deed = self.when.borrow_mut().take_if(|(when, _)| same(when));
-        self.log.borrow_mut().push(told);
-        let Some((_, deed)) = deed else { return Ok(()) };
+    fn record(&self, cx: Cx<'_, TestHost>, event: Event) -> Result<(), Failure> {
+        let same = |other: &Event| std::mem::discriminant(other) == std::mem::discriminant(&event);
+        let action = self.when.borrow_mut().take_if(|(when, _)| same(when));
+        self.log.borrow_mut().push(event);
+        let Some((_, action)) = action else { return Ok(()) };
         let transport = Rc::clone(cx.this);
-        match deed {
-            Deed::Close => transport.close(cx),
-            Deed::Abort => transport.abort(cx, None),
-            Deed::Send => {
+        match action {
+            Action::Close => transport.close(cx),
+            Action::Abort => transport.abort(cx, None),
+            Action::Send => {
                 transport.send_to(cx, b"inside", Destination::Connected, || Some(b"inside".to_vec()))
             }
-            Deed::Fail => Err(Failure::OfTheProtocol),
-            Deed::PauseReading => transport.pause_reading(cx).map(drop),
-            Deed::CallSoon => {
+            Action::Fail => Err(Failure::Protocol),
+            Action::PauseReading => transport.pause_reading(cx).map(drop),
+            Action::CallSoon => {
                 cx.engine.call_soon(Call::Never);
                 Ok(())
             }
-            Deed::DropAll => {
+            Action::DropAll => {
                 transport.abort(cx, None)?;
                 transport.close(cx)
             }
@@ -196,12 +196,12 @@ impl Protocol {
     pub fn data(&self) -> Vec<Vec<u8>> {
         let log = self.log.borrow();
         log.iter()
-            .filter_map(|told| if let Told::Data(data) = told { Some(data.clone()) } else { None })
+            .filter_map(|event| if let Event::Data(data) = event { Some(data.clone()) } else { None })
             .collect()
     }
 
-    pub fn count(&self, wanted: &Told) -> usize {
-        self.log.borrow().iter().filter(|told| *told == wanted).count()
+    pub fn count(&self, wanted: &Event) -> usize {
+        self.log.borrow().iter().filter(|event| *event == wanted).count()
     }
 }
 
@@ -209,16 +209,16 @@ impl DatagramSink<TestHost> for Protocol {
     type Foreign = &'static str;
 
     fn connection_made(&self, cx: Cx<'_, TestHost>) -> Result<(), Failure> {
-        self.told(cx, Told::Made)
+        self.record(cx, Event::Made)
     }
 
     fn datagram_received(&self, cx: Cx<'_, TestHost>, data: &[u8], _: PeerAddress) -> Result<(), Failure> {
-        self.told(cx, Told::Data(data.to_vec()))
+        self.record(cx, Event::Data(data.to_vec()))
     }
 
     fn error_received(&self, cx: Cx<'_, TestHost>, error: Failure) -> Result<(), Failure> {
         let number = if let Failure::System(number) = error { number } else { -1 };
-        self.told(cx, Told::Error(number))
+        self.record(cx, Event::Error(number))
     }
 
     fn send_foreign(&self, _: Cx<'_, TestHost>, _: &[u8], _: &&'static str) -> Result<(), Refusal<Failure>> {
@@ -226,15 +226,15 @@ impl DatagramSink<TestHost> for Protocol {
     }
 
     fn connection_lost(&self, cx: Cx<'_, TestHost>, error: Option<Failure>) -> Result<(), Failure> {
-        self.told(cx, Told::Lost(error.is_some()))
+        self.record(cx, Event::Lost(error.is_some()))
     }
 
     fn pause_writing(&self, cx: Cx<'_, TestHost>) -> Result<(), Failure> {
-        self.told(cx, Told::Pause)
+        self.record(cx, Event::Pause)
     }
 
     fn resume_writing(&self, cx: Cx<'_, TestHost>) -> Result<(), Failure> {
-        self.told(cx, Told::Resume)
+        self.record(cx, Event::Resume)
     }
 
     fn detach(&self, _: Cx<'_, TestHost>) -> Result<(), Failure> {
@@ -243,22 +243,22 @@ impl DatagramSink<TestHost> for Protocol {
     }
 }
 
-/// A loop, and one transport on it that is connected to a bare socket.
-pub struct Stage {
+/// A loop with one transport that is connected to a plain socket.
+pub struct Fixture {
     pub engine: Rc<Engine<TestHost>>,
-    /// Without effect on epoll.
+    /// Has no effect on epoll.
     pub control: FakeControl,
     pub transport: Source,
     pub peer: UnixDatagram,
     path: PathBuf,
 }
 
-impl Stage {
-    pub fn new(on: On) -> Self {
+impl Fixture {
+    pub fn new(on: TestBackend) -> Self {
         let mut control = FakeControl::default();
-        let backend = if on == On::Fake {
-            let (backend, its_control) = FakePoller::open().unwrap();
-            control = its_control;
+        let backend = if on == TestBackend::Fake {
+            let (backend, fake_control) = FakePoller::open().unwrap();
+            control = fake_control;
             backend
         } else {
             open_epoll().unwrap()
@@ -276,9 +276,9 @@ impl Stage {
         socket.set_nonblocking(true).unwrap();
         socket.connect(&path).unwrap();
         let transport = Rc::new(Datagram::new(socket.into(), Protocol::default(), 8, true));
-        let stage = Stage { engine, control, transport, peer, path };
-        stage.transport.open(stage.cx()).unwrap();
-        stage
+        let fixture = Fixture { engine, control, transport, peer, path };
+        fixture.transport.open(fixture.cx()).unwrap();
+        fixture
     }
 
     pub fn cx(&self) -> Cx<'_, TestHost> {
@@ -297,7 +297,7 @@ impl Stage {
         self.transport.send_to(self.cx(), data, destination, || Some(data.to_vec())).unwrap();
     }
 
-    /// Sends until something waits.
+    /// Sends until a datagram is buffered.
     pub fn fill(&self) {
         while self.transport.write_buffer_size() == 0 && !self.transport.is_closing() {
             self.send(b"fill");
@@ -308,8 +308,8 @@ impl Stage {
         self.transport.set_water_marks(self.cx(), WaterMarks { high, low }).unwrap();
     }
 
-    /// Everything that has arrived at the peer.
-    pub fn arrived(&self) -> Vec<Vec<u8>> {
+    /// The datagrams that have arrived at the peer.
+    pub fn take_arrived(&self) -> Vec<Vec<u8>> {
         let mut arrived = Vec::new();
         let mut buffer = [0; 4096];
         while let Ok(length) = self.peer.recv(&mut buffer) {
@@ -318,32 +318,32 @@ impl Stage {
         arrived
     }
 
-    pub fn pass(&self) {
+    pub fn run_once(&self) {
         self.engine.stop();
         self.engine.run_forever().unwrap();
     }
 
     #[track_caller]
-    pub fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let begun = Instant::now();
-        while !is_so() {
+    pub fn until(&self, what: &str, condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
             assert!(
-                begun.elapsed() < Duration::from_secs(20),
-                "it never happens that {what}: {:?}",
+                start.elapsed() < Duration::from_secs(20),
+                "timed out waiting until {what}: {:?}",
                 self.protocol().log
             );
-            self.pass();
+            self.run_once();
         }
     }
 
     #[track_caller]
-    pub fn until_lost(&self) {
+    pub fn run_until_lost(&self) {
         self.until("the endpoint is lost", || self.transport.is_finished());
-        self.pass();
+        self.run_once();
         let log = self.protocol().log.borrow();
-        let lost = log.iter().filter(|told| matches!(told, Told::Lost(_))).count();
+        let lost = log.iter().filter(|event| matches!(event, Event::Lost(_))).count();
         assert_eq!((lost, self.protocol().is_detached.get()), (1, true), "{log:?}");
-        assert!(matches!(log.last(), Some(Told::Lost(_))), "{log:?}");
+        assert!(matches!(log.last(), Some(Event::Lost(_))), "{log:?}");
         assert_eq!((self.engine.registered_len(), self.engine.ready_len()), (0, 0));
         assert_eq!(self.transport.write_buffer_size(), 0);
     }
@@ -354,7 +354,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         drop(self.engine.close());
