@@ -11,6 +11,8 @@ pub use checked_test::test;
 pub use isolated::{DELIBERATE, TIMEOUT, isolated, now_testing};
 pub use leak_check::{checked, checked_within, meant_from_here, open_fds, untracked};
 
+use mainspring_engine::poller::{Backend, open_epoll};
+use mainspring_engine::testing::{FakeControl, FakePoller};
 use std::sync::OnceLock;
 
 /// The back end of a loop.
@@ -25,6 +27,16 @@ pub enum TestBackend {
 impl TestBackend {
     /// Both back ends.
     pub const ALL: [TestBackend; 2] = [TestBackend::Epoll, TestBackend::Fake];
+
+    /// Opens the back end. The control has no effect on epoll.
+    pub fn open(self) -> (Backend, FakeControl) {
+        match self {
+            TestBackend::Epoll => {
+                (open_epoll().expect("an epoll back end should open"), FakeControl::default())
+            }
+            TestBackend::Fake => FakePoller::open().expect("a fake back end should open"),
+        }
+    }
 }
 
 /// The maximum length of a [`pattern`].

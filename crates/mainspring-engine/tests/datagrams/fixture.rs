@@ -1,7 +1,7 @@
 //! A loop with a datagram transport, and a protocol that records its callbacks and performs an action in one of them.
 
-use mainspring_engine::poller::{PeerAddress, open_epoll};
-use mainspring_engine::testing::{FakeControl, FakePoller, VirtualClock};
+use mainspring_engine::poller::PeerAddress;
+use mainspring_engine::testing::{FakeControl, VirtualClock};
 use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{
     Cx, Datagram, DatagramSink, DeferredCall, Destination, Refusal, TransportHost, WaterMarks,
@@ -255,14 +255,7 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new(on: TestBackend) -> Self {
-        let mut control = FakeControl::default();
-        let backend = if on == TestBackend::Fake {
-            let (backend, fake_control) = FakePoller::open().unwrap();
-            control = fake_control;
-            backend
-        } else {
-            open_epoll().unwrap()
-        };
+        let (backend, control) = on.open();
         let engine = Engine::new(TestHost::default(), backend, Box::new(VirtualClock::default())).unwrap();
         let engine = Rc::new(engine);
         *engine.host().engine.borrow_mut() = Rc::downgrade(&engine);

@@ -1,7 +1,7 @@
 //! A loop in a forked child process. The tests do not fork: they run the child's part of the fork in this process, and
 //! observe the kernel objects from before.
 
-use crate::host::{TestLoop, Watch, backend, pipe};
+use crate::host::{TestLoop, Watch, pipe};
 use mainspring_engine::Direction;
 use mainspring_engine::testing::{FakePoller, Op};
 use mainspring_engine::transport::ReadPipe;
@@ -20,7 +20,7 @@ fn a_detached_loop_does_not_touch_its_former_back_end() {
         test_loop.run_iterations(2);
         test_loop.control.take_log();
 
-        let (fresh, fresh_control) = backend(TestBackend::Fake);
+        let (fresh, fresh_control) = TestBackend::Fake.open();
         test_loop.engine.after_fork(|| Ok(fresh)).unwrap();
         rustix::io::write(&write_end, b"abc").unwrap();
         test_loop.until("the data arrives", || recorder.count("data") == 1);
@@ -48,7 +48,7 @@ fn registrations_and_scheduled_calls_survive_the_fork() {
                 .is_none()
         );
         test_loop.engine.call_soon(watch.into());
-        test_loop.engine.after_fork(|| Ok(backend(TestBackend::Epoll).0)).unwrap();
+        test_loop.engine.after_fork(|| Ok(TestBackend::Epoll.open().0)).unwrap();
         test_loop.run_once();
         assert_eq!(calls.get(), 1, "the scheduled call");
         rustix::io::write(&write_end, b"x").unwrap();
@@ -63,7 +63,7 @@ fn a_detached_loop_has_its_own_wake_up_and_signal_fds() {
     isolated(|| {
         let test_loop = TestLoop::new(TestBackend::Epoll);
         let before = test_loop.engine.signal_pipe().unwrap();
-        test_loop.engine.after_fork(|| Ok(backend(TestBackend::Epoll).0)).unwrap();
+        test_loop.engine.after_fork(|| Ok(TestBackend::Epoll.open().0)).unwrap();
         // Kept alive above, so that its fd number is not reused.
         assert_ne!(test_loop.engine.signal_pipe().unwrap().write_fd(), before.write_fd());
         test_loop.engine.inbox().wake();

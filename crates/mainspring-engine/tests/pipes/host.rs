@@ -1,8 +1,7 @@
 //! A host that records reports, and protocols that record their callbacks.
 
 use mainspring_engine::clock::MonotonicClock;
-use mainspring_engine::poller::{Backend, open_epoll};
-use mainspring_engine::testing::{FakeControl, FakePoller};
+use mainspring_engine::testing::FakeControl;
 use mainspring_engine::transport::{
     Cx, DeferredCall, PipeKind, ProtocolSink, ReadPipe, RecvFn, TransportHost, WritePipe, prepare_pipe,
 };
@@ -284,16 +283,9 @@ pub struct TestLoop {
     pub control: FakeControl,
 }
 
-pub fn backend(on: TestBackend) -> (Backend, FakeControl) {
-    match on {
-        TestBackend::Epoll => (open_epoll().unwrap(), FakeControl::default()),
-        TestBackend::Fake => FakePoller::open().unwrap(),
-    }
-}
-
 impl TestLoop {
     pub fn new(on: TestBackend) -> Self {
-        let (backend, control) = backend(on);
+        let (backend, control) = on.open();
         let engine = Engine::new(TestHost::default(), backend, Box::new(MonotonicClock)).unwrap();
         let engine = Rc::new(engine);
         *engine.host().engine.borrow_mut() = Rc::downgrade(&engine);
