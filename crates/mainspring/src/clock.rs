@@ -18,9 +18,9 @@
 //! }
 //!
 //! let event_loop = Builder::new().clock(DoubleSpeed(MonotonicClock.now())).build()?;
-//! let begun = event_loop.time();
+//! let started = event_loop.time();
 //! event_loop.run_until_complete(sleep(Duration::from_millis(2)))?;
-//! assert!(event_loop.time() - begun >= Duration::from_millis(2));
+//! assert!(event_loop.time() - started >= Duration::from_millis(2));
 //! # Ok::<(), mainspring::Error>(())
 //! ```
 

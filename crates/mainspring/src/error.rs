@@ -73,7 +73,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// For I/O functions on a loop that refuses.
+/// For I/O functions on a loop that refuses the call.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// A result that is set later. [`EventLoop::create_future`](crate::EventLoop::create_future) makes it.
+/// A result that is set later. Created by [`EventLoop::create_future`](crate::EventLoop::create_future).
 ///
 /// Clones are the same future: one side sets the result, any number of tasks await it, and each gets a clone of the
 /// result. Waiting tasks run in the iteration after the one that sets it.
@@ -37,9 +37,9 @@ use std::task::{Context, Poll, Waker};
 ///
 /// let event_loop = mainspring::EventLoop::new()?;
 /// let answer = event_loop.create_future();
-/// let told = Rc::new(Cell::new(0));
-/// let inside = Rc::clone(&told);
-/// answer.add_done_callback(move |answer| inside.set(answer.result().unwrap().unwrap()));
+/// let result = Rc::new(Cell::new(0));
+/// let captured = Rc::clone(&result);
+/// answer.add_done_callback(move |answer| captured.set(answer.result().unwrap().unwrap()));
 /// assert!(!answer.done() && answer.result().is_none());
 ///
 /// answer.set_result(42)?;
@@ -47,13 +47,13 @@ use std::task::{Context, Poll, Waker};
 /// assert_eq!(answer.with_result(|result| result.copied().ok()), Some(Some(42)));
 /// assert!(answer.set_result(43).is_err(), "once is enough");
 /// event_loop.run_until_idle()?;
-/// assert_eq!(told.get(), 42);
+/// assert_eq!(result.get(), 42);
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Future<T> {
     state: Rc<FutureState<T>>,
-    /// The index of this waiter.
-    waits_as: Cell<Option<u64>>,
+    /// The id of this waiter.
+    waiter_id: Cell<Option<u64>>,
 }
 
 /// Why a [`Future`] has no result.
@@ -103,11 +103,11 @@ struct FutureState<T> {
     core: Weak<Core>,
     result: RefCell<Option<Result<T, FutureError>>>,
     /// First in, first out.
-    waiting: RefCell<Vec<(u64, Waiting<T>)>>,
-    came: Cell<u64>,
+    waiters: RefCell<Vec<(u64, Waiter<T>)>>,
+    next_waiter_id: Cell<u64>,
 }
 
-enum Waiting<T> {
+enum Waiter<T> {
     Task(Waker),
     Callback(DoneCallback<T>),
 }
@@ -116,16 +116,16 @@ type DoneCallback<T> = Box<dyn FnOnce(&Future<T>)>;
 
 impl<T: 'static> Future<T> {
     pub(crate) fn new(core: &Rc<Core>) -> Self {
-        Self::of(Rc::new(FutureState {
+        Self::from_state(Rc::new(FutureState {
             core: Rc::downgrade(core),
             result: RefCell::new(None),
-            waiting: RefCell::default(),
-            came: Cell::new(0),
+            waiters: RefCell::default(),
+            next_waiter_id: Cell::new(0),
         }))
     }
 
-    fn of(state: Rc<FutureState<T>>) -> Self {
-        Future { state, waits_as: Cell::new(None) }
+    fn from_state(state: Rc<FutureState<T>>) -> Self {
+        Future { state, waiter_id: Cell::new(None) }
     }
 
     /// Sets the result. [`Error::AlreadyDone`] if the future is done.
@@ -190,7 +190,7 @@ impl<T: 'static> Future<T> {
             self.state.call_soon(Box::new(callback));
             return;
         }
-        self.state.join(Waiting::Callback(Box::new(callback)));
+        self.state.add_waiter(Waiter::Callback(Box::new(callback)));
     }
 
     fn settle(&self, result: Result<T, FutureError>) -> Result<(), Error> {
@@ -198,11 +198,11 @@ impl<T: 'static> Future<T> {
             return Err(Error::AlreadyDone);
         }
         *self.state.result.borrow_mut() = Some(result);
-        let waiting = self.state.waiting.take();
-        for (_, waiting) in waiting {
-            match waiting {
-                Waiting::Task(waker) => waker.wake(),
-                Waiting::Callback(callback) => self.state.call_soon(callback),
+        let waiters = self.state.waiters.take();
+        for (_, waiter) in waiters {
+            match waiter {
+                Waiter::Task(waker) => waker.wake(),
+                Waiter::Callback(callback) => self.state.call_soon(callback),
             }
         }
         Ok(())
@@ -210,16 +210,16 @@ impl<T: 'static> Future<T> {
 }
 
 impl<T: 'static> FutureState<T> {
-    fn join(&self, waiting: Waiting<T>) -> u64 {
-        let place = self.came.get();
-        self.came.set(place + 1);
-        self.waiting.borrow_mut().push((place, waiting));
-        place
+    fn add_waiter(&self, waiter: Waiter<T>) -> u64 {
+        let id = self.next_waiter_id.get();
+        self.next_waiter_id.set(id + 1);
+        self.waiters.borrow_mut().push((id, waiter));
+        id
     }
 
     fn call_soon(self: &Rc<Self>, callback: DoneCallback<T>) {
         let Some(core) = self.core.upgrade() else { return };
-        let future = Future::of(Rc::clone(self));
+        let future = Future::from_state(Rc::clone(self));
         if core.check_open().is_ok() {
             core.call_soon(Call::Handle(Once::shared(move || callback(&future))));
         } else {
@@ -231,10 +231,10 @@ impl<T: 'static> FutureState<T> {
 
 impl<T> FutureState<T> {
     /// Removes a waiter.
-    fn leave(&self, place: u64) -> Option<Waiting<T>> {
-        let mut waiting = self.waiting.borrow_mut();
-        let index = waiting.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        Some(waiting.remove(index).1)
+    fn remove_waiter(&self, id: u64) -> Option<Waiter<T>> {
+        let mut waiters = self.waiters.borrow_mut();
+        let index = waiters.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(waiters.remove(index).1)
     }
 }
 
@@ -245,18 +245,18 @@ impl<T: Clone + 'static> std::future::Future for Future<T> {
         if let Some(result) = self.result() {
             return Poll::Ready(result);
         }
-        let waker = Waiting::Task(cx.waker().clone());
-        let former = match self.waits_as.get() {
+        let waker = Waiter::Task(cx.waker().clone());
+        let former = match self.waiter_id.get() {
             None => {
-                self.waits_as.set(Some(self.state.join(waker)));
+                self.waiter_id.set(Some(self.state.add_waiter(waker)));
                 None
             }
-            Some(place) => {
-                let mut waiting = self.state.waiting.borrow_mut();
-                let found = waiting.binary_search_by_key(&place, |(place, _)| *place);
+            Some(id) => {
+                let mut waiters = self.state.waiters.borrow_mut();
+                let found = waiters.binary_search_by_key(&id, |(id, _)| *id);
                 found
                     .ok()
-                    .and_then(|index| waiting.get_mut(index))
+                    .and_then(|index| waiters.get_mut(index))
                     .map(|entry| std::mem::replace(&mut entry.1, waker))
             }
         };
@@ -267,15 +267,15 @@ impl<T: Clone + 'static> std::future::Future for Future<T> {
 
 impl<T> Clone for Future<T> {
     fn clone(&self) -> Self {
-        Future { state: Rc::clone(&self.state), waits_as: Cell::new(None) }
+        Future { state: Rc::clone(&self.state), waiter_id: Cell::new(None) }
     }
 }
 
 impl<T> Drop for Future<T> {
     fn drop(&mut self) {
-        if let Some(place) = self.waits_as.get() {
-            let waiting = self.state.leave(place);
-            drop(waiting);
+        if let Some(id) = self.waiter_id.get() {
+            let waiter = self.state.remove_waiter(id);
+            drop(waiter);
         }
     }
 }

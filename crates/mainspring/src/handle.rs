@@ -1,7 +1,7 @@
 //! `Handle` and `TimerHandle`: scheduled calls that can be cancelled.
 //!
 //! The closure is in the handle's allocation, which the engine's queues and the user's handles share. It is taken out
-//! when it runs or is cancelled. So it runs at most once, and what it owns is dropped at once.
+//! when it runs or is cancelled. So it runs at most once, and its captures are dropped at once.
 
 use crate::clock::Time;
 use crate::event_loop::Core;
@@ -62,19 +62,19 @@ impl<F: FnOnce()> Callback for Once<F> {
     }
 }
 
-/// A closure with the place where it was scheduled.
-pub(crate) struct Traced<F> {
+/// A closure with the location where it was scheduled.
+pub(crate) struct LocatedCallback<F> {
     once: Once<F>,
     location: &'static Location<'static>,
 }
 
-impl<F: FnOnce() + 'static> Traced<F> {
+impl<F: FnOnce() + 'static> LocatedCallback<F> {
     pub(crate) fn shared(closure: F, location: &'static Location<'static>) -> Rc<dyn Callback> {
-        Rc::new(Traced { once: Once::new(closure), location })
+        Rc::new(LocatedCallback { once: Once::new(closure), location })
     }
 }
 
-impl<F: FnOnce()> Callback for Traced<F> {
+impl<F: FnOnce()> Callback for LocatedCallback<F> {
     fn run(&self) {
         self.once.run();
     }

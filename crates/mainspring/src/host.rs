@@ -1,9 +1,9 @@
 //! `RustHost`: the engine's host for Rust programs.
 //!
-//! Panics of user code are caught here, or in `net/connection/` where a transport has to react to them, and reported to the
+//! Panics of user code are caught here, or in `net/connection/` if a transport must handle them, and reported to the
 //! loop's exception handler. They do not end the loop.
 
-use crate::event_loop::{Core, DebugMode, ExceptionContext, Slow};
+use crate::event_loop::{Core, DebugMode, ExceptionContext, TimedCall};
 use crate::handle::Callback;
 use crate::net::{TransportImpl, WriteOutcome};
 use crate::panics::catch;
@@ -28,16 +28,16 @@ pub(crate) enum Call {
     Once(Box<dyn FnOnce()>),
     /// One step of a task.
     Task(Step),
-    /// A task waits until nothing else is ready.
+    /// Wakes a task that waits until nothing else is ready.
     Idle(Rc<dyn Watch>),
     /// Wakes a sleeping task.
     Wake(Waker),
     /// One step of the future that [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete)
     /// runs.
     Main,
-    /// That future is done: stops the loop if the run has this number.
+    /// That future is done: stops the loop if the current run has this number.
     MainDone(u64),
-    /// A watched fd is ready, or a signal came.
+    /// A registered fd is ready, or a signal arrived.
     Watch(Rc<dyn Watch>),
     /// The fd of a transport or listener is ready.
     Io(Rc<dyn Source>, Readiness),
@@ -47,20 +47,20 @@ pub(crate) enum Call {
     Stop,
 }
 
-/// One step of a task. The schedule function captures nothing: with captures, `async-task` changes a reference count for
+/// One step of a task. The schedule function captures nothing: with captures, `async-task` changes a reference count in
 /// each step.
 pub(crate) type Step = async_task::Runnable<TaskMetadata>;
 
 /// Cancels the task when dropped.
 pub(crate) type Canceller = async_task::Task<(), TaskMetadata>;
 
-/// Where the steps of a task go: the inbox of its loop, and the lane in which they wait there.
+/// Where the steps of a task are queued: the inbox of its loop, and the lane.
 pub(crate) struct TaskMetadata {
     pub(crate) inbox: Arc<Inbox<Inbound>>,
     pub(crate) lane: Lane,
 }
 
-/// What other threads send to the loop.
+/// A call sent by another thread.
 pub(crate) enum Inbound {
     Once(Box<dyn FnOnce() + Send>),
     Task(Step),
@@ -79,12 +79,12 @@ impl From<Inbound> for Call {
     }
 }
 
-/// Called each time an fd is ready or a signal came.
+/// Called on every event of a registered fd or a signal.
 pub(crate) trait Watch {
     /// The event happened.
     fn fire(&self);
 
-    /// No more calls, also for an event that is already queued.
+    /// No more calls, not even for an event that is already queued.
     fn cancel(&self);
 }
 
@@ -96,43 +96,43 @@ impl From<Rc<dyn Watch>> for Call {
 
 /// A transport or listener, as the engine holds it.
 pub(crate) trait Source {
-    /// The fd is ready. Returns `true` if a task that waits to receive was woken: then [`Source::io_ready`] is not called.
+    /// The fd is ready. Returns `true` if this woke a task that waits to receive; [`Source::io_ready`] is then skipped.
     fn wake_reader(&self, readiness: Readiness) -> bool {
         let _ = readiness;
         false
     }
 
-    /// Serves an event of the fd.
+    /// Handles an event of the fd.
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
 
-    /// The callback has returned for which this asked with `Engine::at_scope_end`.
+    /// Runs after the current callback has returned, if requested with `Engine::at_scope_end`.
     fn scope_ended(self: Rc<Self>, core: &Core) -> Result<(), Failure> {
         let _ = core;
         Ok(())
     }
 
     /// Runs a deferred call.
-    fn run_deferred(self: Rc<Self>, core: &Core, notice: DeferredCall) -> Result<(), Failure>;
+    fn run_deferred(self: Rc<Self>, core: &Core, deferred: DeferredCall) -> Result<(), Failure>;
 
-    /// The connection, if programs hold it as a [`Transport`](crate::Transport).
-    fn below(&self) -> Option<&dyn TransportImpl> {
+    /// The transport implementation, if this is behind a public [`Transport`](crate::Transport).
+    fn transport_impl(&self) -> Option<&dyn TransportImpl> {
         None
     }
 
-    /// The same with its loop, if that is open.
+    /// The same with its loop, if the loop is open.
     fn on_open_loop(&self) -> Option<(Rc<Core>, &dyn TransportImpl)> {
         None
     }
 
     /// Sends bytes for a task that awaits the outcome. `this` is the same source.
-    fn offer(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> WriteOutcome {
+    fn try_write_vectored(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> WriteOutcome {
         let _ = (this, pieces);
-        WriteOutcome::TooLate
+        WriteOutcome::Closing
     }
 
-    /// Whether this end is closing the connection, so that nothing more is received and no event follows. `None` if the loop
+    /// Whether this side is closing the connection: nothing more is received and no event follows. `None` if the loop
     /// is closed.
-    fn is_over(&self) -> Option<bool> {
+    fn is_closing_locally(&self) -> Option<bool> {
         None
     }
 }
@@ -178,18 +178,18 @@ impl RustHost {
         self.core.get()?.upgrade()
     }
 
-    fn tell(&self, context: ExceptionContext) {
+    fn report_exception(&self, context: ExceptionContext) {
         if let Some(core) = self.core() {
             core.call_exception_handler(&context);
         }
     }
 
-    fn step(&self, step: impl FnOnce(&Core) -> Result<(), Failure>, message: &str) {
+    fn run_transport_step(&self, step: impl FnOnce(&Core) -> Result<(), Failure>, message: &str) {
         let Some(core) = self.core() else { return };
         match catch(|| step(&core)) {
             Ok(Ok(())) => {}
-            Ok(Err(failure)) => self.tell(ExceptionContext::of_failure(message, failure)),
-            Err(text) => self.tell(ExceptionContext::of_panic(message, text)),
+            Ok(Err(failure)) => self.report_exception(ExceptionContext::from_failure(message, failure)),
+            Err(text) => self.report_exception(ExceptionContext::from_panic(message, text)),
         }
     }
 
@@ -218,34 +218,40 @@ impl RustHost {
                 Ok(())
             }
             Call::Io(source, readiness) => {
-                self.step(|core| source.io_ready(core, readiness), "Serving a transport failed");
+                self.run_transport_step(
+                    |core| source.io_ready(core, readiness),
+                    "Serving a transport failed",
+                );
                 Ok(())
             }
-            Call::Deferred(source, notice) => {
-                self.step(|core| source.run_deferred(core, notice), "A protocol's callback failed");
+            Call::Deferred(source, deferred) => {
+                self.run_transport_step(
+                    |core| source.run_deferred(core, deferred),
+                    "A protocol's callback failed",
+                );
                 Ok(())
             }
         };
         if let Err(text) = ran {
-            self.tell(ExceptionContext::of_panic("A callback panicked", text));
+            self.report_exception(ExceptionContext::from_panic("A callback panicked", text));
         }
     }
 
     /// Runs a call in debug mode. The steps of tasks are timed where their names are known.
     #[cold]
     fn run_timed(&self, call: Call) {
-        let slow = match &call {
-            Call::Handle(callback) | Call::Timer(_, callback) => Slow::Call(callback.location()),
-            Call::Once(_) => Slow::Sent,
-            Call::Watch(_) => Slow::Watch,
-            Call::Main => Slow::Main,
-            Call::Io(..) | Call::Deferred(..) => Slow::Transport,
+        let timed = match &call {
+            Call::Handle(callback) | Call::Timer(_, callback) => TimedCall::Call(callback.location()),
+            Call::Once(_) => TimedCall::FromOtherThread,
+            Call::Watch(_) => TimedCall::Watch,
+            Call::Main => TimedCall::Main,
+            Call::Io(..) | Call::Deferred(..) => TimedCall::Transport,
             Call::Task(..) | Call::Idle(_) | Call::Wake(_) | Call::MainDone(_) | Call::Stop => {
                 return self.run(call);
             }
         };
         match self.core() {
-            Some(core) => core.time(|| slow, || self.run(call)),
+            Some(core) => core.time(|| timed, || self.run(call)),
             None => self.run(call),
         }
     }
@@ -273,23 +279,23 @@ impl Host for RustHost {
 
     #[inline]
     fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Option<Call> {
-        // A waker may panic. Then the event is served as if no task had waited.
+        // A waker may panic. The event is then handled as if no task had waited.
         match catch(|| source.wake_reader(readiness)) {
             Ok(true) => return None,
             Ok(false) => {}
-            Err(text) => self.tell(ExceptionContext::of_panic("A waker panicked", text)),
+            Err(text) => self.report_exception(ExceptionContext::from_panic("A waker panicked", text)),
         }
         Some(Call::Io(source, readiness))
     }
 
     fn scope_ended(&self, source: Rc<dyn Source>) -> Result<(), Failure> {
-        self.step(|core| source.scope_ended(core), "Serving a transport failed");
+        self.run_transport_step(|core| source.scope_ended(core), "Serving a transport failed");
         Ok(())
     }
 
     fn displaced(&self, watch: Rc<dyn Watch>) {
         if let Err(text) = catch(|| watch.cancel()) {
-            self.tell(ExceptionContext::of_panic("A waker panicked", text));
+            self.report_exception(ExceptionContext::from_panic("A waker panicked", text));
         }
     }
 
@@ -319,7 +325,7 @@ impl Host for RustHost {
     }
 
     fn merge_errors(&self, first: Failure, second: Failure) -> Failure {
-        self.tell(ExceptionContext::of_failure("Another failure in the same step", second));
+        self.report_exception(ExceptionContext::from_failure("Another failure in the same step", second));
         first
     }
 }
@@ -328,25 +334,25 @@ impl TransportHost for RustHost {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
 
-    fn deferred_call(&self, source: &Rc<dyn Source>, notice: DeferredCall) -> Result<Call, Failure> {
-        Ok(Call::Deferred(Rc::clone(source), notice))
+    fn deferred_call(&self, source: &Rc<dyn Source>, deferred: DeferredCall) -> Result<Call, Failure> {
+        Ok(Call::Deferred(Rc::clone(source), deferred))
     }
 
     fn report(&self, _: &Rc<dyn Source>, failure: Failure, message: &str) -> Result<(), Failure> {
-        self.tell(ExceptionContext::of_failure(message, failure));
+        self.report_exception(ExceptionContext::from_failure(message, failure));
         Ok(())
     }
 
     /// System errors go to `connection_lost` only; panics also go to the exception handler.
     fn report_fatal(&self, _: &Rc<dyn Source>, failure: Failure, message: &str) -> Result<Failure, Failure> {
         if let Failure::Panic(text) = &failure {
-            self.tell(ExceptionContext::of_panic(message, text.clone()));
+            self.report_exception(ExceptionContext::from_panic(message, text.clone()));
         }
         Ok(failure)
     }
 
     fn warn_write_after_loss(&self, _: &Rc<dyn Source>) -> Result<(), Failure> {
-        self.tell(ExceptionContext::new("Data is written to a connection that is gone"));
+        self.report_exception(ExceptionContext::new("Data is written to a connection that is gone"));
         Ok(())
     }
 }

@@ -45,7 +45,7 @@
 //! - [`net::DatagramProtocol`] and [`net::DatagramTransport`] are asyncio's for UDP and Unix datagrams, with
 //!   [`EventLoop::create_datagram_endpoint`]. [`net::UdpSocket`] and [`net::UnixDatagram`] are for `await`.
 //!   [`net::lookup_host`] resolves names.
-//! - [`fs`] has files, which threads read and write.
+//! - [`fs`] has files, read and written by executor threads.
 //! - [`testing`] has virtual time and a poller that fails on demand.
 //!
 //! The guide, `docs/rust-guide.md` in the repository, starts from asyncio or tokio, and has examples of every part.
@@ -71,7 +71,6 @@
 mod block_on;
 pub mod clock;
 mod concurrent;
-mod current_core;
 mod error;
 mod event_loop;
 pub mod executor;

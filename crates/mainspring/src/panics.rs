@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs user code. Returns the text of a panic.
 ///
-/// The engine holds no borrow while user code runs, and its values are consistent between two operations. So nobody
+/// The engine holds no borrow while user code runs, and its values are consistent between two operations. So no code
 /// sees a half-done change afterwards.
 pub(crate) fn catch<R>(user_code: impl FnOnce() -> R) -> Result<R, String> {
     catch_payload(user_code).map_err(|payload| payload.text())
@@ -30,7 +30,7 @@ impl Payload {
 
     /// The payload, for `resume_unwind`.
     pub(crate) fn into_inner(mut self) -> Box<dyn Any + Send> {
-        // It is there until this function, or the destructor, takes it.
+        // Always `Some` here: only this function and the destructor take it.
         self.0.take().unwrap_or_else(|| Box::new(()))
     }
 }
@@ -49,22 +49,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_panic_says_is_told() {
+    fn the_message_of_a_panic_is_returned() {
         assert_eq!(catch(|| 1), Ok(1));
         assert_eq!(catch(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
         assert_eq!(catch(|| panic!("with {}", 1)), Err::<(), _>("with 1".to_owned()));
-        let odd = catch(|| std::panic::panic_any(7));
-        assert_eq!(odd, Err::<(), _>("a value of unknown type".to_owned()));
+        let other = catch(|| std::panic::panic_any(7));
+        assert_eq!(other, Err::<(), _>("a value of unknown type".to_owned()));
     }
 
     #[test]
-    fn a_payload_that_panics_when_dropped_does_no_harm() {
-        struct Bomb;
-        impl Drop for Bomb {
+    fn a_payload_that_panics_when_dropped_is_caught() {
+        struct PanicsOnDrop;
+        impl Drop for PanicsOnDrop {
             fn drop(&mut self) {
                 panic!("again");
             }
         }
-        assert!(catch(|| std::panic::panic_any(Bomb)).is_err());
+        assert!(catch(|| std::panic::panic_any(PanicsOnDrop)).is_err());
     }
 }

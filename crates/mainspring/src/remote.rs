@@ -1,4 +1,4 @@
-//! `Remote`: how other threads reach a loop.
+//! `Remote`: a reference to a loop for other threads.
 
 use crate::concurrent::{ConcurrentFuture, Promise, panicked};
 use crate::error::Error;
@@ -79,7 +79,7 @@ impl Remote {
         self.call_soon_threadsafe(move || {
             // A callback runs only while its loop does.
             if let Some(core) = running_core() {
-                Task::start(&core, keep(promise, move || make().into_future()));
+                Task::start(&core, settle_with_future(promise, move || make().into_future()));
             }
         })?;
         Ok(future)
@@ -89,11 +89,11 @@ impl Remote {
     pub(crate) fn pair<T: 'static, E: From<JoinError> + 'static>(
         &self,
     ) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
-        ConcurrentFuture::pair_of(Some(Arc::clone(&self.inbox)))
+        ConcurrentFuture::pair_settled_by(Some(Arc::clone(&self.inbox)))
     }
 
-    /// Keeps [`run_until_idle`](crate::EventLoop::run_until_idle) running until this is dropped: for events of other
-    /// threads that the loop cannot know of.
+    /// Keeps [`run_until_idle`](crate::EventLoop::run_until_idle) running until the returned value is dropped: for
+    /// events from other threads that the loop cannot know of.
     ///
     /// ```
     /// let event_loop = mainspring::EventLoop::new()?;
@@ -127,9 +127,12 @@ impl Remote {
     }
 }
 
-/// Settles `promise` with the output or the panic of a future, after that future is dropped. For a task that is
-/// cancelled when nobody wants the result.
-async fn keep<F: Future<Output: 'static>>(mut promise: Promise<F::Output>, make: impl FnOnce() -> F) {
+/// Settles `promise` with the output or the panic of a future, after that future is dropped. Cancels its task when the
+/// future of the promise is cancelled.
+async fn settle_with_future<F: Future<Output: 'static>>(
+    mut promise: Promise<F::Output>,
+    make: impl FnOnce() -> F,
+) {
     let mut result = pin!(async {
         let mut future = pin!(Some(catch_payload(make)?));
         let polled = poll_fn(|cx| {

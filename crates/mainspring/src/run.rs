@@ -78,7 +78,7 @@ impl Runner {
     /// use std::time::Duration;
     ///
     /// let served = Runner::new().cancel_on_interrupt(true).run(async {
-    ///     // What the terminal does when Ctrl-C is pressed.
+    ///     // The terminal does this on Ctrl-C.
     ///     # unsafe extern "C" { safe fn raise(signal: i32) -> i32; }
     ///     raise(2);
     ///     sleep(Duration::from_secs(3600)).await;
@@ -91,7 +91,7 @@ impl Runner {
         self
     }
 
-    /// Runs `future` to its end. Other tasks of the loop run meanwhile, and stay on the loop afterwards.
+    /// Runs `future` to its end. Other tasks of the loop run at the same time, and stay on the loop afterwards.
     ///
     /// The errors of [`run`].
     ///
@@ -142,7 +142,7 @@ impl Drop for Runner {
     fn drop(&mut self) {
         if let Some(event_loop) = self.event_loop.take() {
             // A panicking program does not wait for blocking calls.
-            event_loop.wind_up(!std::thread::panicking());
+            event_loop.cancel_tasks_and_close(!std::thread::panicking());
         }
     }
 }
@@ -155,7 +155,7 @@ impl fmt::Debug for Runner {
 
 #[cfg(not(loom))]
 mod interruptible {
-    //! SharedStream the main future at Ctrl-C.
+    //! Ends the main future on Ctrl-C.
 
     use super::{Error, EventLoop};
     use std::cell::Cell;
@@ -166,17 +166,17 @@ mod interruptible {
 
     #[derive(Default)]
     struct Interrupt {
-        has_come: Cell<bool>,
+        has_arrived: Cell<bool>,
         waker: Cell<Option<Waker>>,
     }
 
     pub(super) fn run<F: IntoFuture>(event_loop: &EventLoop, future: F) -> Result<F::Output, Error> {
         let interrupt = Rc::new(Interrupt::default());
-        let _remove = install(event_loop, &interrupt)?;
+        let _remove_handler = install(event_loop, &interrupt)?;
         event_loop.run_until_complete(async move {
             let mut future = pin!(future.into_future());
             poll_fn(|cx| {
-                if interrupt.has_come.get() {
+                if interrupt.has_arrived.get() {
                     return Poll::Ready(Err(Error::Interrupted));
                 }
                 let former = interrupt.waker.replace(Some(cx.waker().clone()));
@@ -189,21 +189,21 @@ mod interruptible {
 
     /// Makes Ctrl-C end the future, once, until the returned guard is dropped.
     fn install(event_loop: &EventLoop, interrupt: &Rc<Interrupt>) -> Result<impl Drop + use<>, Error> {
-        struct Remove(EventLoop);
-        impl Drop for Remove {
+        struct RemoveHandler(EventLoop);
+        impl Drop for RemoveHandler {
             fn drop(&mut self) {
                 self.0.remove_signal_handler(libc::SIGINT);
             }
         }
-        let (interrupt, inside) = (Rc::clone(interrupt), event_loop.clone());
+        let (interrupt, handler_loop) = (Rc::clone(interrupt), event_loop.clone());
         event_loop.add_signal_handler(libc::SIGINT, move || {
-            interrupt.has_come.set(true);
+            interrupt.has_arrived.set(true);
             if let Some(waker) = interrupt.waker.take() {
                 waker.wake();
             }
-            inside.remove_signal_handler(libc::SIGINT);
+            handler_loop.remove_signal_handler(libc::SIGINT);
         })?;
-        Ok(Remove(event_loop.clone()))
+        Ok(RemoveHandler(event_loop.clone()))
     }
 }
 

@@ -4,7 +4,7 @@
 //! becomes the new origin. It is checked again after each such change.
 
 use super::ConcurrentFuture;
-use super::cancel::{Link, Origin};
+use super::cancel::{AnyFuture, Origin};
 use crate::block_on::block_on;
 use crate::task::JoinError;
 use std::future::poll_fn;
@@ -17,17 +17,17 @@ pub(super) fn block_on_loop_thread<T: 'static, E: From<JoinError> + 'static>(
 ) -> Option<Result<T, E>> {
     block_on(poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending if comes_from_here(future, cx.waker()) => Poll::Ready(None),
+        Poll::Pending if is_produced_here(future, cx.waker()) => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     }))
 }
 
-/// Whether the loop of this thread must produce the result, or an intermediate one.
-fn comes_from_here<T: 'static, E: From<JoinError> + 'static>(
+/// Whether the loop of this thread must produce the result, or an intermediate result.
+fn is_produced_here<T: 'static, E: From<JoinError> + 'static>(
     future: &ConcurrentFuture<T, E>,
     watcher: &Waker,
 ) -> bool {
-    let mut origin = future.0.look(watcher);
+    let mut origin = future.0.origin(watcher);
     loop {
         let upstream = match origin {
             Origin::Here => return true,
@@ -35,7 +35,7 @@ fn comes_from_here<T: 'static, E: From<JoinError> + 'static>(
             Origin::Upstream(upstream) => upstream,
         };
         match upstream.upgrade() {
-            Some(link) => origin = link.look(watcher),
+            Some(link) => origin = link.origin(watcher),
             // The upstream future is settled, and has passed its result on or is about to.
             None => return false,
         }

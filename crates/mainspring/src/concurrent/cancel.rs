@@ -1,17 +1,17 @@
-//! Cancellation of a `ConcurrentFuture`, and how it reaches the producer. [`Link::look`] uses the same path to find
-//! out where a result comes from.
+//! Cancellation of a `ConcurrentFuture`, and how it reaches the producer. [`AnyFuture::origin`] walks the same path to
+//! find out where a result comes from.
 //!
 //! # Rules
 //!
-//! - The first to end the stage *Pending* wins, with a result or a cancellation. Later ones change nothing.
-//! - Cancelling settles the future at once. Then the futures upstream, of which it is composed, are cancelled, one
-//!   after the other and never nested. Closures that were chained to them are dropped.
-//! - A future has a weak reference to its upstream. The promise of the upstream keeps that alive; without a promise
-//!   there is nothing to cancel.
-//! - The owner of the promise learns of it by [`Promise::is_cancelled`], or is woken if it asked
-//!   ([`Promise::poll_cancelled`]). It drops its values on its own thread.
+//! - The first result or cancellation ends the stage *Pending*. Later ones change nothing.
+//! - Cancelling settles the future at once. Then its upstream futures are cancelled, one after the other and never
+//!   nested. Closures that were chained to them are dropped.
+//! - A future has a weak reference to its upstream. The promise of the upstream future keeps it alive; without a
+//!   promise there is nothing to cancel.
+//! - The owner of the promise checks [`Promise::is_cancelled`], or is woken ([`Promise::poll_cancelled`]). It drops its
+//!   values on its own thread.
 
-use super::{ConcurrentFuture, Promise, ResultStage, Shared, cancelled, runs_here};
+use super::{ConcurrentFuture, Promise, ResultStage, Shared, cancelled, is_running_here};
 use crate::event_loop::{ExceptionContext, report_here};
 use crate::panics::catch;
 use crate::task::JoinError;
@@ -21,44 +21,44 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// The future that another is composed of.
-pub(super) type Upstream = Weak<dyn Link + Send + Sync>;
+pub(super) type Upstream = Weak<dyn AnyFuture + Send + Sync>;
 
-/// A future with any type of result, for those composed of it.
-pub(super) trait Link {
-    /// Cancels this one and those upstream. Returns `false` if it is settled.
+/// A future with its result type erased, for the futures composed of it.
+pub(super) trait AnyFuture {
+    /// Cancels this future and all upstream. Returns `false` if it is settled.
     fn cancel(&self) -> bool;
 
-    /// Cancels this one alone, because a future composed of it is cancelled. Returns its upstream.
-    fn cancel_link(&self) -> Option<Upstream>;
+    /// Cancels only this future, because a future composed of it is cancelled. Returns its upstream.
+    fn cancel_this(&self) -> Option<Upstream>;
 
     fn is_finished(&self) -> bool;
 
     fn is_cancelled(&self) -> bool;
 
     /// The origin of its result. `watcher` is woken when that changes.
-    fn look(&self, watcher: &Waker) -> Origin;
+    fn origin(&self, watcher: &Waker) -> Origin;
 }
 
 /// The origin of a result.
 pub(super) enum Origin {
     /// The loop of this thread.
     Here,
-    /// Another future, of which it is composed.
+    /// The future that it is composed of.
     Upstream(Upstream),
-    /// Something else, or the result is there.
+    /// Anything else, or the future is settled.
     Elsewhere,
 }
 
-impl<T: 'static, E: From<JoinError> + 'static> Link for Shared<T, E> {
+impl<T: 'static, E: From<JoinError> + 'static> AnyFuture for Shared<T, E> {
     fn cancel(&self) -> bool {
         let Some(mut upstream) = self.settle_cancelled(false) else { return false };
-        while let Some(link) = upstream.and_then(|link| link.upgrade()) {
-            upstream = link.cancel_link();
+        while let Some(future) = upstream.and_then(|future| future.upgrade()) {
+            upstream = future.cancel_this();
         }
         true
     }
 
-    fn cancel_link(&self) -> Option<Upstream> {
+    fn cancel_this(&self) -> Option<Upstream> {
         self.settle_cancelled(true).flatten()
     }
 
@@ -70,8 +70,8 @@ impl<T: 'static, E: From<JoinError> + 'static> Link for Shared<T, E> {
         self.lock().is_cancelled
     }
 
-    fn look(&self, watcher: &Waker) -> Origin {
-        let is_here = self.settling_loop.as_ref().is_some_and(runs_here);
+    fn origin(&self, watcher: &Waker) -> Origin {
+        let is_here = self.settling_loop.as_ref().is_some_and(is_running_here);
         // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
         let watcher = watcher.clone();
         let mut state = self.lock();
@@ -92,38 +92,38 @@ impl<T: 'static, E: From<JoinError> + 'static> Link for Shared<T, E> {
 }
 
 impl<T: 'static, E: From<JoinError> + 'static> Shared<T, E> {
-    /// Settles with "cancelled", unless it is settled. Returns its upstream. With `forgets_next`, the chained closure
-    /// is dropped.
-    fn settle_cancelled(&self, forgets_next: bool) -> Option<Option<Upstream>> {
+    /// Settles with "cancelled", unless the future is settled. Returns its upstream. With `drops_next`, the chained
+    /// closure is dropped.
+    fn settle_cancelled(&self, drops_next: bool) -> Option<Option<Upstream>> {
         let mut state = self.lock();
         if !matches!(state.stage, ResultStage::Pending) {
             return None;
         }
-        state.stage = ResultStage::ProtocolRef;
+        state.stage = ResultStage::RunningCallbacks;
         state.is_cancelled = true;
         let upstream = state.upstream.take();
-        let keeper = state.keeper.take();
-        let unwanted = if forgets_next { state.next.take() } else { None };
+        let cancel_waker = state.cancel_waker.take();
+        let unwanted = if drops_next { state.next.take() } else { None };
         drop(state);
-        // Its closures are the program's.
+        // The chained closure is user code.
         if let Err(text) = catch(|| drop(unwanted)) {
-            report_here(&ExceptionContext::of_panic("A destructor panicked", text));
+            report_here(&ExceptionContext::from_panic("A destructor panicked", text));
         }
-        self.tell(Err(cancelled().into()));
-        if let Some(keeper) = keeper {
-            keeper.wake();
+        self.run_callbacks(Err(cancelled().into()));
+        if let Some(cancel_waker) = cancel_waker {
+            cancel_waker.wake();
         }
         Some(upstream)
     }
 }
 
 impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
-    /// Cancels the future, from any thread: waiters get a cancelled error at once, and the producer is stopped.
-    /// Returns `false` if the result is there; it can still be taken.
+    /// Cancels the future, from any thread: waiters get a cancelled error at once, and the producer is stopped. Returns
+    /// `false` if the future is settled; the result can still be taken.
     ///
     /// - A task on a loop is cancelled: the loop's thread drops its future.
-    /// - A call that has not begun, on a loop or in an executor, is not made: its thread drops the closure in turn. A
-    ///   call that has begun continues, and its result is dropped.
+    /// - A call that has not begun, on a loop or in an executor, is not made: that thread drops the closure when its
+    ///   turn comes. A call that has begun continues, and its result is dropped.
     /// - Of a composed future, all parts are cancelled, and closures that have not run are dropped.
     /// - A [`Promise`] that the program owns can check [`Promise::is_cancelled`], or await [`Promise::cancelled`].
     ///
@@ -136,20 +136,20 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// assert!(never.cancel());
     /// assert!(never.is_cancelled() && !never.cancel());
     /// assert!(never.wait().unwrap_err().is_cancelled());
-    /// // The task is gone, and nothing keeps the loop.
+    /// // The task is cancelled, and nothing keeps the loop alive.
     /// runtime.shutdown()?;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
-        Link::cancel(&*self.0)
+        AnyFuture::cancel(&*self.0)
     }
 
     /// Whether it was cancelled: by [`cancel`](ConcurrentFuture::cancel), or because the promise was dropped. For a
-    /// composed future, whether this one was; if a part was, the error shows it.
+    /// composed future this is `false` if only a part was cancelled; the error shows that.
     #[doc(alias = "cancelled")]
     pub fn is_cancelled(&self) -> bool {
-        Link::is_cancelled(&*self.0)
+        AnyFuture::is_cancelled(&*self.0)
     }
 
     /// A handle that cancels the future while another task waits for it.
@@ -162,7 +162,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// let other = std::thread::spawn(move || answer.wait());
     /// assert!(handle.cancel());
     /// assert!(other.join().unwrap().unwrap_err().is_cancelled());
-    /// promise.set_result(42); // nobody wants it
+    /// promise.set_result(42); // discarded
     /// ```
     #[doc(alias = "abort_handle")]
     pub fn cancel_handle(&self) -> CancelHandle
@@ -178,14 +178,14 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         T: Send,
         E: Send,
     {
-        // In two steps, so that the first has the concrete type.
+        // In two steps: `downgrade` needs the concrete type, the return value is unsized.
         let weak: Weak<Shared<T, E>> = Arc::downgrade(&self.0);
         weak
     }
 }
 
-/// A [`ConcurrentFuture`] without its result: to cancel and to query it. [`ConcurrentFuture::cancel_handle`] makes
-/// it.
+/// Cancels and queries a [`ConcurrentFuture`], without access to its result. Created by
+/// [`ConcurrentFuture::cancel_handle`].
 ///
 /// Clones refer to the same future. It is `Send` and `Sync`, and keeps nothing alive.
 ///
@@ -236,7 +236,7 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
     /// assert!(promise.is_cancelled());
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        self.0.as_ref().is_some_and(|shared| Link::is_cancelled(&**shared))
+        self.0.as_ref().is_some_and(|shared| AnyFuture::is_cancelled(&**shared))
     }
 
     /// Waits until the future is cancelled. Dropping the future does not count.
@@ -265,25 +265,25 @@ impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
         if state.is_cancelled {
             return Poll::Ready(());
         }
-        if state.keeper.as_ref().is_some_and(|keeper| keeper.will_wake(cx.waker())) {
+        if state.cancel_waker.as_ref().is_some_and(|cancel_waker| cancel_waker.will_wake(cx.waker())) {
             return Poll::Pending;
         }
         drop(state);
         // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
-        let keeper = cx.waker().clone();
+        let cancel_waker = cx.waker().clone();
         let mut state = shared.lock();
         if state.is_cancelled {
             drop(state);
             return Poll::Ready(());
         }
-        let former = state.keeper.replace(keeper);
+        let former = state.cancel_waker.replace(cancel_waker);
         drop(state);
         drop(former);
         Poll::Pending
     }
 
     /// Makes a cancellation of this future reach `source`, its upstream. Returns `false` if it is cancelled already.
-    pub(super) fn follow(&self, source: Upstream) -> bool {
+    pub(super) fn set_upstream(&self, source: Upstream) -> bool {
         let Some(shared) = &self.0 else { return false };
         let mut state = shared.lock();
         if !matches!(state.stage, ResultStage::Pending) {

@@ -23,7 +23,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         self,
         make: impl FnOnce(T) -> U + Send + 'static,
     ) -> ConcurrentFuture<U, E> {
-        self.turn(|result| result.map(make))
+        self.map_result(|result| result.map(make))
     }
 
     /// Converts the error.
@@ -41,7 +41,7 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
         self,
         make: impl FnOnce(E) -> F + Send + 'static,
     ) -> ConcurrentFuture<T, F> {
-        self.turn(|result| result.map_err(make))
+        self.map_result(|result| result.map_err(make))
     }
 
     /// Converts the error with `From`.
@@ -71,10 +71,10 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
     /// ```
     pub fn and_then<U: Send + 'static, F: From<E> + From<JoinError> + Send + 'static>(
         self,
-        go_on: impl FnOnce(T) -> ConcurrentFuture<U, F> + Send + 'static,
+        f: impl FnOnce(T) -> ConcurrentFuture<U, F> + Send + 'static,
     ) -> ConcurrentFuture<U, F> {
         self.then(|result| match result {
-            Ok(value) => go_on(value),
+            Ok(value) => f(value),
             Err(error) => ConcurrentFuture::ready(Err(error.into())),
         })
     }
@@ -91,11 +91,11 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
     /// ```
     pub fn or_else<F: From<JoinError> + Send + 'static>(
         self,
-        go_on: impl FnOnce(E) -> ConcurrentFuture<T, F> + Send + 'static,
+        f: impl FnOnce(E) -> ConcurrentFuture<T, F> + Send + 'static,
     ) -> ConcurrentFuture<T, F> {
         self.then(|result| match result {
             Ok(value) => ConcurrentFuture::ready(Ok(value)),
-            Err(error) => go_on(error),
+            Err(error) => f(error),
         })
     }
 
@@ -113,18 +113,18 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
     /// ```
     pub fn then<U: Send + 'static, F: From<JoinError> + Send + 'static>(
         self,
-        go_on: impl FnOnce(Result<T, E>) -> ConcurrentFuture<U, F> + Send + 'static,
+        f: impl FnOnce(Result<T, E>) -> ConcurrentFuture<U, F> + Send + 'static,
     ) -> ConcurrentFuture<U, F> {
         let (promise, future) = ConcurrentFuture::pair();
-        promise.follow(self.upstream());
+        promise.set_upstream(self.upstream());
         self.chain(Box::new(move |result| {
             if promise.is_cancelled() {
                 return;
             }
-            match catch_payload(|| go_on(result)) {
+            match catch_payload(|| f(result)) {
                 Ok(inner) => {
                     // Cancelled while the closure ran.
-                    if !promise.follow(inner.upstream()) {
+                    if !promise.set_upstream(inner.upstream()) {
                         inner.cancel();
                     }
                     inner.chain(Box::new(move |result| promise.settle(result)));
@@ -136,13 +136,13 @@ impl<T: Send + 'static, E: From<JoinError> + Send + 'static> ConcurrentFuture<T,
     }
 
     /// A future with the converted output.
-    fn turn<U: Send + 'static, F: From<JoinError> + Send + 'static>(
+    fn map_result<U: Send + 'static, F: From<JoinError> + Send + 'static>(
         self,
-        turn: impl FnOnce(Result<T, E>) -> Result<U, F> + Send + 'static,
+        f: impl FnOnce(Result<T, E>) -> Result<U, F> + Send + 'static,
     ) -> ConcurrentFuture<U, F> {
-        let (promise, future) = ConcurrentFuture::pair_of(self.0.settling_loop.clone());
-        promise.follow(self.upstream());
-        self.chain(Box::new(move |result| promise.settle_with(|| turn(result))));
+        let (promise, future) = ConcurrentFuture::pair_settled_by(self.0.settling_loop.clone());
+        promise.set_upstream(self.upstream());
+        self.chain(Box::new(move |result| promise.settle_with(|| f(result))));
         future
     }
 }
@@ -164,6 +164,6 @@ where
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn flatten(self) -> ConcurrentFuture<T, F> {
-        self.turn(|result| result?)
+        self.map_result(|result| result?)
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! # The stages
 //!
-//! *Pending* until its [`Promise`] is settled or dropped, or it is cancelled ([`cancel`]). *ProtocolRef* while the done
-//! callbacks see the result, which is taken out of the state meanwhile. Then it is *settled*, or passed on to the
-//! chained closure. *Taken* when it was taken. A result is in one place at any time, and each change of the stage is
-//! made under the lock.
+//! *Pending* until its [`Promise`] is settled or dropped, or it is cancelled ([`cancel`]). *RunningCallbacks* while the
+//! done callbacks run with the result, which is not in the state at that time. Then it is *Settled*, or the chained
+//! closure gets the result. *Taken* after the result was taken. A result is in one place at any time, and every stage
+//! change is made under the lock.
 //!
-//! Foreign code (callbacks, wakers, destructors) never runs under the lock. Chained closures run from a queue of the
+//! Foreign code (callbacks, wakers, destructors) never runs under the lock. Chained closures run from a queue on the
 //! thread that settles ([`run_chained`]), so that a chain of any length uses the stack of one closure.
 
 mod block_on_loop_thread;
@@ -52,7 +52,7 @@ use std::time::{Duration, Instant};
 #[must_use = "the result comes when this is awaited"]
 pub struct ConcurrentFuture<T, E = JoinError>(Arc<Shared<T, E>>);
 
-/// Sets the result of a [`ConcurrentFuture`]. [`ConcurrentFuture::pair`] makes it.
+/// Sets the result of a [`ConcurrentFuture`]. Created by [`ConcurrentFuture::pair`].
 ///
 /// Dropping it without a result settles the future with a cancelled [`JoinError`].
 ///
@@ -70,14 +70,14 @@ pub struct Promise<T: 'static, E: From<JoinError> + 'static = JoinError>(Option<
 struct Shared<T, E> {
     state: Mutex<SharedState<T, E>>,
     is_settled: Condvar,
-    /// The inbox of the loop that settles it, if there is one: that loop need not be kept alive for it.
+    /// The inbox of the loop that settles the future, if there is one. That loop need not be kept alive for it.
     settling_loop: Option<LoopInbox>,
 }
 
 type LoopInbox = Arc<Inbox<Inbound>>;
 
-/// Whether that loop runs on this thread, so in one of its own callbacks.
-fn runs_here(settling_loop: &LoopInbox) -> bool {
+/// Whether that loop is running on this thread, that is, this is one of its callbacks.
+fn is_running_here(settling_loop: &LoopInbox) -> bool {
     running_core().is_some_and(|core| Arc::ptr_eq(settling_loop, core.inbox()))
 }
 
@@ -86,12 +86,12 @@ struct SharedState<T, E> {
     callbacks: Vec<DoneCallback<T, E>>,
     waiting: Option<Waiting>,
     /// The chained closure that takes the result.
-    next: Option<Next<T, E>>,
+    next: Option<ChainedClosure<T, E>>,
     /// The future that is cancelled with it.
     upstream: Option<cancel::Upstream>,
-    /// The owner of the promise, if it waits for a cancellation.
-    keeper: Option<Waker>,
-    /// A thread that waits for a future composed of this one, and must learn of a new upstream.
+    /// Wakes the owner of the promise, if it waits for a cancellation.
+    cancel_waker: Option<Waker>,
+    /// Wakes a thread that waits for a future composed of this one when the upstream changes.
     watcher: Option<Waker>,
     is_cancelled: bool,
 }
@@ -99,7 +99,7 @@ struct SharedState<T, E> {
 /// See the module's documentation.
 enum ResultStage<T, E> {
     Pending,
-    ProtocolRef,
+    RunningCallbacks,
     Settled(Result<T, E>),
     Taken,
 }
@@ -110,7 +110,7 @@ impl<T, E> ResultStage<T, E> {
     }
 }
 
-/// A waiting task. Its loop is not idle meanwhile.
+/// A waiting task. Keeps its loop from being idle.
 struct Waiting {
     waker: Waker,
     keep_alive: Option<KeepAlive>,
@@ -131,7 +131,7 @@ pub(crate) fn refused() -> JoinError {
 }
 
 type DoneCallback<T, E> = Box<dyn FnOnce(&Result<T, E>) + Send>;
-type Next<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
+type ChainedClosure<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
 impl<T, E> Shared<T, E> {
     fn lock(&self) -> MutexGuard<'_, SharedState<T, E>> {
@@ -158,39 +158,40 @@ impl<T, E> SharedState<T, E> {
 }
 
 impl<T: 'static, E: 'static> Shared<T, E> {
-    /// Settles, unless it is cancelled: then the result is dropped.
+    /// Settles the future. If it is cancelled, the result is dropped.
     fn settle(&self, result: Result<T, E>, is_cancelled: bool) {
         let mut state = self.lock();
         if !matches!(state.stage, ResultStage::Pending) {
             drop(state);
             return drop(result);
         }
-        state.stage = ResultStage::ProtocolRef;
+        state.stage = ResultStage::RunningCallbacks;
         state.is_cancelled = is_cancelled;
-        let (upstream, keeper) = (state.upstream.take(), state.keeper.take());
+        let (upstream, cancel_waker) = (state.upstream.take(), state.cancel_waker.take());
         drop(state);
-        drop((upstream, keeper));
-        self.tell(result);
+        drop((upstream, cancel_waker));
+        self.run_callbacks(result);
     }
 
-    /// Passes the result to the callbacks, also to those that are added meanwhile, and then on.
-    fn tell(&self, result: Result<T, E>) {
+    /// Calls the done callbacks with the result, including callbacks added while they run. Then stores the result or
+    /// passes it to the chained closure.
+    fn run_callbacks(&self, result: Result<T, E>) {
         loop {
             let mut state = self.lock();
             let callbacks = mem::take(&mut state.callbacks);
             if callbacks.is_empty() {
-                return self.hand_on(state, result);
+                return self.finish(state, result);
             }
             drop(state);
             for callback in callbacks {
                 if let Err(text) = catch(|| callback(&result)) {
-                    report_here(&ExceptionContext::of_panic("A done callback panicked", text));
+                    report_here(&ExceptionContext::from_panic("A done callback panicked", text));
                 }
             }
         }
     }
 
-    fn hand_on(&self, mut state: MutexGuard<'_, SharedState<T, E>>, result: Result<T, E>) {
+    fn finish(&self, mut state: MutexGuard<'_, SharedState<T, E>>, result: Result<T, E>) {
         let waiting = state.waiting.take();
         if let Some(next) = state.next.take() {
             state.stage = ResultStage::Taken;
@@ -204,7 +205,7 @@ impl<T: 'static, E: 'static> Shared<T, E> {
         self.is_settled.notify_all();
         if let Some(Waiting { waker, keep_alive }) = waiting {
             waker.wake();
-            // Dropped only now: the wake has reached the loop.
+            // Dropped after the wake has reached the loop.
             drop(keep_alive);
         }
     }
@@ -272,16 +273,18 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// assert_eq!(answer.wait(), Ok("at once"));
     /// ```
     pub fn pair() -> (Promise<T, E>, ConcurrentFuture<T, E>) {
-        Self::pair_of(None)
+        Self::pair_settled_by(None)
     }
 
     /// A pair whose promise belongs to a task or call of the loop with this inbox.
-    pub(crate) fn pair_of(settling_loop: Option<LoopInbox>) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
-        let future = Self::at(ResultStage::Pending, settling_loop);
+    pub(crate) fn pair_settled_by(
+        settling_loop: Option<LoopInbox>,
+    ) -> (Promise<T, E>, ConcurrentFuture<T, E>) {
+        let future = Self::with_stage(ResultStage::Pending, settling_loop);
         (Promise(Some(Arc::clone(&future.0))), future)
     }
 
-    /// A future that is settled.
+    /// A settled future.
     ///
     /// ```
     /// use mainspring::{ConcurrentFuture, JoinError};
@@ -289,17 +292,17 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     /// assert_eq!(ConcurrentFuture::ready(Ok::<_, JoinError>(1)).wait(), Ok(1));
     /// ```
     pub fn ready(result: Result<T, E>) -> Self {
-        Self::at(ResultStage::Settled(result), None)
+        Self::with_stage(ResultStage::Settled(result), None)
     }
 
-    fn at(stage: ResultStage<T, E>, settling_loop: Option<LoopInbox>) -> Self {
+    fn with_stage(stage: ResultStage<T, E>, settling_loop: Option<LoopInbox>) -> Self {
         let state = SharedState {
             stage,
             callbacks: Vec::new(),
             waiting: None,
             next: None,
             upstream: None,
-            keeper: None,
+            cancel_waker: None,
             watcher: None,
             is_cancelled: false,
         };
@@ -331,7 +334,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     #[track_caller]
     pub fn wait(mut self) -> Result<T, E> {
         if !self.is_finished() {
-            run_chained::run_waiting();
+            run_chained::run_queued();
         }
         if running_core().is_some() {
             return match block_on_loop_thread::block_on_loop_thread(&mut self) {
@@ -368,7 +371,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         // A limit beyond the clock's range is no limit.
         let Some(deadline) = Instant::now().checked_add(limit) else { return Ok(self.wait()) };
         if !self.is_finished() {
-            run_chained::run_waiting();
+            run_chained::run_queued();
         }
         let mut state = self.0.lock();
         loop {
@@ -388,8 +391,8 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         }
     }
 
-    /// Passes the result to `next`, on the thread that settles, or here if it is settled.
-    fn chain(self, next: Next<T, E>) {
+    /// Passes the result to `next`, on the thread that settles, or on this thread if the future is settled.
+    fn chain(self, next: ChainedClosure<T, E>) {
         let mut state = self.0.lock();
         if let Some(result) = state.take() {
             drop(state);
@@ -411,8 +414,8 @@ impl<T, E> ConcurrentFuture<T, E> {
         self.0.lock().stage.is_finished()
     }
 
-    /// Calls `callback` with the result before anything takes it: on the thread that settles, or here if it is
-    /// settled. A panic goes to the exception handler of the loop of that thread, or to stderr.
+    /// Calls `callback` with the result before the result is taken: on the thread that settles, or on this thread if
+    /// the future is settled. A panic goes to the exception handler of the loop of that thread, or to stderr.
     ///
     /// Returns `false`, without calling the callback, if the result was taken.
     ///
@@ -420,10 +423,10 @@ impl<T, E> ConcurrentFuture<T, E> {
     /// use std::sync::mpsc;
     ///
     /// let (promise, answer) = mainspring::ConcurrentFuture::<i32>::pair();
-    /// let (tell, told) = mpsc::channel();
-    /// assert!(answer.add_done_callback(move |result| tell.send(result.is_ok()).unwrap()));
+    /// let (sender, receiver) = mpsc::channel();
+    /// assert!(answer.add_done_callback(move |result| sender.send(result.is_ok()).unwrap()));
     /// promise.set_result(42);
-    /// assert!(told.recv().unwrap());
+    /// assert!(receiver.recv().unwrap());
     /// assert_eq!(answer.wait(), Ok(42));
     /// ```
     pub fn add_done_callback(&self, callback: impl FnOnce(&Result<T, E>) + Send + 'static) -> bool
@@ -432,7 +435,7 @@ impl<T, E> ConcurrentFuture<T, E> {
         E: 'static,
     {
         let mut state = self.0.lock();
-        match mem::replace(&mut state.stage, ResultStage::ProtocolRef) {
+        match mem::replace(&mut state.stage, ResultStage::RunningCallbacks) {
             ResultStage::Taken => {
                 state.stage = ResultStage::Taken;
                 return false;
@@ -440,7 +443,7 @@ impl<T, E> ConcurrentFuture<T, E> {
             ResultStage::Settled(result) => {
                 state.callbacks.push(Box::new(callback));
                 drop(state);
-                self.0.tell(result);
+                self.0.run_callbacks(result);
             }
             unsettled => {
                 state.stage = unsettled;
@@ -461,7 +464,7 @@ impl<T, E: From<JoinError>> Future for ConcurrentFuture<T, E> {
         // Cloning and dropping a waker runs foreign code, so both happen outside of the lock.
         let waiting = Waiting {
             waker: cx.waker().clone(),
-            keep_alive: KeepAlive::unless(self.0.settling_loop.as_ref()),
+            keep_alive: KeepAlive::for_running_loop_unless(self.0.settling_loop.as_ref()),
         };
         let mut state = self.0.lock();
         if let Some(result) = state.take() {
@@ -481,7 +484,7 @@ impl<T, E: From<JoinError>> Future for ConcurrentFuture<T, E> {
 
 impl<T, E> Drop for ConcurrentFuture<T, E> {
     fn drop(&mut self) {
-        // No task waits any more, so no loop is kept alive.
+        // No task waits any more, so the loop need not be kept alive.
         let waiting = self.0.lock().waiting.take();
         drop(waiting);
     }

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// let event_loop = Builder::new().name("clockwork").debug(true).clock(VirtualClock::default()).build()?;
 /// assert_eq!(event_loop.name(), "clockwork");
 /// assert!(event_loop.is_debug());
-/// // An hour passes in no time.
+/// // An hour of virtual time.
 /// event_loop.run_until_complete(sleep(Duration::from_secs(3600)))?;
 /// assert_eq!(event_loop.time().as_nanos(), 3600 * 1_000_000_000);
 /// # Ok::<(), mainspring::Error>(())
@@ -61,7 +61,7 @@ impl Builder {
     /// use mainspring::{Builder, sleep};
     /// use std::time::Duration;
     ///
-    /// // A back end that keeps a log of what it is asked.
+    /// // A poller that logs its calls.
     /// let (backend, control) = FakePoller::open()?;
     /// let event_loop = Builder::new().backend(backend).build()?;
     /// event_loop.run_until_complete(sleep(Duration::from_millis(1)))?;
@@ -93,11 +93,11 @@ impl Builder {
     /// use mainspring::net::{Lookup, lookup_host};
     /// use std::net::SocketAddr;
     ///
-    /// async fn all_are_here(lookup: Lookup) -> std::io::Result<Vec<SocketAddr>> {
+    /// async fn resolve_to_localhost(lookup: Lookup) -> std::io::Result<Vec<SocketAddr>> {
     ///     Ok(vec![([127, 0, 0, 1], lookup.port).into()])
     /// }
     ///
-    /// let event_loop = mainspring::Builder::new().resolver(all_are_here).build()?;
+    /// let event_loop = mainspring::Builder::new().resolver(resolve_to_localhost).build()?;
     /// let found = event_loop.run_until_complete(lookup_host("example.invalid:80"))?.unwrap();
     /// assert_eq!(found, [([127, 0, 0, 1], 80).into()]);
     /// # Ok::<(), mainspring::Error>(())
@@ -150,14 +150,14 @@ impl Builder {
     /// use std::time::Duration;
     ///
     /// let event_loop = Builder::new().max_overdue(Duration::ZERO).build()?;
-    /// let tidying = event_loop.spawn_in(Lane::Background, async { "tidy" })?;
-    /// // The loop is never without anything else to do.
+    /// let background = event_loop.spawn_in(Lane::Background, async { "tidy" })?;
+    /// // The loop is never idle.
     /// event_loop.run_until_complete(async {
-    ///     while !tidying.is_finished() {
+    ///     while !background.is_finished() {
     ///         yield_now().await;
     ///     }
     /// })?;
-    /// assert_eq!(event_loop.run_until_complete(tidying)?, Ok("tidy"));
+    /// assert_eq!(event_loop.run_until_complete(background)?, Ok("tidy"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn max_overdue(self, limit: Duration) -> Self {

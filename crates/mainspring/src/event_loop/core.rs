@@ -1,6 +1,6 @@
 //! `Core`: the state of a loop, and how it is closed.
 //!
-//! # Who holds whom
+//! # Ownership
 //!
 //! All `EventLoop`s of the program share one `Owner`, which owns the core and closes it when the last of them is
 //! dropped. Objects *on* the loop (handles, tasks, transports) have a weak reference, so that a leaked one does not
@@ -11,7 +11,7 @@
 //! The core never leaves its thread. Other threads have the inbox. Its address identifies the loop: [`wake_call`]
 //! finds the core of an inbox if the loop is on the calling thread.
 
-use super::exceptions::{ExceptionContext, Exceptions};
+use super::exception_handler::{ExceptionContext, ExceptionHandler};
 use super::keep_alive::KeepAlive;
 use super::main_future::MainSlot;
 use super::retained::RetainedList;
@@ -38,7 +38,7 @@ const MAX_WAIT_FOR_WAKERS: Duration = Duration::from_secs(1);
 pub(crate) struct Core {
     pub(crate) engine: Engine<RustHost>,
     pub(crate) main: MainSlot,
-    pub(super) exceptions: Exceptions,
+    pub(super) exception_handler: ExceptionHandler,
     pub(super) name: String,
     pub(super) is_running: Cell<bool>,
     pub(super) is_closed: Cell<bool>,
@@ -48,7 +48,7 @@ pub(crate) struct Core {
     /// The tasks that are not done.
     tasks: RefCell<Slab<Rc<dyn AnyTask>>>,
     pub(crate) task_factory: FactorySlot,
-    /// The number of task futures that exist.
+    /// The number of task futures that are not dropped.
     pub(crate) live_futures: Cell<usize>,
     /// Keeps the loop from being idle until `live_futures` is zero.
     keep_alive_while_tasks: Cell<Option<KeepAlive>>,
@@ -67,7 +67,7 @@ impl Core {
         let core = Rc::new(Core {
             engine,
             main: MainSlot::default(),
-            exceptions: Exceptions::default(),
+            exception_handler: ExceptionHandler::default(),
             name,
             is_running: Cell::new(false),
             is_closed: Cell::new(false),
@@ -113,14 +113,14 @@ impl Core {
     }
 
     pub(crate) fn call_exception_handler(&self, context: &ExceptionContext) {
-        self.exceptions.call_handler(context);
+        self.exception_handler.call_handler(context);
     }
 
     /// Reports a failure in an operation of a transport.
     #[cold]
     #[inline(never)]
     pub(crate) fn transport_failed(&self, failure: Failure) {
-        self.call_exception_handler(&ExceptionContext::of_failure("A transport failed", failure));
+        self.call_exception_handler(&ExceptionContext::from_failure("A transport failed", failure));
     }
 
     /// The current executor. Made on first use.
@@ -129,12 +129,12 @@ impl Core {
         Arc::clone(self.executor.borrow_mut().get_or_insert_with(make))
     }
 
-    /// Drops values of the user one by one, and reports destructors that panic. Two panics in one drop would abort
-    /// the process.
+    /// Drops user values one by one, and reports destructors that panic. Two panics in one drop would abort the
+    /// process.
     fn drop_each<T>(&self, values: Vec<T>) {
         for value in values {
             if let Err(text) = catch(|| drop(value)) {
-                self.call_exception_handler(&ExceptionContext::of_panic("A destructor panicked", text));
+                self.call_exception_handler(&ExceptionContext::from_panic("A destructor panicked", text));
             }
         }
     }
@@ -160,7 +160,7 @@ impl Core {
     /// Cancels all tasks. On an open loop their futures are dropped in the next iteration.
     pub(super) fn cancel_all_tasks(&self) {
         for task in self.all_tasks() {
-            task.meta().cancel();
+            task.header().cancel();
         }
     }
 
@@ -213,8 +213,8 @@ impl Core {
     }
 }
 
-/// Makes a step ready, from any thread. On the loop's own thread it is queued behind what is ready, as `call_soon` in
-/// asyncio; other threads use the inbox. Fails if the loop is closed, or if it is sealed and this is new work.
+/// Makes a step ready, from any thread. On the loop's own thread it is queued behind the ready calls, as by `call_soon`
+/// in asyncio; other threads use the inbox. Fails if the loop is closed, or if it is sealed and this is new work.
 pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
     let is_new_work = matches!(call, Inbound::Once(_));
     if let Some(core) = running::find_loop(inbox) {
@@ -231,8 +231,7 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
         Ok(()) => Ok(()),
         Err(refused) => {
             if let Inbound::Task(step) = refused.0 {
-                // The future belongs to the loop's thread, and `close` has stopped waiting for it. So it must be
-                // leaked.
+                // The future belongs to the loop's thread, and `close` has stopped waiting for it. So it is leaked.
                 std::mem::forget(step);
             }
             Err(if inbox.is_closed() { Error::Closed } else { Error::ShutDown })
@@ -244,7 +243,7 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
 pub(crate) fn wake_step(step: Step) {
     if let Err(step) = running::call_soon_if_running(step) {
         let inbox = Arc::clone(&step.metadata().inbox);
-        // A closed loop does not need it: the future is dropped with the step, or was before.
+        // A closed loop ignores it: the future is dropped with the step, or was dropped before.
         let _ = wake_call(&inbox, Inbound::Task(step));
     }
 }

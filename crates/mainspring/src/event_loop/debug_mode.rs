@@ -1,10 +1,10 @@
 //! Debug mode: reports slow callbacks and task steps, with their origin.
 //!
-//! When it is off it costs one flag check per call. Tasks and closures that start without it record no origin. If it
-//! is switched on later, they are reported without origin, or not at all.
+//! While off, it costs one flag check per call. Tasks and closures that start without it record no origin. If it is
+//! switched on later, they are reported without origin, or not at all.
 
 use super::{Core, EventLoop, ExceptionContext};
-use crate::handle::{Callback, Once, Traced};
+use crate::handle::{Callback, LocatedCallback, Once};
 use crate::task::current_task;
 use std::cell::Cell;
 use std::fmt;
@@ -23,12 +23,12 @@ const DEFAULT_SLOW_DURATION: Duration = Duration::from_millis(100);
 /// The settings of one loop.
 pub(crate) struct DebugMode {
     is_on: Cell<bool>,
-    slow: Cell<Duration>,
+    slow_callback_duration: Cell<Duration>,
 }
 
 impl Default for DebugMode {
     fn default() -> Self {
-        DebugMode { is_on: Cell::new(false), slow: Cell::new(DEFAULT_SLOW_DURATION) }
+        DebugMode { is_on: Cell::new(false), slow_callback_duration: Cell::new(DEFAULT_SLOW_DURATION) }
     }
 }
 
@@ -48,30 +48,34 @@ impl DebugMode {
     /// A closure that is called at most once, with its origin in debug mode.
     #[track_caller]
     pub(crate) fn callback(&self, closure: impl FnOnce() + 'static) -> Rc<dyn Callback> {
-        if self.is_on() { Traced::shared(closure, Location::caller()) } else { Once::shared(closure) }
+        if self.is_on() {
+            LocatedCallback::shared(closure, Location::caller())
+        } else {
+            Once::shared(closure)
+        }
     }
 }
 
-/// What was slow.
-pub(crate) enum Slow {
+/// A timed call, for the report.
+pub(crate) enum TimedCall {
     Call(Option<&'static Location<'static>>),
-    Sent,
+    FromOtherThread,
     Watch,
     Transport,
     Main,
     Task(String, &'static Location<'static>),
 }
 
-impl fmt::Display for Slow {
+impl fmt::Display for TimedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Slow::Call(Some(location)) => write!(f, "a call scheduled at {location}"),
-            Slow::Call(None) => f.write_str("a call"),
-            Slow::Sent => f.write_str("a call from another thread"),
-            Slow::Watch => f.write_str("the callback of a descriptor or a signal"),
-            Slow::Transport => f.write_str("a protocol's callback"),
-            Slow::Main => f.write_str("a step of the main future"),
-            Slow::Task(name, location) => write!(f, "a step of {name}, started at {location},"),
+            TimedCall::Call(Some(location)) => write!(f, "a call scheduled at {location}"),
+            TimedCall::Call(None) => f.write_str("a call"),
+            TimedCall::FromOtherThread => f.write_str("a call from another thread"),
+            TimedCall::Watch => f.write_str("the callback of a descriptor or a signal"),
+            TimedCall::Transport => f.write_str("a protocol's callback"),
+            TimedCall::Main => f.write_str("a step of the main future"),
+            TimedCall::Task(name, location) => write!(f, "a step of {name}, started at {location},"),
         }
     }
 }
@@ -82,12 +86,12 @@ impl Core {
     }
 
     /// Runs user code, and reports it if it is slow by the loop's clock.
-    pub(crate) fn time<R>(&self, who: impl FnOnce() -> Slow, run: impl FnOnce() -> R) -> R {
+    pub(crate) fn time<R>(&self, call: impl FnOnce() -> TimedCall, run: impl FnOnce() -> R) -> R {
         let begun = self.engine.now();
         let result = run();
         let took = self.engine.now().saturating_duration_since(begun);
-        if took >= self.debug_mode().slow.get() {
-            let message = format!("Executing {} took {:.3} seconds", who(), took.as_secs_f64());
+        if took >= self.debug_mode().slow_callback_duration.get() {
+            let message = format!("Executing {} took {:.3} seconds", call(), took.as_secs_f64());
             self.call_exception_handler(&ExceptionContext::new(message));
         }
         result
@@ -107,7 +111,7 @@ pub(crate) async fn timed<F: Future>(
             None => step(),
             Some(core) => {
                 let name = || current_task().map_or_else(String::new, |task| task.name());
-                core.time(|| Slow::Task(name(), started), step)
+                core.time(|| TimedCall::Task(name(), started), step)
             }
         }
     })
@@ -134,13 +138,13 @@ impl EventLoop {
     /// assert!(event_loop.is_debug());
     /// assert_eq!(event_loop.slow_callback_duration(), Duration::from_millis(100));
     /// event_loop.set_slow_callback_duration(Duration::from_millis(1));
-    /// let told = Rc::new(RefCell::new(Vec::new()));
-    /// let inside = Rc::clone(&told);
-    /// event_loop.set_exception_handler(move |context| inside.borrow_mut().push(context.to_string()));
+    /// let reports = Rc::new(RefCell::new(Vec::new()));
+    /// let captured = Rc::clone(&reports);
+    /// event_loop.set_exception_handler(move |context| captured.borrow_mut().push(context.to_string()));
     ///
     /// event_loop.call_soon(|| std::thread::sleep(Duration::from_millis(2)))?;
     /// event_loop.run_until_idle()?;
-    /// assert!(told.borrow()[0].starts_with("Executing a call scheduled at "));
+    /// assert!(reports.borrow()[0].starts_with("Executing a call scheduled at "));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_debug(&self, debug: bool) {
@@ -155,11 +159,11 @@ impl EventLoop {
 
     /// The duration from which debug mode reports a call. The default is 100 ms, as in asyncio.
     pub fn slow_callback_duration(&self) -> Duration {
-        self.core().debug_mode().slow.get()
+        self.core().debug_mode().slow_callback_duration.get()
     }
 
     /// Sets the duration from which debug mode reports a call.
     pub fn set_slow_callback_duration(&self, slow: Duration) {
-        self.core().debug_mode().slow.set(slow);
+        self.core().debug_mode().slow_callback_duration.set(slow);
     }
 }

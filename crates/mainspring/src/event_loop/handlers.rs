@@ -1,4 +1,4 @@
-//! `add_reader`, `add_writer` and `add_signal_handler`: callbacks that run at every event.
+//! `add_reader`, `add_writer` and `add_signal_handler`: callbacks that run on every event.
 
 use super::EventLoop;
 use crate::error::Error;
@@ -9,9 +9,9 @@ use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
-/// A callback that runs at every event until it is replaced or removed.
+/// A callback that runs on every event until it is replaced or removed.
 struct Repeating<F> {
-    /// Taken out while it runs: an iteration that it starts itself does not call it again.
+    /// Taken out while it runs, so that a nested iteration does not call it again.
     closure: Cell<Option<F>>,
     is_cancelled: Cell<bool>,
 }
@@ -24,7 +24,7 @@ impl<F: FnMut() + 'static> Repeating<F> {
 
 impl<F: FnMut()> Watch for Repeating<F> {
     fn fire(&self) {
-        /// Puts the closure back, also after a panic: asyncio keeps the reader, too.
+        /// Puts the closure back, also after a panic: asyncio also keeps the reader.
         struct PutBack<'a, F>(&'a Repeating<F>, Option<F>);
         impl<F> Drop for PutBack<'_, F> {
             fn drop(&mut self) {
@@ -60,17 +60,17 @@ impl EventLoop {
     /// use std::os::unix::net::UnixStream;
     ///
     /// let event_loop = mainspring::EventLoop::new()?;
-    /// let (here, mut there) = UnixStream::pair()?;
-    /// there.write_all(b"!")?;
-    /// let (stopper, mut reading) = (event_loop.clone(), here.try_clone()?);
-    /// event_loop.add_reader(&here, move || {
+    /// let (socket, mut peer) = UnixStream::pair()?;
+    /// peer.write_all(b"!")?;
+    /// let (stopper, mut reading) = (event_loop.clone(), socket.try_clone()?);
+    /// event_loop.add_reader(&socket, move || {
     ///     let mut byte = [0];
     ///     reading.read_exact(&mut byte).unwrap();
     ///     assert_eq!(&byte, b"!");
     ///     stopper.stop();
     /// })?;
     /// event_loop.run_forever()?;
-    /// assert!(event_loop.remove_reader(&here)?);
+    /// assert!(event_loop.remove_reader(&socket)?);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn add_reader(&self, fd: &impl AsRawFd, callback: impl FnMut() + 'static) -> Result<(), Error> {
@@ -90,16 +90,16 @@ impl EventLoop {
     /// use std::os::unix::net::UnixStream;
     ///
     /// let event_loop = mainspring::EventLoop::new()?;
-    /// let (here, mut there) = UnixStream::pair()?;
-    /// let (stopper, mut writing) = (event_loop.clone(), here.try_clone()?);
-    /// event_loop.add_writer(&here, move || {
+    /// let (socket, mut peer) = UnixStream::pair()?;
+    /// let (stopper, mut writing) = (event_loop.clone(), socket.try_clone()?);
+    /// event_loop.add_writer(&socket, move || {
     ///     writing.write_all(b"!").unwrap();
     ///     stopper.stop();
     /// })?;
     /// event_loop.run_forever()?;
-    /// assert!(event_loop.remove_writer(&here)?);
+    /// assert!(event_loop.remove_writer(&socket)?);
     /// let mut byte = [0];
-    /// there.read_exact(&mut byte)?;
+    /// peer.read_exact(&mut byte)?;
     /// assert_eq!(&byte, b"!");
     /// # Ok::<(), mainspring::Error>(())
     /// ```

@@ -6,9 +6,8 @@ use mainspring_engine::wakeup::Inbox;
 use std::fmt;
 use std::sync::Arc;
 
-/// Keeps a loop from being idle while it exists, for events of other threads:
-/// [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) continues.
-/// [`Remote::keep_alive`](crate::Remote::keep_alive) makes it.
+/// While it exists, the loop is not idle: [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) waits for
+/// events from other threads. Created by [`Remote::keep_alive`](crate::Remote::keep_alive).
 ///
 /// It is `Send` and `Sync`, and may outlive the loop.
 ///
@@ -17,13 +16,13 @@ use std::sync::Arc;
 ///
 /// let event_loop = mainspring::EventLoop::new()?;
 /// let (remote, keep_alive) = (event_loop.remote(), event_loop.remote().keep_alive());
-/// let (tell, told) = mpsc::channel();
+/// let (sender, receiver) = mpsc::channel();
 /// std::thread::spawn(move || {
-///     remote.call_soon_threadsafe(move || tell.send("it was worth the wait").unwrap()).unwrap();
+///     remote.call_soon_threadsafe(move || sender.send("from another thread").unwrap()).unwrap();
 ///     drop(keep_alive);
 /// });
 /// event_loop.run_until_idle()?;
-/// assert_eq!(told.try_recv(), Ok("it was worth the wait"));
+/// assert_eq!(receiver.try_recv(), Ok("from another thread"));
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[must_use = "the loop is kept alive until this is dropped"]
@@ -38,14 +37,14 @@ impl KeepAlive {
         KeepAlive { inbox: Arc::clone(inbox), is_job: false }
     }
 
-    /// For a job of the executor: virtual time waits for it, too.
-    pub(crate) fn of_job(inbox: &Arc<Inbox<Inbound>>) -> Self {
+    /// For an executor job: virtual time also waits for it.
+    pub(crate) fn for_job(inbox: &Arc<Inbox<Inbound>>) -> Self {
         inbox.begin_work();
         KeepAlive { inbox: Arc::clone(inbox), is_job: true }
     }
 
     /// For the loop that runs on this thread, unless its inbox is `other`.
-    pub(crate) fn unless(other: Option<&Arc<Inbox<Inbound>>>) -> Option<Self> {
+    pub(crate) fn for_running_loop_unless(other: Option<&Arc<Inbox<Inbound>>>) -> Option<Self> {
         let core = running::running_core()?;
         let is_other = other.is_some_and(|other| Arc::ptr_eq(other, core.inbox()));
         (!is_other).then(|| KeepAlive::new(core.inbox()))

@@ -1,7 +1,7 @@
 //! The future of `run_until_complete`. It is on that function's stack and may borrow from its caller.
 //!
-//! The loop polls it in turn with the tasks, so it must be reachable from the loop while that function runs, and only
-//! then. The slot does that; it is the only `unsafe` of this module.
+//! The loop polls it in turn with the tasks, so the loop must reach it while that function runs, and only then.
+//! `MainSlot` ensures this, with the only `unsafe` code of this module.
 
 use super::core::wake_call;
 use crate::host::Inbound;

@@ -1,13 +1,14 @@
 //! `EventLoop`: asyncio's loop for a Rust program.
 //!
 //! The [engine](mainspring_engine) is the loop; this module gives it the interface of asyncio's `AbstractEventLoop`.
-//! The rules are asyncio's: first in, first out; an iteration runs what was ready when it began; what a callback
-//! schedules runs in the next iteration; nothing runs early; a callback that fails does not stop the others.
+//! The rules are asyncio's: first in, first out; an iteration runs the calls that were ready when it began; calls
+//! scheduled by a callback run in the next iteration; timers never fire early; a callback that fails does not stop the
+//! others.
 
 mod builder;
 mod core;
 mod debug_mode;
-mod exceptions;
+mod exception_handler;
 #[cfg(not(loom))]
 mod handlers;
 mod keep_alive;
@@ -15,24 +16,24 @@ mod keep_alive;
 mod main_future;
 mod retained;
 mod run_in_executor;
-#[allow(unsafe_code, reason = "a pointer to the running loop that does not count")]
+#[allow(unsafe_code, reason = "an uncounted pointer to the running loop")]
 mod running;
 mod scheduling;
 mod sockets;
 
 pub use builder::Builder;
-pub use exceptions::ExceptionContext;
+pub use exception_handler::ExceptionContext;
 pub use keep_alive::KeepAlive;
 pub use run_in_executor::to_thread;
 
 pub(crate) use self::core::{Core, wake_call, wake_step};
-pub(crate) use debug_mode::{DebugMode, Slow, timed};
-pub(crate) use exceptions::report_here;
+pub(crate) use debug_mode::{DebugMode, TimedCall, timed};
+pub(crate) use exception_handler::report_here;
 pub(crate) use retained::Retained;
 pub(crate) use run_in_executor::run_in_executor;
 #[cfg(feature = "hyper")]
 pub(crate) use running::find_loop;
-pub(crate) use running::running_core;
+pub(crate) use running::{current_core, running_core};
 pub(crate) use sockets::ready;
 
 use crate::clock::Time;
@@ -107,7 +108,7 @@ pub struct Metrics {
     pub ready: usize,
     /// The number of timers.
     pub timers: usize,
-    /// The number of watched descriptors.
+    /// The number of registered file descriptors.
     pub descriptors: usize,
     /// The number of tasks that are not done.
     pub tasks: usize,
@@ -204,8 +205,8 @@ impl EventLoop {
 
     /// Runs until `future` is ready, and returns its output. The future may borrow from the caller.
     ///
-    /// Other tasks run meanwhile, and stay on the loop afterwards. If the loop is stopped before the future is ready,
-    /// the future is dropped, and this returns [`Error::Stopped`].
+    /// Other tasks run at the same time, and stay on the loop afterwards. If the loop is stopped before the future is
+    /// ready, the future is dropped, and this returns [`Error::Stopped`].
     ///
     /// # Panics
     ///
@@ -241,7 +242,7 @@ impl EventLoop {
                 Ok(Poll::Ready(output)) => Some(Ok(output)),
                 Err(payload) => Some(Err(payload)),
             };
-            // As in asyncio, a callback of the future stops the loop, so one iteration later.
+            // As in asyncio, a done callback of the future stops the loop, one iteration later.
             core.engine.call_soon(Call::MainDone(core.main.run()));
         };
         core.engine.call_soon(Call::Main);
@@ -253,14 +254,14 @@ impl EventLoop {
         }
     }
 
-    /// Runs while something is pending. Returns the number of remaining tasks: they wait for something that cannot
-    /// happen, or that the loop does not know of. They stay until another run, or [`close`](EventLoop::close).
+    /// Runs while something is pending. Returns the number of remaining tasks: they wait for events that cannot happen,
+    /// or that the loop does not know of. They stay until the next run, or [`close`](EventLoop::close).
     ///
     /// Pending are:
     ///
     /// - ready calls and timers;
-    /// - watched descriptors: of [`add_reader`](EventLoop::add_reader), of servers, of transports that receive or
-    ///   have data to send, of waiting socket operations;
+    /// - registered fds: of [`add_reader`](EventLoop::add_reader), of servers, of transports that receive or have data
+    ///   to send, of waiting socket operations;
     /// - calls in the executor, even if their results are not awaited;
     /// - messages from other threads through a [`Remote`], and a [`ConcurrentFuture`](crate::ConcurrentFuture) of
     ///   another thread that a task awaits;
@@ -270,7 +271,7 @@ impl EventLoop {
     /// unused [`Remote`], and wakers that a task passes to threads or to other libraries: such code needs a
     /// `KeepAlive`. To wait for a task in any case, use [`run_until_complete`](EventLoop::run_until_complete).
     ///
-    /// [`Error::Stopped`] if the loop is stopped before, [`Error::AlreadyRunning`] if a loop runs on this thread.
+    /// [`Error::Stopped`] if the loop is stopped first, [`Error::AlreadyRunning`] if a loop runs on this thread.
     ///
     /// ```
     /// use mainspring::{EventLoop, sleep};
@@ -315,8 +316,8 @@ impl EventLoop {
     }
 
     fn enter(&self) -> Result<impl Drop + use<>, Error> {
-        struct Flag(Rc<Core>, Option<Running>);
-        impl Drop for Flag {
+        struct RunGuard(Rc<Core>, Option<Running>);
+        impl Drop for RunGuard {
             fn drop(&mut self) {
                 self.0.is_running.set(false);
                 drop(self.1.take());
@@ -325,7 +326,7 @@ impl EventLoop {
         self.core().check_open()?;
         let running = Running::enter(&self.owner).ok_or(Error::AlreadyRunning)?;
         self.core().is_running.set(true);
-        Ok(Flag(Rc::clone(self.core()), Some(running)))
+        Ok(RunGuard(Rc::clone(self.core()), Some(running)))
     }
 
     fn run(&self) -> Result<(), Error> {
@@ -347,8 +348,7 @@ impl EventLoop {
         self.core().engine.stop();
     }
 
-    /// Closes the loop for good: drops all calls, cancels all tasks, unregisters all descriptors. Closing again does
-    /// nothing.
+    /// Closes the loop for good: drops all calls, cancels all tasks, unregisters all fds. Closing again does nothing.
     ///
     /// [`Error::AlreadyRunning`] while the loop runs.
     ///
@@ -442,8 +442,8 @@ impl EventLoop {
         Future::new(self.core())
     }
 
-    /// SharedStream a loop that is no longer needed: cancels the remaining tasks, and closes it.
-    pub(crate) fn wind_up(&self, wait_for_executor: bool) {
+    /// Ends a loop that is no longer needed: cancels the remaining tasks, then closes it.
+    pub(crate) fn cancel_tasks_and_close(&self, wait_for_executor: bool) {
         self.core().cancel_all_tasks();
         // Destructors of cancelled tasks may still send or close something.
         let _ = self.run_until_complete(async {});

@@ -1,7 +1,7 @@
 //! Objects that the loop itself owns, such as a process with a protocol.
 
 use super::core::Core;
-use super::exceptions::ExceptionContext;
+use super::exception_handler::ExceptionContext;
 use crate::panics::catch;
 use slab::Slab;
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// An object that the loop owns until it is released, or the loop is closed.
 pub(crate) trait Retained {
     /// The loop is closed: drops references that may form a cycle with this object.
-    fn let_go(&self);
+    fn detach_from_loop(&self);
 }
 
 /// The retained objects.
@@ -30,14 +30,14 @@ impl Core {
 
     /// Releases all retained objects one by one: a destructor may run user code, and panic.
     pub(super) fn release_retained(&self) {
-        let kept = self.retained.0.take();
-        for (_, kept) in kept {
-            let let_go = move || {
-                kept.let_go();
-                drop(kept);
+        let objects = self.retained.0.take();
+        for (_, object) in objects {
+            let release = move || {
+                object.detach_from_loop();
+                drop(object);
             };
-            if let Err(text) = catch(let_go) {
-                self.call_exception_handler(&ExceptionContext::of_panic("A destructor panicked", text));
+            if let Err(text) = catch(release) {
+                self.call_exception_handler(&ExceptionContext::from_panic("A destructor panicked", text));
             }
         }
     }

@@ -116,13 +116,13 @@ impl EventLoop {
             executor.shutdown(true);
             promise.set_result(());
         };
-        // If the system has no thread left, the promise is dropped, and nothing is awaited.
+        // If no thread can be started, the promise is dropped, and the await below ends at once.
         let _ = std::thread::Builder::new().name("executor-shutdown".to_owned()).spawn(join);
         let joined = match limit {
             Some(limit) => timeout(limit, done).await?,
             None => done.await,
         };
-        // It is cancelled only in that case.
+        // The result is an error only in that case.
         let _ = joined;
         Ok(())
     }
@@ -160,7 +160,7 @@ where
     let event_loop = EventLoop::current();
     event_loop.run_in_executor(blocking).unwrap_or_else(|error| {
         if let Error::Io(error) = error {
-            let report = ExceptionContext::new("There is no thread for a blocking call").with_error(error);
+            let report = ExceptionContext::new("Cannot start a thread for a blocking call").with_error(error);
             event_loop.call_exception_handler(&report);
         }
         ConcurrentFuture::ready(Err(refused()))
@@ -182,7 +182,7 @@ where
 {
     core.check_open()?;
     let (promise, future) = ConcurrentFuture::pair();
-    let keep_alive = KeepAlive::of_job(core.inbox());
+    let keep_alive = KeepAlive::for_job(core.inbox());
     let job = move || {
         promise.settle_with(|| Ok(blocking()));
         drop(keep_alive);

@@ -6,6 +6,7 @@ use crate::host::{Call, Inbound, Step, TaskMetadata};
 use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::wakeup::Inbox;
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::ptr::NonNull;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -54,10 +55,19 @@ pub(crate) fn running_core() -> Option<Rc<Core>> {
     RUNNING.try_with(|running| running.borrow().as_ref().map(|owner| Rc::clone(&owner.core))).ok().flatten()
 }
 
-/// Makes the step of a task ready if its loop runs on this thread. Otherwise returns the step.
+/// The core of the loop that runs on this thread, or an error if none does.
+pub(crate) fn current_core() -> io::Result<Rc<Core>> {
+    running_core().ok_or_else(|| {
+        io::Error::other(
+            "no mainspring event loop is running on this thread: call this inside mainspring::run()",
+        )
+    })
+}
+
+/// Makes the step of a task ready if its loop is running on this thread. Otherwise returns the step.
 ///
-/// Runs for every step of every task, so it takes no reference. Only for the normal lane: a background call reads the
-/// clock, which may be user code that calls this function.
+/// Runs for every task step, so it does not touch the reference count. Only for the normal lane: scheduling a
+/// background call reads the clock, which may be user code that calls this function.
 pub(super) fn call_soon_if_running(step: Step) -> Result<(), Step> {
     let Some(core) = RUNNING_CORE.get() else { return Err(step) };
     // SAFETY: `Running::enter` set the pointer on this thread. Dropping `Running` clears it before the owner in
@@ -81,10 +91,11 @@ pub(super) fn register_loop(core: &Rc<Core>) {
 
 /// The loop with this inbox, if it is on this thread, running or not.
 pub(crate) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
-    let is_it = |core: &Rc<Core>| Arc::ptr_eq(core.inbox(), inbox);
-    running_core().filter(is_it).or_else(|| {
-        let find =
-            |loops: &RefCell<Vec<Weak<Core>>>| loops.borrow().iter().filter_map(Weak::upgrade).find(is_it);
+    let has_inbox = |core: &Rc<Core>| Arc::ptr_eq(core.inbox(), inbox);
+    running_core().filter(has_inbox).or_else(|| {
+        let find = |loops: &RefCell<Vec<Weak<Core>>>| {
+            loops.borrow().iter().filter_map(Weak::upgrade).find(has_inbox)
+        };
         LOOPS.try_with(find).ok().flatten()
     })
 }

@@ -187,8 +187,8 @@ impl EventLoop {
     /// use mainspring::{EventLoop, Lane};
     ///
     /// let event_loop = EventLoop::new()?;
-    /// let tidying = event_loop.spawn_in(Lane::Background, async {})?;
-    /// event_loop.spawn(async move { assert!(!tidying.is_finished(), "it has time") })?;
+    /// let background = event_loop.spawn_in(Lane::Background, async {})?;
+    /// event_loop.spawn(async move { assert!(!background.is_finished(), "it has time") })?;
     /// assert_eq!(event_loop.run_until_idle()?, 0);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
@@ -234,14 +234,14 @@ impl EventLoop {
     ///
     /// let event_loop = EventLoop::new()?;
     /// event_loop.set_max_overdue(Some(Duration::from_millis(1)));
-    /// let tidying = event_loop.spawn_in(Lane::Background, async { "tidy" })?;
-    /// // The loop is never without anything else to do.
+    /// let background = event_loop.spawn_in(Lane::Background, async { "tidy" })?;
+    /// // The loop is never idle.
     /// event_loop.run_until_complete(async {
-    ///     while !tidying.is_finished() {
+    ///     while !background.is_finished() {
     ///         yield_now().await;
     ///     }
     /// })?;
-    /// assert_eq!(event_loop.run_until_complete(tidying)?, Ok("tidy"));
+    /// assert_eq!(event_loop.run_until_complete(background)?, Ok("tidy"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_max_overdue(&self, limit: Option<Duration>) {

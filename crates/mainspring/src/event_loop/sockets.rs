@@ -21,12 +21,12 @@ use std::task::{Poll, Waker};
 /// For sockets that are not transports, such as those of the standard library. The socket is borrowed while the
 /// operation waits. The operations never block, whatever mode the socket is in, except as
 /// [`sock_accept`](EventLoop::sock_accept) describes. One operation per direction can wait for a socket: a second one
-/// replaces the first, which fails with `ResourceBusy`. An operation also fails so if the socket belongs to a
-/// transport, or becomes one.
+/// replaces the first, which fails with `ResourceBusy`. It also fails so if a transport owns the socket or takes it
+/// over.
 impl EventLoop {
-    /// Waits until `file` is readable, or has an end or an error to report: for descriptors that are not streams of
-    /// this crate, such as devices or sockets of other libraries. The read that follows must not block, because
-    /// another reader may be faster. Fails for files that the system cannot watch, such as regular files.
+    /// Waits until `file` is readable, at its end or in error: for fds that are not streams of this crate, such as
+    /// devices or sockets of other libraries. The read that follows must be non-blocking, because another reader may be
+    /// faster. Fails for files that the system cannot watch, such as regular files.
     ///
     /// Cancel safety: nothing is lost.
     ///
@@ -39,8 +39,8 @@ impl EventLoop {
     /// let event_loop = mainspring::EventLoop::current();
     /// event_loop.writable(&writer).await?;
     /// event_loop.readable(&reader).await?;
-    /// let mut there = [0; 5];
-    /// assert_eq!(reader.read(&mut there)?, 5);
+    /// let mut received = [0; 5];
+    /// assert_eq!(reader.read(&mut received)?, 5);
     /// # Ok::<(), std::io::Error>(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -51,7 +51,7 @@ impl EventLoop {
         ready(self.core(), file.as_fd(), Direction::Inbound).await
     }
 
-    /// Waits until `file` is writable, or has an error to report. Otherwise as [`readable`](EventLoop::readable).
+    /// Waits until `file` is writable, or in error. Otherwise as [`readable`](EventLoop::readable).
     ///
     /// Cancel safety: nothing is lost.
     #[doc(alias = "AsyncFd")]
@@ -70,9 +70,9 @@ impl EventLoop {
     ///
     /// # mainspring::run(async {
     /// let event_loop = mainspring::EventLoop::current();
-    /// let (here, there) = UnixStream::pair()?;
-    /// event_loop.sock_sendall(&there, b"hello").await?;
-    /// assert_eq!(event_loop.sock_recv(&here, 100).await?, b"hello");
+    /// let (socket, peer) = UnixStream::pair()?;
+    /// event_loop.sock_sendall(&peer, b"hello").await?;
+    /// assert_eq!(event_loop.sock_recv(&socket, 100).await?, b"hello");
     /// # Ok::<(), std::io::Error>(())
     /// # })??;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -103,10 +103,10 @@ impl EventLoop {
     /// use std::os::unix::net::UnixStream;
     ///
     /// # mainspring::run(async {
-    /// let (here, mut there) = UnixStream::pair()?;
-    /// mainspring::EventLoop::current().sock_sendall(&here, b"hello").await?;
+    /// let (socket, mut peer) = UnixStream::pair()?;
+    /// mainspring::EventLoop::current().sock_sendall(&socket, b"hello").await?;
     /// let mut received = [0; 5];
-    /// there.read_exact(&mut received)?;
+    /// peer.read_exact(&mut received)?;
     /// assert_eq!(&received, b"hello");
     /// # Ok::<(), std::io::Error>(())
     /// # })??;
@@ -152,7 +152,7 @@ impl EventLoop {
         connect_socket(self.core(), &SockRef::from(socket), address).await
     }
 
-    /// Accepts a connection, which is non-blocking. The listener must be non-blocking, too: otherwise this blocks the
+    /// Accepts a connection, which is non-blocking. The listener must also be non-blocking: otherwise this blocks the
     /// loop if the connection is gone before it is accepted.
     ///
     /// Cancel safety: nothing is accepted.

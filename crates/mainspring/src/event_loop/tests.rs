@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Another thread has started to wake a task, and holds its step, when the loop begins to close.
+/// Another thread is waking a task, and owns its step, when the loop begins to close.
 #[test]
-fn closing_waits_for_a_step_that_is_on_its_way_and_drops_its_future_here() {
+fn close_waits_for_a_step_in_flight_and_drops_its_future_on_the_loop_thread() {
     struct Dropped(Rc<Cell<bool>>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -28,7 +28,7 @@ fn closing_waits_for_a_step_that_is_on_its_way_and_drops_its_future_here() {
     let inbox = Arc::clone(event_loop.core().inbox());
     let (closed, is_closed) = mpsc::channel();
     let waking = std::thread::spawn(move || {
-        // Long enough for a loop that does not wait.
+        // A loop that does not wait closes within this time.
         let waited = is_closed.recv_timeout(Duration::from_millis(50));
         let pushed = inbox.push(Inbound::Task(step.unwrap()));
         let is_taken = pushed.map_err(|refused| std::mem::forget(refused.0)).is_ok();

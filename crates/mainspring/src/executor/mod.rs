@@ -2,9 +2,9 @@
 //!
 //! # Rules
 //!
-//! - `idle` counts the threads without a job: waiting, run_deferred, or just started. If `queue.len() > idle`, a new job
-//!   has no thread, and gets a new one if the limit allows. So idle threads are used first, and two jobs that wait
-//!   for each other never share a thread while another can be started.
+//! - `idle` counts the threads without a job: waiting, notified, or just started. If `queue.len() > idle`, a new job
+//!   has no thread, and gets a new one if the limit allows. So idle threads are used first, and two jobs that wait for
+//!   each other never share a thread while another can be started.
 //! - Jobs are foreign code: they are taken, run and dropped outside of the lock, and their panics are caught.
 //! - A thread ends when it has been idle too long, or after shutdown when the queue is empty: every accepted job
 //!   runs.
@@ -31,15 +31,15 @@ pub type Job = Box<dyn FnOnce() + Send>;
 ///
 /// let one = ExecutorConfig { max_threads: NonZeroUsize::MIN, name_prefix: "disk".to_owned(), ..Default::default() };
 /// let executor = Executor::new(one);
-/// let (tell, told) = mpsc::channel();
+/// let (sender, receiver) = mpsc::channel();
 /// for _ in 0..2 {
-///     let tell = tell.clone();
-///     let job = move || tell.send(std::thread::current().name().map(str::to_owned)).unwrap();
+///     let sender = sender.clone();
+///     let job = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
 ///     executor.submit(Box::new(job)).unwrap();
 /// }
 /// // Both ran on the only thread.
-/// assert_eq!(told.recv().unwrap().as_deref(), Some("disk_0"));
-/// assert_eq!(told.recv().unwrap().as_deref(), Some("disk_0"));
+/// assert_eq!(receiver.recv().unwrap().as_deref(), Some("disk_0"));
+/// assert_eq!(receiver.recv().unwrap().as_deref(), Some("disk_0"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorConfig {
@@ -72,13 +72,13 @@ impl Default for ExecutorConfig {
 ///
 /// let executor = Executor::new(Default::default());
 /// executor.shutdown(true);
-/// let (tell, told) = mpsc::channel();
-/// match executor.submit(Box::new(move || tell.send("done").unwrap())) {
-///     // Then this thread does it.
+/// let (sender, receiver) = mpsc::channel();
+/// match executor.submit(Box::new(move || sender.send("done").unwrap())) {
+///         // Run it on this thread.
 ///     Err(SubmitError::Closed(job) | SubmitError::NoThread(job, _)) => job(),
 ///     Ok(()) => unreachable!("it was shut down"),
 /// }
-/// assert_eq!(told.try_recv(), Ok("done"));
+/// assert_eq!(receiver.try_recv(), Ok("done"));
 /// ```
 pub enum SubmitError {
     /// The executor is shut down.
@@ -125,20 +125,20 @@ impl std::error::Error for SubmitError {
 /// use std::sync::mpsc;
 ///
 /// let executor = Executor::new(ExecutorConfig::default());
-/// let (tell, told) = mpsc::channel();
-/// executor.submit(Box::new(move || tell.send(6 * 7).unwrap())).unwrap();
-/// // What was accepted still runs.
+/// let (sender, receiver) = mpsc::channel();
+/// executor.submit(Box::new(move || sender.send(6 * 7).unwrap())).unwrap();
+/// // Accepted jobs still run.
 /// executor.shutdown(true);
-/// assert_eq!(told.try_recv(), Ok(42));
+/// assert_eq!(receiver.try_recv(), Ok(42));
 /// assert!(executor.submit(Box::new(|| ())).is_err());
 /// ```
 pub struct Executor {
-    shared: Arc<Shared>,
-    /// GcReference while threads are joined, so that a second waiting shutdown waits as long as the first.
+    shared: Arc<Pool>,
+    /// Locked while threads are joined, so that a second `shutdown(true)` waits as long as the first.
     joining: Mutex<()>,
 }
 
-struct Shared {
+struct Pool {
     config: ExecutorConfig,
     state: Mutex<PoolState>,
     changed: Condvar,
@@ -160,15 +160,15 @@ struct PoolState {
 
 thread_local! {
     /// The address of the pool that this thread works for; null on other threads.
-    static WORKS_FOR: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
+    static WORKER_OF: Cell<*const Pool> = const { Cell::new(std::ptr::null()) };
 }
 
 impl Executor {
-    /// A pool without threads. They are started when jobs come.
+    /// A pool without threads. Jobs start them.
     pub fn new(mut config: ExecutorConfig) -> Self {
         // Thread names end at a zero byte, and std panics at one.
         config.name_prefix.retain(|c| c != '\0');
-        let shared = Shared { config, state: Mutex::default(), changed: Condvar::new() };
+        let shared = Pool { config, state: Mutex::default(), changed: Condvar::new() };
         Executor { shared: Arc::new(shared), joining: Mutex::new(()) }
     }
 
@@ -184,9 +184,9 @@ impl Executor {
             drop(state);
             return Err(SubmitError::Closed(job));
         }
-        let wants_thread =
+        let needs_thread =
             state.queue.len() >= state.idle && state.threads < self.shared.config.max_threads.get();
-        if wants_thread
+        if needs_thread
             && let Err(error) = self.start_thread(&mut state)
             // A pool with threads runs the job later.
             && state.threads == 0
@@ -205,13 +205,13 @@ impl Executor {
     pub fn shutdown(&self, wait: bool) {
         self.shared.lock().is_shut_down = true;
         self.shared.changed.notify_all();
-        if !wait || WORKS_FOR.get() == Arc::as_ptr(&self.shared) {
+        if !wait || WORKER_OF.get() == Arc::as_ptr(&self.shared) {
             return;
         }
         let _joining = self.joining.lock().unwrap_or_else(PoisonError::into_inner);
         let handles = std::mem::take(&mut self.shared.lock().handles);
         for handle in handles {
-            // A thread that panicked has ended, too.
+            // A thread that panicked has also ended.
             let _ = handle.join();
         }
     }
@@ -219,7 +219,7 @@ impl Executor {
     fn start_thread(&self, state: &mut PoolState) -> io::Result<()> {
         let name = format!("{}_{}", self.shared.config.name_prefix, state.started);
         let shared = Arc::clone(&self.shared);
-        let handle = thread::Builder::new().name(name).spawn(move || work(&shared))?;
+        let handle = thread::Builder::new().name(name).spawn(move || worker_main(&shared))?;
         state.handles.retain(|handle| !handle.is_finished());
         state.handles.push(handle);
         state.started += 1;
@@ -248,7 +248,7 @@ impl fmt::Debug for Executor {
     }
 }
 
-impl Shared {
+impl Pool {
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         // No foreign code runs under the lock, so the state behind a poisoned lock is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -270,20 +270,20 @@ impl Shared {
     }
 }
 
-fn work(shared: &Arc<Shared>) {
-    WORKS_FOR.set(Arc::as_ptr(shared));
+fn worker_main(shared: &Arc<Pool>) {
+    WORKER_OF.set(Arc::as_ptr(shared));
     while let Some(job) = shared.next_job() {
         run(job);
         shared.lock().idle += 1;
     }
 }
 
-/// Runs `job` and catches its panic. The panic hook has reported it by then.
+/// Runs `job` and catches its panic, which the panic hook has reported.
 fn run(job: Job) {
-    if let Err(thrown) = catch_unwind(AssertUnwindSafe(job)) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
         // The payload is the job's own value, and its destructor may panic.
-        if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| drop(thrown))) {
-            std::mem::forget(thrown);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(payload);
         }
     }
 }

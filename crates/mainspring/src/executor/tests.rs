@@ -1,4 +1,4 @@
-//! The pool from outside, except that "has become idle" is read from its state.
+//! Tests of the public API; only idleness is read from the private state.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,19 +13,19 @@ fn pool(max_threads: usize, idle_timeout: Duration) -> Executor {
     Executor::new(ExecutorConfig { max_threads, name_prefix: "pool".into(), idle_timeout })
 }
 
-/// Runs `call` on the pool and gives what it returns.
+/// Runs `call` on the pool and returns its result.
 fn call<T: Send + 'static>(pool: &Executor, call: impl FnOnce() -> T + Send + 'static) -> T {
-    let (give, take) = mpsc::channel();
-    pool.submit(Box::new(move || give.send(call()).unwrap())).unwrap();
-    take.recv().unwrap()
+    let (sender, receiver) = mpsc::channel();
+    pool.submit(Box::new(move || sender.send(call()).unwrap())).unwrap();
+    receiver.recv().unwrap()
 }
 
 fn thread_name() -> String {
     thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// A thread is idle a moment after its job has ended; this gives it that moment.
-fn until(pool: &Executor, condition: impl Fn(&PoolState) -> bool) {
+/// Waits for the pool state: a thread becomes idle shortly after its job has ended.
+fn wait_until(pool: &Executor, condition: impl Fn(&PoolState) -> bool) {
     while !condition(&pool.shared.lock()) {
         thread::yield_now();
     }
@@ -41,18 +41,18 @@ fn the_default_size_is_asyncios() {
 fn threads_are_started_on_demand_and_numbered() {
     let pool = pool(4, FOREVER);
     assert_eq!(pool.shared.lock().threads, 0);
-    let together = Arc::new(Barrier::new(3));
-    let (give, take) = mpsc::channel();
+    let barrier = Arc::new(Barrier::new(3));
+    let (sender, receiver) = mpsc::channel();
     for _ in 0..3 {
-        let (together, give) = (Arc::clone(&together), give.clone());
+        let (barrier, sender) = (Arc::clone(&barrier), sender.clone());
         let job = move || {
-            together.wait();
-            give.send(thread_name()).unwrap();
+            barrier.wait();
+            sender.send(thread_name()).unwrap();
         };
         pool.submit(Box::new(job)).unwrap();
     }
-    drop(give);
-    let mut names: Vec<_> = take.iter().collect();
+    drop(sender);
+    let mut names: Vec<_> = receiver.iter().collect();
     names.sort();
     assert_eq!(names, ["pool_0", "pool_1", "pool_2"]);
 }
@@ -62,24 +62,24 @@ fn an_idle_thread_is_used_before_a_new_one_is_started() {
     let pool = pool(4, FOREVER);
     for _ in 0..20 {
         assert_eq!(call(&pool, thread_name), "pool_0");
-        until(&pool, |state| state.idle == 1);
+        wait_until(&pool, |state| state.idle == 1);
     }
     assert_eq!(pool.shared.lock().started, 1);
 }
 
 #[test]
-fn jobs_that_wait_for_each_other_get_a_thread_each_though_one_was_idle() {
+fn jobs_that_wait_for_each_other_get_separate_threads() {
     let pool = pool(2, FOREVER);
     for _ in 0..200 {
-        let together = Arc::new(Barrier::new(3));
+        let barrier = Arc::new(Barrier::new(3));
         for _ in 0..2 {
-            let together = Arc::clone(&together);
+            let barrier = Arc::clone(&barrier);
             let job = move || {
-                together.wait();
+                barrier.wait();
             };
             pool.submit(Box::new(job)).unwrap();
         }
-        together.wait();
+        barrier.wait();
     }
     assert_eq!(pool.shared.lock().started, 2);
 }
@@ -87,18 +87,18 @@ fn jobs_that_wait_for_each_other_get_a_thread_each_though_one_was_idle() {
 #[test]
 fn there_are_never_more_threads_than_allowed() {
     let pool = pool(2, FOREVER);
-    let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (running, max_running) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     for _ in 0..100 {
-        let (at_once, most) = (Arc::clone(&at_once), Arc::clone(&most));
+        let (running, max_running) = (Arc::clone(&running), Arc::clone(&max_running));
         let job = move || {
-            most.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            max_running.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             thread::yield_now();
-            at_once.fetch_sub(1, Ordering::SeqCst);
+            running.fetch_sub(1, Ordering::SeqCst);
         };
         pool.submit(Box::new(job)).unwrap();
     }
     pool.shutdown(true);
-    assert!(most.load(Ordering::SeqCst) <= 2);
+    assert!(max_running.load(Ordering::SeqCst) <= 2);
     assert!(pool.shared.lock().started <= 2);
 }
 
@@ -106,25 +106,25 @@ fn there_are_never_more_threads_than_allowed() {
 fn a_thread_that_was_idle_long_enough_ends_and_the_next_job_starts_another() {
     let pool = pool(4, Duration::ZERO);
     assert_eq!(call(&pool, thread_name), "pool_0");
-    until(&pool, |state| state.threads == 0);
+    wait_until(&pool, |state| state.threads == 0);
     assert_eq!(call(&pool, thread_name), "pool_1");
 }
 
 /// Panics when it is dropped, even as the payload of another panic.
-struct Spiteful;
+struct PanicsOnDrop;
 
-impl Drop for Spiteful {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         std::panic::resume_unwind(Box::new("dropped"));
     }
 }
 
 #[test]
-fn a_job_that_panics_leaves_the_pool_and_its_thread_as_they_were() {
+fn a_panicking_job_does_not_end_its_thread() {
     let pool = pool(1, FOREVER);
     // `resume_unwind` panics without the hook's message on the terminal.
     pool.submit(Box::new(|| std::panic::resume_unwind(Box::new("job")))).unwrap();
-    pool.submit(Box::new(|| std::panic::resume_unwind(Box::new(Spiteful)))).unwrap();
+    pool.submit(Box::new(|| std::panic::resume_unwind(Box::new(PanicsOnDrop)))).unwrap();
     assert_eq!(call(&pool, thread_name), "pool_0");
     assert_eq!(pool.shared.lock().threads, 1);
 }
@@ -133,15 +133,15 @@ fn a_job_that_panics_leaves_the_pool_and_its_thread_as_they_were() {
 fn a_shutdown_refuses_new_jobs_and_runs_the_queued_ones() {
     let pool = pool(1, FOREVER);
     let (open_gate, gate) = mpsc::channel::<()>();
-    let (give, take) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     pool.submit(Box::new(move || gate.recv().unwrap_or_default())).unwrap();
     for number in 0..3 {
-        let give = give.clone();
-        pool.submit(Box::new(move || give.send(number).unwrap())).unwrap();
+        let sender = sender.clone();
+        pool.submit(Box::new(move || sender.send(number).unwrap())).unwrap();
     }
     pool.shutdown(false);
-    let (give_late, late) = mpsc::channel();
-    let Err(SubmitError::Closed(job)) = pool.submit(Box::new(move || give_late.send(()).unwrap())) else {
+    let (late_sender, late) = mpsc::channel();
+    let Err(SubmitError::Closed(job)) = pool.submit(Box::new(move || late_sender.send(()).unwrap())) else {
         panic!("a job was accepted after the shutdown");
     };
     job();
@@ -149,28 +149,28 @@ fn a_shutdown_refuses_new_jobs_and_runs_the_queued_ones() {
 
     drop(open_gate);
     pool.shutdown(true);
-    assert_eq!(take.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
 }
 
 #[test]
 fn a_waiting_shutdown_returns_when_every_thread_has_ended() {
     thread_local! {
-        static LAST_WORDS: Cell<Option<Farewell>> = const { Cell::new(None) };
+        static AT_THREAD_EXIT: Cell<Option<CountOnDrop>> = const { Cell::new(None) };
     }
-    struct Farewell(Arc<AtomicUsize>);
-    impl Drop for Farewell {
+    struct CountOnDrop(Arc<AtomicUsize>);
+    impl Drop for CountOnDrop {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
     let pool = pool(3, FOREVER);
-    let together = Arc::new(Barrier::new(3));
+    let barrier = Arc::new(Barrier::new(3));
     let ended = Arc::new(AtomicUsize::new(0));
     for _ in 0..3 {
-        let (together, ended) = (Arc::clone(&together), Arc::clone(&ended));
+        let (barrier, ended) = (Arc::clone(&barrier), Arc::clone(&ended));
         let job = move || {
-            LAST_WORDS.set(Some(Farewell(ended)));
-            together.wait();
+            AT_THREAD_EXIT.set(Some(CountOnDrop(ended)));
+            barrier.wait();
         };
         pool.submit(Box::new(job)).unwrap();
     }
@@ -192,12 +192,12 @@ fn a_job_may_shut_its_own_pool_down() {
 fn dropping_the_pool_does_not_wait_and_does_not_drop_its_jobs() {
     let pool = pool(1, FOREVER);
     let (open_gate, gate) = mpsc::channel::<()>();
-    let (give, take) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     pool.submit(Box::new(move || gate.recv().unwrap_or_default())).unwrap();
-    pool.submit(Box::new(move || give.send(thread_name()).unwrap())).unwrap();
+    pool.submit(Box::new(move || sender.send(thread_name()).unwrap())).unwrap();
     drop(pool);
     drop(open_gate);
-    assert_eq!(take.recv().unwrap(), "pool_0");
+    assert_eq!(receiver.recv().unwrap(), "pool_0");
 }
 
 #[test]

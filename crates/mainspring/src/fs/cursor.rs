@@ -2,12 +2,12 @@
 //!
 //! # Rules
 //!
-//! - One operation runs at a time; the next one waits for its end, even if its future was dropped. So the file's
-//!   position is always that of the last operation.
+//! - One operation runs at a time. The next one waits for it, even if its future was dropped. So the file's position is
+//!   always that of the last operation.
 //! - An operation stores its result in the [`CursorState`], not in a future, so that the next call finds it. A
 //!   cancelled read loses nothing. If the next operation is not a read, the position goes back by the number of
 //!   unread bytes.
-//! - The thread holds the lock while an operation runs, and the loop only uses it while none does. So the lock never
+//! - The executor thread holds the lock while an operation runs. The loop takes it only between operations, so it never
 //!   blocks.
 //! - If nothing waited for a failed change (a write, a new length), the next operation returns the error. If none
 //!   follows, it is reported to the exception handler.
@@ -53,7 +53,7 @@ enum Outcome {
     Read(io::Result<()>),
     /// A change of the file failed.
     Failed(io::Error),
-    Sought(io::Result<u64>),
+    Seek(io::Result<u64>),
 }
 
 impl CursorState {
@@ -189,10 +189,10 @@ impl Cursor {
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(cx))?;
         self.seeking = None;
-        let piece = memory::copy(data.get(..MAX_OPERATION_BYTES).unwrap_or(data))?;
-        let count = piece.len();
+        let chunk = memory::copy(data.get(..MAX_OPERATION_BYTES).unwrap_or(data))?;
+        let count = chunk.len();
         self.start(move |mut file, state| {
-            let written = state.rewind(file).and_then(|()| file.write_all(&piece));
+            let written = state.rewind(file).and_then(|()| file.write_all(&chunk));
             written.err().map(Outcome::Failed)
         })?;
         Poll::Ready(Ok(count))
@@ -204,17 +204,17 @@ impl Cursor {
             ready!(self.poll_flush(cx))?;
             let outcome = self.state().outcome.take();
             if self.seeking.take() == Some(to)
-                && let Some(Outcome::Sought(result)) = outcome
+                && let Some(Outcome::Seek(result)) = outcome
             {
                 return Poll::Ready(result);
             }
-            self.start(move |file, state| Some(Outcome::Sought(state.seek(file, to))))?;
+            self.start(move |file, state| Some(Outcome::Seek(state.seek(file, to))))?;
             self.seeking = Some(to);
         }
     }
 
-    /// Forgets a cancelled seek, so that the next one to the same target is a new seek.
-    pub(super) fn forget_seek(&mut self) {
+    /// Discards a cancelled seek, so that the next one to the same target is a new seek.
+    pub(super) fn discard_seek(&mut self) {
         self.seeking = None;
     }
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 ///
 /// # Cancellation
 ///
-/// An operation that has started continues in its thread when its future is dropped, and the next one waits for its
-/// end. The file stays consistent:
+/// An operation that has started continues in its thread when its future is dropped, and the next one waits for it. The
+/// file stays consistent:
 ///
 /// - The next read returns the bytes of a cancelled read. Before any other operation, the position goes back to the
 ///   end of the last completed read.
@@ -193,12 +193,12 @@ impl File {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn read_to_end(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
-        let mut piece = vec![0; 64 * 1024];
+        let mut chunk = vec![0; 64 * 1024];
         let before = into.len();
         loop {
-            match self.read(&mut piece).await? {
+            match self.read(&mut chunk).await? {
                 0 => return Ok(into.len() - before),
-                count => memory::append(into, piece.get(..count).unwrap_or_default())?,
+                count => memory::append(into, chunk.get(..count).unwrap_or_default())?,
             }
         }
     }
@@ -275,7 +275,7 @@ impl File {
     ///
     /// Cancel safety: a seek that has started is completed.
     pub async fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.cursor.forget_seek();
+        self.cursor.discard_seek();
         poll_fn(|cx| self.cursor.poll_seek(cx, to)).await
     }
 

@@ -48,20 +48,19 @@ pub use paths::{
 pub use read_dir::{DirEntry, ReadDir, read_dir};
 
 use crate::concurrent::ConcurrentFuture;
-use crate::current_core::current_core;
-use crate::event_loop::run_in_executor;
+use crate::event_loop::{current_core, run_in_executor};
 use std::io;
 
-/// Starts `work` in a thread of the executor.
+/// Starts `operation` in a thread of the executor.
 fn spawn_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
+    operation: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<ConcurrentFuture<T>> {
-    Ok(run_in_executor(&*current_core()?, work)?)
+    Ok(run_in_executor(&*current_core()?, operation)?)
 }
 
-/// Runs `work` in a thread of the executor. If the future is dropped, `work` continues and its result is discarded.
+/// Runs `operation` in a thread of the executor. If the future is dropped, `operation` continues and its result is discarded.
 async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    operation: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    spawn_blocking(work)?.await.map_err(io::Error::other)?
+    spawn_blocking(operation)?.await.map_err(io::Error::other)?
 }

@@ -63,12 +63,12 @@ impl<T: AsyncBufRead + Unpin> Read for HyperIo<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        mut room: ReadBufCursor<'_>,
+        mut out: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let mut stream = self.project();
-        let there = ready!(stream.as_mut().poll_fill_buf(cx))?;
-        let count = there.len().min(room.remaining());
-        room.put_slice(there.get(..count).unwrap_or_default());
+        let buffered = ready!(stream.as_mut().poll_fill_buf(cx))?;
+        let count = buffered.len().min(out.remaining());
+        out.put_slice(buffered.get(..count).unwrap_or_default());
         stream.consume(count);
         Poll::Ready(Ok(()))
     }

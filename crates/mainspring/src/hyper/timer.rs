@@ -2,7 +2,7 @@
 //!
 //! hyper requires sleeps that are `Send` and `Sync`; the timers of a loop are not. So a sleep identifies its loop by
 //! the inbox, which any thread can hold, and its timer by a key. On the loop's thread, where hyper polls it, it uses
-//! the timers directly. On another thread it asks the loop to wait.
+//! the timers directly. On another thread it spawns a sleep on the loop.
 
 use crate::clock::Time;
 use crate::concurrent::ConcurrentFuture;
@@ -81,7 +81,7 @@ impl HyperTimer {
     }
 
     fn wait(&self, when: Time) -> HyperSleep {
-        HyperSleep { inbox: Arc::clone(&self.inbox), when, state: State::New }
+        HyperSleep { inbox: Arc::clone(&self.inbox), when, state: HyperSleepState::New }
     }
 }
 
@@ -111,7 +111,7 @@ impl Timer for HyperTimer {
         let when = self.to_loop_time(new_deadline);
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
             Some(mut sleep) => {
-                sleep.end();
+                sleep.cancel_timer();
                 sleep.set(self.wait(when));
             }
             None => *sleep = Box::pin(self.wait(when)),
@@ -146,10 +146,10 @@ impl fmt::Debug for HyperTimer {
 pub struct HyperSleep {
     inbox: Arc<Inbox<Inbound>>,
     when: Time,
-    state: State,
+    state: HyperSleepState,
 }
 
-enum State {
+enum HyperSleepState {
     New,
     /// A timer in the loop wakes this task.
     Waiting(TimerKey, Waker),
@@ -165,43 +165,43 @@ impl Future for HyperSleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(core) = find_loop(&self.inbox) else { return self.poll_on_other_thread(cx) };
         if core.check_open().is_err() || core.now() >= self.when {
-            self.end();
+            self.cancel_timer();
             return Poll::Ready(());
         }
-        if let State::Waiting(_, waker) = &self.state
+        if let HyperSleepState::Waiting(_, waker) = &self.state
             && waker.will_wake(cx.waker())
         {
             return Poll::Pending;
         }
-        self.end();
+        self.cancel_timer();
         let waker = cx.waker().clone();
         let timer = core.engine.call_at(self.when.0, Call::Wake(waker.clone()));
-        self.state = State::Waiting(timer, waker);
+        self.state = HyperSleepState::Waiting(timer, waker);
         Poll::Pending
     }
 }
 
 impl HyperSleep {
     fn poll_on_other_thread(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !matches!(self.state, State::OtherThread(_)) {
-            self.end();
+        if !matches!(self.state, HyperSleepState::OtherThread(_)) {
+            self.cancel_timer();
             let when = self.when;
             match Remote::new(Arc::clone(&self.inbox)).spawn(move || sleep_until(when)) {
-                Ok(wait) => self.state = State::OtherThread(wait),
+                Ok(wait) => self.state = HyperSleepState::OtherThread(wait),
                 // The loop is closed.
                 Err(_) => return Poll::Ready(()),
             }
         }
         match &mut self.state {
-            State::OtherThread(wait) => Pin::new(wait).poll(cx).map(drop),
+            HyperSleepState::OtherThread(wait) => Pin::new(wait).poll(cx).map(drop),
             _ => Poll::Ready(()),
         }
     }
 
     /// Removes the timer from the loop.
-    fn end(&mut self) {
-        let former = std::mem::replace(&mut self.state, State::New);
-        let State::Waiting(timer, _) = &former else { return };
+    fn cancel_timer(&mut self) {
+        let former = std::mem::replace(&mut self.state, HyperSleepState::New);
+        let HyperSleepState::Waiting(timer, _) = &former else { return };
         let timer = *timer;
         match find_loop(&self.inbox) {
             Some(core) => {
@@ -222,7 +222,7 @@ impl HyperSleep {
 
 impl Drop for HyperSleep {
     fn drop(&mut self) {
-        self.end();
+        self.cancel_timer();
     }
 }
 

@@ -1,12 +1,12 @@
 //! TCP, UDP and Unix sockets. Like asyncio, the module has two styles: protocols with callbacks, and streams and
 //! sockets with `await`.
 //!
-//! Both styles share one implementation. A [`Transport`] is the engine's transport with a [`Protocol`] above it. A
-//! [`Stream`] is a transport whose protocol stores received bytes in a bounded buffer until they are read.
-//! [`TcpStream`] and [`UnixStream`] are streams with the addresses of their family; a [`StreamReader`] and a
-//! [`StreamWriter`] are the two halves of a stream. A [`DatagramTransport`] is the engine's datagram transport with a
-//! [`DatagramProtocol`] above it. A [`DatagramSocket`] leaves datagrams in the kernel until they are received;
-//! [`UdpSocket`] and [`UnixDatagram`] wrap it.
+//! Both styles share one implementation. A [`Transport`] is the engine's transport with a [`Protocol`]. A [`Stream`] is
+//! a transport whose protocol stores received bytes in a bounded buffer until they are read. [`TcpStream`] and
+//! [`UnixStream`] are streams with the addresses of their family; a [`StreamReader`] and a [`StreamWriter`] are the two
+//! halves of a stream. A [`DatagramTransport`] is the engine's datagram transport with a [`DatagramProtocol`]. A
+//! [`DatagramSocket`] leaves datagrams in the kernel until they are received; [`UdpSocket`] and [`UnixDatagram`] wrap
+//! it.
 //!
 //! | asyncio | here |
 //! | --- | --- |
@@ -52,9 +52,9 @@ pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UCred, UnixDatagram, UnixListener, UnixStream};
 
-pub(crate) use connect::{after_ready_calls, connect, connect_socket, wait_until_made};
+pub(crate) use connect::{after_ready_calls, connect, connect_socket, wait_connection_made};
 pub(crate) use connection::{TransportImpl, WriteOutcome};
-pub(crate) use stream::LIMIT;
+pub(crate) use stream::DEFAULT_LIMIT;
 
 use std::io;
 

@@ -35,25 +35,25 @@ pub struct KeepAlive {
 }
 
 impl Transport {
-    /// Lends the fd to `use_it`, for system calls of the caller. `NotConnected` once the transport is closed.
+    /// Lends the fd to `f`, for system calls of the caller. `NotConnected` once the transport is closed.
     ///
     /// ```
     /// mainspring::run(async {
-    ///     let (near, _far) = mainspring::net::UnixStream::pair()?;
-    ///     near.write_all(b"hello").await?;
-    ///     let copy = near.transport().with_fd(|fd| fd.try_clone_to_owned())?;
+    ///     let (stream, _peer) = mainspring::net::UnixStream::pair()?;
+    ///     stream.write_all(b"hello").await?;
+    ///     let copy = stream.transport().with_fd(|fd| fd.try_clone_to_owned())?;
     ///     let plain = std::os::unix::net::UnixStream::from(copy);
     ///     assert!(plain.local_addr()?.is_unnamed());
     ///     Ok::<(), std::io::Error>(())
     /// })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub fn with_fd<R>(&self, use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+    pub fn with_fd<R>(&self, f: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
         let mut result = None;
-        let mut use_it = Some(use_it);
-        let lent = self.inspect(|below| {
-            below.with_fd(&mut |fd| {
-                result = use_it.take().map(|use_it| use_it(fd));
+        let mut f = Some(f);
+        let lent = self.inspect(|transport| {
+            transport.with_fd(&mut |fd| {
+                result = f.take().map(|f| f(fd));
                 Ok(())
             })
         });
@@ -66,9 +66,9 @@ macro_rules! socket_options {
     ($(#[$doc:meta])* $socket:ty, $this:ident => $with:expr) => {
         $(#[$doc])*
         impl $socket {
-            fn option<R>(&self, use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
+            fn option<R>(&self, f: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R> {
                 let $this = self;
-                $with(|fd: BorrowedFd<'_>| use_it(SockRef::from(&fd)))
+                $with(|fd: BorrowedFd<'_>| f(SockRef::from(&fd)))
             }
 
             /// Gets `TCP_NODELAY`. On by default, as in asyncio.
@@ -167,7 +167,7 @@ socket_options!(
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    Transport, this => |use_it| this.with_fd(use_it)
+    Transport, this => |f| this.with_fd(f)
 );
 socket_options!(
     /// # Options
@@ -199,7 +199,7 @@ socket_options!(
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    Stream, this => |use_it| this.transport().with_fd(use_it)
+    Stream, this => |f| this.transport().with_fd(f)
 );
 socket_options!(
     /// # Options
@@ -230,7 +230,7 @@ socket_options!(
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    TcpListener, this => |use_it| this.with_fd(use_it)
+    TcpListener, this => |f| this.with_fd(f)
 );
 
 pub(super) fn set_keep_alive(socket: &SockRef<'_>, keep_alive: Option<KeepAlive>) -> io::Result<()> {

@@ -3,8 +3,8 @@
 //!
 //! # Rules
 //!
-//! - At most one call is in the executor at a time, so that bytes keep their order. Its result comes back through the
-//!   loop's inbox with the number of the file, because the file itself cannot leave its thread.
+//! - At most one call is in the executor at a time, so that bytes keep their order. Its result returns through the
+//!   loop's inbox with the number of the file, because the file object is not `Send`.
 //! - The loop keeps the file alive while a call is in progress.
 //! - Closing the loop waits for the call in progress and writes the rest, so that a program that ends has written
 //!   everything, as with `println!`.
@@ -33,7 +33,7 @@ thread_local! {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum FileDirection {
     Reading,
     Writing,
 }
@@ -43,9 +43,9 @@ pub(super) struct BlockingFile {
     core: Weak<Core>,
     protocol_slot: ProtocolSlot,
     number: u64,
-    direction: Direction,
+    direction: FileDirection,
     fd: RawFd,
-    file: RefCell<Option<Arc<Shared>>>,
+    file: RefCell<Option<Arc<SharedFile>>>,
     /// Data not passed to the executor yet, or read but not delivered because reading is paused.
     buffer: RefCell<Vec<u8>>,
     /// Number of bytes passed to the executor.
@@ -60,9 +60,9 @@ pub(super) struct BlockingFile {
 }
 
 /// Shared with the call in progress.
-struct Shared {
+struct SharedFile {
     file: File,
-    /// The data to write. Whoever locks it first, the call or a loop that is being closed, writes it under the lock.
+    /// The data to write. The first to lock it, the call or the closing loop, writes it under the lock.
     to_write: Mutex<Vec<u8>>,
 }
 
@@ -73,7 +73,7 @@ impl BlockingFile {
         file: OwnedFd,
         protocol: impl Into<ProtocolRef>,
     ) -> Transport {
-        Self::open(core, file, protocol, Direction::Reading)
+        Self::open(core, file, protocol, FileDirection::Reading)
     }
 
     /// Attaches a protocol to a file for writing.
@@ -82,26 +82,29 @@ impl BlockingFile {
         file: OwnedFd,
         protocol: impl Into<ProtocolRef>,
     ) -> Transport {
-        Self::open(core, file, protocol, Direction::Writing)
+        Self::open(core, file, protocol, FileDirection::Writing)
     }
 
     fn open(
         core: &Rc<Core>,
         file: OwnedFd,
         protocol: impl Into<ProtocolRef>,
-        direction: Direction,
+        direction: FileDirection,
     ) -> Transport {
-        let number = BLOCKING_FILES.with_borrow_mut(|(made, _)| {
-            *made += 1;
-            *made
+        let number = BLOCKING_FILES.with_borrow_mut(|(last_number, _)| {
+            *last_number += 1;
+            *last_number
         });
-        let end = Rc::new(BlockingFile {
+        let blocking_file = Rc::new(BlockingFile {
             core: Rc::downgrade(core),
             protocol_slot: ProtocolSlot::new(protocol, None),
             number,
             direction,
             fd: file.as_raw_fd(),
-            file: RefCell::new(Some(Arc::new(Shared { file: File::from(file), to_write: Mutex::default() }))),
+            file: RefCell::new(Some(Arc::new(SharedFile {
+                file: File::from(file),
+                to_write: Mutex::default(),
+            }))),
             buffer: RefCell::default(),
             in_flight: Cell::new(0),
             loop_key: Cell::new(None),
@@ -111,8 +114,8 @@ impl BlockingFile {
             is_lost: Cell::new(false),
             failure: Cell::new(None),
         });
-        BLOCKING_FILES.with_borrow_mut(|(_, files)| files.insert(number, Rc::downgrade(&end)));
-        let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&end);
+        BLOCKING_FILES.with_borrow_mut(|(_, files)| files.insert(number, Rc::downgrade(&blocking_file)));
+        let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&blocking_file);
         core.call_soon(Call::Deferred(Rc::clone(&this), DeferredCall::ConnectionMade));
         core.call_soon(Call::Deferred(Rc::clone(&this), DeferredCall::StartReading));
         Transport::new(this)
@@ -123,7 +126,7 @@ impl BlockingFile {
     }
 
     fn size(&self) -> usize {
-        if self.direction == Direction::Writing {
+        if self.direction == FileDirection::Writing {
             self.buffer.borrow().len() + self.in_flight.get()
         } else {
             0
@@ -135,7 +138,7 @@ impl BlockingFile {
         self: &Rc<Self>,
         core: &Core,
         to_write: Vec<u8>,
-        call: fn(&Shared) -> io::Result<Vec<u8>>,
+        call: fn(&SharedFile) -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
         let Some(file) = self.file.borrow().clone() else { return Err(io::ErrorKind::NotConnected.into()) };
         // The lock is free because no call is in progress.
@@ -156,23 +159,23 @@ impl BlockingFile {
     /// Delivers buffered data and starts the next read or write.
     fn advance(self: &Rc<Self>, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
         let Some(core) = self.core.upgrade() else { return Ok(()) };
-        if self.direction == Direction::Reading && self.is_reading() {
-            let held = self.buffer.take();
-            if !held.is_empty() {
-                self.protocol_slot.data_received(cx, &held)?;
+        if self.direction == FileDirection::Reading && self.is_reading() {
+            let buffered = self.buffer.take();
+            if !buffered.is_empty() {
+                self.protocol_slot.data_received(cx, &buffered)?;
             }
         }
         if self.is_busy() || self.is_lost.get() {
             return Ok(());
         }
         let submitted = match self.direction {
-            Direction::Reading if self.is_reading() => self.submit(&core, Vec::new(), read_some),
-            Direction::Writing if !self.buffer.borrow().is_empty() => {
+            FileDirection::Reading if self.is_reading() => self.submit(&core, Vec::new(), read_some),
+            FileDirection::Writing if !self.buffer.borrow().is_empty() => {
                 let data = self.buffer.take();
                 self.in_flight.set(data.len());
                 self.submit(&core, data, |shared| shared.write(&[]).map(|()| Vec::new()))
             }
-            Direction::Writing if self.is_closing.get() => return self.schedule_lost(cx, None),
+            FileDirection::Writing if self.is_closing.get() => return self.schedule_lost(cx, None),
             _ => return Ok(()),
         };
         submitted.or_else(|error| self.schedule_lost(cx, Some(Failure::Io(error))))
@@ -183,7 +186,7 @@ impl BlockingFile {
         self.in_flight.set(0);
         let outcome = match result {
             Err(error) => self.schedule_lost(cx, Some(Failure::Io(error))),
-            Ok(_) if self.direction == Direction::Writing => {
+            Ok(_) if self.direction == FileDirection::Writing => {
                 self.flow.shrunk(cx, self.size(), || self.protocol_slot.resume_writing(cx))
             }
             Ok(_) if self.is_closing.get() => Ok(()),
@@ -212,23 +215,23 @@ impl BlockingFile {
     }
 }
 
-impl Shared {
+impl SharedFile {
     /// Writes the data of the call, unless it is written already, and `more`.
     fn write(&self, more: &[u8]) -> io::Result<()> {
         let mut to_write = self.lock();
-        let given = std::mem::take(&mut *to_write);
+        let data = std::mem::take(&mut *to_write);
         let mut file = &self.file;
-        file.write_all(&given)?;
+        file.write_all(&data)?;
         file.write_all(more)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        // Nothing panics under the lock, so poisoning has no meaning.
+        // Nothing panics under the lock, so poisoning can be ignored.
         self.to_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn read_some(shared: &Shared) -> io::Result<Vec<u8>> {
+fn read_some(shared: &SharedFile) -> io::Result<Vec<u8>> {
     let mut data = vec![0; READ_BYTES];
     loop {
         match (&shared.file).read(&mut data) {
@@ -249,20 +252,22 @@ fn find(number: u64) -> Option<Rc<BlockingFile>> {
 
 /// Called on the loop's thread when a call of the file `number` has ended.
 fn completed(number: u64, result: io::Result<Vec<u8>>) {
-    let Some((end, core)) = find(number).and_then(|end| end.core.upgrade().map(|core| (end, core))) else {
+    let Some((blocking_file, core)) =
+        find(number).and_then(|blocking_file| blocking_file.core.upgrade().map(|core| (blocking_file, core)))
+    else {
         return;
     };
-    let kept = end.loop_key.take().and_then(|place| core.release(place));
-    let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&end);
-    if let Err(failure) = end.completed(Cx { engine: &core.engine, this: &this }, result) {
-        core.call_exception_handler(&ExceptionContext::of_failure("A protocol's callback failed", failure));
+    let retained = blocking_file.loop_key.take().and_then(|key| core.release(key));
+    let this: Rc<dyn Source> = Rc::<BlockingFile>::clone(&blocking_file);
+    if let Err(failure) = blocking_file.completed(Cx { engine: &core.engine, this: &this }, result) {
+        core.call_exception_handler(&ExceptionContext::from_failure("A protocol's callback failed", failure));
     }
-    drop(kept);
+    drop(retained);
 }
 
 impl Retained for BlockingFile {
-    fn let_go(&self) {
-        if self.direction == Direction::Reading {
+    fn detach_from_loop(&self) {
+        if self.direction == FileDirection::Reading {
             return;
         }
         let file = self.file.borrow().clone();
@@ -291,8 +296,8 @@ impl TransportImpl for BlockingFile {
         &self.protocol_slot
     }
 
-    fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
-        match notice {
+    fn run_deferred(&self, cx: Cx<'_, RustHost>, deferred: DeferredCall) -> Result<(), Failure> {
+        match deferred {
             DeferredCall::ConnectionMade => self.protocol_slot.connection_made(cx),
             DeferredCall::StartReading => find(self.number).map_or(Ok(()), |this| this.advance(cx)),
             DeferredCall::ConnectionLost => {
@@ -306,7 +311,7 @@ impl TransportImpl for BlockingFile {
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
-        if self.direction == Direction::Reading {
+        if self.direction == FileDirection::Reading {
             let text = format!("file descriptor {} is open for reading only", self.fd);
             return Err(Failure::Io(io::Error::new(io::ErrorKind::Unsupported, text)));
         }
@@ -322,7 +327,7 @@ impl TransportImpl for BlockingFile {
     }
 
     fn can_write_eof(&self) -> bool {
-        self.direction == Direction::Writing
+        self.direction == FileDirection::Writing
     }
 
     fn write_eof(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
@@ -357,14 +362,14 @@ impl TransportImpl for BlockingFile {
     fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<bool, Failure> {
         let changes = !self.is_closing.get() && self.is_paused.replace(false);
         if changes {
-            // In the next iteration, so that a callback is not called from inside another.
+            // In the next iteration, so that callbacks do not nest.
             cx.engine.call_soon(Call::Deferred(Rc::clone(cx.this), DeferredCall::StartReading));
         }
         Ok(changes)
     }
 
     fn is_reading(&self) -> bool {
-        self.direction == Direction::Reading && !self.is_closing.get() && !self.is_paused.get()
+        self.direction == FileDirection::Reading && !self.is_closing.get() && !self.is_paused.get()
     }
 
     fn is_writing_paused(&self) -> bool {
@@ -388,8 +393,8 @@ impl TransportImpl for BlockingFile {
         self.fd
     }
 
-    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
+    fn with_fd(&self, f: WithFd<'_>) -> io::Result<()> {
         let file = self.file.borrow().clone().ok_or(io::ErrorKind::NotConnected)?;
-        use_it(file.file.as_fd())
+        f(file.file.as_fd())
     }
 }

@@ -66,8 +66,8 @@ macro_rules! forward_to_pipe {
             self.pipe.io_ready(cx, readiness)
         }
 
-        fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
-            self.pipe.run_deferred(cx, notice)
+        fn run_deferred(&self, cx: Cx<'_, RustHost>, deferred: DeferredCall) -> Result<(), Failure> {
+            self.pipe.run_deferred(cx, deferred)
         }
 
         fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
@@ -90,8 +90,8 @@ macro_rules! forward_to_pipe {
             self.pipe.fd()
         }
 
-        fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
-            self.pipe.with_fd(use_it)
+        fn with_fd(&self, f: WithFd<'_>) -> io::Result<()> {
+            self.pipe.with_fd(f)
         }
     };
 }

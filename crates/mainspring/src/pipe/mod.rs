@@ -22,7 +22,7 @@ pub(crate) use ends::{ReadEnd, WriteEnd};
 pub(crate) use streams::{reader_on, writer_on};
 
 use crate::event_loop::EventLoop;
-use crate::net::{Protocol, Transport, wait_until_made};
+use crate::net::{Protocol, Transport, wait_connection_made};
 use mainspring_engine::transport::{PipeKind, prepare_pipe};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -75,7 +75,7 @@ impl EventLoop {
         set_nonblocking_pipe(&pipe)?;
         let protocol = Rc::new(protocol_factory());
         let transport = ReadEnd::open(self.core(), pipe, Rc::<P>::clone(&protocol));
-        Ok(wait_until_made(self.core(), transport, protocol).await)
+        Ok(wait_connection_made(self.core(), transport, protocol).await)
     }
 
     /// Attaches a protocol to the write end of a pipe. Completes when the protocol's `connection_made` has run.
@@ -117,7 +117,7 @@ impl EventLoop {
         let kind = set_nonblocking_pipe(&pipe)?;
         let protocol = Rc::new(protocol_factory());
         let transport = WriteEnd::open(self.core(), pipe, kind, Rc::<P>::clone(&protocol));
-        Ok(wait_until_made(self.core(), transport, protocol).await)
+        Ok(wait_connection_made(self.core(), transport, protocol).await)
     }
 }
 

@@ -6,7 +6,7 @@
 //! impossible (a regular file, a socket, no `/proc`), the executor does the blocking calls.
 
 use super::streams::{blocking_reader, blocking_writer, reader_on, writer_on};
-use crate::current_core::current_core;
+use crate::event_loop::current_core;
 use crate::net::{StreamReader, StreamWriter};
 use rustix::fs::{Mode, OFlags};
 use std::io::{self, IsTerminal};

@@ -2,10 +2,9 @@
 
 use super::blocking_file::BlockingFile;
 use super::ends::{ReadEnd, WriteEnd};
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use crate::net::connection::ProtocolRef;
-use crate::net::{LIMIT, Stream, StreamReader, StreamWriter, Transport};
+use crate::net::{DEFAULT_LIMIT, Stream, StreamReader, StreamWriter, Transport};
 use mainspring_engine::transport::{PipeKind, prepare_pipe};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
@@ -59,7 +58,7 @@ pub(crate) fn reader_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamRead
         Some(_) => Box::new(|protocol| ReadEnd::open(core, file, protocol)),
         None => Box::new(|protocol| BlockingFile::open_reading(core, file, protocol)),
     };
-    Ok(Stream::open(LIMIT, open).into_split().0)
+    Ok(Stream::open(DEFAULT_LIMIT, open).into_split().0)
 }
 
 pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWriter> {
@@ -68,17 +67,17 @@ pub(crate) fn writer_on(core: &Rc<Core>, file: OwnedFd) -> io::Result<StreamWrit
         Some(kind) => Box::new(move |protocol| WriteEnd::open(core, file, kind, protocol)),
         None => Box::new(|protocol| BlockingFile::open_writing(core, file, protocol)),
     };
-    Ok(Stream::open(LIMIT, open).into_split().1)
+    Ok(Stream::open(DEFAULT_LIMIT, open).into_split().1)
 }
 
 /// As [`reader_on`], for a shared file that must stay blocking.
 pub(super) fn blocking_reader(core: &Rc<Core>, file: OwnedFd) -> StreamReader {
-    Stream::open(LIMIT, |protocol| BlockingFile::open_reading(core, file, protocol)).into_split().0
+    Stream::open(DEFAULT_LIMIT, |protocol| BlockingFile::open_reading(core, file, protocol)).into_split().0
 }
 
 /// As [`writer_on`], for a shared file that must stay blocking.
 pub(super) fn blocking_writer(core: &Rc<Core>, file: OwnedFd) -> StreamWriter {
-    Stream::open(LIMIT, |protocol| BlockingFile::open_writing(core, file, protocol)).into_split().1
+    Stream::open(DEFAULT_LIMIT, |protocol| BlockingFile::open_writing(core, file, protocol)).into_split().1
 }
 
 type Open<'a> = Box<dyn FnOnce(ProtocolRef) -> Transport + 'a>;

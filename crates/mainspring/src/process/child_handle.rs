@@ -279,9 +279,9 @@ impl Child {
 }
 
 /// asyncio's `returncode` for an exit status.
-pub(super) fn returncode(end: io::Result<ExitStatus>) -> i32 {
+pub(super) fn returncode(exit_result: io::Result<ExitStatus>) -> i32 {
     const UNKNOWN_RETURNCODE: i32 = 255;
-    let Ok(status) = end else { return UNKNOWN_RETURNCODE };
+    let Ok(status) = exit_result else { return UNKNOWN_RETURNCODE };
     status.code().or_else(|| status.signal().map(|signum| -signum)).unwrap_or(UNKNOWN_RETURNCODE)
 }
 

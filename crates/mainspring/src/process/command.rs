@@ -2,8 +2,7 @@
 
 use super::child_handle::Child;
 use super::identity::Identity;
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -14,8 +13,9 @@ use std::rc::Rc;
 
 /// How to start a process: [`std::process::Command`] for a loop.
 ///
-/// The child inherits what is not set: the environment, the working directory, and with [`spawn`](Command::spawn) and
-/// [`status`](Command::status) the standard streams. A command can be spawned several times.
+/// The child inherits all settings that are not set: the environment, the working directory, and with
+/// [`spawn`](Command::spawn) and [`status`](Command::status) the standard streams. A command can be spawned several
+/// times.
 ///
 /// It is spawned on the running loop. As in asyncio, spawning blocks until the system has started the program. The
 /// command is `Send`.
@@ -329,7 +329,7 @@ impl Command {
         unsafe { self.pre_exec(umask) }
     }
 
-    /// Calls `before` in the child process, right before `exec`.
+    /// Calls `f` in the child process, right before `exec`.
     ///
     /// # Safety
     ///
@@ -351,10 +351,10 @@ impl Command {
     /// ```
     pub unsafe fn pre_exec(
         &mut self,
-        before: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+        f: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
     ) -> &mut Self {
         // SAFETY: the caller upholds the same contract.
-        unsafe { self.std.pre_exec(before) };
+        unsafe { self.std.pre_exec(f) };
         self
     }
 
@@ -413,10 +413,10 @@ impl Command {
     /// ```
     pub fn spawn(&mut self) -> io::Result<Child> {
         self.inherit_stdio();
-        self.spawn_as_set()
+        self.spawn_configured()
     }
 
-    fn spawn_as_set(&mut self) -> io::Result<Child> {
+    fn spawn_configured(&mut self) -> io::Result<Child> {
         let core = current_core()?;
         Child::start(&core, self.start(&core)?, self.kill_on_drop)
     }
@@ -449,7 +449,7 @@ impl Command {
     /// Cancel safety: as [`Command::status`]; the output collected so far is lost.
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
         self.default_stdio([Stdio::null, Stdio::piped, Stdio::piped]);
-        let child = self.spawn_as_set();
+        let child = self.spawn_configured();
         async move { child?.wait_with_output().await }
     }
 

@@ -31,7 +31,7 @@ enum ExitResult {
 }
 
 impl ExitResult {
-    fn of(watch: &ChildWatch, exit: ChildExit) -> Self {
+    fn from_exit(watch: &ChildWatch, exit: ChildExit) -> Self {
         /// The core-dump flag of a `wait(2)` status.
         const CORE_DUMPED: i32 = 0x80;
         let dumped = if watch.has_dumped_core() { CORE_DUMPED } else { 0 };
@@ -133,12 +133,12 @@ impl ExitWatcher {
     pub(super) fn try_exit_status(&self) -> Option<io::Result<ExitStatus>> {
         self.check_exit();
         match self.exited.result() {
-            Some(Ok(end)) => Some(end.result()),
-            // The loop was closed before the exit: ask the kernel.
+            Some(Ok(exit_result)) => Some(exit_result.result()),
+            // The loop was closed before the exit: query the kernel.
             Some(Err(_)) => {
                 let watch = self.watch.as_ref()?;
                 match watch.try_wait() {
-                    Ok(exit) => Some(ExitResult::of(watch, exit?).result()),
+                    Ok(exit) => Some(ExitResult::from_exit(watch, exit?).result()),
                     Err(error) => Some(Err(error)),
                 }
             }
@@ -150,7 +150,7 @@ impl ExitWatcher {
     pub(super) async fn wait(&self) -> io::Result<ExitStatus> {
         let waiting = self.exited.clone();
         match waiting.await {
-            Ok(end) => end.result(),
+            Ok(exit_result) => exit_result.result(),
             Err(_) => Err(Error::Closed.into()),
         }
     }
@@ -168,10 +168,10 @@ impl ExitWatcher {
             return;
         }
         let Some(watch) = &self.watch else { return };
-        let end = match watch.try_wait() {
+        let exit_result = match watch.try_wait() {
             Ok(None) => return,
-            Ok(Some(exit)) => ExitResult::of(watch, exit),
-            // Store the error, so that later events do not ask again.
+            Ok(Some(exit)) => ExitResult::from_exit(watch, exit),
+            // Store the error, so that later events do not call `try_wait` again.
             Err(error) => ExitResult::Error(error.raw_os_error().unwrap_or(libc::ECHILD)),
         };
         let on_exit = self.on_exit.take().and_then(|on_exit| on_exit.upgrade());
@@ -181,7 +181,7 @@ impl ExitWatcher {
             .zip(self.ticket.take())
             .and_then(|(core, ticket)| core.engine.unwatch_ticket(ticket));
         // Cannot fail: the check above saw no result, and only this function sets it.
-        let _ = self.exited.set_result(end);
+        let _ = self.exited.set_result(exit_result);
         if let (Some(core), Some(on_exit)) = (core, on_exit) {
             core.call_soon(Call::Once(Box::new(move || on_exit.process_exited())));
         }

@@ -14,11 +14,11 @@ pub(super) struct Identity {
     uid: Option<u32>,
     gid: Option<u32>,
     /// The values for the closure. The lock is free at every spawn, because spawning borrows the command exclusively.
-    with_groups: Option<Arc<Mutex<WithGroups>>>,
+    credentials: Option<Arc<Mutex<Credentials>>>,
 }
 
 #[derive(Default)]
-struct WithGroups {
+struct Credentials {
     uid: Option<u32>,
     gid: Option<u32>,
     groups: Vec<u32>,
@@ -34,13 +34,15 @@ impl Identity {
     }
 
     pub(super) fn set_groups(&mut self, command: &mut Command, groups: &[u32]) {
-        let shared = self.with_groups.get_or_insert_with(|| {
-            let shared = Arc::<Mutex<WithGroups>>::default();
+        let shared = self.credentials.get_or_insert_with(|| {
+            let shared = Arc::<Mutex<Credentials>>::default();
             let in_child = Arc::clone(&shared);
-            // SAFETY: the closure uses `try_lock` on a lock that is free (see `with_groups`) and calls
+            // SAFETY: the closure uses `try_lock` on a lock that is free (see `credentials`) and calls
             // async-signal-safe functions. It does not allocate.
             unsafe {
-                command.pre_exec(move || in_child.try_lock().map_or(Err(busy()), |it| it.apply_in_child()))
+                command.pre_exec(move || {
+                    in_child.try_lock().map_or(Err(busy_error()), |ids| ids.apply_in_child())
+                })
             };
             shared
         });
@@ -49,7 +51,7 @@ impl Identity {
 
     /// Passes user and group to the closure, or to std.
     pub(super) fn apply(&self, command: &mut Command) {
-        if let Some(shared) = &self.with_groups {
+        if let Some(shared) = &self.credentials {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             (shared.uid, shared.gid) = (self.uid, self.gid);
             return;
@@ -63,11 +65,11 @@ impl Identity {
     }
 }
 
-fn busy() -> io::Error {
+fn busy_error() -> io::Error {
     io::Error::from_raw_os_error(libc::EBUSY)
 }
 
-impl WithGroups {
+impl Credentials {
     /// Sets the ids. Runs in the child process.
     fn apply_in_child(&self) -> io::Result<()> {
         // SAFETY: pointer and length belong to one vector.

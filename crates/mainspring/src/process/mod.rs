@@ -33,7 +33,7 @@
 //! the child. Signalling a child that has exited is a no-op.
 
 mod child_handle;
-#[allow(unsafe_code, reason = "a function of the program that runs between fork and exec")]
+#[allow(unsafe_code, reason = "a user function that runs between fork and exec")]
 mod command;
 mod communicate;
 mod exit_watcher;

@@ -44,7 +44,7 @@ use std::io;
 /// # })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
+#[expect(unused_variables, reason = "the default methods do nothing; the names document the parameters")]
 pub trait SubprocessProtocol: 'static {
     /// The process runs and its pipes are open. Keep a clone of the transport if needed.
     fn connection_made(&self, transport: &SubprocessTransport) {}

@@ -57,10 +57,10 @@ use std::rc::{Rc, Weak};
 /// ```
 #[derive(Clone)]
 pub struct SubprocessTransport {
-    inner: Rc<Inner>,
+    subprocess: Rc<Subprocess>,
 }
 
-struct Inner {
+struct Subprocess {
     core: Weak<Core>,
     exit_watcher: Rc<ExitWatcher>,
     kill_on_drop: Cell<bool>,
@@ -109,8 +109,8 @@ impl EventLoop {
         let core = Rc::clone(self.core());
         let protocol = Rc::new(protocol_factory());
         command.default_stdio([Stdio::piped; 3]);
-        let started = Inner::start(&core, command, Rc::<P>::clone(&protocol)).map(|inner| {
-            let transport = SubprocessTransport { inner };
+        let started = Subprocess::start(&core, command, Rc::<P>::clone(&protocol)).map(|subprocess| {
+            let transport = SubprocessTransport { subprocess };
             (transport.clone(), CancelGuard::new(transport, SubprocessTransport::close))
         });
         async move {
@@ -155,7 +155,7 @@ impl EventLoop {
     }
 }
 
-impl Inner {
+impl Subprocess {
     fn start(
         core: &Rc<Core>,
         command: &mut Command,
@@ -163,7 +163,7 @@ impl Inner {
     ) -> io::Result<Rc<Self>> {
         let mut started = command.start(core)?;
         let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
-        let inner = Rc::new(Inner {
+        let subprocess = Rc::new(Subprocess {
             core: Rc::downgrade(core),
             exit_watcher: ExitWatcher::start(core, started)?,
             // Killed if a later step fails.
@@ -184,31 +184,31 @@ impl Inner {
         outputs.iter().flatten().try_for_each(|pipe| set_nonblocking_pipe(pipe).map(drop))?;
 
         // Scheduled before the pipes are opened, so that `connection_made` comes first.
-        let made = Rc::clone(&inner);
+        let this = Rc::clone(&subprocess);
         core.call_soon(Call::Once(Box::new(move || {
-            made.call_protocol(|protocol, transport| protocol.connection_made(transport));
+            this.call_protocol(|protocol, transport| protocol.connection_made(transport));
         })));
         if let Some((pipe, kind)) = input {
-            inner.add_pipe(0, |protocol| WriteEnd::open(core, pipe, kind, protocol));
+            subprocess.add_pipe(0, |protocol| WriteEnd::open(core, pipe, kind, protocol));
         }
         for (fd, pipe) in (1..).zip(outputs) {
             if let Some(pipe) = pipe {
-                inner.add_pipe(fd, |protocol| ReadEnd::open(core, pipe, protocol));
+                subprocess.add_pipe(fd, |protocol| ReadEnd::open(core, pipe, protocol));
             }
         }
-        inner.kill_on_drop.set(command.is_killed_on_drop());
-        let on_exit: Rc<dyn OnExit> = Rc::<Inner>::clone(&inner);
-        inner.exit_watcher.set_on_exit(Rc::downgrade(&on_exit));
-        inner.loop_key.set(Some(core.retain(Rc::<Inner>::clone(&inner))));
-        Ok(inner)
+        subprocess.kill_on_drop.set(command.is_killed_on_drop());
+        let on_exit: Rc<dyn OnExit> = Rc::<Subprocess>::clone(&subprocess);
+        subprocess.exit_watcher.set_on_exit(Rc::downgrade(&on_exit));
+        subprocess.loop_key.set(Some(core.retain(Rc::<Subprocess>::clone(&subprocess))));
+        Ok(subprocess)
     }
 
     fn add_pipe(self: &Rc<Self>, fd: i32, open: impl FnOnce(Rc<dyn Protocol>) -> Transport) {
         let transport = open(Rc::new(PipeProtocol { subprocess: Rc::downgrade(self), fd }));
         self.open_pipes.set(self.open_pipes.get() + 1);
-        let place = usize::try_from(fd).unwrap_or_default();
-        if let Some(place) = self.pipes.borrow_mut().get_mut(place) {
-            *place = Some(transport);
+        let index = usize::try_from(fd).unwrap_or_default();
+        if let Some(pipe) = self.pipes.borrow_mut().get_mut(index) {
+            *pipe = Some(transport);
         }
     }
 
@@ -216,7 +216,7 @@ impl Inner {
     fn call_protocol(self: &Rc<Self>, call: impl FnOnce(&dyn SubprocessProtocol, &SubprocessTransport)) {
         let protocol = self.protocol.borrow().clone();
         let Some(protocol) = protocol else { return };
-        let transport = SubprocessTransport { inner: Rc::clone(self) };
+        let transport = SubprocessTransport { subprocess: Rc::clone(self) };
         let called = catch(move || {
             call(&*protocol, &transport);
             drop(protocol);
@@ -225,7 +225,7 @@ impl Inner {
             && let Some(core) = self.core.upgrade()
         {
             let message = "A callback of a subprocess protocol panicked";
-            core.call_exception_handler(&ExceptionContext::of_panic(message, text));
+            core.call_exception_handler(&ExceptionContext::from_panic(message, text));
         }
     }
 
@@ -235,18 +235,18 @@ impl Inner {
             return;
         }
         let Some(core) = self.core.upgrade() else { return };
-        let finished = Rc::clone(self);
+        let this = Rc::clone(self);
         core.call_soon(Call::Once(Box::new(move || {
-            finished.call_protocol(|protocol, transport| protocol.connection_lost(transport, None));
-            finished.let_go();
-            let core = finished.core.upgrade();
-            let kept = core.zip(finished.loop_key.take()).and_then(|(core, place)| core.release(place));
-            drop(kept);
+            this.call_protocol(|protocol, transport| protocol.connection_lost(transport, None));
+            this.detach_from_loop();
+            let core = this.core.upgrade();
+            let retained = core.zip(this.loop_key.take()).and_then(|(core, key)| core.release(key));
+            drop(retained);
         })));
     }
 }
 
-impl OnExit for Inner {
+impl OnExit for Subprocess {
     fn process_exited(self: Rc<Self>) {
         self.call_protocol(|protocol, transport| protocol.process_exited(transport));
         self.has_exited.set(true);
@@ -254,9 +254,9 @@ impl OnExit for Inner {
     }
 }
 
-impl Retained for Inner {
+impl Retained for Subprocess {
     /// The protocol may own the transport. Dropping it breaks the cycle.
-    fn let_go(&self) {
+    fn detach_from_loop(&self) {
         let protocol = self.protocol.borrow_mut().take();
         let pipes = self.pipes.take();
         drop(pipes);
@@ -264,7 +264,7 @@ impl Retained for Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for Subprocess {
     fn drop(&mut self) {
         if self.kill_on_drop.get() && !self.exit_watcher.has_exited() {
             // A kill fails only without permission (a setuid program). There is no caller to report it to.
@@ -275,7 +275,7 @@ impl Drop for Inner {
 
 /// The protocol of one pipe.
 struct PipeProtocol {
-    subprocess: Weak<Inner>,
+    subprocess: Weak<Subprocess>,
     fd: i32,
 }
 
@@ -312,20 +312,20 @@ impl Protocol for PipeProtocol {
 impl SubprocessTransport {
     /// The process id.
     pub fn get_pid(&self) -> u32 {
-        self.inner.exit_watcher.pid()
+        self.subprocess.exit_watcher.pid()
     }
 
     /// The exit code, or the negative number of the signal that killed the process; 255 if another part of the
     /// program has reaped it. `None` until the exit is known.
     pub fn get_returncode(&self) -> Option<i32> {
-        self.inner.exit_watcher.exit_status().map(returncode)
+        self.subprocess.exit_watcher.exit_status().map(returncode)
     }
 
     /// The transport of a pipe: standard input (0), output (1) or error (2). `None` if it is not piped, and after
     /// `connection_lost`.
     pub fn get_pipe_transport(&self, fd: i32) -> Option<Transport> {
-        let place = usize::try_from(fd).ok()?;
-        self.inner.pipes.borrow().get(place).cloned().flatten()
+        let index = usize::try_from(fd).ok()?;
+        self.subprocess.pipes.borrow().get(index).cloned().flatten()
     }
 
     /// Sends a signal. A no-op if the process has exited. Errors are those of
@@ -365,17 +365,17 @@ impl SubprocessTransport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send_signal(&self, signal: impl Into<i32>) -> io::Result<()> {
-        self.inner.exit_watcher.send_signal(signal.into())
+        self.subprocess.exit_watcher.send_signal(signal.into())
     }
 
     /// Sends SIGTERM. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn terminate(&self) -> io::Result<()> {
-        self.inner.exit_watcher.send_signal(libc::SIGTERM)
+        self.subprocess.exit_watcher.send_signal(libc::SIGTERM)
     }
 
     /// Sends SIGKILL. See [`send_signal`](SubprocessTransport::send_signal).
     pub fn kill(&self) -> io::Result<()> {
-        self.inner.exit_watcher.send_signal(libc::SIGKILL)
+        self.subprocess.exit_watcher.send_signal(libc::SIGKILL)
     }
 
     /// Closes the pipes and kills the process if it runs.
@@ -398,16 +398,16 @@ impl SubprocessTransport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn close(&self) {
-        if self.inner.is_closed.replace(true) {
+        if self.subprocess.is_closed.replace(true) {
             return;
         }
-        let pipes = self.inner.pipes.borrow().clone();
+        let pipes = self.subprocess.pipes.borrow().clone();
         for pipe in pipes.into_iter().flatten() {
             pipe.close();
         }
-        if !self.inner.exit_watcher.has_exited()
+        if !self.subprocess.exit_watcher.has_exited()
             && let Err(error) = self.kill()
-            && let Some(core) = self.inner.core.upgrade()
+            && let Some(core) = self.subprocess.core.upgrade()
         {
             let context = ExceptionContext::new(format!("Process {} could not be killed", self.get_pid()))
                 .with_error(error);
@@ -417,7 +417,7 @@ impl SubprocessTransport {
 
     /// Whether [`close`](SubprocessTransport::close) was called.
     pub fn is_closing(&self) -> bool {
-        self.inner.is_closed.get()
+        self.subprocess.is_closed.get()
     }
 }
 

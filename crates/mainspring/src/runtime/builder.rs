@@ -1,7 +1,7 @@
 //! `RuntimeBuilder`: makes a runtime with options.
 
-use super::runtime_handle::Shared;
-use super::{Order, Runtime, RuntimeHandle, serve};
+use super::runtime_handle::RuntimeShared;
+use super::{Runtime, RuntimeHandle, ShutdownRequest, thread_main};
 use crate::concurrent::ConcurrentFuture;
 use crate::error::Error;
 use crate::event_loop::Builder;
@@ -23,7 +23,7 @@ type Configure = Box<dyn FnOnce(Builder) -> Builder + Send>;
 ///     .name("background")
 ///     .configure(|builder| builder.clock(VirtualClock::default()))
 ///     .start()?;
-/// // An hour passes in no time.
+/// // An hour of virtual time.
 /// runtime.delay(Duration::from_secs(3600)).wait().unwrap();
 /// let name = runtime.call(|| std::thread::current().name().map(str::to_owned));
 /// assert_eq!(name.wait().unwrap().as_deref(), Some("background"));
@@ -78,10 +78,10 @@ impl RuntimeBuilder {
         let mut builder_name = name.clone();
         // Thread names end at a zero byte, and std panics at one.
         builder_name.retain(|c| c != '\0');
-        let (tell, told) = mpsc::channel();
-        let order = Arc::new(Order::new());
+        let (sender, receiver) = mpsc::channel();
+        let request = Arc::new(ShutdownRequest::new());
         let (done, is_done) = ConcurrentFuture::pair();
-        let obeyed = Arc::clone(&order);
+        let thread_request = Arc::clone(&request);
         let main = move || {
             let _done = done;
             let mut builder = Builder::new().name(name);
@@ -91,14 +91,14 @@ impl RuntimeBuilder {
             let builder = configure.into_iter().fold(builder, |builder, configure| configure(builder));
             let event_loop = builder.build()?;
             // The code that starts the runtime waits for this.
-            let _ = tell.send(event_loop.remote());
-            drop(tell);
-            serve(&event_loop, &obeyed)
+            let _ = sender.send(event_loop.remote());
+            drop(sender);
+            thread_main(&event_loop, &thread_request)
         };
         let thread = thread::Builder::new().name(builder_name).spawn(main)?;
-        match told.recv() {
+        match receiver.recv() {
             Ok(remote) => {
-                let shared = Arc::new(Shared { remote, order, thread: thread.thread().clone() });
+                let shared = Arc::new(RuntimeShared { remote, request, thread: thread.thread().clone() });
                 let handle = RuntimeHandle { shared };
                 Ok(Runtime { handle, thread: Some(thread), done: Some(is_done) })
             }

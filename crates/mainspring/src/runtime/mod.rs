@@ -2,14 +2,15 @@
 //!
 //! # How it ends
 //!
-//! The thread runs the loop until it is told to end, in one of three ways. A stricter one replaces another
-//! ([`Ending`]):
+//! The thread runs the loop until a shutdown is requested, in one of three modes. A stricter mode replaces another
+//! ([`ShutdownMode`]):
 //!
 //! - **when idle**: when all tasks have ended and nothing is pending. New work is accepted until then.
 //! - **drained**: the same, but new work from other threads is refused at once.
 //! - **now**: everything is cancelled.
 //!
-//! A task counts whatever it awaits: the loop does not know what will call its waker (`Core::keep_alive_for_tasks`).
+//! Every task counts, whatever it awaits: the loop does not know what will call its waker
+//! (`Core::keep_alive_for_tasks`).
 //!
 //! Accepted work is never lost between threads. Work is accepted into the loop's inbox, and the loop ends only after
 //! it has found the inbox empty and sealed it under the same lock (`Inbox::seal_if_quiet`). On the loop's own thread,
@@ -42,7 +43,7 @@ use std::time::Duration;
 /// | [`shutdown`](Runtime::shutdown) | run to their ends, whatever they await; new work is refused | all of them |
 /// | [`join`](Runtime::join) | the same; new work is accepted until nothing is left | all of them |
 /// | [`shutdown_timeout`](Runtime::shutdown_timeout) | as with `shutdown`, and cancelled when the time is over | no longer than that |
-/// | [`shutdown_now`](Runtime::shutdown_now), drop | cancelled at the `await` where they stand | their destructors |
+/// | [`shutdown_now`](Runtime::shutdown_now), drop | cancelled at their current `await` | their destructors |
 /// | [`shutdown_background`](Runtime::shutdown_background) | cancelled likewise | nothing |
 ///
 /// Dropping a runtime cancels everything, as tokio's does, so it ends even with a listening server or an endless
@@ -73,34 +74,34 @@ pub struct Runtime {
     done: Option<ConcurrentFuture<()>>,
 }
 
-/// How the thread ends. A greater value is stricter.
+/// How the thread ends the loop. A greater value is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Ending {
-    NotYet,
-    ToEnd,
+enum ShutdownMode {
+    KeepRunning,
+    WhenIdle,
     Drained,
     Now,
 }
 
-/// The orders to the thread.
-struct Order(AtomicU8);
+/// The requested mode.
+struct ShutdownRequest(AtomicU8);
 
-impl Order {
+impl ShutdownRequest {
     fn new() -> Self {
-        Order(AtomicU8::new(Ending::NotYet as u8))
+        ShutdownRequest(AtomicU8::new(ShutdownMode::KeepRunning as u8))
     }
 
-    fn get(&self) -> Ending {
+    fn get(&self) -> ShutdownMode {
         match self.0.load(Ordering::SeqCst) {
-            0 => Ending::NotYet,
-            1 => Ending::ToEnd,
-            2 => Ending::Drained,
-            _ => Ending::Now,
+            0 => ShutdownMode::KeepRunning,
+            1 => ShutdownMode::WhenIdle,
+            2 => ShutdownMode::Drained,
+            _ => ShutdownMode::Now,
         }
     }
 
-    fn raise(&self, ending: Ending) {
-        self.0.fetch_max(ending as u8, Ordering::SeqCst);
+    fn raise(&self, mode: ShutdownMode) {
+        self.0.fetch_max(mode as u8, Ordering::SeqCst);
     }
 }
 
@@ -136,11 +137,11 @@ impl Runtime {
     ///
     /// That includes all tasks, whatever they await, and everything that [`EventLoop::run_until_idle`] counts as
     /// pending: calls, timers, transports, blocking calls, a [`KeepAlive`](crate::KeepAlive). With a task that never
-    /// ends, or a listening server, this waits forever: close or cancel those before, or use
+    /// ends, or a listening server, this waits forever: close or cancel those first, or use
     /// [`shutdown_timeout`](Runtime::shutdown_timeout).
     ///
     /// Fails if the loop itself has failed. On the loop's own thread, which cannot wait for itself, fails with
-    /// [`Error::AlreadyRunning`]; the loop then ends after this call, when all is done.
+    /// [`Error::AlreadyRunning`]; the loop then ends after this call, when all work is done.
     ///
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
@@ -152,7 +153,7 @@ impl Runtime {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn shutdown(mut self) -> Result<(), Error> {
-        self.end(Ending::Drained).map(drop)
+        self.end_loop(ShutdownMode::Drained).map(drop)
     }
 
     /// [`shutdown`](Runtime::shutdown) for at most `limit`, then [`shutdown_now`](Runtime::shutdown_now).
@@ -169,14 +170,14 @@ impl Runtime {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn shutdown_timeout(mut self, limit: Duration) -> Result<usize, Error> {
-        self.handle.shared.order(Ending::Drained);
+        self.handle.shared.request_shutdown(ShutdownMode::Drained);
         if !self.handle.shared.is_own_thread()
             && let Some(done) = self.done.take()
             && done.wait_timeout(limit).is_err()
         {
-            return self.end(Ending::Now);
+            return self.end_loop(ShutdownMode::Now);
         }
-        self.end(Ending::Drained)
+        self.end_loop(ShutdownMode::Drained)
     }
 
     /// [`shutdown_now`](Runtime::shutdown_now) without waiting, not even for a callback that blocks: the thread
@@ -190,11 +191,11 @@ impl Runtime {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn shutdown_background(mut self) {
-        self.handle.shared.order(Ending::Now);
+        self.handle.shared.request_shutdown(ShutdownMode::Now);
         drop(self.thread.take());
     }
 
-    /// SharedStream the loop without completing its work: tasks are cancelled, calls that have not run are dropped, and their
+    /// Ends the loop without completing its work: tasks are cancelled, calls that have not run are dropped, and their
     /// results are errors. Waits for the callback that is running, but not for the executor's threads. Dropping the
     /// runtime does the same.
     ///
@@ -203,14 +204,14 @@ impl Runtime {
     /// ```
     /// let runtime = mainspring::Runtime::start()?;
     /// let never = runtime.spawn(std::future::pending::<()>);
-    /// // In the order of a queue: when this has run, the task is there.
+    /// // Calls run in order: after this call, the task exists.
     /// runtime.call(|| ()).wait().unwrap();
     /// assert_eq!(runtime.shutdown_now()?, 1);
     /// assert!(never.wait().unwrap_err().is_cancelled());
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn shutdown_now(mut self) -> Result<usize, Error> {
-        self.end(Ending::Now)
+        self.end_loop(ShutdownMode::Now)
     }
 
     /// Waits until all tasks have ended and nothing is pending, then ends the loop. Handles can submit work until
@@ -222,30 +223,30 @@ impl Runtime {
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///
-    /// let (tell, told) = mpsc::channel();
+    /// let (sender, receiver) = mpsc::channel();
     /// let runtime = mainspring::Runtime::start()?;
     /// runtime.call_soon_threadsafe(|| {
     ///     let event_loop = mainspring::EventLoop::current();
-    ///     event_loop.call_later(Duration::from_millis(1), move || tell.send("the last one").unwrap()).unwrap();
+    ///     event_loop.call_later(Duration::from_millis(1), move || sender.send("the last one").unwrap()).unwrap();
     /// })?;
     /// runtime.join()?;
-    /// assert_eq!(told.try_recv(), Ok("the last one"));
+    /// assert_eq!(receiver.try_recv(), Ok("the last one"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn join(mut self) -> Result<(), Error> {
-        self.end(Ending::ToEnd).map(drop)
+        self.end_loop(ShutdownMode::WhenIdle).map(drop)
     }
 
-    fn end(&mut self, ending: Ending) -> Result<usize, Error> {
-        self.handle.shared.order(ending);
-        // Taken in any case, so that the destructor gives no other order.
+    fn end_loop(&mut self, mode: ShutdownMode) -> Result<usize, Error> {
+        self.handle.shared.request_shutdown(mode);
+        // Taken in any case, so that the destructor does not request another mode.
         let thread = self.thread.take();
         if self.handle.shared.is_own_thread() {
             return Err(Error::AlreadyRunning);
         }
         match thread.map(JoinHandle::join) {
-            Some(Ok(ended)) => ended,
-            // Panics of callbacks do not reach this: this one is the loop's own.
+            Some(Ok(outcome)) => outcome,
+            // Panics of callbacks are caught earlier, so this is a panic of the loop itself.
             Some(Err(payload)) => std::panic::resume_unwind(payload),
             None => Ok(0),
         }
@@ -253,30 +254,30 @@ impl Runtime {
 }
 
 /// The main function of the thread. Returns the number of tasks that it cancels.
-fn serve(event_loop: &EventLoop, order: &Order) -> Result<usize, Error> {
+fn thread_main(event_loop: &EventLoop, request: &ShutdownRequest) -> Result<usize, Error> {
     let inbox = Arc::clone(event_loop.core().inbox());
-    let ended = loop {
-        match order.get() {
-            Ending::NotYet => match event_loop.run_forever() {
+    let outcome = loop {
+        match request.get() {
+            ShutdownMode::KeepRunning => match event_loop.run_forever() {
                 Ok(()) => {}
                 Err(error) => break Err(error),
             },
-            Ending::ToEnd | Ending::Drained => {
+            ShutdownMode::WhenIdle | ShutdownMode::Drained => {
                 event_loop.core().keep_alive_for_tasks();
                 match event_loop.run_until_idle() {
                     Ok(0) if inbox.seal_if_quiet() => break Ok(0),
-                    // Work has arrived meanwhile.
+                    // More work has arrived.
                     Ok(_) | Err(Error::Stopped) => {}
                     Err(error) => break Err(error),
                 }
             }
-            Ending::Now => break Ok(event_loop.metrics().tasks),
+            ShutdownMode::Now => break Ok(event_loop.metrics().tasks),
         }
     };
     inbox.seal();
     event_loop.core().is_sealed.set(true);
-    event_loop.wind_up(order.get() != Ending::Now && ended.is_ok());
-    ended
+    event_loop.cancel_tasks_and_close(request.get() != ShutdownMode::Now && outcome.is_ok());
+    outcome
 }
 
 impl Drop for Runtime {
@@ -284,11 +285,11 @@ impl Drop for Runtime {
         if self.thread.is_none() {
             return;
         }
-        self.handle.shared.order(Ending::Now);
+        self.handle.shared.request_shutdown(ShutdownMode::Now);
         if std::thread::panicking() {
             return;
         }
-        if let Err(error) = self.end(Ending::Now)
+        if let Err(error) = self.end_loop(ShutdownMode::Now)
             && !matches!(error, Error::AlreadyRunning)
         {
             let context = crate::ExceptionContext::new("The loop of a runtime has failed").with_error(error);

@@ -1,6 +1,6 @@
-//! `RuntimeHandle`: how any thread reaches a runtime.
+//! `RuntimeHandle`: a reference to a runtime for any thread.
 
-use super::{Ending, Order};
+use super::{ShutdownMode, ShutdownRequest};
 use crate::concurrent::{ConcurrentFuture, refused};
 use crate::error::Error;
 use crate::event_loop::EventLoop;
@@ -40,23 +40,23 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct RuntimeHandle {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RuntimeShared>,
 }
 
-pub(super) struct Shared {
+pub(super) struct RuntimeShared {
     pub(super) remote: Remote,
-    pub(super) order: Arc<Order>,
+    pub(super) request: Arc<ShutdownRequest>,
     pub(super) thread: Thread,
 }
 
-impl Shared {
-    /// Tells the thread how to end.
-    pub(super) fn order(&self, ending: Ending) {
-        self.order.raise(ending);
-        if ending >= Ending::Drained {
+impl RuntimeShared {
+    /// Requests a shutdown of the thread.
+    pub(super) fn request_shutdown(&self, mode: ShutdownMode) {
+        self.request.raise(mode);
+        if mode >= ShutdownMode::Drained {
             self.remote.inbox().seal();
         }
-        // The thread reads its orders when its run ends. A closed loop has ended.
+        // The thread reads the request when its run ends. A closed loop needs no request.
         let _ = self.remote.inbox().push(Inbound::Stop);
     }
 
@@ -100,13 +100,13 @@ impl RuntimeHandle {
     /// use std::sync::mpsc;
     ///
     /// let runtime = mainspring::Runtime::start()?;
-    /// let (tell, told) = mpsc::channel();
-    /// runtime.call_soon_threadsafe(move || tell.send("hello").unwrap())?;
-    /// assert_eq!(told.recv(), Ok("hello"));
+    /// let (sender, receiver) = mpsc::channel();
+    /// runtime.call_soon_threadsafe(move || sender.send("hello").unwrap())?;
+    /// assert_eq!(receiver.recv(), Ok("hello"));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn call_soon_threadsafe(&self, callback: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        // A closed loop was shut down before.
+        // A closed loop was shut down earlier.
         self.shared.remote.call_soon_threadsafe(callback).map_err(|_| Error::ShutDown)
     }
 
@@ -133,9 +133,9 @@ impl RuntimeHandle {
     ///
     /// let runtime = mainspring::Runtime::start()?;
     /// let answer = runtime.spawn(|| async {
-    ///     let stays_here = Rc::new(42);
+    ///     let local_value = Rc::new(42);
     ///     mainspring::sleep(Duration::from_millis(1)).await;
-    ///     *stays_here
+    ///     *local_value
     /// });
     /// assert_eq!(answer.wait(), Ok(42));
     /// # Ok::<(), mainspring::Error>(())
@@ -171,9 +171,9 @@ impl RuntimeHandle {
     /// use std::os::unix::net::UnixStream;
     ///
     /// let runtime = mainspring::Runtime::start()?;
-    /// let (here, mut there) = UnixStream::pair()?;
-    /// let shout = runtime.read(here, 100).map(|data| data.to_ascii_uppercase());
-    /// there.write_all(b"hello")?;
+    /// let (socket, mut peer) = UnixStream::pair()?;
+    /// let shout = runtime.read(socket, 100).map(|data| data.to_ascii_uppercase());
+    /// peer.write_all(b"hello")?;
     /// assert_eq!(shout.wait()?, b"HELLO");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -182,7 +182,7 @@ impl RuntimeHandle {
         socket: impl AsFd + Send + 'static,
         count: usize,
     ) -> ConcurrentFuture<Vec<u8>, io::Error> {
-        self.operate(async move |event_loop| event_loop.sock_recv(&socket, count).await)
+        self.run_operation(async move |event_loop| event_loop.sock_recv(&socket, count).await)
     }
 
     /// Sends all of `data` to a socket. One task at a time may send: see [`EventLoop::sock_sendall`].
@@ -192,10 +192,10 @@ impl RuntimeHandle {
     /// use std::os::unix::net::UnixStream;
     ///
     /// let runtime = mainspring::Runtime::start()?;
-    /// let (here, mut there) = UnixStream::pair()?;
-    /// runtime.write_all(here, b"hello").wait()?;
+    /// let (socket, mut peer) = UnixStream::pair()?;
+    /// runtime.write_all(socket, b"hello").wait()?;
     /// let mut text = String::new();
-    /// there.read_to_string(&mut text)?;
+    /// peer.read_to_string(&mut text)?;
     /// assert_eq!(text, "hello");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -205,7 +205,7 @@ impl RuntimeHandle {
         data: impl Into<Vec<u8>>,
     ) -> ConcurrentFuture<(), io::Error> {
         let data = data.into();
-        self.operate(async move |event_loop| event_loop.sock_sendall(&socket, &data).await)
+        self.run_operation(async move |event_loop| event_loop.sock_sendall(&socket, &data).await)
     }
 
     /// Connects to `address`, trying all addresses of a name. The socket is non-blocking.
@@ -224,13 +224,13 @@ impl RuntimeHandle {
         &self,
         address: impl ToAddress + Send + 'static,
     ) -> ConcurrentFuture<TcpStream, io::Error> {
-        self.operate(async move |event_loop| {
+        self.run_operation(async move |event_loop| {
             let (socket, _) = connect(event_loop.core(), address, &ConnectOptions::default()).await?;
             Ok(socket.into())
         })
     }
 
-    /// Accepts a connection, which is non-blocking. The listener is made non-blocking, too.
+    /// Accepts a connection, which is non-blocking. The listener is also made non-blocking.
     ///
     /// ```
     /// use std::net::{TcpListener, TcpStream};
@@ -248,7 +248,7 @@ impl RuntimeHandle {
         listener: impl Into<Arc<TcpListener>>,
     ) -> ConcurrentFuture<(TcpStream, SocketAddr), io::Error> {
         let listener = listener.into();
-        self.operate(async move |event_loop| {
+        self.run_operation(async move |event_loop| {
             listener.set_nonblocking(true)?;
             let (connection, peer) = event_loop.sock_accept(&listener).await?;
             let connection = TcpStream::from(connection);
@@ -260,7 +260,7 @@ impl RuntimeHandle {
     }
 
     /// Runs an operation of the loop that may fail.
-    fn operate<T: Send + 'static>(
+    fn run_operation<T: Send + 'static>(
         &self,
         operation: impl AsyncFnOnce(EventLoop) -> io::Result<T> + Send + 'static,
     ) -> ConcurrentFuture<T, io::Error> {

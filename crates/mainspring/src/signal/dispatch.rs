@@ -1,11 +1,11 @@
 //! Signal handlers of one loop: for each signal at most one callback and any number of listeners.
 //!
-//! The engine has one watch per signal, which is a [`Handlers`] object. It notifies the listeners in the order of
+//! The engine has one watch per signal, which is a [`SignalHandlers`] object. It notifies the listeners in the order of
 //! their creation and then calls the callback. A signal is installed while it has a callback or a listener.
 //!
-//! Callbacks and wakers are user code: they are called and dropped without a borrow.
+//! Callbacks and wakers are user code: no borrow is held when they are called or dropped.
 
-use super::listener::Listener;
+use super::listener::SignalListener;
 use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::host::Watch;
@@ -20,15 +20,15 @@ use std::rc::{Rc, Weak};
 pub(crate) struct CaughtSignals(RefCell<BTreeMap<i32, InstalledSignal>>);
 
 struct InstalledSignal {
-    handlers: Rc<Handlers>,
+    handlers: Rc<SignalHandlers>,
     /// Dropping it restores the former disposition of the signal.
     _installed: Installed,
 }
 
-struct Handlers {
+struct SignalHandlers {
     core: Weak<Core>,
     callback: RefCell<Option<Rc<dyn Watch>>>,
-    streams: RefCell<Vec<Rc<Listener>>>,
+    listeners: RefCell<Vec<Rc<SignalListener>>>,
 }
 
 impl CaughtSignals {
@@ -51,18 +51,22 @@ impl CaughtSignals {
     }
 
     /// Adds a listener for `signum`.
-    pub(super) fn add_stream(core: &Rc<Core>, signum: i32, listener: Rc<Listener>) -> Result<(), Error> {
-        Self::handlers_of(core, signum)?.streams.borrow_mut().push(listener);
+    pub(super) fn add_listener(
+        core: &Rc<Core>,
+        signum: i32,
+        listener: Rc<SignalListener>,
+    ) -> Result<(), Error> {
+        Self::handlers_of(core, signum)?.listeners.borrow_mut().push(listener);
         Ok(())
     }
 
     /// Removes a listener.
-    pub(super) fn remove_stream(core: &Core, signum: i32, listener: &Rc<Listener>) {
+    pub(super) fn remove_listener(core: &Core, signum: i32, listener: &Rc<SignalListener>) {
         let Some(handlers) = core.signals.find(signum) else { return };
-        let mut streams = handlers.streams.borrow_mut();
-        let place = streams.iter().position(|known| Rc::ptr_eq(known, listener));
-        let removed = place.map(|place| streams.remove(place));
-        drop(streams);
+        let mut listeners = handlers.listeners.borrow_mut();
+        let index = listeners.iter().position(|other| Rc::ptr_eq(other, listener));
+        let removed = index.map(|index| listeners.remove(index));
+        drop(listeners);
         drop(removed);
         Self::release_if_unused(core, signum);
     }
@@ -74,31 +78,31 @@ impl CaughtSignals {
             signals.into_values().map(|signal| (signal.handlers, signal._installed)).unzip();
         drop(installed);
         for handlers in handler_sets {
-            let streams = handlers.streams.take();
-            handlers.for_each_listener(streams, Listener::end);
+            let listeners = handlers.listeners.take();
+            handlers.for_each_listener(listeners, SignalListener::close);
         }
     }
 
-    fn find(&self, signum: i32) -> Option<Rc<Handlers>> {
+    fn find(&self, signum: i32) -> Option<Rc<SignalHandlers>> {
         self.0.borrow().get(&signum).map(|signal| Rc::clone(&signal.handlers))
     }
 
     /// The handlers of `signum`. Installs the signal if necessary.
-    fn handlers_of(core: &Rc<Core>, signum: i32) -> Result<Rc<Handlers>, Error> {
+    fn handlers_of(core: &Rc<Core>, signum: i32) -> Result<Rc<SignalHandlers>, Error> {
         core.check_open()?;
         if let Some(handlers) = core.signals.find(signum) {
             return Ok(handlers);
         }
         let pipe = core.engine.signal_pipe().ok_or(Error::Closed)?;
         let installed = install(signum, &pipe)?;
-        let handlers = Rc::new(Handlers {
+        let handlers = Rc::new(SignalHandlers {
             core: Rc::downgrade(core),
             callback: RefCell::default(),
-            streams: RefCell::default(),
+            listeners: RefCell::default(),
         });
         let signal = InstalledSignal { handlers: Rc::clone(&handlers), _installed: installed };
         core.signals.0.borrow_mut().insert(signum, signal);
-        let former = core.engine.set_signal(signum, Rc::<Handlers>::clone(&handlers));
+        let former = core.engine.set_signal(signum, Rc::<SignalHandlers>::clone(&handlers));
         drop(former);
         Ok(handlers)
     }
@@ -114,27 +118,27 @@ impl CaughtSignals {
     }
 }
 
-impl Handlers {
+impl SignalHandlers {
     fn is_unused(&self) -> bool {
-        self.callback.borrow().is_none() && self.streams.borrow().is_empty()
+        self.callback.borrow().is_none() && self.listeners.borrow().is_empty()
     }
 
     /// Calls `call` for each listener. A panic of a waker is reported and does not affect the others.
-    fn for_each_listener(&self, streams: Vec<Rc<Listener>>, call: impl Fn(&Listener)) {
-        for stream in streams {
-            if let Err(text) = catch(|| call(&stream))
+    fn for_each_listener(&self, listeners: Vec<Rc<SignalListener>>, call: impl Fn(&SignalListener)) {
+        for listener in listeners {
+            if let Err(text) = catch(|| call(&listener))
                 && let Some(core) = self.core.upgrade()
             {
-                core.call_exception_handler(&ExceptionContext::of_panic("A waker panicked", text));
+                core.call_exception_handler(&ExceptionContext::from_panic("A waker panicked", text));
             }
         }
     }
 }
 
-impl Watch for Handlers {
+impl Watch for SignalHandlers {
     fn fire(&self) {
-        let streams = self.streams.borrow().clone();
-        self.for_each_listener(streams, Listener::notify);
+        let listeners = self.listeners.borrow().clone();
+        self.for_each_listener(listeners, SignalListener::notify);
         let callback = self.callback.borrow().clone();
         if let Some(callback) = callback {
             callback.fire();

@@ -1,8 +1,7 @@
 //! `Signal`: a stream of the arrivals of one signal.
 
 use super::{CaughtSignals, SignalKind};
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
@@ -27,8 +26,8 @@ use std::task::{Context, Poll, Waker};
 /// ```
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     let core = current_core()?;
-    let listener = Rc::new(Listener::default());
-    CaughtSignals::add_stream(&core, kind.as_raw(), Rc::clone(&listener))?;
+    let listener = Rc::new(SignalListener::default());
+    CaughtSignals::add_listener(&core, kind.as_raw(), Rc::clone(&listener))?;
     Ok(Signal { core: Rc::downgrade(&core), kind, listener })
 }
 
@@ -59,7 +58,7 @@ pub async fn ctrl_c() -> io::Result<()> {
 
 /// The arrivals of one signal. Created by [`signal`].
 ///
-/// Each `Signal` is run_deferred independently. Arrivals before the next `recv` are merged into one, as in the kernel.
+/// Each `Signal` is notified independently. Arrivals before the next `recv` are merged into one, as in the kernel.
 ///
 /// It is not `Send`. Dropping it stops listening. It implements `Stream`.
 ///
@@ -81,7 +80,7 @@ pub async fn ctrl_c() -> io::Result<()> {
 pub struct Signal {
     core: Weak<Core>,
     kind: SignalKind,
-    listener: Rc<Listener>,
+    listener: Rc<SignalListener>,
 }
 
 impl Signal {
@@ -129,7 +128,7 @@ impl futures_core::Stream for Signal {
 impl Drop for Signal {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {
-            CaughtSignals::remove_stream(&core, self.kind.as_raw(), &self.listener);
+            CaughtSignals::remove_listener(&core, self.kind.as_raw(), &self.listener);
         }
     }
 }
@@ -142,13 +141,13 @@ impl fmt::Debug for Signal {
 
 /// State shared between a `Signal` and its loop.
 #[derive(Default)]
-pub(super) struct Listener {
+pub(super) struct SignalListener {
     has_arrived: Cell<bool>,
     is_ended: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Listener {
+impl SignalListener {
     /// The signal arrived.
     pub(super) fn notify(&self) {
         self.has_arrived.set(true);
@@ -156,7 +155,7 @@ impl Listener {
     }
 
     /// The loop is closed.
-    pub(super) fn end(&self) {
+    pub(super) fn close(&self) {
         self.is_ended.set(true);
         self.wake();
     }

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Any number of [`Signal`]s on any number of loops can listen to one signal, beside the callback of
-//! [`EventLoop::add_signal_handler`](crate::EventLoop::add_signal_handler); all are run_deferred. While one of them
-//! exists in the process, the default action of the signal is suspended. When the last one is dropped, the former
-//! action is restored.
+//! [`EventLoop::add_signal_handler`](crate::EventLoop::add_signal_handler); all are notified. While one of them exists
+//! in the process, the default action of the signal is suspended. When the last one is dropped, the former action is
+//! restored.
 //!
 //! The loop delivers signals as ordinary calls: no user code runs inside a signal handler.
 

@@ -2,7 +2,7 @@
 //!
 //! | asyncio | here | tokio |
 //! | --- | --- | --- |
-//! | `Lock` | [`Lock`], with what it guards inside | `Mutex` |
+//! | `Lock` | [`Lock`], which contains the guarded value | `Mutex` |
 //! | `Event` | [`Event`] | |
 //! | `Condition` | [`Condition`] | |
 //! | `Semaphore`, `BoundedSemaphore` | [`Semaphore`] | `Semaphore` |
@@ -16,15 +16,15 @@
 //! [`threadsafe`]: its halves may be on different threads, with or without a loop. [`Remote`](crate::Remote) also
 //! reaches a loop from other threads.
 //!
-//! # What holds for all of them
+//! # Common properties
 //!
-//! - **Fair.** First come, first served. A permit, item or lock that becomes free is assigned to the first waiter
-//!   before that task runs, so a newcomer cannot take it. A future that was woken and is neither polled nor dropped
-//!   therefore keeps what it was assigned from all others.
-//! - **Cancel-safe.** Dropping a waiting future removes it from the queue, and what it was assigned goes to the next
-//!   waiter. No item, permit or notification is lost; the place in the queue is.
-//! - **Wakers may do anything.** Nothing is borrowed while a waker is called, cloned or dropped.
-//! - **On one thread**, except [`threadsafe`]. A primitive may be moved to another thread before it is used if its
+//! - **Fair.** First in, first out. A permit, item or lock that becomes free is assigned to the first waiter before
+//!   that task runs, so a newcomer cannot take it. So a future that was woken, but is neither polled nor dropped,
+//!   blocks what it was assigned.
+//! - **Cancel-safe.** Dropping a waiting future removes it from the queue, and its assignment goes to the next waiter.
+//!   No item, permit or notification is lost; the place in the queue is.
+//! - **Wakers may re-enter.** Nothing is borrowed while a waker is called, cloned or dropped.
+//! - **Single-threaded**, except [`threadsafe`]. A primitive may be moved to another thread before it is used if its
 //!   content is `Send`, but it cannot be shared (`!Sync`). Guards, permits, waits and halves of channels are `!Send`.
 //!   Errors are plain values.
 //!

@@ -1,8 +1,8 @@
 //! `StateCell`: the storage of a primitive's state, so that its operations are written once. It is a `RefCell` for
 //! the tasks of one thread, and a mutex for those of many.
 //!
-//! It is open for a few instructions at a time, and never while foreign code runs: wakers and the program's values
-//! are cloned, called and dropped outside.
+//! It is open for a few instructions at a time, and never while foreign code runs: wakers and user values are cloned,
+//! called and dropped outside.
 
 use mainspring_engine::loom_shim::Mutex;
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! `CatchUnwind`: the future of a task, with its panics caught.
 //!
-//! Whatever the future does when it is polled or dropped, its task's [`Sink`] gets exactly one result, after the
+//! Whatever the future does when it is polled or dropped, its task's [`ResultSink`] gets exactly one result, after the
 //! future is dropped. `async-task` itself would abort the process if a future panicked in its destructor.
 
 use super::state::TaskState;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Receives the result of a task's future.
-pub(super) trait Sink {
+pub(super) trait ResultSink {
     /// The output of the future.
     type Output;
     /// The output of the task.
@@ -28,7 +28,7 @@ pub(super) trait Sink {
 }
 
 /// The output of the task is that of its future.
-impl<T: 'static> Sink for Rc<TaskState<T>> {
+impl<T: 'static> ResultSink for Rc<TaskState<T>> {
     type Output = T;
     type Value = T;
 
@@ -41,21 +41,21 @@ impl<T: 'static> Sink for Rc<TaskState<T>> {
     }
 }
 
-/// `repr(C)`: what every step reads comes before the future, which may be large, and next to the header of the task
-/// cell.
+/// `repr(C)`: `sink`, which every step reads, comes before the future, which may be large, and next to the header of
+/// the task cell.
 #[repr(C)]
-pub(super) struct CatchUnwind<F: Future, S: Sink<Output = F::Output>> {
+pub(super) struct CatchUnwind<F: Future, S: ResultSink<Output = F::Output>> {
     sink: S,
     /// Pinned with this struct: never moved, only dropped in place. `None` when it is done.
     future: Option<F>,
 }
 
-impl<F: Future, S: Sink<Output = F::Output>> CatchUnwind<F, S> {
+impl<F: Future, S: ResultSink<Output = F::Output>> CatchUnwind<F, S> {
     pub(super) fn new(future: F, sink: S) -> Self {
         CatchUnwind { sink, future: Some(future) }
     }
 
-    fn parts(self: Pin<&mut Self>) -> (Pin<&mut Option<F>>, &S) {
+    fn project(self: Pin<&mut Self>) -> (Pin<&mut Option<F>>, &S) {
         // SAFETY: `future` is pinned whenever this struct is: nothing here moves it, the struct is `Unpin` only if
         // `F` is, and its `Drop` only uses it through this function. `sink` is not pinned, and only lent.
         unsafe {
@@ -66,56 +66,56 @@ impl<F: Future, S: Sink<Output = F::Output>> CatchUnwind<F, S> {
 
     /// Drops the future and passes the result to the sink. If the destructor panics, that panic is the result.
     fn settle(self: Pin<&mut Self>, result: Result<F::Output, JoinError>) {
-        let (mut future, sink) = self.parts();
+        let (mut future, sink) = self.project();
         let task = sink.state();
-        let dropped = catch_payload(|| current_task::within(task, || future.set(None)));
+        let dropped = catch_payload(|| current_task::run_as_current(task, || future.set(None)));
         let result = match dropped {
             Ok(()) => result,
             Err(payload) => {
-                // The output is a value of the user, too.
+                // The output is also a user value.
                 let _ = catch(|| drop(result));
-                Err(JoinError::panicked(Some(task.meta.task_name()), payload))
+                Err(JoinError::panicked(Some(task.header.task_name()), payload))
             }
         };
-        // Wakes a task, or drops an output that is not wanted: foreign code in both cases.
+        // Wakes a task, or drops an unwanted output: foreign code in both cases.
         if let Err(text) = catch(|| sink.settle(result)) {
-            task.meta.report(&text);
+            task.header.report(&text);
         }
         // Drops the context variables with the future, not with the last handle.
-        if let Some(variables) = task.meta.context.take()
+        if let Some(variables) = task.header.context.take()
             && let Err(text) = catch(|| drop(variables))
         {
-            task.meta.report(&text);
+            task.header.report(&text);
         }
     }
 }
 
-impl<F: Future, S: Sink<Output = F::Output>> Future for CatchUnwind<F, S> {
+impl<F: Future, S: ResultSink<Output = F::Output>> Future for CatchUnwind<F, S> {
     type Output = ();
 
     // Inlined into the step of the task.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let (future, sink) = self.as_mut().parts();
+        let (future, sink) = self.as_mut().project();
         let task = sink.state();
         let polled = match future.as_pin_mut() {
-            Some(future) => catch_payload(|| current_task::within(task, || future.poll(cx))),
+            Some(future) => catch_payload(|| current_task::run_as_current(task, || future.poll(cx))),
             None => return Poll::Ready(()),
         };
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(output)) => Ok(output),
-            Err(payload) => Err(JoinError::panicked(Some(task.meta.task_name()), payload)),
+            Err(payload) => Err(JoinError::panicked(Some(task.header.task_name()), payload)),
         };
         self.settle(result);
         Poll::Ready(())
     }
 }
 
-impl<F: Future, S: Sink<Output = F::Output>> Drop for CatchUnwind<F, S> {
+impl<F: Future, S: ResultSink<Output = F::Output>> Drop for CatchUnwind<F, S> {
     fn drop(&mut self) {
         if self.future.is_some() {
-            let error = JoinError::cancelled(Some(self.sink.state().meta.task_name()));
+            let error = JoinError::cancelled(Some(self.sink.state().header.task_name()));
             // SAFETY: a value that is being dropped is not moved again.
             let this = unsafe { Pin::new_unchecked(self) };
             this.settle(Err(error));
@@ -123,11 +123,11 @@ impl<F: Future, S: Sink<Output = F::Output>> Drop for CatchUnwind<F, S> {
     }
 }
 
-/// Allocates the cell of a task: the future, the state of its wakers, and where its steps run.
+/// Allocates the cell of a task: the future, the state of its wakers, and the metadata for scheduling.
 pub(super) fn allocate_task<F, S>(core: &Core, lane: Lane, future: CatchUnwind<F, S>) -> (Step, Canceller)
 where
     F: Future + 'static,
-    S: Sink<Output = F::Output> + 'static,
+    S: ResultSink<Output = F::Output> + 'static,
 {
     let metadata = TaskMetadata { inbox: Arc::clone(core.inbox()), lane: lane.engine_lane() };
     let builder = async_task::Builder::new().metadata(metadata);

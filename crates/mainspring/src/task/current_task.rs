@@ -1,7 +1,7 @@
 //! The task whose step runs on this thread.
 //!
 //! A pointer in a thread-local, set around every step and every drop of a task's future. It does not count as a
-//! reference: that would cost every step, and few of them ask.
+//! reference: that would cost every step, and few steps need it.
 
 use super::TaskHandle;
 use super::state::{AnyTask, TaskState};
@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// Runs a step of `task`, or a destructor.
-pub(super) fn within<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce() -> R) -> R {
+pub(super) fn run_as_current<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce() -> R) -> R {
     struct Restore(Option<NonNull<dyn AnyTask>>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -22,7 +22,7 @@ pub(super) fn within<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce()
         }
     }
     let pointer = Rc::as_ptr(task) as *const dyn AnyTask;
-    // The pointer is removed from the thread-local before this function returns or unwinds, so while `task` is
+    // The pointer is removed from the thread-local before this function returns or unwinds, while `task` is still
     // borrowed.
     let _restore = Restore(CURRENT.replace(NonNull::new(pointer.cast_mut())));
     step()
@@ -31,7 +31,7 @@ pub(super) fn within<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce()
 /// The task whose step runs.
 pub(super) fn current() -> Option<TaskHandle> {
     let pointer = CURRENT.get()?;
-    // SAFETY: the pointer is that of an `Rc` which `within`, further down on this stack, borrows while the pointer is
+    // SAFETY: the pointer is that of an `Rc` which `run_as_current`, further down on this stack, borrows while the pointer is
     // in the thread-local. So the value is alive, in an `Rc`, on this thread, and its count can be incremented.
     let task = unsafe {
         Rc::increment_strong_count(pointer.as_ptr());
@@ -60,8 +60,8 @@ pub fn current_task() -> Option<TaskHandle> {
     current()
 }
 
-/// Passes the current task to `look`, without a reference count.
-pub(super) fn with_current<R>(look: impl FnOnce(Option<&dyn AnyTask>) -> R) -> R {
-    // SAFETY: as in `current`. `look` returns before anything further down on this stack can end.
-    look(CURRENT.get().map(|pointer| unsafe { &*pointer.as_ptr() }))
+/// Passes the current task to `f`, without a reference count.
+pub(super) fn with_current<R>(f: impl FnOnce(Option<&dyn AnyTask>) -> R) -> R {
+    // SAFETY: as in `current`. `f` returns before any function further down on this stack does.
+    f(CURRENT.get().map(|pointer| unsafe { &*pointer.as_ptr() }))
 }

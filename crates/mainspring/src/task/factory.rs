@@ -8,14 +8,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-type Make = dyn Fn(&TaskHandle, TaskFuture) -> TaskFuture;
+type FactoryFn = dyn Fn(&TaskHandle, TaskFuture) -> TaskFuture;
 
 /// The factory of a loop.
 #[derive(Default)]
 pub(crate) struct FactorySlot(RefCell<Option<Factory>>);
 
 #[derive(Clone)]
-pub(super) struct Factory(Rc<Make>);
+pub(super) struct Factory(Rc<FactoryFn>);
 
 impl FactorySlot {
     #[inline]
@@ -31,31 +31,31 @@ impl FactorySlot {
 
 impl Factory {
     /// Calls the factory with `future`. Returns the future that the task runs.
-    pub(super) fn make<T: 'static, O: 'static>(
+    pub(super) fn wrap<T: 'static, O: 'static>(
         &self,
         state: &Rc<TaskState<T>>,
         future: impl Future<Output = O> + 'static,
-    ) -> Made<O> {
+    ) -> FactoryFuture<O> {
         let handle = TaskHandle(Rc::clone(state) as Rc<dyn AnyTask>);
         let output = Rc::new(Cell::new(None));
         let result = Rc::clone(&output);
-        let plain: TaskFuture = Box::pin(async move {
+        let inner: TaskFuture = Box::pin(async move {
             let output = future.await;
             result.set(Some(output));
         });
-        Made { future: (self.0)(&handle, plain), output, task: handle }
+        FactoryFuture { future: (self.0)(&handle, inner), output, task: handle }
     }
 }
 
 /// The future that a factory returned.
-pub(super) struct Made<O> {
+pub(super) struct FactoryFuture<O> {
     future: TaskFuture,
     /// Where the inner future stores its output.
     output: Rc<Cell<Option<O>>>,
     task: TaskHandle,
 }
 
-impl<O> Future for Made<O> {
+impl<O> Future for FactoryFuture<O> {
     type Output = O;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O> {
@@ -77,9 +77,9 @@ impl EventLoop {
     /// Calls `factory` for each new task before its first step. The task runs the future that it returns: the one it
     /// was given, or one that wraps it. asyncio's `set_task_factory`, as far as Rust allows.
     ///
-    /// The future that the factory is given runs the task's own and has no output: the result does not pass through
-    /// the factory. If the factory's future ends before the inner one, the task is cancelled. If the factory panics,
-    /// the call that starts the task panics, and the task does not exist.
+    /// The future that the factory is given runs the task's own and has no output: the result does not pass through the
+    /// factory. If the factory's future ends before the inner future, the task is cancelled. If the factory panics, the
+    /// call that starts the task panics, and the task does not exist.
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -87,8 +87,8 @@ impl EventLoop {
     /// use std::rc::Rc;
     ///
     /// let event_loop = EventLoop::new()?;
-    /// let (begun, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-    /// let counts = (Rc::clone(&begun), Rc::clone(&ended));
+    /// let (started, ended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    /// let counts = (Rc::clone(&started), Rc::clone(&ended));
     /// event_loop.set_task_factory(move |task, future| {
     ///     counts.0.set(counts.0.get() + 1);
     ///     let ended = Rc::clone(&counts.1);
@@ -97,7 +97,7 @@ impl EventLoop {
     /// });
     /// let task = event_loop.spawn(async { 6 * 7 })?;
     /// assert_eq!(event_loop.run_until_complete(task)?, Ok(42));
-    /// assert_eq!((begun.get(), ended.get()), (1, 1));
+    /// assert_eq!((started.get(), ended.get()), (1, 1));
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_task_factory(&self, factory: impl Fn(&TaskHandle, TaskFuture) -> TaskFuture + 'static) {
@@ -111,8 +111,8 @@ impl EventLoop {
     /// use std::{cell::Cell, rc::Rc};
     ///
     /// let event_loop = EventLoop::new()?;
-    /// let begun = Rc::new(Cell::new(0));
-    /// let count = Rc::clone(&begun);
+    /// let started = Rc::new(Cell::new(0));
+    /// let count = Rc::clone(&started);
     /// event_loop.set_task_factory(move |_, future| {
     ///     count.set(count.get() + 1);
     ///     future
@@ -120,7 +120,7 @@ impl EventLoop {
     /// event_loop.spawn(async {})?;
     /// event_loop.reset_task_factory();
     /// event_loop.spawn(async {})?;
-    /// assert_eq!(begun.get(), 1);
+    /// assert_eq!(started.get(), 1);
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn reset_task_factory(&self) {

@@ -1,6 +1,6 @@
 //! Many futures of one type, inside one task: [`gather`], [`try_gather`], [`race`], [`as_completed`].
 //!
-//! The futures are not tasks, so they may borrow, and dropping the whole drops them. Each has its own waker
+//! The futures are not tasks, so they may borrow, and dropping the combined future drops them. Each has its own waker
 //! ([`WakeQueue`]), so a step polls only those that were woken.
 
 use super::wake_queue::WakeQueue;
@@ -11,17 +11,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 /// Futures that are not done, by index.
-struct Set<F> {
+struct PendingFutures<F> {
     futures: Vec<Option<Pin<Box<F>>>>,
     queue: WakeQueue,
-    left: usize,
+    pending: usize,
 }
 
-impl<F: Future> Set<F> {
+impl<F: Future> PendingFutures<F> {
     fn new(futures: impl IntoIterator<Item: IntoFuture<IntoFuture = F>>) -> Self {
         let futures: Vec<_> =
             futures.into_iter().map(|future| Some(Box::pin(future.into_future()))).collect();
-        Set { queue: WakeQueue::new(futures.len()), left: futures.len(), futures }
+        PendingFutures { queue: WakeQueue::new(futures.len()), pending: futures.len(), futures }
     }
 
     /// Begins a step of the task.
@@ -32,11 +32,11 @@ impl<F: Future> Set<F> {
     /// Polls woken futures until one is ready. `None` if no more are woken in this step.
     fn next_done(&mut self) -> Option<(usize, F::Output)> {
         while let Some((number, waker)) = self.queue.next() {
-            let Some(place) = self.futures.get_mut(number) else { continue };
-            let Some(future) = place else { continue };
+            let Some(slot) = self.futures.get_mut(number) else { continue };
+            let Some(future) = slot else { continue };
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
-                let done = place.take();
-                self.left -= 1;
+                let done = slot.take();
+                self.pending -= 1;
                 drop(done);
                 return Some((number, output));
             }
@@ -103,23 +103,23 @@ where
 
 async fn collect<I, T, E>(
     futures: I,
-    judge: impl Fn(<I::Item as IntoFuture>::Output) -> Result<T, E>,
+    to_result: impl Fn(<I::Item as IntoFuture>::Output) -> Result<T, E>,
 ) -> Result<Vec<T>, E>
 where
     I: IntoIterator<Item: IntoFuture>,
 {
-    let mut set = Set::new(futures);
+    let mut set = PendingFutures::new(futures);
     let mut outputs: Vec<_> = set.futures.iter().map(|_| None).collect();
     poll_fn(|cx| {
         set.begin_step(cx.waker());
         while let Some((number, output)) = set.next_done() {
-            match (judge(output), outputs.get_mut(number)) {
+            match (to_result(output), outputs.get_mut(number)) {
                 (Err(error), _) => return Poll::Ready(Err(error)),
-                (Ok(output), Some(place)) => *place = Some(output),
+                (Ok(output), Some(slot)) => *slot = Some(output),
                 (Ok(_), None) => {}
             }
         }
-        if set.left > 0 {
+        if set.pending > 0 {
             return Poll::Pending;
         }
         Poll::Ready(Ok(std::mem::take(&mut outputs).into_iter().flatten().collect()))
@@ -175,10 +175,10 @@ pub async fn race<I: IntoIterator<Item: IntoFuture>>(futures: I) -> Option<<I::I
 pub fn as_completed<I: IntoIterator<Item: IntoFuture>>(
     futures: I,
 ) -> AsCompleted<<I::Item as IntoFuture>::IntoFuture> {
-    AsCompleted { set: Set::new(futures) }
+    AsCompleted { set: PendingFutures::new(futures) }
 }
 
-/// Yields the outputs of futures in the order of completion. [`as_completed`] makes it.
+/// Yields the outputs of futures in the order of completion. Created by [`as_completed`].
 ///
 /// The futures are polled while a task awaits [`next`](AsCompleted::next). Dropping this drops those that are not
 /// done. It is also a `Stream`.
@@ -200,7 +200,7 @@ pub fn as_completed<I: IntoIterator<Item: IntoFuture>>(
 /// ```
 #[must_use = "the futures run when `next` is awaited"]
 pub struct AsCompleted<F> {
-    set: Set<F>,
+    set: PendingFutures<F>,
 }
 
 impl<F: Future> AsCompleted<F> {
@@ -211,18 +211,18 @@ impl<F: Future> AsCompleted<F> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The number of outputs that are still to come.
+    /// The number of outputs that are not returned yet.
     pub fn len(&self) -> usize {
-        self.set.left
+        self.set.pending
     }
 
     /// Whether all outputs were returned.
     pub fn is_empty(&self) -> bool {
-        self.set.left == 0
+        self.set.pending == 0
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
-        if self.set.left == 0 {
+        if self.set.pending == 0 {
             return Poll::Ready(None);
         }
         self.set.begin_step(cx.waker());
@@ -241,12 +241,12 @@ impl<F: Future> futures_core::Stream for AsCompleted<F> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.set.left, Some(self.set.left))
+        (self.set.pending, Some(self.set.pending))
     }
 }
 
 impl<F> fmt::Debug for AsCompleted<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsCompleted").field("left", &self.set.left).finish_non_exhaustive()
+        f.debug_struct("AsCompleted").field("left", &self.set.pending).finish_non_exhaustive()
     }
 }

@@ -110,7 +110,7 @@ impl JoinError {
     pub fn into_panic(self) -> Box<dyn Any + Send> {
         match self.try_into_panic() {
             Ok(payload) => payload,
-            Err(error) => panic!("{error}: that is no panic"),
+            Err(error) => panic!("{error}: not a panic"),
         }
     }
 

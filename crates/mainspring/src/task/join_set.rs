@@ -4,10 +4,11 @@
 //!
 //! - A task is in the set from spawning until its result is taken. Its index is recorded once, when its future is
 //!   dropped. So a set that is not polled keeps results, but no futures of finished tasks.
-//! - The tasks share the record ([`Finished`]), and detached ones keep it: their later entries belong to no index.
+//! - The tasks share the record ([`Finished`]). Detached tasks keep the old record, so their entries do not reach the
+//!   set.
 
-use super::catch_unwind::Sink;
-use super::spawn::launch;
+use super::catch_unwind::ResultSink;
+use super::spawn::start_task;
 use super::state::TaskState;
 use super::{JoinError, Task, TaskHandle, context};
 use crate::event_loop::EventLoop;
@@ -71,7 +72,7 @@ pub struct JoinSet<T> {
 /// The indexes of tasks that are done and not taken, in the order of completion, and the task that waits for one.
 #[derive(Default)]
 struct Finished {
-    places: RefCell<VecDeque<usize>>,
+    indexes: RefCell<VecDeque<usize>>,
     waker: Cell<Option<Waker>>,
 }
 
@@ -106,11 +107,11 @@ impl<T: 'static> JoinSet<T> {
         F: IntoFuture<IntoFuture: 'static, Output = T>,
     {
         let event_loop = EventLoop::current();
-        let state = TaskState::new(event_loop.core(), None, context::inherited());
+        let state = TaskState::new(event_loop.core(), None, context::copy_current());
         // The following may panic; the task is then not in the set.
-        let place = self.tasks.vacant_key();
-        let member = Member { state: Rc::clone(&state), finished: Rc::clone(&self.finished), place };
-        launch(event_loop.core(), member, future.into_future());
+        let index = self.tasks.vacant_key();
+        let sink = MemberSink { state: Rc::clone(&state), finished: Rc::clone(&self.finished), index };
+        start_task(event_loop.core(), sink, future.into_future());
         let task = Task { state };
         let handle = task.handle();
         self.tasks.insert(task);
@@ -148,7 +149,7 @@ impl<T: 'static> JoinSet<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
-        self.take_finished().map(result_of)
+        self.take_finished().map(take_result)
     }
 
     /// The poll function of [`join_next`](JoinSet::join_next). The task that polled last is woken.
@@ -164,7 +165,7 @@ impl<T: 'static> JoinSet<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
-        self.poll_finished(cx).map(|task| task.map(result_of))
+        self.poll_finished(cx).map(|task| task.map(take_result))
     }
 
     /// Cancels all tasks of the set. They stay in it until their results are taken.
@@ -180,7 +181,7 @@ impl<T: 'static> JoinSet<T> {
     /// ```
     #[doc(alias = "abort_all")]
     pub fn cancel_all(&self) {
-        // Oldest first, whatever their indexes.
+        // Oldest first, regardless of the index.
         let mut tasks: Vec<_> = self.tasks.iter().map(|(_, task)| task).collect();
         tasks.sort_by_key(|task| task.id());
         for task in tasks {
@@ -246,8 +247,8 @@ impl<T> JoinSet<T> {
     }
 
     fn take_finished(&mut self) -> Option<Task<T>> {
-        let place = self.finished.places.borrow_mut().pop_front()?;
-        self.tasks.try_remove(place)
+        let index = self.finished.indexes.borrow_mut().pop_front()?;
+        self.tasks.try_remove(index)
     }
 
     /// The number of tasks in the set: running ones, and those whose results were not taken.
@@ -274,7 +275,7 @@ impl<T> JoinSet<T> {
 }
 
 /// The result of a task that is done and was not taken.
-fn result_of<T>(mut task: Task<T>) -> Result<T, JoinError> {
+fn take_result<T>(mut task: Task<T>) -> Result<T, JoinError> {
     match Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => Err(JoinError::cancelled(None)),
@@ -282,13 +283,13 @@ fn result_of<T>(mut task: Task<T>) -> Result<T, JoinError> {
 }
 
 /// Passes the result of a task to the task, and its index to the set.
-struct Member<T> {
+struct MemberSink<T> {
     state: Rc<TaskState<T>>,
     finished: Rc<Finished>,
-    place: usize,
+    index: usize,
 }
 
-impl<T: 'static> Sink for Member<T> {
+impl<T: 'static> ResultSink for MemberSink<T> {
     type Output = T;
     type Value = T;
 
@@ -297,14 +298,14 @@ impl<T: 'static> Sink for Member<T> {
     }
 
     fn settle(&self, result: Result<T, JoinError>) {
-        // The destructor of an unwanted output may panic: the set is run_deferred all the same.
+        // The destructor of an unwanted output may panic: the set is notified in any case.
         let settled = catch(|| TaskState::settle(&self.state, result));
-        self.finished.places.borrow_mut().push_back(self.place);
+        self.finished.indexes.borrow_mut().push_back(self.index);
         if let Some(waker) = self.finished.waker.take() {
             waker.wake();
         }
         if let Err(text) = settled {
-            self.state.meta.report(&text);
+            self.state.header.report(&text);
         }
     }
 }

@@ -6,14 +6,15 @@
 //! # Rules
 //!
 //! - The future is polled and dropped on the loop's thread only, and its panics are caught ([`catch_unwind`]).
-//! - The core lists all tasks that are not done. Each owns what cancels it ([`state`]). The user's [`Task`] has only
-//!   the state that receives the result. So dropping a `Task` detaches it, and closing the loop ends all tasks.
+//! - The core lists all tasks that are not done. Each owns its canceller ([`state`]). The user's [`Task`] only
+//!   references the state that receives the result. So dropping a `Task` detaches it, and closing the loop ends all
+//!   tasks.
 //! - A panic whose result is never taken is reported to the exception handler.
 
 #[allow(unsafe_code, reason = "pin projection; a task cell whose steps stay on their thread")]
 mod catch_unwind;
 pub mod context;
-#[allow(unsafe_code, reason = "a pointer to the current task that does not count")]
+#[allow(unsafe_code, reason = "an uncounted pointer to the current task")]
 mod current_task;
 mod factory;
 mod gather;
@@ -118,38 +119,38 @@ impl<T> Task<T> {
     /// ```
     #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
-        self.state.meta.cancel()
+        self.state.header.cancel()
     }
 
     /// Whether the task is done and was cancelled.
     pub fn cancelled(&self) -> bool {
-        self.state.meta.phase() == Phase::Cancelled
+        self.state.header.phase() == Phase::Cancelled
     }
 
     /// Whether the task is done: finished, panicked or cancelled.
     #[doc(alias = "done")]
     pub fn is_finished(&self) -> bool {
-        self.state.meta.is_done()
+        self.state.header.is_done()
     }
 
     /// The identifier of the task, unique on its loop.
     pub fn id(&self) -> TaskId {
-        self.state.meta.id()
+        self.state.header.id()
     }
 
     /// The task's name: the one it was given, or `Task-1` and so on.
     pub fn name(&self) -> String {
-        self.state.meta.task_name().to_string()
+        self.state.header.task_name().to_string()
     }
 
     /// Sets the task's name, for messages.
     pub fn set_name(&self, name: impl Into<String>) {
-        self.state.meta.set_name(name.into());
+        self.state.header.set_name(name.into());
     }
 }
 
 impl<T: 'static> Task<T> {
-    /// The task without its result, to cancel it or to be run_deferred of its end.
+    /// The task without its result: to cancel it, or to get a callback when it is done.
     ///
     /// ```
     /// # mainspring::run(async {
@@ -166,17 +167,17 @@ impl<T: 'static> Task<T> {
         TaskHandle(Rc::clone(&self.state) as Rc<dyn AnyTask>)
     }
 
-    /// Calls `callback` in the iteration after the task is done, or in the next one if it is done already. It gets
-    /// the task, however that ended.
+    /// Calls `callback` in the iteration after the task is done, or in the next one if it is done already. It is called
+    /// however the task ended.
     ///
     /// ```
     /// # mainspring::run(async {
     /// use std::{cell::RefCell, rc::Rc};
     ///
     /// let ended = Rc::new(RefCell::new(Vec::new()));
-    /// let inside = Rc::clone(&ended);
+    /// let captured = Rc::clone(&ended);
     /// let task = mainspring::spawn_named("worker", async {});
-    /// task.add_done_callback(move |task| inside.borrow_mut().push(task.name()));
+    /// task.add_done_callback(move |task| captured.borrow_mut().push(task.name()));
     /// task.await.unwrap();
     /// mainspring::yield_now().await;
     /// assert_eq!(*ended.borrow(), ["worker"]);
@@ -224,7 +225,7 @@ impl<T> Task<T> {
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
-        self.state.meta.is_detached.set(true);
+        self.state.header.is_detached.set(true);
         let progress = std::mem::replace(&mut *self.state.progress.borrow_mut(), Progress::Taken);
         match progress {
             Progress::Running(waiting) => {
@@ -232,7 +233,7 @@ impl<T> Drop for Task<T> {
                 drop(waiting);
             }
             Progress::Finished(Err(error)) if error.is_panic() => {
-                self.state.meta.report(error.panic_text().unwrap_or_default());
+                self.state.header.report(error.panic_text().unwrap_or_default());
             }
             other => drop(other),
         }
@@ -243,7 +244,7 @@ impl<T> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task")
             .field("name", &self.name())
-            .field("phase", &self.state.meta.phase())
+            .field("phase", &self.state.header.phase())
             .finish_non_exhaustive()
     }
 }

@@ -17,21 +17,21 @@ use std::task::{Context, Poll};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub fn yield_now() -> impl Future<Output = ()> {
-    YieldNow { gave_way: false }
+    YieldNow { has_yielded: false }
 }
 
 struct YieldNow {
-    gave_way: bool,
+    has_yielded: bool,
 }
 
 impl Future for YieldNow {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.gave_way {
+        if self.has_yielded {
             return Poll::Ready(());
         }
-        self.gave_way = true;
+        self.has_yielded = true;
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -1,7 +1,7 @@
 //! [`spawn`], [`TaskBuilder`], and the function that makes a future a task of the loop.
 
 use super::Task;
-use super::catch_unwind::{CatchUnwind, Sink, allocate_task};
+use super::catch_unwind::{CatchUnwind, ResultSink, allocate_task};
 use super::context::{self, Context};
 use super::state::TaskState;
 use crate::error::Error;
@@ -100,8 +100,8 @@ impl TaskBuilder {
     /// use mainspring::{Lane, TaskBuilder};
     ///
     /// # mainspring::run(async {
-    /// let tidying = TaskBuilder::new().lane(Lane::Background).spawn(async { "tidy" });
-    /// let other = mainspring::spawn(async move { tidying.is_finished() });
+    /// let background = TaskBuilder::new().lane(Lane::Background).spawn(async { "tidy" });
+    /// let other = mainspring::spawn(async move { background.is_finished() });
     /// assert_eq!(other.await, Ok(false), "it has time");
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
@@ -154,9 +154,9 @@ impl TaskBuilder {
 
     #[track_caller]
     fn start<T: 'static>(self, core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Task<T> {
-        let context = self.context.map_or_else(context::inherited, Context::into_slot);
+        let context = self.context.map_or_else(context::copy_current, Context::into_slot);
         let state = TaskState::new(core, self.name, context);
-        launch_in(core, self.lane, Rc::clone(&state), future);
+        start_task_in(core, self.lane, Rc::clone(&state), future);
         Task { state }
     }
 }
@@ -165,43 +165,43 @@ impl<T: 'static> Task<T> {
     /// Starts a task.
     #[track_caller]
     pub(crate) fn start(core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Self {
-        let state = TaskState::new(core, None, context::inherited());
-        launch(core, Rc::clone(&state), future);
+        let state = TaskState::new(core, None, context::copy_current());
+        start_task(core, Rc::clone(&state), future);
         Task { state }
     }
 }
 
 /// Makes `future` a task of the loop. Calls the task factory if there is one.
 #[track_caller]
-pub(super) fn launch<F, S>(core: &Rc<Core>, sink: S, future: F)
+pub(super) fn start_task<F, S>(core: &Rc<Core>, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
-    S: Sink<Output: 'static> + 'static,
+    S: ResultSink<Output: 'static> + 'static,
 {
-    launch_in(core, Lane::Normal, sink, future);
+    start_task_in(core, Lane::Normal, sink, future);
 }
 
-/// [`launch`] with a lane.
+/// [`start_task`] with a lane.
 #[track_caller]
-fn launch_in<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
+fn start_task_in<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
-    S: Sink<Output: 'static> + 'static,
+    S: ResultSink<Output: 'static> + 'static,
 {
     match core.task_factory.get() {
-        None => launch_plain(core, lane, sink, future),
+        None => start_wrapped(core, lane, sink, future),
         Some(factory) => {
-            let made = factory.make(sink.state(), future);
-            launch_plain(core, lane, sink, made);
+            let wrapped = factory.wrap(sink.state(), future);
+            start_wrapped(core, lane, sink, wrapped);
         }
     }
 }
 
 #[track_caller]
-fn launch_plain<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
+fn start_wrapped<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
-    S: Sink<Output: 'static> + 'static,
+    S: ResultSink<Output: 'static> + 'static,
 {
     if core.check_open().is_err() {
         // The code that made the future, or the factory, has closed the loop. Dropping the guard settles the task.
@@ -219,12 +219,12 @@ where
 fn schedule<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
-    S: Sink<Output: 'static> + 'static,
+    S: ResultSink<Output: 'static> + 'static,
 {
     let state = Rc::clone(sink.state());
     core.live_futures.set(core.live_futures.get() + 1);
     let (step, canceller) = allocate_task(core, lane, CatchUnwind::new(future, sink));
     let list_index = core.insert_task(Rc::clone(&state) as _);
-    state.meta.started(list_index, canceller);
+    state.header.set_started(list_index, canceller);
     core.engine.call_soon_in(lane.engine_lane(), Call::Task(step));
 }

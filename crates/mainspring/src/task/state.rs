@@ -1,4 +1,4 @@
-//! [`TaskState`]: what a task and its handles share. All of it but the result is in [`Meta`].
+//! [`TaskState`]: the state that a task and its handles share. Everything except the result is in [`TaskHeader`].
 //!
 //! # Rules of the phase
 //!
@@ -7,7 +7,7 @@
 //! - `Finished`, `Cancelled` or `Panicked` after the future is dropped. The loop no longer lists the task, and its
 //!   callbacks are scheduled.
 
-use super::context::Slot;
+use super::context::ContextSlot;
 use super::{JoinError, TaskHandle};
 use crate::event_loop::{Core, ExceptionContext};
 use crate::handle::Once;
@@ -64,13 +64,13 @@ pub(super) enum Phase {
 
 /// A task with any type of result.
 pub(crate) trait AnyTask {
-    fn meta(&self) -> &Meta;
+    fn header(&self) -> &TaskHeader;
 }
 
 pub(super) type DoneCallback = Box<dyn FnOnce(&TaskHandle)>;
 
 /// The part that does not depend on the type of the result.
-pub(crate) struct Meta {
+pub(crate) struct TaskHeader {
     core: Weak<Core>,
     id: TaskId,
     phase: Cell<Phase>,
@@ -80,7 +80,7 @@ pub(crate) struct Meta {
     list_index: Cell<usize>,
     /// Dropping it cancels the task.
     canceller: Cell<Option<Canceller>>,
-    pub(super) context: Slot,
+    pub(super) context: ContextSlot,
     extras: Cell<Option<Box<Extras>>>,
 }
 
@@ -95,7 +95,7 @@ struct Extras {
 const UNLISTED: usize = usize::MAX;
 
 pub(super) struct TaskState<T> {
-    pub(super) meta: Meta,
+    pub(super) header: TaskHeader,
     pub(super) progress: RefCell<Progress<T>>,
 }
 
@@ -105,7 +105,7 @@ pub(super) enum Progress<T> {
     Taken,
 }
 
-impl Meta {
+impl TaskHeader {
     pub(super) fn id(&self) -> TaskId {
         self.id
     }
@@ -117,10 +117,10 @@ impl Meta {
         TaskName { id: self.id, given }
     }
 
-    /// Runs `work` with the extras, which are taken out meanwhile: `work` must not run foreign code.
-    fn with_extras<R>(&self, work: impl FnOnce(&mut Extras) -> R) -> R {
+    /// Calls `f` with the extras, which are taken out of the cell: `f` must not run foreign code.
+    fn with_extras<R>(&self, f: impl FnOnce(&mut Extras) -> R) -> R {
         let mut extras = self.extras.take().unwrap_or_default();
-        let result = work(&mut extras);
+        let result = f(&mut extras);
         self.extras.set(Some(extras));
         result
     }
@@ -158,8 +158,8 @@ impl Meta {
         self.core.upgrade()
     }
 
-    /// The task is started and can be cancelled from now on. A cancellation that was requested before takes effect.
-    pub(super) fn started(&self, list_index: usize, canceller: Canceller) {
+    /// The task is started and can be cancelled from now on. A cancellation that was requested earlier takes effect.
+    pub(super) fn set_started(&self, list_index: usize, canceller: Canceller) {
         self.list_index.set(list_index);
         if self.phase.get() == Phase::Running {
             self.canceller.set(Some(canceller));
@@ -184,7 +184,7 @@ impl Meta {
     pub(super) fn report(&self, text: &str) {
         if let Some(core) = self.core() {
             let message = format!("{} panicked, and nobody asked for its result", self.task_name());
-            core.call_exception_handler(&ExceptionContext::of_panic(&message, text.to_owned()));
+            core.call_exception_handler(&ExceptionContext::from_panic(&message, text.to_owned()));
         }
     }
 }
@@ -192,22 +192,22 @@ impl Meta {
 impl TaskHandle {
     /// Schedules `callback`, or stores it until the task is done.
     pub(super) fn call_when_done(&self, callback: DoneCallback) {
-        let meta = self.0.meta();
-        if meta.is_done() {
+        let header = self.0.header();
+        if header.is_done() {
             self.schedule(callback);
         } else {
-            meta.with_extras(|extras| extras.callbacks.push(callback));
+            header.with_extras(|extras| extras.callbacks.push(callback));
         }
     }
 
     fn schedule(&self, callback: DoneCallback) {
-        let meta = self.0.meta();
-        let Some(core) = meta.core() else { return };
+        let header = self.0.header();
+        let Some(core) = header.core() else { return };
         if core.check_open().is_ok() {
             let task = self.clone();
             core.call_soon(Call::Handle(Once::shared(move || callback(&task))));
         } else {
-            let name = meta.task_name();
+            let name = header.task_name();
             let message = format!("{name} was done after its loop was closed: its callback is not called");
             core.call_exception_handler(&ExceptionContext::new(message));
         }
@@ -216,7 +216,7 @@ impl TaskHandle {
 
 impl<T: 'static> TaskState<T> {
     /// The state of a new task.
-    pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: Slot) -> Rc<Self> {
+    pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: ContextSlot) -> Rc<Self> {
         let number = core.tasks_made.get() + 1;
         core.tasks_made.set(number);
         Self::with_id(Rc::downgrade(core), TaskId(number), name, context)
@@ -225,17 +225,17 @@ impl<T: 'static> TaskState<T> {
     /// The state of a task that was refused.
     pub(super) fn refused(core: Option<&Rc<Core>>) -> Rc<Self> {
         let state = match core {
-            Some(core) => Self::new(core, None, Slot::default()),
-            None => Self::with_id(Weak::new(), TaskId(0), None, Slot::default()),
+            Some(core) => Self::new(core, None, ContextSlot::default()),
+            None => Self::with_id(Weak::new(), TaskId(0), None, ContextSlot::default()),
         };
         state.settle(Err(JoinError::refused()));
         state
     }
 
-    fn with_id(core: Weak<Core>, id: TaskId, name: Option<String>, context: Slot) -> Rc<Self> {
+    fn with_id(core: Weak<Core>, id: TaskId, name: Option<String>, context: ContextSlot) -> Rc<Self> {
         let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
         Rc::new(TaskState {
-            meta: Meta {
+            header: TaskHeader {
                 core,
                 id,
                 phase: Cell::new(Phase::Running),
@@ -251,20 +251,20 @@ impl<T: 'static> TaskState<T> {
 
     /// Sets the result, once, after the future is dropped.
     pub(super) fn settle(self: &Rc<Self>, result: Result<T, JoinError>) {
-        self.meta.done(match &result {
+        self.header.done(match &result {
             Ok(_) => Phase::Finished,
             Err(error) if error.is_panic() => Phase::Panicked,
             Err(_) => Phase::Cancelled,
         });
-        let callbacks = self.meta.take_callbacks();
+        let callbacks = self.header.take_callbacks();
         if !callbacks.is_empty() {
             let handle = TaskHandle(Rc::clone(self) as Rc<dyn AnyTask>);
             callbacks.into_iter().for_each(|callback| handle.schedule(callback));
         }
         // Foreign code runs from here on; our own state is complete.
-        if self.meta.is_detached.get() {
+        if self.header.is_detached.get() {
             match result {
-                Err(error) if error.is_panic() => self.meta.report(error.panic_text().unwrap_or_default()),
+                Err(error) if error.is_panic() => self.header.report(error.panic_text().unwrap_or_default()),
                 unwanted => drop(unwanted),
             }
         } else {
@@ -277,7 +277,7 @@ impl<T: 'static> TaskState<T> {
 }
 
 impl<T> AnyTask for TaskState<T> {
-    fn meta(&self) -> &Meta {
-        &self.meta
+    fn header(&self) -> &TaskHeader {
+        &self.header
     }
 }

@@ -6,7 +6,7 @@ use crate::event_loop::EventLoop;
 use std::fmt;
 use std::rc::Rc;
 
-/// A task without its result: to cancel it, to query it, to be run_deferred of its end.
+/// A task without its result: to cancel it, to query it, or to get a callback when it is done.
 ///
 /// Clones refer to the same task. It neither keeps the task running nor takes its result, and it stays on its thread
 /// (`!Send`). tokio's `AbortHandle`.
@@ -31,8 +31,8 @@ use std::rc::Rc;
 /// let handle = task.handle();
 /// handle.set_name("gambler");
 /// let ended = Rc::new(RefCell::new(String::new()));
-/// let inside = Rc::clone(&ended);
-/// handle.add_done_callback(move |task| *inside.borrow_mut() = task.name());
+/// let captured = Rc::clone(&ended);
+/// handle.add_done_callback(move |task| *captured.borrow_mut() = task.name());
 /// assert!(!handle.is_finished());
 ///
 /// let error: mainspring::JoinError = task.await.map(|_: ()| ()).unwrap_err();
@@ -50,38 +50,38 @@ pub struct TaskHandle(pub(super) Rc<dyn AnyTask>);
 impl TaskHandle {
     /// Cancels the task. See [`Task::cancel`](crate::Task::cancel).
     pub fn cancel(&self) -> bool {
-        self.0.meta().cancel()
+        self.0.header().cancel()
     }
 
     /// Whether the task is done: finished, panicked or cancelled.
     #[doc(alias = "done")]
     pub fn is_finished(&self) -> bool {
-        self.0.meta().is_done()
+        self.0.header().is_done()
     }
 
     /// Whether the task is done and was cancelled.
     pub fn cancelled(&self) -> bool {
-        self.0.meta().phase() == Phase::Cancelled
+        self.0.header().phase() == Phase::Cancelled
     }
 
     /// Whether the task panicked.
     pub fn panicked(&self) -> bool {
-        self.0.meta().phase() == Phase::Panicked
+        self.0.header().phase() == Phase::Panicked
     }
 
     /// The identifier of the task, unique on its loop.
     pub fn id(&self) -> TaskId {
-        self.0.meta().id()
+        self.0.header().id()
     }
 
     /// The task's name: the one it was given, or `Task-1` and so on.
     pub fn name(&self) -> String {
-        self.0.meta().task_name().to_string()
+        self.0.header().task_name().to_string()
     }
 
     /// Sets the task's name, for messages.
     pub fn set_name(&self, name: impl Into<String>) {
-        self.0.meta().set_name(name.into());
+        self.0.header().set_name(name.into());
     }
 
     /// Calls `callback` when the task is done. See [`Task::add_done_callback`](crate::Task::add_done_callback).
@@ -102,7 +102,7 @@ impl fmt::Debug for TaskHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskHandle")
             .field("name", &self.name())
-            .field("phase", &self.0.meta().phase())
+            .field("phase", &self.0.header().phase())
             .finish_non_exhaustive()
     }
 }

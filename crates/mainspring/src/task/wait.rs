@@ -30,8 +30,8 @@ use std::time::Duration;
 pub enum ReturnWhen {
     /// When one task is done, however it ended.
     FirstCompleted,
-    /// When one task has failed, or all are done. A panic is a failure; for [`try_wait`] an `Err` is, too. A
-    /// cancellation is not.
+    /// When one task has failed, or all are done. A panic is a failure; for [`try_wait`] so is an `Err`. A cancellation
+    /// is not.
     FirstException,
     /// When all tasks are done.
     AllCompleted,
@@ -118,8 +118,8 @@ async fn wait_until<T>(
 ) -> (Vec<Task<T>>, Vec<Task<T>>) {
     let tasks: Vec<_> = tasks.into_iter().collect();
     let mut queue = WakeQueue::new(tasks.len());
-    let mut left = tasks.len();
-    let mut time_is_up = pin!(limit.map(sleep));
+    let mut pending = tasks.len();
+    let mut deadline = pin!(limit.map(sleep));
     poll_fn(|cx| {
         queue.begin_step(cx.waker());
         let mut has_enough = false;
@@ -127,7 +127,7 @@ async fn wait_until<T>(
         while let Some((number, waker)) = queue.next() {
             let Some(task) = tasks.get(number) else { continue };
             if task.poll_done(&mut Context::from_waker(waker)).is_ready() {
-                left -= 1;
+                pending -= 1;
                 has_enough |= match (return_when, &*task.state.progress.borrow()) {
                     (ReturnWhen::FirstCompleted, _) => true,
                     (ReturnWhen::FirstException, Progress::Finished(result)) => is_failure(result.as_ref()),
@@ -136,10 +136,10 @@ async fn wait_until<T>(
                 };
             }
         }
-        if has_enough || left == 0 {
+        if has_enough || pending == 0 {
             return Poll::Ready(());
         }
-        time_is_up.as_mut().as_pin_mut().map_or(Poll::Pending, |time| time.poll(cx))
+        deadline.as_mut().as_pin_mut().map_or(Poll::Pending, |time| time.poll(cx))
     })
     .await;
     tasks.into_iter().partition(Task::is_finished)

@@ -1,8 +1,8 @@
 //! `WakeQueue`: records which of many futures in one task were woken, so that a step polls only those.
 //!
-//! Each future has its own waker, which records the future's index and wakes the task. Wakers may be used on any
-//! thread and may outlive the queue. No foreign code runs under the lock: the task's waker is cloned before, and
-//! woken or dropped after.
+//! Each future has its own waker, which records the future's index and wakes the task. Wakers may be used on any thread
+//! and may outlive the queue. No foreign code runs under the lock: the task's waker is cloned before locking, and woken
+//! or dropped after unlocking.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,50 +10,50 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 pub(super) struct WakeQueue {
-    shared: Arc<Shared>,
+    shared: Arc<SharedWoken>,
     entries: Vec<Entry>,
     /// The futures to poll in this step.
     batch: VecDeque<usize>,
 }
 
 struct Entry {
-    flag: Arc<Flag>,
+    future_waker: Arc<FutureWaker>,
     waker: Waker,
 }
 
-struct Shared(Mutex<Woken>);
+struct SharedWoken(Mutex<Woken>);
 
 struct Woken {
-    numbers: Vec<usize>,
+    indexes: Vec<usize>,
     /// `None` from a wake until the next step.
     task: Option<Waker>,
 }
 
 /// The waker of one future.
-struct Flag {
-    number: usize,
-    /// The index is recorded, and the future not polled yet.
-    is_noted: AtomicBool,
-    shared: Arc<Shared>,
+struct FutureWaker {
+    index: usize,
+    /// The index is recorded, and the future is not polled yet.
+    is_recorded: AtomicBool,
+    shared: Arc<SharedWoken>,
 }
 
-impl Shared {
+impl SharedWoken {
     fn lock(&self) -> MutexGuard<'_, Woken> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wake for Flag {
+impl Wake for FutureWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.is_noted.swap(true, Ordering::AcqRel) {
+        if self.is_recorded.swap(true, Ordering::AcqRel) {
             return;
         }
         let mut woken = self.shared.lock();
-        woken.numbers.push(self.number);
+        woken.indexes.push(self.index);
         let task = woken.task.take();
         drop(woken);
         if let Some(task) = task {
@@ -65,32 +65,35 @@ impl Wake for Flag {
 impl WakeQueue {
     /// A queue for `count` futures, all of which are polled once.
     pub(super) fn new(count: usize) -> Self {
-        let shared = Arc::new(Shared(Mutex::new(Woken { numbers: (0..count).collect(), task: None })));
-        let entry = |number| {
-            let flag =
-                Arc::new(Flag { number, is_noted: AtomicBool::new(true), shared: Arc::clone(&shared) });
-            Entry { waker: Waker::from(Arc::clone(&flag)), flag }
+        let shared = Arc::new(SharedWoken(Mutex::new(Woken { indexes: (0..count).collect(), task: None })));
+        let entry = |index| {
+            let future_waker = Arc::new(FutureWaker {
+                index,
+                is_recorded: AtomicBool::new(true),
+                shared: Arc::clone(&shared),
+            });
+            Entry { waker: Waker::from(Arc::clone(&future_waker)), future_waker }
         };
         WakeQueue { entries: (0..count).map(entry).collect(), shared, batch: VecDeque::new() }
     }
 
-    /// Begins a step of the task: later wakes wake `task`. Futures that the last step left are polled first.
+    /// Begins a step of the task: later wakes wake `task`. Futures that the last step did not poll come first.
     pub(super) fn begin_step(&mut self, task: &Waker) {
         let task = task.clone();
         let mut woken = self.shared.lock();
         let former = woken.task.replace(task);
-        let numbers = std::mem::take(&mut woken.numbers);
+        let indexes = std::mem::take(&mut woken.indexes);
         drop(woken);
         drop(former);
-        self.batch.extend(numbers);
+        self.batch.extend(indexes);
     }
 
     /// The next future to poll in this step, and its waker.
     pub(super) fn next(&mut self) -> Option<(usize, &Waker)> {
-        let number = self.batch.pop_front()?;
-        let entry = self.entries.get(number)?;
+        let index = self.batch.pop_front()?;
+        let entry = self.entries.get(index)?;
         // Before the poll, so that a wake during it counts.
-        entry.flag.is_noted.store(false, Ordering::Release);
-        Some((number, &entry.waker))
+        entry.future_waker.is_recorded.store(false, Ordering::Release);
+        Some((index, &entry.waker))
     }
 }

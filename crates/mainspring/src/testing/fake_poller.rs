@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// The poller of a loop, for [`Builder::backend`](crate::Builder::backend); [`FakePoller`] makes one. It stays on its
+/// The poller of a loop, for [`Builder::backend`](crate::Builder::backend); created by [`FakePoller`]. It stays on its
 /// thread (`!Send`).
 ///
 /// ```
@@ -67,11 +67,11 @@ impl FakePoller {
 /// control.limit_next_recv(1);
 /// event_loop.run_until_complete(async {
 ///     let event_loop = EventLoop::current();
-///     let (here, there) = std::os::unix::net::UnixStream::pair()?;
+///     let (socket, peer) = std::os::unix::net::UnixStream::pair()?;
 ///     // The kernel takes two bytes, then one.
-///     event_loop.sock_sendall(&there, b"abc").await?;
-///     assert_eq!(event_loop.sock_recv(&here, 100).await?, b"a");
-///     assert_eq!(event_loop.sock_recv(&here, 100).await?, b"bc");
+///     event_loop.sock_sendall(&peer, b"abc").await?;
+///     assert_eq!(event_loop.sock_recv(&socket, 100).await?, b"a");
+///     assert_eq!(event_loop.sock_recv(&socket, 100).await?, b"bc");
 ///     std::io::Result::Ok(())
 /// })??;
 /// assert_eq!(control.pending_faults(), 0);
@@ -138,11 +138,11 @@ impl FakeControl {
     ///
     /// let (backend, control) = mainspring::testing::FakePoller::open()?;
     /// let event_loop = mainspring::Builder::new().backend(backend).build()?;
-    /// let (here, _there) = std::os::unix::net::UnixStream::pair()?;
+    /// let (socket, _peer) = std::os::unix::net::UnixStream::pair()?;
     /// let calls = Rc::new(Cell::new(0));
     /// let counted = Rc::clone(&calls);
-    /// event_loop.add_reader(&here, move || counted.set(counted.get() + 1))?;
-    /// assert!(control.inject_readable(here.as_raw_fd()));
+    /// event_loop.add_reader(&socket, move || counted.set(counted.get() + 1))?;
+    /// assert!(control.inject_readable(socket.as_raw_fd()));
     /// assert!(!control.inject_writable(-1));
     /// event_loop.run_once()?;
     /// event_loop.run_once()?;
@@ -203,12 +203,12 @@ impl FakeControl {
 ///
 /// let (backend, control) = FakePoller::open()?;
 /// let event_loop = Builder::new().backend(backend).build()?;
-/// let (here, _there) = std::os::unix::net::UnixStream::pair()?;
-/// event_loop.run_until_complete(async { EventLoop::current().sock_sendall(&here, b"abc").await })??;
+/// let (socket, _peer) = std::os::unix::net::UnixStream::pair()?;
+/// event_loop.run_until_complete(async { EventLoop::current().sock_sendall(&socket, b"abc").await })??;
 /// event_loop.run_once()?;
 /// let log = control.take_log();
 /// let sent = log.iter().find(|entry| entry.call.op() == Op::Send).unwrap();
-/// assert_eq!((sent.call.fd(), sent.call.bytes(), sent.result), (Some(here.as_raw_fd()), Some(3), Ok(3)));
+/// assert_eq!((sent.call.fd(), sent.call.bytes(), sent.result), (Some(socket.as_raw_fd()), Some(3), Ok(3)));
 /// let polled = log.iter().find(|entry| entry.call.op() == Op::Park).unwrap();
 /// assert_eq!((polled.call.fd(), polled.call.bytes()), (None, None));
 /// assert!(polled.call.timeout().is_some());

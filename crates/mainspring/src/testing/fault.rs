@@ -113,17 +113,17 @@ impl Fault {
 ///
 /// let (backend, control) = FakePoller::open()?;
 /// let event_loop = Builder::new().backend(backend).build()?;
-/// let (here, there) = UnixStream::pair()?;
-/// here.set_nonblocking(true)?;
+/// let (socket, peer) = UnixStream::pair()?;
+/// socket.set_nonblocking(true)?;
 /// // One byte at a time; the second call fails.
-/// control.plan(FaultPlan::short_recv(1).on(here.as_raw_fd()).times(2));
+/// control.plan(FaultPlan::short_recv(1).on(socket.as_raw_fd()).times(2));
 /// control.plan(FaultPlan::fail(Op::Send, 104).after(1));
 /// event_loop.run_until_complete(async {
 ///     let event_loop = EventLoop::current();
-///     event_loop.sock_sendall(&there, b"ab").await?;
-///     assert_eq!(event_loop.sock_recv(&here, 100).await?, b"a");
-///     assert_eq!(event_loop.sock_recv(&here, 100).await?, b"b");
-///     let error = event_loop.sock_sendall(&there, b"c").await.unwrap_err();
+///     event_loop.sock_sendall(&peer, b"ab").await?;
+///     assert_eq!(event_loop.sock_recv(&socket, 100).await?, b"a");
+///     assert_eq!(event_loop.sock_recv(&socket, 100).await?, b"b");
+///     let error = event_loop.sock_sendall(&peer, b"c").await.unwrap_err();
 ///     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 ///     std::io::Result::Ok(())
 /// })??;

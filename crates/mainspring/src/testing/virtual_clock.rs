@@ -5,8 +5,8 @@ use mainspring_engine::clock::Clock as _;
 use mainspring_engine::testing::VirtualClock as EngineClock;
 use std::time::Duration;
 
-/// A clock that stands still while callbacks run and jumps to the next deadline when nothing is left to run. All clones
-/// are the same clock. It stays on its thread (`!Send`).
+/// A clock that stands still while callbacks run, and jumps to the next deadline when no call is ready. All clones are
+/// the same clock. It stays on its thread (`!Send`).
 ///
 /// A call that runs in the executor holds the clock until it returns, so that a timeout around it does not expire at
 /// once. If that call itself waits for a later timer of the loop, both wait forever. Other work on other threads does

@@ -1,6 +1,6 @@
 //! `after`: waits until the loop is otherwise idle.
 
-use super::current_core;
+use super::expect_running_core;
 use crate::event_loop::Core;
 use crate::host::{Call, Watch};
 use mainspring_engine::timers::TimerKey;
@@ -26,12 +26,12 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// mainspring::run(async {
-///     let tidying = spawn(after(Duration::from_millis(1)));
+///     let background = spawn(after(Duration::from_millis(1)));
 ///     for _ in 0..10 {
 ///         yield_now().await;
 ///     }
-///     assert!(!tidying.is_finished(), "there was always something else to do");
-///     assert_eq!(tidying.await, Ok(()));
+///     assert!(!background.is_finished(), "there was always something else to do");
+///     assert_eq!(background.await, Ok(()));
 /// })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
@@ -48,16 +48,16 @@ pub fn after(delay: Duration) -> After {
 /// use std::time::Duration;
 ///
 /// # mainspring::run(async {
-/// let tidying = spawn(async {
+/// let background = spawn(async {
 ///     let mut wait = after(Duration::ZERO);
 ///     (&mut wait).await;
-///     wait.await // It is over, and says so as often as it is asked.
+///     wait.await // It is done: every further await returns at once.
 /// });
 /// for _ in 0..10 {
 ///     yield_now().await;
-///     assert!(!tidying.is_finished(), "this task has something to do");
+///     assert!(!background.is_finished(), "this task has something to do");
 /// }
-/// tidying.await.unwrap();
+/// background.await.unwrap();
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
@@ -69,19 +69,19 @@ pub struct After {
 enum AfterState {
     New(Duration),
     Waiting { core: Weak<Core>, timer: TimerKey, idle_call: Rc<IdleCall> },
-    Over,
+    Done,
 }
 
 /// Whether the call ran, and the task to wake.
 #[derive(Default)]
 struct IdleCall {
-    has_come: Cell<bool>,
+    has_run: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
 
 impl Watch for IdleCall {
     fn fire(&self) {
-        self.has_come.set(true);
+        self.has_run.set(true);
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -96,9 +96,9 @@ impl Future for After {
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let idle_call = match &self.state {
-            AfterState::Over => return Poll::Ready(()),
+            AfterState::Done => return Poll::Ready(()),
             AfterState::New(delay) => {
-                let core = current_core();
+                let core = expect_running_core();
                 let idle_call = Rc::new(IdleCall::default());
                 let when = core.engine.now().saturating_add(*delay);
                 let timer = core.engine.call_at(when, Call::Idle(Rc::<IdleCall>::clone(&idle_call)));
@@ -111,10 +111,10 @@ impl Future for After {
             }
             // A closed loop runs no calls.
             AfterState::Waiting { core, idle_call, .. }
-                if idle_call.has_come.get()
+                if idle_call.has_run.get()
                     || core.upgrade().is_none_or(|core| core.check_open().is_err()) =>
             {
-                self.end();
+                self.finish();
                 return Poll::Ready(());
             }
             AfterState::Waiting { idle_call, .. } => Rc::clone(idle_call),
@@ -126,8 +126,8 @@ impl Future for After {
 }
 
 impl After {
-    fn end(&mut self) {
-        let former = std::mem::replace(&mut self.state, AfterState::Over);
+    fn finish(&mut self) {
+        let former = std::mem::replace(&mut self.state, AfterState::Done);
         if let AfterState::Waiting { core, timer, idle_call } = former {
             let call = core.upgrade().and_then(|core| core.engine.cancel_timer(timer));
             let waker = idle_call.waker.take();
@@ -138,13 +138,13 @@ impl After {
 
 impl Drop for After {
     fn drop(&mut self) {
-        self.end();
+        self.finish();
     }
 }
 
 impl fmt::Debug for After {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_over = matches!(self.state, AfterState::Over);
-        f.debug_struct("After").field("over", &is_over).finish_non_exhaustive()
+        let is_done = matches!(self.state, AfterState::Done);
+        f.debug_struct("After").field("over", &is_done).finish_non_exhaustive()
     }
 }

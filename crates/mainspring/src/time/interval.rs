@@ -1,6 +1,6 @@
 //! `interval`: periodic ticks.
 
-use super::{Sleep, current_core, sleep_until};
+use super::{Sleep, expect_running_core, sleep_until};
 use crate::clock::Time;
 use std::fmt;
 use std::future::poll_fn;
@@ -31,7 +31,7 @@ const MAX_LATENESS: Duration = Duration::from_millis(5);
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    interval_at(current_core().now(), period)
+    interval_at(expect_running_core().now(), period)
 }
 
 /// Ticks every `period`; the first tick is at `start`.
@@ -80,7 +80,7 @@ pub fn interval_at(start: Time, period: Duration) -> Interval {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// Immediate, one after another, until all are made up for.
+    /// Delivered immediately, one after another, until none is missed.
     #[default]
     Burst,
     /// Skipped. The next one comes one period after the late one.
@@ -153,7 +153,7 @@ impl Interval {
     /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Time> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
-        let (due, now) = (self.due, current_core().now());
+        let (due, now) = (self.due, expect_running_core().now());
         self.reset_at(self.missed.next(due, now, self.period));
         Poll::Ready(due)
     }
@@ -180,7 +180,7 @@ impl Interval {
     /// ```
     #[track_caller]
     pub fn reset(&mut self) {
-        self.reset_at(current_core().now().saturating_add(self.period));
+        self.reset_at(expect_running_core().now().saturating_add(self.period));
     }
 
     /// Moves the next tick to `when`.

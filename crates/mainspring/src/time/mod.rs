@@ -35,7 +35,7 @@ use std::time::Duration;
 /// ```
 #[track_caller]
 pub fn now() -> Time {
-    current_core().now()
+    expect_running_core().now()
 }
 
 /// Waits for `delay`, counted from the first poll. A zero delay lets other ready calls run once. Dropping it removes
@@ -105,7 +105,7 @@ enum SleepState {
     After(Duration),
     At(Time),
     Waiting { core: Weak<Core>, when: Time, timer: TimerKey, waker: Waker },
-    Over,
+    Done,
 }
 
 impl Future for Sleep {
@@ -114,19 +114,19 @@ impl Future for Sleep {
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let (core, when) = match &self.state {
-            SleepState::Over => return Poll::Ready(()),
+            SleepState::Done => return Poll::Ready(()),
             // As in asyncio, a zero delay yields once.
             SleepState::After(Duration::ZERO) => {
                 cx.waker().wake_by_ref();
-                self.state = SleepState::Over;
+                self.state = SleepState::Done;
                 return Poll::Pending;
             }
             SleepState::After(delay) => {
-                let core = current_core();
+                let core = expect_running_core();
                 let when = core.now().saturating_add(*delay);
                 (core, when)
             }
-            SleepState::At(when) => (current_core(), *when),
+            SleepState::At(when) => (expect_running_core(), *when),
             SleepState::Waiting { core, when, waker, .. } => match core.upgrade() {
                 Some(core) if core.check_open().is_ok() && core.now() < *when => {
                     if waker.will_wake(cx.waker()) {
@@ -135,12 +135,12 @@ impl Future for Sleep {
                     (core, *when)
                 }
                 _ => {
-                    self.end();
+                    self.finish();
                     return Poll::Ready(());
                 }
             },
         };
-        self.end();
+        self.finish();
         let waker = cx.waker().clone();
         let timer = core.engine.call_at(when.0, Call::Wake(waker.clone()));
         self.state = SleepState::Waiting { core: Rc::downgrade(&core), when, timer, waker };
@@ -149,7 +149,7 @@ impl Future for Sleep {
 }
 
 #[track_caller]
-fn current_core() -> Rc<Core> {
+fn expect_running_core() -> Rc<Core> {
     running_core().unwrap_or_else(|| Rc::clone(crate::EventLoop::current().core()))
 }
 
@@ -158,16 +158,16 @@ impl Sleep {
     pub fn deadline(&self) -> Option<Time> {
         match &self.state {
             SleepState::At(when) | SleepState::Waiting { when, .. } => Some(*when),
-            SleepState::After(_) | SleepState::Over => None,
+            SleepState::After(_) | SleepState::Done => None,
         }
     }
 
     /// Whether it was awaited to its end.
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.state, SleepState::Over)
+        matches!(self.state, SleepState::Done)
     }
 
-    /// Moves the deadline to `when`, also after the end. A task that awaits it waits on.
+    /// Moves the deadline to `when`, also after the end. A task that awaits it continues to wait.
     pub fn reset(&mut self, when: Time) {
         let former = std::mem::replace(&mut self.state, SleepState::At(when));
         if let SleepState::Waiting { core, timer, waker, .. } = former
@@ -184,18 +184,18 @@ impl Sleep {
         }
     }
 
-    /// Whether it was not awaited and its deadline has passed.
+    /// Whether it was never polled and its deadline has passed.
     fn is_due(&self) -> bool {
         match self.state {
             SleepState::After(delay) => delay.is_zero(),
-            SleepState::At(when) => current_core().now() >= when,
-            SleepState::Waiting { .. } | SleepState::Over => false,
+            SleepState::At(when) => expect_running_core().now() >= when,
+            SleepState::Waiting { .. } | SleepState::Done => false,
         }
     }
 
     /// Removes the timer.
-    fn end(&mut self) {
-        let former = std::mem::replace(&mut self.state, SleepState::Over);
+    fn finish(&mut self) {
+        let former = std::mem::replace(&mut self.state, SleepState::Done);
         if let SleepState::Waiting { core, timer, .. } = &former
             && let Some(core) = core.upgrade()
         {
@@ -207,7 +207,7 @@ impl Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        self.end();
+        self.finish();
     }
 }
 
@@ -217,7 +217,7 @@ impl fmt::Debug for Sleep {
         match &self.state {
             SleepState::After(delay) => sleep.field("after", delay),
             SleepState::At(when) | SleepState::Waiting { when, .. } => sleep.field("until", when),
-            SleepState::Over => sleep.field("over", &true),
+            SleepState::Done => sleep.field("over", &true),
         };
         sleep.finish_non_exhaustive()
     }
@@ -277,7 +277,7 @@ impl From<Elapsed> for std::io::Error {
 /// ```
 #[doc(alias = "wait_for")]
 pub async fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
-    unless_over(sleep(limit), future.into_future()).await
+    with_deadline(sleep(limit), future.into_future()).await
 }
 
 /// Awaits `future` until the loop's clock reaches `deadline`. See [`timeout`].
@@ -301,10 +301,10 @@ pub async fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Result<F::Out
 /// ```
 #[doc(alias = "wait_for")]
 pub async fn timeout_at<F: IntoFuture>(deadline: Time, future: F) -> Result<F::Output, Elapsed> {
-    unless_over(sleep_until(deadline), future.into_future()).await
+    with_deadline(sleep_until(deadline), future.into_future()).await
 }
 
-async fn unless_over<F: Future>(sleep: Sleep, future: F) -> Result<F::Output, Elapsed> {
+async fn with_deadline<F: Future>(sleep: Sleep, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut sleep = pin!(sleep);
     std::future::poll_fn(|cx| {

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Interleaves the two address families after the first `first_family_count - 1` addresses, as asyncio does. Zero
-/// keeps the order.
+/// Interleaves the two address families after the first `first_family_count - 1` addresses, as asyncio does. Zero keeps
+/// the order.
 pub(in crate::net) fn interleave(addresses: Vec<SocketAddr>, first_family_count: usize) -> Vec<SocketAddr> {
     let Some(first) = addresses.first().copied().filter(|_| first_family_count > 0) else { return addresses };
     let (mut same, mut other): (Vec<_>, Vec<_>) =
@@ -31,10 +31,10 @@ where
     F: Future<Output = Result<T, E>>,
 {
     let mut race = Race { running: Vec::new(), errors: Vec::new(), next: None, delay };
-    let mut waiting = attempts.into_iter();
-    race.errors.resize_with(waiting.len(), || None);
-    race.begin(waiting.next());
-    poll_fn(|cx| race.poll(cx, &mut waiting)).await
+    let mut remaining = attempts.into_iter();
+    race.errors.resize_with(remaining.len(), || None);
+    race.start(remaining.next());
+    poll_fn(|cx| race.poll(cx, &mut remaining)).await
 }
 
 struct Race<F, E> {
@@ -50,7 +50,7 @@ impl<F, T, E> Race<F, E>
 where
     F: Future<Output = Result<T, E>>,
 {
-    fn begin(&mut self, attempt: Option<F>) {
+    fn start(&mut self, attempt: Option<F>) {
         let Some(attempt) = attempt else {
             self.next = None;
             return;
@@ -63,7 +63,7 @@ where
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        waiting: &mut impl Iterator<Item = F>,
+        remaining: &mut impl Iterator<Item = F>,
     ) -> Poll<Result<T, Vec<E>>> {
         loop {
             let mut index = 0;
@@ -72,14 +72,14 @@ where
                     Poll::Pending => index += 1,
                     Poll::Ready(Ok(winner)) => return Poll::Ready(Ok(winner)),
                     Poll::Ready(Err(error)) => {
-                        if let Some(place) = self.errors.get_mut(*number) {
-                            *place = Some(error);
+                        if let Some(slot) = self.errors.get_mut(*number) {
+                            *slot = Some(error);
                         }
                         drop(self.running.remove(index));
                         // As in asyncio, only a failure of the latest attempt starts the next one at once; otherwise
                         // the delay decides.
                         if index == self.running.len() {
-                            self.begin(waiting.next());
+                            self.start(remaining.next());
                         }
                     }
                 }
@@ -92,7 +92,7 @@ where
             if !is_time {
                 return Poll::Pending;
             }
-            self.begin(waiting.next());
+            self.start(remaining.next());
         }
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_mixed_as_asyncio_mixes_them() {
+    fn addresses_are_interleaved_as_in_asyncio() {
         assert_eq!(ports(&interleave(mixed("66644"), 0)), [1, 2, 3, 4, 5]);
         assert_eq!(ports(&interleave(mixed("66644"), 1)), [1, 4, 2, 5, 3]);
         assert_eq!(ports(&interleave(mixed("66644"), 2)), [1, 2, 4, 3, 5]);

@@ -83,11 +83,11 @@ impl EventLoop {
     /// }
     ///
     /// mainspring::run(async {
-    ///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
-    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Echo).await?;
-    ///     let far = UnixStream::from_std(far)?;
-    ///     far.write_all(b"hello").await?;
-    ///     assert_eq!(far.read_exactly(5).await?, b"hello");
+    ///     let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(stream, || Echo).await?;
+    ///     let peer = UnixStream::from_std(peer)?;
+    ///     peer.write_all(b"hello").await?;
+    ///     assert_eq!(peer.read_exactly(5).await?, b"hello");
     ///     transport.close();
     ///     Ok::<(), std::io::Error>(())
     /// })??;
@@ -125,12 +125,12 @@ pub(in crate::net) async fn attach_protocol<P: Protocol>(
 ) -> io::Result<(Transport, Rc<P>)> {
     let protocol = Rc::new(protocol_factory());
     let transport = SocketConnection::open(core, socket, peer, Rc::<P>::clone(&protocol), None);
-    Ok(wait_until_made(core, transport, protocol).await)
+    Ok(wait_connection_made(core, transport, protocol).await)
 }
 
 /// Waits until `connection_made` has run, then returns the transport. Dropping the future earlier aborts the
 /// connection.
-pub(crate) async fn wait_until_made<P>(
+pub(crate) async fn wait_connection_made<P>(
     core: &Core,
     transport: Transport,
     protocol: Rc<P>,

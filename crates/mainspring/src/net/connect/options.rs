@@ -1,10 +1,10 @@
 //! `ConnectOptions`: how to connect.
 
 use super::{attach_protocol, connect};
-use crate::current_core::current_core;
+use crate::event_loop::current_core;
 use crate::net::connection::{Protocol, Transport};
 use crate::net::resolve::{Address, ToAddress};
-use crate::net::stream::{LIMIT, StreamReader, StreamWriter};
+use crate::net::stream::{DEFAULT_LIMIT, StreamReader, StreamWriter};
 use crate::net::tcp::TcpStream;
 use mainspring_engine::poller::PeerAddress;
 use std::io;
@@ -41,7 +41,7 @@ pub struct ConnectOptions {
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        ConnectOptions { happy_eyeballs_delay: None, interleave: None, local: None, limit: LIMIT }
+        ConnectOptions { happy_eyeballs_delay: None, interleave: None, local: None, limit: DEFAULT_LIMIT }
     }
 }
 
@@ -67,7 +67,7 @@ impl ConnectOptions {
     ///
     /// # mainspring::run(async {
     /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// // Nothing listens at the first address. It is tried first all the same, and the second right after it.
+    /// // Nothing listens at the first address. It is still tried first, and the second right after it.
     /// let addresses = vec!["[::1]:1".parse().unwrap(), listener.local_addr()];
     /// let options = ConnectOptions::new().happy_eyeballs_delay(Duration::from_secs(1)).interleave(1);
     /// let stream = options.connect(addresses).await?;

@@ -1,7 +1,7 @@
-//! Connections: the [`Transport`] handle, the [`Protocol`] above it, and the kinds of connection below it.
+//! Connections: the [`Transport`] handle, its [`Protocol`], and the kinds of connection behind it.
 //!
 //! - `transport_handle.rs` is the public handle; it works on any kind of connection.
-//! - `below.rs` is the trait that each kind implements. `socket.rs` is the kind for stream sockets; pipes, files and TLS
+//! - `transport_impl.rs` is the trait that each kind implements. `socket.rs` is the kind for stream sockets; pipes, files and TLS
 //!   sessions are the other kinds (`crate::pipe`, `crate::net::tls`).
 //! - `protocol.rs` is the public trait, and the adapter between it and the engine.
 
@@ -17,8 +17,8 @@ pub use transport_handle::Transport;
 
 pub(crate) use cancel_guard::CancelGuard;
 #[cfg(feature = "rustls")]
-pub(in crate::net) use protocol::StreamProtocol;
+pub(in crate::net) use protocol::WeakStreamProtocol;
 pub(crate) use protocol::{ProtocolRef, ProtocolSlot};
 pub(in crate::net) use socket::SocketConnection;
 pub(in crate::net) use transport_handle::WeakTransport;
-pub(crate) use transport_impl::{TransportImpl, WithFd, WriteOutcome, refused};
+pub(crate) use transport_impl::{TransportImpl, WithFd, WriteOutcome, write_refused_error};

@@ -2,7 +2,7 @@
 
 use super::transport_handle::Transport;
 use crate::host::{Failure, RustHost};
-use crate::net::server::Connection;
+use crate::net::server::ConnectionGuard;
 use crate::net::stream::SharedStream;
 use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
@@ -13,10 +13,9 @@ use std::rc::{Rc, Weak};
 
 /// Receives the events of a connection: asyncio's `Protocol`.
 ///
-/// The methods are called on the loop, one after the other: `connection_made` first, then `data_received` any
-/// number of times, `eof_received` if the peer ends its side first, and `connection_lost` last, once. They take
-/// `&self` because they may be called again while they run (a `write` may call `pause_writing`); state goes
-/// into cells.
+/// The methods are called on the loop, one after the other: `connection_made` first, then `data_received` any number of
+/// times, `eof_received` if the peer shuts down its sending side, and `connection_lost` last, once. They take `&self`
+/// because calls can nest (`write` may call `pause_writing`); keep state in cells.
 ///
 /// A panic in a method is reported to the exception handler. As in asyncio, a panic in `data_received` or `eof_received`
 /// aborts the connection; in the others it does not.
@@ -42,9 +41,9 @@ use std::rc::{Rc, Weak};
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
+#[expect(unused_variables, reason = "the default methods do nothing; the names document the parameters")]
 pub trait Protocol: 'static {
-    /// The connection is established. The transport may be kept for later writes.
+    /// The connection is established. Keep a clone of the transport to write later.
     fn connection_made(&self, transport: &Transport) {}
 
     /// Bytes arrived. Their boundaries are not those of the peer's writes.
@@ -62,7 +61,7 @@ pub trait Protocol: 'static {
     /// More than the high-water mark is queued: stop writing.
     fn pause_writing(&self, transport: &Transport) {}
 
-    /// The queue is down to the low-water mark: writing may go on.
+    /// The queue is down to the low-water mark: writing may continue.
     fn resume_writing(&self, transport: &Transport) {}
 }
 
@@ -70,20 +69,20 @@ pub trait Protocol: 'static {
 #[derive(Clone)]
 pub(crate) enum ProtocolRef {
     /// A protocol that the connection owns.
-    Kept(Rc<dyn Protocol>),
+    Owned(Rc<dyn Protocol>),
     /// A stream, which owns the connection.
     Stream(Weak<SharedStream>),
 }
 
 impl<P: Protocol> From<Rc<P>> for ProtocolRef {
     fn from(protocol: Rc<P>) -> Self {
-        ProtocolRef::Kept(protocol)
+        ProtocolRef::Owned(protocol)
     }
 }
 
 impl From<Rc<dyn Protocol>> for ProtocolRef {
     fn from(protocol: Rc<dyn Protocol>) -> Self {
-        ProtocolRef::Kept(protocol)
+        ProtocolRef::Owned(protocol)
     }
 }
 
@@ -91,23 +90,23 @@ impl ProtocolRef {
     /// Calls the protocol, if it still exists.
     fn call<R>(&self, call: impl FnOnce(&dyn Protocol) -> R) -> Option<R> {
         match self {
-            ProtocolRef::Kept(protocol) => Some(call(&**protocol)),
+            ProtocolRef::Owned(protocol) => Some(call(&**protocol)),
             ProtocolRef::Stream(shared) => shared.upgrade().map(|stream| call(stream.protocol())),
         }
     }
 
     fn into_protocol(self) -> Rc<dyn Protocol> {
         match self {
-            ProtocolRef::Kept(protocol) => protocol,
-            ProtocolRef::Stream(shared) => Rc::new(StreamProtocol(shared)),
+            ProtocolRef::Owned(protocol) => protocol,
+            ProtocolRef::Stream(shared) => Rc::new(WeakStreamProtocol(shared)),
         }
     }
 }
 
 /// The protocol of a stream as an `Rc<dyn Protocol>`. It does not keep the stream alive.
-pub(in crate::net) struct StreamProtocol(pub(in crate::net) Weak<SharedStream>);
+pub(in crate::net) struct WeakStreamProtocol(pub(in crate::net) Weak<SharedStream>);
 
-impl StreamProtocol {
+impl WeakStreamProtocol {
     fn call(&self, call: impl FnOnce(&dyn Protocol)) {
         if let Some(shared) = self.0.upgrade() {
             call(shared.protocol());
@@ -115,7 +114,7 @@ impl StreamProtocol {
     }
 }
 
-impl Protocol for StreamProtocol {
+impl Protocol for WeakStreamProtocol {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
         self.call(|stream| stream.data_received(transport, data));
     }
@@ -141,16 +140,19 @@ impl Protocol for StreamProtocol {
 pub(crate) struct ProtocolSlot {
     protocol_ref: RefCell<Option<ProtocolRef>>,
     /// Registers the connection with the server that accepted it.
-    connection: Cell<Option<Box<Connection>>>,
-    /// Tasks that wait for an empty queue, to send on the fd directly. Allocated on first use.
+    connection_guard: Cell<Option<Box<ConnectionGuard>>>,
+    /// Tasks that wait for an empty write buffer, to send on the fd directly. Allocated on first use.
     drained: OnceCell<Box<WaitList>>,
 }
 
 impl ProtocolSlot {
-    pub(crate) fn new(protocol_ref: impl Into<ProtocolRef>, connection: Option<Connection>) -> Self {
+    pub(crate) fn new(
+        protocol_ref: impl Into<ProtocolRef>,
+        connection_guard: Option<ConnectionGuard>,
+    ) -> Self {
         ProtocolSlot {
             protocol_ref: RefCell::new(Some(protocol_ref.into())),
-            connection: Cell::new(connection.map(Box::new)),
+            connection_guard: Cell::new(connection_guard.map(Box::new)),
             drained: OnceCell::new(),
         }
     }
@@ -164,7 +166,7 @@ impl ProtocolSlot {
         self.protocol_ref.borrow().clone()
     }
 
-    /// Wakes the task that waits to receive from the stream, if this is one and a task does.
+    /// Wakes the task that waits to receive, if the protocol is a stream. Returns whether there was one.
     #[inline]
     pub(super) fn wake_reader(&self) -> bool {
         let stream = match &*self.protocol_ref.borrow() {
@@ -226,8 +228,8 @@ impl ProtocolSink<RustHost> for ProtocolSlot {
     }
 
     fn connection_lost(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
-        if let Some(below) = cx.this.below() {
-            below.before_close();
+        if let Some(transport) = cx.this.transport_impl() {
+            transport.before_close();
         }
         self.call(cx, |protocol, transport| protocol.connection_lost(transport, failure.map(io::Error::from)))
     }
@@ -249,9 +251,9 @@ impl ProtocolSink<RustHost> for ProtocolSlot {
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
         let protocol_ref = self.protocol_ref.take();
-        let connection = self.connection.take();
+        let connection_guard = self.connection_guard.take();
         let dropped = catch(|| drop(protocol_ref)).map_err(Failure::Panic);
-        drop(connection);
+        drop(connection_guard);
         dropped
     }
 }

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::{Rc, Weak};
 
-/// Bytes read from the file at a time where the kernel cannot send it.
+/// Bytes read from the file at a time if the kernel cannot send it.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 impl Stream {
@@ -34,22 +34,22 @@ impl Stream {
     /// use std::fs::File;
     ///
     /// mainspring::run(async {
-    ///     let (near, far) = UnixStream::pair()?;
+    ///     let (stream, peer) = UnixStream::pair()?;
     ///     let file = File::open("Cargo.toml")?;
-    ///     let sent = near.sendfile(&file, 1, Some(7)).await?;
-    ///     drop(near);
-    ///     assert_eq!((sent, far.read_to_end().await?), (7, b"package".to_vec()));
+    ///     let sent = stream.sendfile(&file, 1, Some(7)).await?;
+    ///     drop(stream);
+    ///     assert_eq!((sent, peer.read_to_end().await?), (7, b"package".to_vec()));
     ///     Ok::<(), std::io::Error>(())
     /// })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn sendfile(&self, file: &File, offset: u64, count: Option<u64>) -> io::Result<u64> {
         let writer = self.split().1;
-        let _turn = writer.take_turn().await?;
+        let _write_lock = writer.lock_writing().await?;
         match send_by_kernel(self.transport(), file, offset, count).await? {
             KernelSend::Sent(sent) => Ok(sent),
             KernelSend::Unsupported => {
-                let send = async |data: &[u8]| writer.write_in_turn(data).await;
+                let send = async |data: &[u8]| writer.write_locked(data).await;
                 send_in_chunks(self.transport(), file, offset, count, send).await
             }
         }
@@ -72,10 +72,10 @@ impl Transport {
     /// impl Protocol for Silent {}
     ///
     /// mainspring::run(async {
-    ///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
-    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Silent).await?;
+    ///     let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(stream, || Silent).await?;
     ///     transport.sendfile(&File::open("Cargo.toml")?, 0, Some(9)).await?;
-    ///     assert_eq!(UnixStream::from_std(far)?.read_exactly(9).await?, b"[package]");
+    ///     assert_eq!(UnixStream::from_std(peer)?.read_exactly(9).await?, b"[package]");
     ///     Ok::<(), std::io::Error>(())
     /// })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -105,7 +105,7 @@ struct WriteReservation<'a>(&'a Transport);
 
 impl Drop for WriteReservation<'_> {
     fn drop(&mut self) {
-        self.0.inspect(|below| below.release_writing());
+        self.0.inspect(|transport| transport.release_writing());
     }
 }
 
@@ -125,34 +125,34 @@ async fn send_by_kernel(
     }
     let is_regular = file.metadata().is_ok_and(|found| found.is_file());
     let reserved =
-        transport.inspect(|below| if is_regular { below.reserve_writing() } else { None }).flatten();
+        transport.inspect(|transport| if is_regular { transport.reserve_writing() } else { None }).flatten();
     let (Some(is_empty), Some(core)) = (reserved, transport.core()) else {
         return Ok(KernelSend::Unsupported);
     };
     let reserved = WriteReservation(transport);
     if !is_empty {
-        until(transport, || (transport.get_write_buffer_size() == 0).then_some(Ok(()))).await?;
+        wait_until(transport, || (transport.get_write_buffer_size() == 0).then_some(Ok(()))).await?;
     }
     let socket = transport.with_fd(|fd| fd.try_clone_to_owned()).map_err(|_| connection_closed())?;
     let mut operation = SendFile::new(file.as_fd().try_clone_to_owned()?, offset, count);
     // Usually one call sends everything.
-    let (outcome, sending) =
+    let (outcome, pending_send) =
         match Operation::<RustHost>::advance(&mut operation, &core.engine, socket.as_fd()) {
             Ok(None) => {
-                let sending = Sending::new(&core, transport, socket, operation);
-                (sending.run(&core).await, sending)
+                let pending_send = PendingSendFile::new(&core, transport, socket, operation);
+                (pending_send.run(&core).await, pending_send)
             }
-            Ok(Some(_)) => (Ok(()), Sending::new(&core, transport, socket, operation)),
-            Err(error) => (Err(error), Sending::new(&core, transport, socket, operation)),
+            Ok(Some(_)) => (Ok(()), PendingSendFile::new(&core, transport, socket, operation)),
+            Err(error) => (Err(error), PendingSendFile::new(&core, transport, socket, operation)),
         };
     drop(reserved);
-    let sent = sending.pending.with_operation(SendFile::sent);
+    let sent = pending_send.pending.with_operation(SendFile::sent);
     match outcome {
-        // The kernel cannot read this kind of file. Use the other way, which reports real errors.
+        // The kernel cannot read this kind of file. Send in chunks instead, which reports real errors.
         Err(error) if sent == 0 && is_unsupported(&error) => Ok(KernelSend::Unsupported),
         Err(error) => Err(error),
         Ok(()) => {
-            sending.pending.with_operation(SendFile::update_position)?;
+            pending_send.pending.with_operation(SendFile::update_position)?;
             Ok(KernelSend::Sent(sent))
         }
     }
@@ -164,17 +164,17 @@ fn is_unsupported(error: &io::Error) -> bool {
 
 /// Waits until `check` returns a result. It is called when the write buffer is empty, when the connection is lost,
 /// and when the file is sent.
-async fn until<R>(transport: &Transport, check: impl Fn() -> Option<io::Result<R>>) -> io::Result<R> {
-    let is_gone = || transport.is_lost() || transport.is_loop_closed();
-    let check = || check().or_else(|| is_gone().then(|| Err(connection_closed())));
+async fn wait_until<R>(transport: &Transport, check: impl Fn() -> Option<io::Result<R>>) -> io::Result<R> {
+    let is_closed = || transport.is_lost() || transport.is_loop_closed();
+    let check = || check().or_else(|| is_closed().then(|| Err(connection_closed())));
     match transport.drained() {
-        Some(list) => list.until(check).await,
+        Some(list) => list.wait_until(check).await,
         None => Err(connection_closed()),
     }
 }
 
 /// A file being sent: the engine's operation continues whenever the socket is writable.
-struct Sending {
+struct PendingSendFile {
     core: Weak<Core>,
     transport: Transport,
     socket: OwnedFd,
@@ -182,9 +182,9 @@ struct Sending {
     outcome: Cell<Option<io::Result<()>>>,
 }
 
-impl Sending {
+impl PendingSendFile {
     fn new(core: &Rc<Core>, transport: &Transport, socket: OwnedFd, operation: SendFile) -> Rc<Self> {
-        Rc::new(Sending {
+        Rc::new(PendingSendFile {
             core: Rc::downgrade(core),
             transport: transport.clone(),
             socket,
@@ -195,22 +195,22 @@ impl Sending {
 
     async fn run(self: &Rc<Self>, core: &Core) -> io::Result<()> {
         /// Removes the watch, also when the future is dropped.
-        struct CancelWait<'a>(&'a Sending, &'a Core);
+        struct CancelWait<'a>(&'a PendingSendFile, &'a Core);
         impl Drop for CancelWait<'_> {
             fn drop(&mut self) {
                 let watch = self.0.pending.leave(&self.1.engine);
                 drop(watch);
             }
         }
-        let watch: Rc<dyn Watch> = Rc::<Sending>::clone(self);
+        let watch: Rc<dyn Watch> = Rc::<PendingSendFile>::clone(self);
         let replaced = self.pending.wait(&core.engine, self.socket.as_fd(), watch)?;
         drop(replaced);
         let _cancel_wait = CancelWait(self, core);
-        until(&self.transport, || self.outcome.take()).await
+        wait_until(&self.transport, || self.outcome.take()).await
     }
 }
 
-impl Watch for Sending {
+impl Watch for PendingSendFile {
     fn fire(&self) {
         let Some(core) = self.core.upgrade() else { return };
         let Some(settled) = self.pending.ready(&core.engine, self.socket.as_fd()) else { return };
@@ -241,9 +241,9 @@ async fn send_in_chunks(
         if chunk.is_empty() {
             break;
         }
-        let own = file.try_clone()?;
+        let file_clone = file.try_clone()?;
         let reading = run_in_executor(&core, move || {
-            let filled = own.read_at(&mut chunk, offset + sent);
+            let filled = file_clone.read_at(&mut chunk, offset + sent);
             filled.map(|filled| (chunk, filled))
         })?;
         let (read, filled) = reading.await.map_err(io::Error::other)??;

@@ -2,10 +2,10 @@
 
 use super::protocol::{ProtocolRef, ProtocolSlot};
 use super::transport_handle::Transport;
-use super::transport_impl::{TransportImpl, WithFd, refused};
+use super::transport_impl::{TransportImpl, WithFd, write_refused_error};
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
-use crate::net::server::Connection;
+use crate::net::server::ConnectionGuard;
 use mainspring_engine::Readiness;
 use mainspring_engine::memory;
 use mainspring_engine::poller::{PeerAddress, local_address};
@@ -47,12 +47,12 @@ impl SocketConnection {
         core: &Rc<Core>,
         socket: OwnedFd,
         peer: PeerAddress,
-        told: impl Into<ProtocolRef>,
-        connection: Option<Connection>,
+        protocol: impl Into<ProtocolRef>,
+        connection: Option<ConnectionGuard>,
     ) -> Transport {
         let connection = Rc::new(SocketConnection {
             core: Rc::downgrade(core),
-            stream: Stream::new(socket, ProtocolSlot::new(told, connection)),
+            stream: Stream::new(socket, ProtocolSlot::new(protocol, connection)),
             peer: peer.into(),
             local: OnceCell::new(),
         });
@@ -96,12 +96,12 @@ impl TransportImpl for SocketConnection {
         self.stream.recv_into(cx, buffer)
     }
 
-    fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
-        self.stream.run_deferred(cx, notice)
+    fn run_deferred(&self, cx: Cx<'_, RustHost>, deferred: DeferredCall) -> Result<(), Failure> {
+        self.stream.run_deferred(cx, deferred)
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
-        self.stream.check_write().map_err(refused)?;
+        self.stream.check_write().map_err(write_refused_error)?;
         self.stream.write(cx, data, || memory::copy(data).ok())
     }
 
@@ -185,8 +185,8 @@ impl TransportImpl for SocketConnection {
         self.stream.fd()
     }
 
-    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
-        self.stream.with_fd(use_it)
+    fn with_fd(&self, f: WithFd<'_>) -> io::Result<()> {
+        self.stream.with_fd(f)
     }
 
     fn reserve_writing(&self) -> Option<bool> {

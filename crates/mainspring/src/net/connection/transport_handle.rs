@@ -1,7 +1,7 @@
 //! `Transport`: the public handle on a connection.
 
 use super::protocol::Protocol;
-use super::transport_impl::{TransportImpl, WriteOutcome, refused};
+use super::transport_impl::{TransportImpl, WriteOutcome, write_refused_error};
 use crate::error::Error;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
@@ -42,14 +42,14 @@ use std::rc::{Rc, Weak};
 /// }
 ///
 /// mainspring::run(async {
-///     let (near, far) = std::os::unix::net::UnixStream::pair()?;
-///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Talker).await?;
+///     let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
+///     let (transport, _) = EventLoop::current().connect_accepted_socket(stream, || Talker).await?;
 ///     assert!(transport.peer_addr().is_none() && transport.unix_peer_addr().is_some());
 ///     assert!(transport.get_protocol().is_some());
 ///     transport.pause_reading();
 ///     assert!(!transport.is_reading());
 ///     transport.resume_reading();
-///     assert_eq!(UnixStream::from_std(far)?.read_to_end().await?, b"one two three four");
+///     assert_eq!(UnixStream::from_std(peer)?.read_to_end().await?, b"one two three four");
 ///     transport.close();
 ///     assert!(transport.is_closing());
 ///     Ok::<(), std::io::Error>(())
@@ -58,10 +58,10 @@ use std::rc::{Rc, Weak};
 /// ```
 #[derive(Clone)]
 pub struct Transport {
-    /// Its [`Source::below`] is always `Some`.
+    /// Its [`Source::transport_impl`] is always `Some`.
     source: Rc<dyn Source>,
-    /// The transport that carries this one (TLS), kept alive with it.
-    _carrier: Option<Rc<dyn Source>>,
+    /// The lowest underlying transport (of a TLS connection), kept alive with this one.
+    _lowest: Option<Rc<dyn Source>>,
 }
 
 /// A weak reference to a connection.
@@ -80,17 +80,17 @@ impl Transport {
 
     /// A handle on any kind of connection: a source that has a [`TransportImpl`].
     pub(crate) fn new(source: Rc<dyn Source>) -> Self {
-        let carrier = source.below().and_then(TransportImpl::carrier);
-        Transport { source, _carrier: carrier }
+        let lowest = source.transport_impl().and_then(TransportImpl::lowest_transport);
+        Transport { source, _lowest: lowest }
     }
 
-    /// Runs `work` on the connection, unless the loop is closed. A failure is reported to the exception handler.
+    /// Runs `f` on the connection, unless the loop is closed. A failure is reported to the exception handler.
     pub(crate) fn with<R>(
         &self,
-        work: impl FnOnce(&dyn TransportImpl, Cx<'_, RustHost>) -> Result<R, Failure>,
+        f: impl FnOnce(&dyn TransportImpl, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Option<R> {
-        let (core, below) = self.source.on_open_loop()?;
-        match work(below, Cx { engine: &core.engine, this: &self.source }) {
+        let (core, transport) = self.source.on_open_loop()?;
+        match f(transport, Cx { engine: &core.engine, this: &self.source }) {
             Ok(result) => Some(result),
             Err(failure) => {
                 core.transport_failed(failure);
@@ -99,16 +99,16 @@ impl Transport {
         }
     }
 
-    /// Sends `pieces` as one write, for a caller that awaits the outcome.
+    /// Sends `pieces` as one write and returns the outcome.
     #[inline]
-    pub(in crate::net) fn offer(&self, pieces: &[IoSlice<'_>]) -> WriteOutcome {
-        self.source.offer(&self.source, pieces)
+    pub(in crate::net) fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> WriteOutcome {
+        self.source.try_write_vectored(&self.source, pieces)
     }
 
-    /// See [`Source::is_over`].
+    /// See [`Source::is_closing_locally`].
     #[inline]
-    pub(in crate::net) fn is_over(&self) -> Option<bool> {
-        self.source.is_over()
+    pub(in crate::net) fn is_closing_locally(&self) -> Option<bool> {
+        self.source.is_closing_locally()
     }
 
     /// The connection as a source.
@@ -124,25 +124,25 @@ impl Transport {
 
     /// Waiters for an empty write buffer, after the write side was reserved.
     pub(in crate::net) fn drained(&self) -> Option<&WaitList> {
-        Some(self.source.below()?.protocol_slot().drained())
+        Some(self.source.transport_impl()?.protocol_slot().drained())
     }
 
     /// Reads state of the connection.
     pub(crate) fn inspect<R>(&self, inspect: impl FnOnce(&dyn TransportImpl) -> R) -> Option<R> {
-        self.source.below().map(inspect)
+        self.source.transport_impl().map(inspect)
     }
 
     /// Reads state of the connection, unless the loop is closed.
     pub(in crate::net) fn inspect_open<R>(&self, inspect: impl FnOnce(&dyn TransportImpl) -> R) -> Option<R> {
-        let (_core, below) = self.source.on_open_loop()?;
-        Some(inspect(below))
+        let (_core, transport) = self.source.on_open_loop()?;
+        Some(inspect(transport))
     }
 
     /// Sends `data`: as much as the kernel accepts at once, the rest from the write buffer. A write after
     /// [`write_eof`](Transport::write_eof) is reported to the exception handler. A write to a lost connection is
     /// dropped, as in asyncio.
     pub fn write(&self, data: &[u8]) {
-        self.with(|below, cx| below.write(cx, data));
+        self.with(|transport, cx| transport.write(cx, data));
     }
 
     /// Sends several pieces as one write.
@@ -153,28 +153,31 @@ impl Transport {
 
     /// As [`writelines`](Transport::writelines), with slices of std.
     pub fn write_vectored(&self, pieces: &[IoSlice<'_>]) {
-        self.with(|below, cx| below.write_vectored(cx, pieces));
+        self.with(|transport, cx| transport.write_vectored(cx, pieces));
     }
 
     /// Half-closes the connection after the write buffer is sent: the peer reads the end of the stream. Receiving
     /// continues.
     pub fn write_eof(&self) {
-        self.with(|below, cx| below.write_eof(cx));
+        self.with(|transport, cx| transport.write_eof(cx));
     }
 
     /// Whether the connection supports half-close.
     pub fn can_write_eof(&self) -> bool {
-        self.inspect(|below| below.can_write_eof()).unwrap_or(false)
+        self.inspect(|transport| transport.can_write_eof()).unwrap_or(false)
     }
 
     /// Fails if a write would fail: [`Transport::write_eof`] was called, or a file is being sent.
     pub(crate) fn check_write(&self) -> io::Result<()> {
-        self.inspect(|below| below.check_write().map_err(|refusal| refused(refusal).into())).unwrap_or(Ok(()))
+        self.inspect(|transport| {
+            transport.check_write().map_err(|refusal| write_refused_error(refusal).into())
+        })
+        .unwrap_or(Ok(()))
     }
 
     /// Stops reading, sends the write buffer, then closes. `connection_lost` is called without an error.
     pub fn close(&self) {
-        self.with(|below, cx| below.close(cx));
+        self.with(|transport, cx| transport.close(cx));
     }
 
     /// Closes at once and drops the write buffer. `connection_lost` is called without an error.
@@ -186,25 +189,25 @@ impl Transport {
     /// impl Protocol for Quiet {}
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
     /// let event_loop = mainspring::EventLoop::current();
-    /// let (transport, _) = event_loop.connect_accepted_socket(near, || Quiet).await?;
+    /// let (transport, _) = event_loop.connect_accepted_socket(stream, || Quiet).await?;
     /// // More than the kernel accepts: the rest is never sent.
     /// transport.write(&[0; 10_000_000]);
     /// transport.abort();
     /// assert!(transport.is_closing());
-    /// assert!(UnixStream::from_std(far)?.read_to_end().await?.len() < 10_000_000);
+    /// assert!(UnixStream::from_std(peer)?.read_to_end().await?.len() < 10_000_000);
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn abort(&self) {
-        self.with(|below, cx| below.abort(cx, None));
+        self.with(|transport, cx| transport.abort(cx, None));
     }
 
     /// Whether the transport is closing or closed. True if its loop is closed.
     pub fn is_closing(&self) -> bool {
-        self.is_loop_closed() || self.inspect(|below| below.is_closing()).unwrap_or(true)
+        self.is_loop_closed() || self.inspect(|transport| transport.is_closing()).unwrap_or(true)
     }
 
     /// Whether the loop is closed.
@@ -214,7 +217,7 @@ impl Transport {
 
     /// Whether `connection_lost` has run or is scheduled.
     pub(crate) fn is_lost(&self) -> bool {
-        self.inspect(|below| below.is_lost()).unwrap_or(true)
+        self.inspect(|transport| transport.is_lost()).unwrap_or(true)
     }
 
     /// Stops reading until [`resume_reading`](Transport::resume_reading). Flow control then stops the peer.
@@ -236,10 +239,10 @@ impl Transport {
     /// # mainspring::run(async {
     /// let event_loop = EventLoop::current();
     /// let received = event_loop.create_future();
-    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
     /// let make = || OneAtATime(received.clone());
-    /// let (transport, _) = event_loop.connect_accepted_socket(near, make).await?;
-    /// UnixStream::from_std(far)?.write_all(b"hello").await?;
+    /// let (transport, _) = event_loop.connect_accepted_socket(stream, make).await?;
+    /// UnixStream::from_std(peer)?.write_all(b"hello").await?;
     /// assert_eq!(received.await.unwrap(), b"hello");
     /// assert!(!transport.is_reading());
     /// transport.resume_reading();
@@ -249,17 +252,17 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn pause_reading(&self) {
-        self.with(|below, cx| below.pause_reading(cx));
+        self.with(|transport, cx| transport.pause_reading(cx));
     }
 
     /// Starts reading again.
     pub fn resume_reading(&self) {
-        self.with(|below, cx| below.resume_reading(cx));
+        self.with(|transport, cx| transport.resume_reading(cx));
     }
 
     /// Whether the transport is reading.
     pub fn is_reading(&self) -> bool {
-        self.inspect(|below| below.is_reading()).unwrap_or(false)
+        self.inspect(|transport| transport.is_reading()).unwrap_or(false)
     }
 
     /// Sets the water marks of [`Protocol::pause_writing`] and [`Protocol::resume_writing`], in bytes. A mark that is
@@ -267,31 +270,31 @@ impl Transport {
     ///
     /// Returns [`Error::InvalidLimits`] if low is above high.
     pub fn set_write_buffer_limits(&self, high: Option<usize>, low: Option<usize>) -> Result<(), Error> {
-        let default = self.inspect(|below| below.default_high_water()).unwrap_or_default();
+        let default = self.inspect(|transport| transport.default_high_water()).unwrap_or_default();
         let Some(marks) = WaterMarks::derive(default, high, low) else {
             return Err(Error::InvalidLimits {
                 high: high.unwrap_or_default(),
                 low: low.unwrap_or_default(),
             });
         };
-        self.with(|below, cx| below.set_water_marks(cx, marks));
+        self.with(|transport, cx| transport.set_water_marks(cx, marks));
         Ok(())
     }
 
     /// The current water marks, low and high.
     pub fn get_write_buffer_limits(&self) -> (usize, usize) {
-        let marks = self.inspect(|below| below.water_marks()).unwrap_or_default();
+        let marks = self.inspect(|transport| transport.water_marks()).unwrap_or_default();
         (marks.low, marks.high)
     }
 
     /// The number of bytes in the write buffer.
     pub fn get_write_buffer_size(&self) -> usize {
-        self.with(|below, cx| below.write_buffer_size(cx)).unwrap_or(0)
+        self.with(|transport, cx| transport.write_buffer_size(cx)).unwrap_or(0)
     }
 
     /// The protocol. `None` once the connection is lost.
     pub fn get_protocol(&self) -> Option<Rc<dyn Protocol>> {
-        self.inspect(|below| below.protocol_slot().protocol()).flatten()
+        self.inspect(|transport| transport.protocol_slot().protocol()).flatten()
     }
 
     /// Replaces the protocol. Earlier callbacks are not repeated for the new one.
@@ -311,8 +314,8 @@ impl Transport {
     /// impl Protocol for After {}
     ///
     /// mainspring::run(async {
-    ///     let (near, _far) = std::os::unix::net::UnixStream::pair()?;
-    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(near, || Before).await?;
+    ///     let (stream, _peer) = std::os::unix::net::UnixStream::pair()?;
+    ///     let (transport, _) = EventLoop::current().connect_accepted_socket(stream, || Before).await?;
     ///     transport.set_protocol(Rc::new(After));
     ///     assert!(transport.get_protocol().is_some());
     ///     Ok::<(), std::io::Error>(())
@@ -320,22 +323,22 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_protocol(&self, protocol: Rc<dyn Protocol>) {
-        let former = self.inspect(|below| below.protocol_slot().replace(protocol));
+        let former = self.inspect(|transport| transport.protocol_slot().replace(protocol));
         drop(former);
     }
 
-    /// Aborts the connection because the layer above it failed. A panic is reported to the exception handler.
-    #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
+    /// Aborts the connection because its protocol layer failed. A panic is reported to the exception handler.
+    #[allow(dead_code, reason = "used by TLS, which is an optional feature")]
     pub(crate) fn fail(&self, failure: Failure, message: &str) {
-        self.with(|below, cx| {
+        self.with(|transport, cx| {
             let failure = cx.host().report_fatal(cx.this, failure, message)?;
-            below.abort(cx, Some(failure))
+            transport.abort(cx, Some(failure))
         });
     }
 
     /// The peer's address, if this is a TCP connection. Stays available after the connection is lost.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.inspect(|below| socket_address(&below.peer_address())).flatten()
+        self.inspect(|transport| socket_address(&transport.peer_address())).flatten()
     }
 
     /// The local address, if this is a TCP connection. Stays available after the connection is lost.
@@ -357,12 +360,12 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.inspect(|below| socket_address(&below.local_address())).flatten()
+        self.inspect(|transport| socket_address(&transport.local_address())).flatten()
     }
 
     /// The peer's address, if this is a Unix connection. Stays available after the connection is lost.
     pub fn unix_peer_addr(&self) -> Option<UnixAddress> {
-        self.inspect(|below| unix_address::to_std(&below.peer_address())).flatten()
+        self.inspect(|transport| unix_address::to_std(&transport.peer_address())).flatten()
     }
 
     /// The local address, if this is a Unix connection. Stays available after the connection is lost.
@@ -382,15 +385,15 @@ impl Transport {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn unix_local_addr(&self) -> Option<UnixAddress> {
-        self.inspect(|below| unix_address::to_std(&below.local_address())).flatten()
+        self.inspect(|transport| unix_address::to_std(&transport.local_address())).flatten()
     }
 }
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport")
-            .field("fd", &self.inspect(|below| below.fd()))
-            .field("peer", &self.inspect(|below| below.peer_address()))
+            .field("fd", &self.inspect(|transport| transport.fd()))
+            .field("peer", &self.inspect(|transport| transport.peer_address()))
             .field("closing", &self.is_closing())
             .finish_non_exhaustive()
     }

@@ -4,8 +4,8 @@
 //! another transport. Each kind is a struct that contains a state machine of the engine. It implements [`TransportImpl`],
 //! and thereby [`Source`], and its protocol is a [`ProtocolSlot`].
 //!
-//! Every [`Cx`] that reaches a [`ProtocolSlot`] names the connection itself, never one below it: the transport that the
-//! protocol gets is made from `cx.this`.
+//! Every [`Cx`] passed to a [`ProtocolSlot`] names the connection itself, never an underlying one: the protocol's
+//! transport handle is made from `cx.this`.
 //!
 //! The methods that take a [`Cx`] require an open loop and may run user code. The others do neither.
 
@@ -24,21 +24,21 @@ use std::rc::{Rc, Weak};
 /// A function that gets the fd for one system call.
 pub(crate) type WithFd<'a> = &'a mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>;
 
-/// The outcome of [`TransportImpl::offer`].
+/// The outcome of [`TransportImpl::try_write_vectored`].
 pub(crate) enum WriteOutcome {
     /// The bytes are sent or queued.
-    Taken,
+    Accepted,
     /// The write failed; `connection_lost` is scheduled.
     Lost,
     /// The connection is closed or closing.
-    TooLate,
+    Closing,
     /// The loop is closed.
     LoopClosed,
     Refused(WriteRefused),
 }
 
 /// See the module comment. The defaults are for a kind that does not support the operation.
-#[allow(dead_code, reason = "not every kind of connection, nor every use of one, is in every build")]
+#[allow(dead_code, reason = "some kinds of connection, and their callers, need optional features")]
 pub(crate) trait TransportImpl {
     /// The loop of the connection.
     fn core(&self) -> &Weak<Core>;
@@ -46,40 +46,42 @@ pub(crate) trait TransportImpl {
     /// The protocol.
     fn protocol_slot(&self) -> &ProtocolSlot;
 
-    /// Serves an event of the fd. Not for a kind without a registered fd.
+    /// Handles an event of the fd. Never called for a kind without a registered fd.
     fn io_ready(&self, cx: Cx<'_, RustHost>, readiness: Readiness) -> Result<(), Failure> {
         let _ = (cx, readiness);
         Ok(())
     }
 
-    /// The callback has returned for which this asked with `Engine::at_scope_end`.
+    /// Runs after the current callback has returned, if requested with `Engine::at_scope_end`.
     fn scope_ended(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
         let _ = cx;
         Ok(())
     }
 
-    /// The fd is ready. Returns `true` if a task that waits to receive was woken: then [`TransportImpl::io_ready`] is not called.
+    /// The fd is ready. Returns `true` if this woke a task that waits to receive; [`TransportImpl::io_ready`] is then
+    /// skipped.
     fn wake_reader(&self, readiness: Readiness) -> bool {
         let _ = readiness;
         false
     }
 
-    /// Receives into the buffer of a task that was woken with [`TransportImpl::wake_reader`]; `None` if there is nothing, or the
-    /// end of the stream, which is reported to the protocol.
+    /// Receives into the buffer of a task that [`TransportImpl::wake_reader`] woke. `None` if nothing is available, or
+    /// at the end of the stream, which is reported to the protocol.
     fn recv_into(&self, cx: Cx<'_, RustHost>, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
         let _ = (cx, buffer);
         Ok(None)
     }
 
     /// Runs a deferred call.
-    fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure>;
+    fn run_deferred(&self, cx: Cx<'_, RustHost>, deferred: DeferredCall) -> Result<(), Failure>;
 
-    /// Sends `data`, or queues what cannot be sent at once. `Err` where [`TransportImpl::check_write`] says so.
+    /// Sends `data`, and queues the rest that the kernel does not accept. Fails if [`TransportImpl::check_write`]
+    /// fails.
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure>;
 
     /// Sends several pieces as one write.
     fn write_vectored(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<(), Failure> {
-        self.check_write().map_err(refused)?;
+        self.check_write().map_err(write_refused_error)?;
         self.write_checked(cx, pieces)
     }
 
@@ -93,17 +95,21 @@ pub(crate) trait TransportImpl {
         Ok(())
     }
 
-    /// Sends `pieces` as one write, and returns the outcome for a task that awaits it.
+    /// Sends `pieces` as one write and returns the outcome.
     #[inline(always)]
-    fn offer(&self, cx: Cx<'_, RustHost>, pieces: &[IoSlice<'_>]) -> Result<WriteOutcome, Failure> {
+    fn try_write_vectored(
+        &self,
+        cx: Cx<'_, RustHost>,
+        pieces: &[IoSlice<'_>],
+    ) -> Result<WriteOutcome, Failure> {
         if let Err(refusal) = self.check_write() {
             return Ok(WriteOutcome::Refused(refusal));
         }
         if self.is_closing() {
-            return Ok(WriteOutcome::TooLate);
+            return Ok(WriteOutcome::Closing);
         }
         self.write_checked(cx, pieces)?;
-        Ok(if self.is_lost() { WriteOutcome::Lost } else { WriteOutcome::Taken })
+        Ok(if self.is_lost() { WriteOutcome::Lost } else { WriteOutcome::Accepted })
     }
 
     /// Whether the sending direction can be shut down alone.
@@ -142,12 +148,12 @@ pub(crate) trait TransportImpl {
         Ok(false)
     }
 
-    /// Whether it receives.
+    /// Whether the transport is receiving.
     fn is_reading(&self) -> bool {
         false
     }
 
-    /// Whether `pause_writing` was called, and `resume_writing` not yet.
+    /// Whether `pause_writing` was called, and `resume_writing` not since.
     fn is_writing_paused(&self) -> bool {
         false
     }
@@ -174,27 +180,27 @@ pub(crate) trait TransportImpl {
         Ok(())
     }
 
-    /// The local address; known after the connection is lost, too.
+    /// The local address. Stays available after the connection is lost.
     fn local_address(&self) -> PeerAddress {
         PeerAddress::Other
     }
 
-    /// The peer's address; known after the connection is lost, too.
+    /// The peer's address. Stays available after the connection is lost.
     fn peer_address(&self) -> PeerAddress {
         PeerAddress::Other
     }
 
-    /// The fd is about to be closed: reads what must be known of it afterwards.
+    /// The fd is about to be closed: caches data that is needed afterwards.
     fn before_close(&self) {}
 
-    /// The number of the fd; after it is closed only for messages.
+    /// The fd number. After close it is only for messages.
     fn fd(&self) -> RawFd;
 
-    /// Lends the fd for one system call; `NotConnected` after it was closed.
-    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()>;
+    /// Calls `f` with the fd, for one system call. `NotConnected` after it was closed.
+    fn with_fd(&self, f: WithFd<'_>) -> io::Result<()>;
 
-    /// Refuses writes from now on, for a caller that sends on the fd directly (`sendfile`). Returns whether the queue is
-    /// empty; if not, `ProtocolSink::drained` follows. `None` if the fd cannot be written directly.
+    /// Refuses further writes, for a caller that sends on the fd directly (`sendfile`). Returns whether the queue is
+    /// empty; if not, `ProtocolSink::drained` is called later. `None` if the fd cannot be written directly.
     fn reserve_writing(&self) -> Option<bool> {
         None
     }
@@ -202,19 +208,19 @@ pub(crate) trait TransportImpl {
     /// Accepts writes again.
     fn release_writing(&self) {}
 
-    /// Takes the fd off the loop without calling the protocol; the connection stays open. `None` if it is lost, if the fd
-    /// is reserved or in use, or if the fd is not the whole connection.
+    /// Detaches the fd from the loop without calling the protocol; the connection stays open. `None` if it is lost, if
+    /// the fd is reserved or in use, or if the fd is not the whole connection.
     fn detach_fd(&self, cx: Cx<'_, RustHost>) -> Option<OwnedFd> {
         let _ = cx;
         None
     }
 
-    /// The lowest transport under this one, if it runs over another: it must be kept alive.
-    fn carrier(&self) -> Option<Rc<dyn Source>> {
+    /// The lowest underlying transport, if this one runs over another. It must be kept alive.
+    fn lowest_transport(&self) -> Option<Rc<dyn Source>> {
         None
     }
 
-    /// Information that only this kind has.
+    /// Information specific to this kind.
     fn extra(&self) -> Option<&dyn Any> {
         None
     }
@@ -236,12 +242,12 @@ impl<B: TransportImpl + 'static> Source for B {
         TransportImpl::wake_reader(self, readiness)
     }
 
-    fn run_deferred(self: Rc<Self>, core: &Core, notice: DeferredCall) -> Result<(), Failure> {
+    fn run_deferred(self: Rc<Self>, core: &Core, deferred: DeferredCall) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<B>::clone(&self);
-        TransportImpl::run_deferred(&*self, Cx { engine: &core.engine, this: &this }, notice)
+        TransportImpl::run_deferred(&*self, Cx { engine: &core.engine, this: &this }, deferred)
     }
 
-    fn below(&self) -> Option<&dyn TransportImpl> {
+    fn transport_impl(&self) -> Option<&dyn TransportImpl> {
         Some(self)
     }
 
@@ -249,10 +255,10 @@ impl<B: TransportImpl + 'static> Source for B {
         Some((open_loop(self)?, self))
     }
 
-    fn offer(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> WriteOutcome {
+    fn try_write_vectored(&self, this: &Rc<dyn Source>, pieces: &[IoSlice<'_>]) -> WriteOutcome {
         let Some(core) = open_loop(self) else { return WriteOutcome::LoopClosed };
-        match TransportImpl::offer(self, Cx { engine: &core.engine, this }, pieces) {
-            Ok(offered) => offered,
+        match TransportImpl::try_write_vectored(self, Cx { engine: &core.engine, this }, pieces) {
+            Ok(outcome) => outcome,
             Err(failure) => {
                 core.transport_failed(failure);
                 WriteOutcome::Lost
@@ -260,19 +266,19 @@ impl<B: TransportImpl + 'static> Source for B {
         }
     }
 
-    fn is_over(&self) -> Option<bool> {
+    fn is_closing_locally(&self) -> Option<bool> {
         open_loop(self).map(|_| self.is_closing() && !self.is_lost())
     }
 }
 
 /// The loop of a connection, if it is open.
 #[inline]
-fn open_loop(below: &impl TransportImpl) -> Option<Rc<Core>> {
-    below.core().upgrade().filter(|core| core.check_open().is_ok())
+fn open_loop(transport: &impl TransportImpl) -> Option<Rc<Core>> {
+    transport.core().upgrade().filter(|core| core.check_open().is_ok())
 }
 
 /// The error for a refused write.
-pub(crate) fn refused(refusal: WriteRefused) -> Failure {
+pub(crate) fn write_refused_error(refusal: WriteRefused) -> Failure {
     let text = match refusal {
         WriteRefused::AfterEof => "cannot write after write_eof()",
         WriteRefused::Reserved => "cannot write while a file is being sent",

@@ -30,19 +30,23 @@ pub trait DatagramAddress: Clone + Debug + SealedAddress + 'static {}
 
 impl<A: Clone + Debug + SealedAddress + 'static> DatagramAddress for A {}
 
+/// An address in the engine's representation. It keeps the engine's type out of the public API.
+#[derive(Debug)]
+pub struct EngineAddress(pub(in crate::net) PeerAddress);
+
 /// Converts between an address and the engine's representation. It is public in a private module, which seals
 /// [`DatagramAddress`].
 pub trait SealedAddress: Sized {
     /// Converts from the engine's representation.
-    fn from_peer(peer: PeerAddress) -> io::Result<Self>;
+    fn from_engine(address: EngineAddress) -> io::Result<Self>;
 
     /// Converts to the engine's representation.
-    fn to_peer(&self) -> PeerAddress;
+    fn to_engine(&self) -> EngineAddress;
 }
 
 impl SealedAddress for std::net::SocketAddr {
-    fn from_peer(peer: PeerAddress) -> io::Result<Self> {
-        match peer {
+    fn from_engine(address: EngineAddress) -> io::Result<Self> {
+        match address.0 {
             PeerAddress::Inet(address) => Ok(address),
             other => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -51,42 +55,42 @@ impl SealedAddress for std::net::SocketAddr {
         }
     }
 
-    fn to_peer(&self) -> PeerAddress {
-        PeerAddress::Inet(*self)
+    fn to_engine(&self) -> EngineAddress {
+        EngineAddress(PeerAddress::Inet(*self))
     }
 }
 
 impl SealedAddress for UnixAddress {
-    fn from_peer(peer: PeerAddress) -> io::Result<Self> {
+    fn from_engine(address: EngineAddress) -> io::Result<Self> {
         // The kernel accepts a path of 108 bytes without a final zero; std does not. Such a peer is shown as unnamed.
-        match to_std(&peer) {
-            Some(named) => Ok(named),
+        match to_std(&address.0) {
+            Some(given) => Ok(given),
             None => UnixAddress::from_pathname(""),
         }
     }
 
-    fn to_peer(&self) -> PeerAddress {
+    fn to_engine(&self) -> EngineAddress {
         let path = self.as_pathname().map(Path::as_os_str).map(|path| path.as_bytes().to_vec());
         let name = self.as_abstract_name().map(|name| [&[0], name].concat());
-        PeerAddress::Unix(path.or(name).unwrap_or_default())
+        EngineAddress(PeerAddress::Unix(path.or(name).unwrap_or_default()))
     }
 }
 
 /// The engine's datagram transport and its loop.
 pub(in crate::net) struct Endpoint<U: DatagramSink<RustHost>> {
     core: Weak<Core>,
-    machine: Datagram<RustHost, U>,
+    transport: Datagram<RustHost, U>,
 }
 
 impl<U: DatagramSink<RustHost> + 'static> Source for Endpoint<U> {
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<Self>::clone(&self);
-        self.machine.io_ready(Cx { engine: &core.engine, this: &this }, readiness)
+        self.transport.io_ready(Cx { engine: &core.engine, this: &this }, readiness)
     }
 
-    fn run_deferred(self: Rc<Self>, core: &Core, notice: DeferredCall) -> Result<(), Failure> {
+    fn run_deferred(self: Rc<Self>, core: &Core, deferred: DeferredCall) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<Self>::clone(&self);
-        self.machine.run_deferred(Cx { engine: &core.engine, this: &this }, notice)
+        self.transport.run_deferred(Cx { engine: &core.engine, this: &this }, deferred)
     }
 }
 
@@ -95,18 +99,18 @@ impl<U: DatagramSink<RustHost> + 'static> Endpoint<U> {
     pub(in crate::net) fn new(
         core: &Rc<Core>,
         socket: OwnedFd,
-        header: usize,
+        overhead_bytes: usize,
         drops_when_lost: bool,
         sink: impl FnOnce(Weak<Self>) -> U,
     ) -> Rc<Self> {
         Rc::new_cyclic(|this| Endpoint {
             core: Rc::downgrade(core),
-            machine: Datagram::new(socket, sink(Weak::clone(this)), header, drops_when_lost),
+            transport: Datagram::new(socket, sink(Weak::clone(this)), overhead_bytes, drops_when_lost),
         })
     }
 
-    pub(in crate::net) fn machine(&self) -> &Datagram<RustHost, U> {
-        &self.machine
+    pub(in crate::net) fn transport(&self) -> &Datagram<RustHost, U> {
+        &self.transport
     }
 
     /// The loop, unless it is closed.
@@ -114,14 +118,14 @@ impl<U: DatagramSink<RustHost> + 'static> Endpoint<U> {
         self.core.upgrade().filter(|core| core.check_open().is_ok())
     }
 
-    /// Runs `work` on the engine's transport, unless the loop is closed.
+    /// Runs `f` on the engine's transport, unless the loop is closed.
     pub(in crate::net) fn with<R>(
         self: &Rc<Self>,
-        work: impl FnOnce(&Datagram<RustHost, U>, Cx<'_, RustHost>) -> R,
+        f: impl FnOnce(&Datagram<RustHost, U>, Cx<'_, RustHost>) -> R,
     ) -> Option<R> {
         let core = self.core()?;
         let this: Rc<dyn Source> = Rc::<Self>::clone(self);
-        Some(work(&self.machine, Cx { engine: &core.engine, this: &this }))
+        Some(f(&self.transport, Cx { engine: &core.engine, this: &this }))
     }
 }
 
@@ -134,13 +138,13 @@ mod tests {
         let path = UnixAddress::from_pathname("/a/path").unwrap();
         let name = UnixAddress::from_abstract_name(b"a\0name").unwrap();
         let none = UnixAddress::from_pathname("").unwrap();
-        assert_eq!(path.to_peer(), PeerAddress::Unix(b"/a/path".to_vec()));
-        assert_eq!(name.to_peer(), PeerAddress::Unix(b"\0a\0name".to_vec()));
-        assert_eq!(none.to_peer(), PeerAddress::Unix(Vec::new()));
+        assert_eq!(path.to_engine().0, PeerAddress::Unix(b"/a/path".to_vec()));
+        assert_eq!(name.to_engine().0, PeerAddress::Unix(b"\0a\0name".to_vec()));
+        assert_eq!(none.to_engine().0, PeerAddress::Unix(Vec::new()));
         for address in [path, name, none] {
-            let again = UnixAddress::from_peer(address.to_peer()).unwrap();
+            let converted = UnixAddress::from_engine(address.to_engine()).unwrap();
             assert_eq!(
-                (again.as_pathname(), again.as_abstract_name()),
+                (converted.as_pathname(), converted.as_abstract_name()),
                 (address.as_pathname(), address.as_abstract_name())
             );
         }
@@ -149,8 +153,8 @@ mod tests {
     #[test]
     fn an_address_that_std_cannot_represent_is_unnamed() {
         let full = PeerAddress::Unix(vec![b'x'; 108]);
-        assert!(UnixAddress::from_peer(full).unwrap().is_unnamed());
-        assert!(UnixAddress::from_peer(PeerAddress::Other).unwrap().is_unnamed());
-        assert!(std::net::SocketAddr::from_peer(PeerAddress::Other).is_err());
+        assert!(UnixAddress::from_engine(EngineAddress(full)).unwrap().is_unnamed());
+        assert!(UnixAddress::from_engine(EngineAddress(PeerAddress::Other)).unwrap().is_unnamed());
+        assert!(std::net::SocketAddr::from_engine(EngineAddress(PeerAddress::Other)).is_err());
     }
 }

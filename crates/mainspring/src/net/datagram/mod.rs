@@ -18,4 +18,4 @@ pub use socket::DatagramSocket;
 pub use transport_handle::DatagramTransport;
 
 pub(in crate::net) use endpoint::SealedAddress;
-pub(in crate::net) use socket::datagram_socket_on;
+pub(in crate::net) use socket::forward_to_datagram_socket;

@@ -1,6 +1,6 @@
 //! `DatagramOptions`, and the methods of the loop that create datagram endpoints.
 
-use super::endpoint::DatagramAddress;
+use super::endpoint::{DatagramAddress, EngineAddress};
 use super::protocol::DatagramProtocol;
 use super::transport_handle::DatagramTransport;
 use crate::event_loop::{Core, EventLoop};
@@ -42,7 +42,7 @@ pub struct DatagramOptions {
     socket: Option<std::net::UdpSocket>,
 }
 
-/// An address as the caller gave it, or why it is invalid.
+/// The address from the caller, or the error if it is invalid.
 type GivenAddress = io::Result<Address>;
 
 impl DatagramOptions {
@@ -134,8 +134,8 @@ impl DatagramOptions {
         let remote = addresses(core, self.remote, hints).await?;
         let mut failure = None;
         for (local, remote) in combinations(&local, &remote) {
-            let named = local.or(remote).map(Family::of).or(self.family);
-            let Some(family) = named.filter(|family| self.family.is_none_or(|wanted| wanted == *family))
+            let given = local.or(remote).map(Family::of).or(self.family);
+            let Some(family) = given.filter(|family| self.family.is_none_or(|wanted| wanted == *family))
             else {
                 continue;
             };
@@ -159,10 +159,10 @@ pub(in crate::net) struct OpenSocket {
 
 async fn addresses(
     core: &Core,
-    named: Option<GivenAddress>,
+    given: Option<GivenAddress>,
     hints: Hints,
 ) -> io::Result<Option<Vec<SocketAddr>>> {
-    match named {
+    match given {
         None => Ok(None),
         Some(address) => resolve_with(core, address?, hints).await.map(Some),
     }
@@ -179,11 +179,11 @@ fn combinations(
     };
     let remote = each(remote);
     let pair = |local: Option<SocketAddr>| remote.iter().map(move |remote| (local, *remote));
-    let fit = |(local, remote): &(Option<SocketAddr>, Option<SocketAddr>)| match (local, remote) {
+    let is_same_family = |(local, remote): &(Option<SocketAddr>, Option<SocketAddr>)| match (local, remote) {
         (Some(local), Some(remote)) => Family::of(*local) == Family::of(*remote),
         _ => true,
     };
-    each(local).into_iter().flat_map(pair).filter(fit).collect()
+    each(local).into_iter().flat_map(pair).filter(is_same_family).collect()
 }
 
 fn open_socket(
@@ -205,16 +205,16 @@ fn open_socket(
     if broadcast {
         socket.set_broadcast(true)?;
     }
-    let naming = |what: &str, address: SocketAddr, error: io::Error| {
-        address_error(format!("cannot {what} {address}: {error}"), error)
+    let describe = |operation: &str, address: SocketAddr, error: io::Error| {
+        address_error(format!("cannot {operation} {address}: {error}"), error)
     };
     if let Some(local) = local {
-        socket.bind(&local.into()).map_err(|error| naming("bind to", local, error))?;
+        socket.bind(&local.into()).map_err(|error| describe("bind to", local, error))?;
     }
     // As in asyncio, a broadcast socket is not connected, because answers come from other addresses.
     let is_connected = remote.is_some() && !broadcast;
     if let Some(remote) = remote.filter(|_| is_connected) {
-        socket.connect(&remote.into()).map_err(|error| naming("connect to", remote, error))?;
+        socket.connect(&remote.into()).map_err(|error| describe("connect to", remote, error))?;
     }
     Ok(OpenSocket { socket: socket.into(), remote, is_connected })
 }
@@ -323,7 +323,7 @@ async fn attach_protocol<A: DatagramAddress, P: DatagramProtocol<A>>(
     is_connected: bool,
     protocol_factory: impl FnOnce() -> P,
 ) -> io::Result<(DatagramTransport<A>, Rc<P>)> {
-    let local = A::from_peer(local_address(socket.as_fd())).ok();
+    let local = A::from_engine(EngineAddress(local_address(socket.as_fd()))).ok();
     let protocol = Rc::new(protocol_factory());
     let protocol_slot = Rc::<P>::clone(&protocol);
     let transport = DatagramTransport::open(core, socket, protocol_slot, local, remote, is_connected);

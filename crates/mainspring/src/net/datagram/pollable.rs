@@ -48,8 +48,8 @@ impl DatagramSink<RustHost> for Pollable {
         if self.has_readers.replace(false) {
             self.readers.wake_all();
         } else if let Some(endpoint) = self.endpoint.upgrade() {
-            // A failure does not matter: the next reader sets the interest again.
-            let _ = endpoint.machine().want_readable(cx, false);
+            // A failure can be ignored: the next reader registers the interest again.
+            let _ = endpoint.transport().want_readable(cx, false);
         }
         Some(Err(Refusal::WouldBlock))
     }

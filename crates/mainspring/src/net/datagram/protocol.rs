@@ -1,6 +1,6 @@
 //! `DatagramProtocol`: callbacks of a datagram endpoint.
 
-use super::endpoint::{DatagramAddress, Endpoint};
+use super::endpoint::{DatagramAddress, Endpoint, EngineAddress};
 use super::transport_handle::DatagramTransport;
 use crate::host::{Failure, RustHost};
 use crate::panics::catch;
@@ -46,7 +46,7 @@ use std::rc::{Rc, Weak};
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[expect(unused_variables, reason = "the defaults use nothing, and the names are for the reader")]
+#[expect(unused_variables, reason = "the default methods do nothing; the names document the parameters")]
 pub trait DatagramProtocol<A: DatagramAddress = SocketAddr>: 'static {
     /// The endpoint is open. Keep a clone of the transport to send later.
     fn connection_made(&self, transport: &DatagramTransport<A>) {}
@@ -109,7 +109,7 @@ impl<A: DatagramAddress> DatagramSink<RustHost> for ProtocolAdapter<A> {
     }
 
     fn datagram_received(&self, _: Cx<'_, RustHost>, data: &[u8], from: PeerAddress) -> Result<(), Failure> {
-        let from = A::from_peer(from).map_err(Failure::Io)?;
+        let from = A::from_engine(EngineAddress(from)).map_err(Failure::Io)?;
         self.call_protocol(|protocol, transport| protocol.datagram_received(transport, data, from))
     }
 

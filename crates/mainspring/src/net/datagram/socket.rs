@@ -12,10 +12,9 @@
 //! One readiness event allows a few datagrams (`Burst` in the engine). Then other tasks run, so that a fast peer
 //! cannot starve the loop. The read interest stays registered while tasks wait; an event without a waiter removes it.
 
-use super::endpoint::{DatagramAddress, Endpoint};
+use super::endpoint::{DatagramAddress, Endpoint, EngineAddress};
 use super::pollable::Pollable;
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use crate::host::RustHost;
 use mainspring_engine::poller::{PeerAddress, local_address, remote_address};
 use mainspring_engine::transport::Transport as _;
@@ -76,7 +75,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// Wraps a non-blocking datagram socket.
     pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd) -> Self {
         let endpoint = Endpoint::new(core, socket, 0, false, Pollable::new);
-        endpoint.with(|machine, cx| machine.own(cx));
+        endpoint.with(|transport, cx| transport.own(cx));
         DatagramSocket { endpoint, address: PhantomData }
     }
 
@@ -93,40 +92,40 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         self.endpoint.core().ok_or_else(|| crate::Error::Closed.into())
     }
 
-    /// Runs `work` on the engine's transport. Fails if the socket or the loop is closed.
+    /// Runs `f` on the engine's transport. Fails if the socket or the loop is closed.
     fn with<R>(
         &self,
-        work: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
+        f: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
     ) -> io::Result<R> {
         if let Some(failure) = self.pollable().failure() {
             return Err(failure);
         }
-        self.endpoint.with(work).unwrap_or_else(|| Err(crate::Error::Closed.into()))
+        self.endpoint.with(f).unwrap_or_else(|| Err(crate::Error::Closed.into()))
     }
 
     fn pollable(&self) -> &Pollable {
-        self.endpoint.machine().sink()
+        self.endpoint.transport().sink()
     }
 
-    /// Lends the fd to `use_it`.
+    /// Lends the fd to `f`.
     pub(in crate::net) fn with_fd<R>(
         &self,
-        use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
+        f: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.endpoint.machine().with_fd(use_it)
+        self.endpoint.transport().with_fd(f)
     }
 
-    /// Lends the socket to `use_it`, for socket options.
+    /// Lends the socket to `f`, for socket options.
     pub(in crate::net) fn with_socket<R>(
         &self,
-        use_it: impl FnOnce(SockRef<'_>) -> io::Result<R>,
+        f: impl FnOnce(SockRef<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.with_fd(|fd| use_it(SockRef::from(&fd)))
+        self.with_fd(|fd| f(SockRef::from(&fd)))
     }
 
     /// The local address. A Unix socket may be unnamed.
     pub fn local_addr(&self) -> io::Result<A> {
-        self.with_fd(|fd| A::from_peer(local_address(fd)))
+        self.with_fd(|fd| A::from_engine(EngineAddress(local_address(fd))))
     }
 
     /// The address that the socket is connected to. `NotConnected` if it is not connected.
@@ -154,7 +153,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn peer_addr(&self) -> io::Result<A> {
-        self.with_fd(|fd| A::from_peer(remote_address(fd)?))
+        self.with_fd(|fd| A::from_engine(EngineAddress(remote_address(fd)?)))
     }
 
     /// Sends a datagram to `to` and returns its length. Waits while the kernel's send buffer is full.
@@ -164,15 +163,15 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// ```
     /// # mainspring::run(async {
     /// let socket = mainspring::net::UdpSocket::bind("127.0.0.1:0").await?;
-    /// let me = socket.local_addr()?;
-    /// assert_eq!(socket.send_to_addr(b"hello", &me).await?, 5);
-    /// assert_eq!(socket.recv_from(&mut [0; 16]).await?, (5, me));
+    /// let own_addr = socket.local_addr()?;
+    /// assert_eq!(socket.send_to_addr(b"hello", &own_addr).await?, 5);
+    /// assert_eq!(socket.recv_from(&mut [0; 16]).await?, (5, own_addr));
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn send_to_addr(&self, data: &[u8], to: &A) -> io::Result<usize> {
-        self.send_to_peer(data, Some(&to.to_peer())).await
+        self.send_to_peer(data, Some(&to.to_engine().0)).await
     }
 
     /// Sends a datagram to the connected address and returns its length. Waits while the kernel's send buffer is
@@ -206,7 +205,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             sent => Some(sent),
         };
-        self.pollable().writers.until(sent).await
+        self.pollable().writers.wait_until(sent).await
     }
 
     /// Sends a datagram to the connected address, or fails with `WouldBlock`. See
@@ -232,11 +231,11 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         data: &[u8],
         to: Option<&PeerAddress>,
     ) -> io::Result<usize> {
-        self.with(|machine, cx| {
-            if machine.is_writing_paused() {
+        self.with(|transport, cx| {
+            if transport.is_writing_paused() {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            machine.try_send(cx, data, to).map(|()| data.len())
+            transport.try_send(cx, data, to).map(|()| data.len())
         })
     }
 
@@ -250,10 +249,10 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// use mainspring::net::UdpSocket;
     ///
     /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// let me = socket.local_addr()?;
-    /// socket.send_to(b"hello", me).await?;
+    /// let own_addr = socket.local_addr()?;
+    /// socket.send_to(b"hello", own_addr).await?;
     /// let mut buffer = [0; 16];
-    /// assert_eq!(socket.recv_from(&mut buffer).await?, (5, me));
+    /// assert_eq!(socket.recv_from(&mut buffer).await?, (5, own_addr));
     /// assert_eq!(&buffer[..5], b"hello");
     /// # Ok::<(), std::io::Error>(())
     /// # })??;
@@ -300,21 +299,21 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// ```
     pub async fn peek_from(&self, buffer: &mut [u8]) -> io::Result<(usize, A)> {
         let attempt = || {
-            let (count, from) = self.attempt(|machine, _| machine.try_peek(buffer))?;
-            Ok((count, A::from_peer(from)?))
+            let (count, from) = self.attempt(|transport, _| transport.try_peek(buffer))?;
+            Ok((count, A::from_engine(EngineAddress(from))?))
         };
         self.receive(attempt).await
     }
 
     /// Receives one datagram, or fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
     pub fn try_recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, A)> {
-        let (count, from) = self.attempt(|machine, cx| machine.try_receive(cx, buffer))?;
-        Ok((count, A::from_peer(from)?))
+        let (count, from) = self.attempt(|transport, cx| transport.try_receive(cx, buffer))?;
+        Ok((count, A::from_engine(EngineAddress(from))?))
     }
 
     /// Receives one datagram, or fails with `WouldBlock`. See [`readable`](DatagramSocket::readable).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.attempt(|machine, cx| machine.try_receive(cx, buffer)).map(|(count, _)| count)
+        self.attempt(|transport, cx| transport.try_receive(cx, buffer)).map(|(count, _)| count)
     }
 
     /// Tries once, regardless of readiness.
@@ -322,9 +321,9 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         &self,
         attempt: impl FnOnce(&Datagram<RustHost, Pollable>, Cx<'_, RustHost>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.with(|machine, cx| {
-            let burst = &machine.sink().burst;
-            let received = attempt(machine, cx);
+        self.with(|transport, cx| {
+            let burst = &transport.sink().burst;
+            let received = attempt(transport, cx);
             match &received {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => burst.found_nothing(),
                 _ => burst.brought(),
@@ -344,12 +343,12 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             }
             self.want_readable().map(Err)
         };
-        self.pollable().readers.until(received).await
+        self.pollable().readers.wait_until(received).await
     }
 
     /// Registers read interest. Returns the failure, if any.
     fn want_readable(&self) -> Option<io::Error> {
-        let wanted = self.with(|machine, cx| machine.want_readable(cx, true));
+        let wanted = self.with(|transport, cx| transport.want_readable(cx, true));
         self.pollable().has_readers.set(wanted.is_ok());
         wanted.err()
     }
@@ -382,10 +381,10 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// ```
     pub async fn readable(&self) -> io::Result<()> {
         // A burst that turned out to be empty does not count as readable.
-        let is_there = || {
+        let is_readable = || {
             if self.pollable().burst.has_more() { Some(Ok(())) } else { self.want_readable().map(Err) }
         };
-        self.pollable().readers.until(is_there).await
+        self.pollable().readers.wait_until(is_readable).await
     }
 
     /// Waits until the kernel accepts datagrams again after `WouldBlock`; otherwise completes at once. For a Unix
@@ -406,11 +405,11 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn writable(&self) -> io::Result<()> {
-        let has_room = || match self.with(|machine, _| Ok(machine.is_writing_paused())) {
+        let has_space = || match self.with(|transport, _| Ok(transport.is_writing_paused())) {
             Ok(true) => None,
             is_paused => Some(is_paused.map(drop)),
         };
-        self.pollable().writers.until(has_room).await
+        self.pollable().writers.wait_until(has_space).await
     }
 
     /// Takes the pending socket error (`SO_ERROR`).
@@ -439,17 +438,17 @@ impl<A: DatagramAddress> DatagramSocket<A> {
     }
 
     fn detach(&self) -> Option<OwnedFd> {
-        match self.endpoint.with(|machine, cx| machine.detach_fd(cx)) {
+        match self.endpoint.with(|transport, cx| transport.detach_fd(cx)) {
             Some(socket) => socket,
             // A closed loop has released the socket already.
-            None => self.endpoint.machine().take_channel(),
+            None => self.endpoint.transport().take_channel(),
         }
     }
 
     /// `Debug` for a wrapper of this name.
     pub(in crate::net) fn describe(&self, name: &str, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct(name)
-            .field("fd", &self.endpoint.machine().fd())
+            .field("fd", &self.endpoint.transport().fd())
             .field("local", &self.local_addr().ok())
             .finish_non_exhaustive()
     }
@@ -468,8 +467,8 @@ impl<A: DatagramAddress> std::fmt::Debug for DatagramSocket<A> {
     }
 }
 
-/// Implements what a wrapper with a field `socket` forwards to it.
-macro_rules! datagram_socket_on {
+/// Implements the traits that a wrapper forwards to its field `socket`.
+macro_rules! forward_to_datagram_socket {
     ($socket:ident, $address:ty) => {
         impl std::ops::Deref for $socket {
             type Target = crate::net::DatagramSocket<$address>;
@@ -493,4 +492,4 @@ macro_rules! datagram_socket_on {
     };
 }
 
-pub(in crate::net) use datagram_socket_on;
+pub(in crate::net) use forward_to_datagram_socket;

@@ -32,8 +32,8 @@ const DATAGRAM_OVERHEAD_BYTES: usize = 8;
 ///     let options = DatagramOptions::new().local_addr("127.0.0.1:0");
 ///     let event_loop = mainspring::EventLoop::current();
 ///     let (transport, _) = event_loop.create_datagram_endpoint(options, || Quiet).await?;
-///     let me = transport.local_addr().unwrap();
-///     transport.send_to(b"hello", me);
+///     let own_addr = transport.local_addr().unwrap();
+///     transport.send_to(b"hello", own_addr);
 ///     assert_eq!((transport.get_write_buffer_size(), transport.peer_addr()), (0, None));
 ///
 ///     transport.set_write_buffer_limits(Some(1000), None).unwrap();
@@ -73,7 +73,7 @@ impl<A: DatagramAddress> DatagramTransport<A> {
             ProtocolAdapter::new(endpoint, protocol, local, remote, is_connected)
         });
         let transport = DatagramTransport { endpoint };
-        transport.with(|machine, cx| machine.open(cx));
+        transport.with(|transport, cx| transport.open(cx));
         transport
     }
 
@@ -81,15 +81,15 @@ impl<A: DatagramAddress> DatagramTransport<A> {
         DatagramTransport { endpoint }
     }
 
-    /// Runs `work` on the engine's transport and reports a failure to the exception handler.
+    /// Runs `f` on the engine's transport and reports a failure to the exception handler.
     fn with<R>(
         &self,
-        work: impl FnOnce(&Datagram<RustHost, ProtocolAdapter<A>>, Cx<'_, RustHost>) -> Result<R, Failure>,
+        f: impl FnOnce(&Datagram<RustHost, ProtocolAdapter<A>>, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Option<R> {
-        match self.endpoint.with(work)? {
+        match self.endpoint.with(f)? {
             Ok(result) => Some(result),
             Err(failure) => {
-                let context = ExceptionContext::of_failure("A datagram transport failed", failure);
+                let context = ExceptionContext::from_failure("A datagram transport failed", failure);
                 self.endpoint.core().inspect(|core| core.call_exception_handler(&context));
                 None
             }
@@ -97,13 +97,13 @@ impl<A: DatagramAddress> DatagramTransport<A> {
     }
 
     fn sink(&self) -> &ProtocolAdapter<A> {
-        self.endpoint.machine().sink()
+        self.endpoint.transport().sink()
     }
 
     /// Sends a datagram to `to`. If the kernel does not accept it at once, it is queued in order. A datagram that
     /// cannot be sent is reported to [`DatagramProtocol::error_received`] and dropped; the endpoint stays open.
     pub fn send_to(&self, data: &[u8], to: A) {
-        self.send_with(data, Destination::Address(to.to_peer()));
+        self.send_with(data, Destination::Address(to.to_engine().0));
     }
 
     /// Sends a datagram to the remote address of the endpoint. Otherwise as [`DatagramTransport::send_to`]. Without a
@@ -130,19 +130,19 @@ impl<A: DatagramAddress> DatagramTransport<A> {
     pub fn send(&self, data: &[u8]) {
         let sink = self.sink();
         let destination = match &sink.remote {
-            Some(remote) if !sink.is_connected => Destination::Address(remote.to_peer()),
+            Some(remote) if !sink.is_connected => Destination::Address(remote.to_engine().0),
             _ => Destination::Connected,
         };
         self.send_with(data, destination);
     }
 
     fn send_with(&self, data: &[u8], destination: Destination<std::convert::Infallible>) {
-        self.with(|machine, cx| machine.send_to(cx, data, destination, || memory::copy(data).ok()));
+        self.with(|transport, cx| transport.send_to(cx, data, destination, || memory::copy(data).ok()));
     }
 
     /// Stops reading, sends the queue, then closes. `connection_lost` is called without an error.
     pub fn close(&self) {
-        self.with(|machine, cx| machine.close(cx));
+        self.with(|transport, cx| transport.close(cx));
     }
 
     /// Closes at once and drops the queue. `connection_lost` is called without an error.
@@ -171,28 +171,28 @@ impl<A: DatagramAddress> DatagramTransport<A> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn abort(&self) {
-        self.with(|machine, cx| machine.abort(cx, None));
+        self.with(|transport, cx| transport.abort(cx, None));
     }
 
     /// Whether the endpoint is closing or closed.
     pub fn is_closing(&self) -> bool {
-        self.endpoint.machine().is_closing() || self.endpoint.core().is_none()
+        self.endpoint.transport().is_closing() || self.endpoint.core().is_none()
     }
 
     /// Stops reading until [`resume_reading`](DatagramTransport::resume_reading). Datagrams wait in the kernel's
     /// buffer, which drops them when it is full.
     pub fn pause_reading(&self) {
-        self.with(|machine, cx| machine.pause_reading(cx));
+        self.with(|transport, cx| transport.pause_reading(cx));
     }
 
     /// Starts reading again.
     pub fn resume_reading(&self) {
-        self.with(|machine, cx| machine.resume_reading(cx));
+        self.with(|transport, cx| transport.resume_reading(cx));
     }
 
     /// Whether the endpoint is reading.
     pub fn is_reading(&self) -> bool {
-        self.endpoint.machine().is_reading()
+        self.endpoint.transport().is_reading()
     }
 
     /// Sets the water marks of [`DatagramProtocol::pause_writing`] and [`DatagramProtocol::resume_writing`], in
@@ -207,19 +207,19 @@ impl<A: DatagramAddress> DatagramTransport<A> {
                 low: low.unwrap_or_default(),
             });
         };
-        self.with(|machine, cx| machine.set_water_marks(cx, marks));
+        self.with(|transport, cx| transport.set_water_marks(cx, marks));
         Ok(())
     }
 
     /// The current water marks, low and high.
     pub fn get_write_buffer_limits(&self) -> (usize, usize) {
-        let marks = self.endpoint.machine().water_marks();
+        let marks = self.endpoint.transport().water_marks();
         (marks.low, marks.high)
     }
 
     /// The size of the queue in bytes, including eight bytes per datagram.
     pub fn get_write_buffer_size(&self) -> usize {
-        self.endpoint.machine().write_buffer_size()
+        self.endpoint.transport().write_buffer_size()
     }
 
     /// The remote address, if the endpoint was created with one. Stays available after close.
@@ -236,7 +236,7 @@ impl<A: DatagramAddress> DatagramTransport<A> {
 impl<A: DatagramAddress> fmt::Debug for DatagramTransport<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DatagramTransport")
-            .field("fd", &self.endpoint.machine().fd())
+            .field("fd", &self.endpoint.transport().fd())
             .field("local", &self.sink().local)
             .field("remote", &self.sink().remote)
             .field("closing", &self.is_closing())

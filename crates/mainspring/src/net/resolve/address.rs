@@ -120,9 +120,9 @@ impl ToAddress for (String, u16) {
     }
 }
 
-macro_rules! known_addresses {
-    ($($known:ty),*) => {
-        $(impl ToAddress for $known {
+macro_rules! impl_to_address {
+    ($($address_type:ty),*) => {
+        $(impl ToAddress for $address_type {
             fn to_address(&self) -> io::Result<Address> {
                 SocketAddr::from(*self).to_address()
             }
@@ -134,4 +134,4 @@ macro_rules! known_addresses {
     };
 }
 
-known_addresses!(SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16), ([u8; 4], u16));
+impl_to_address!(SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16), ([u8; 4], u16));

@@ -9,8 +9,7 @@ mod addrinfo;
 pub use address::{Address, ToAddress};
 pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
 
-use crate::current_core::current_core;
-use crate::event_loop::{Core, run_in_executor};
+use crate::event_loop::{Core, current_core, run_in_executor};
 use addrinfo::getaddrinfo_blocking;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -124,11 +123,11 @@ pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>>>>;
 /// use mainspring::net::{Lookup, lookup_host};
 /// use std::net::SocketAddr;
 ///
-/// async fn everything_is_here(lookup: Lookup) -> std::io::Result<Vec<SocketAddr>> {
+/// async fn resolve_to_localhost(lookup: Lookup) -> std::io::Result<Vec<SocketAddr>> {
 ///     Ok(vec![([127, 0, 0, 1], lookup.port).into()])
 /// }
 ///
-/// let event_loop = mainspring::Builder::new().resolver(everything_is_here).build()?;
+/// let event_loop = mainspring::Builder::new().resolver(resolve_to_localhost).build()?;
 /// let found = event_loop.run_until_complete(lookup_host("example.invalid:80"))?;
 /// assert_eq!(found.unwrap(), ["127.0.0.1:80".parse().unwrap()]);
 /// # Ok::<(), mainspring::Error>(())
@@ -196,7 +195,7 @@ pub(in crate::net) async fn resolve_with(
         Address::Sockets(known) => known,
         Address::Host(host, port) => match parse_ip(&host, port) {
             Some(address) => vec![address],
-            None => look_up_host(core, Lookup { host, port, family, kind }).await?,
+            None => resolve_host(core, Lookup { host, port, family, kind }).await?,
         },
     };
     if let Some(family) = family {
@@ -211,7 +210,7 @@ pub(in crate::net) async fn resolve_with(
     Ok(found)
 }
 
-async fn look_up_host(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>> {
+async fn resolve_host(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>> {
     core.check_open()?;
     let resolver = core.resolver.get().map(Rc::clone);
     if let Some(resolver) = resolver {

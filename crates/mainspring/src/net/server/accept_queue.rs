@@ -22,7 +22,7 @@ const MAX_QUEUED_CONNECTIONS: usize = 16;
 /// Listening sockets and their accepted connections. Dropping it stops listening.
 pub(in crate::net) struct AcceptQueue {
     core: Weak<Core>,
-    listeners: Vec<Rc<Listener<RustHost, Queue>>>,
+    listeners: Vec<Rc<Listener<RustHost, QueueAcceptor>>>,
     accepted: Rc<Accepted>,
     /// Socket files, removed when the queue is dropped.
     files: Vec<SocketFile>,
@@ -35,9 +35,9 @@ struct Accepted {
     waiters: WaitList,
 }
 
-struct Queue(Rc<Accepted>);
+struct QueueAcceptor(Rc<Accepted>);
 
-impl Acceptor<RustHost> for Queue {
+impl Acceptor<RustHost> for QueueAcceptor {
     fn accepted(&self, _: Cx<'_, RustHost>, connection: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
         self.0.connections.borrow_mut().push_back((connection, peer));
         self.0.waiters.wake_one();
@@ -59,7 +59,7 @@ impl AcceptQueue {
         let accepted = Rc::new(Accepted::default());
         let (mut listeners, mut files) = (Vec::new(), Vec::new());
         for BoundSocket { socket, file, .. } in bound {
-            let queue = Queue(Rc::clone(&accepted));
+            let queue = QueueAcceptor(Rc::clone(&accepted));
             listeners.push(Rc::new(Listener::new(socket, queue, options.backlog as usize)));
             files.extend(file);
         }
@@ -80,22 +80,22 @@ impl AcceptQueue {
             let (socket, peer) = self.accepted.connections.borrow_mut().pop_front()?;
             Some(Ok((core, socket, peer)))
         };
-        let (core, socket, peer) = self.accepted.waiters.until(next).await?;
-        // There is room again. A listener that fails to resume has reported that to the exception handler; this
-        // connection is still good.
+        let (core, socket, peer) = self.accepted.waiters.wait_until(next).await?;
+        // The queue has space again. A listener that fails to resume has reported that to the exception handler; this
+        // connection is still valid.
         for listener in &self.listeners {
             let _ = with_listener(&core, listener, |listener, cx| listener.resume(cx));
         }
         Ok((core, socket, peer))
     }
 
-    /// Lends the fd of the first socket to `use_it`.
+    /// Lends the fd of the first socket to `f`.
     pub(in crate::net) fn with_fd<R>(
         &self,
-        use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
+        f: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
         match self.listeners.first() {
-            Some(listener) => listener.with_fd(use_it),
+            Some(listener) => listener.with_fd(f),
             None => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -118,7 +118,7 @@ impl AcceptQueue {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
         let socket = with_listener(&core, listener, |listener, cx| listener.close(cx));
-        self.files.drain(..).for_each(SocketFile::keep);
+        self.files.drain(..).for_each(SocketFile::disarm);
         socket.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }

@@ -18,14 +18,14 @@ pub(super) fn start_listening<A: Acceptor<RustHost> + 'static>(
     with_listener(core, listener, |listener, cx| listener.start(cx))
 }
 
-/// Runs `work` on a listener.
+/// Runs `f` on a listener.
 pub(super) fn with_listener<A: Acceptor<RustHost> + 'static, R>(
     core: &Core,
     listener: &Rc<Listener<RustHost, A>>,
-    work: impl FnOnce(&Listener<RustHost, A>, Cx<'_, RustHost>) -> R,
+    f: impl FnOnce(&Listener<RustHost, A>, Cx<'_, RustHost>) -> R,
 ) -> R {
     let this: Rc<dyn Source> = Rc::<Listener<RustHost, A>>::clone(listener);
-    work(listener, Cx { engine: &core.engine, this: &this })
+    f(listener, Cx { engine: &core.engine, this: &this })
 }
 
 impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
@@ -33,7 +33,7 @@ impl<A: Acceptor<RustHost> + 'static> Source for Listener<RustHost, A> {
         with_listener(core, &self, |listener, cx| Listener::io_ready(listener, cx))
     }
 
-    fn run_deferred(self: Rc<Self>, core: &Core, notice: DeferredCall) -> Result<(), Failure> {
-        with_listener(core, &self, |listener, cx| Listener::run_deferred(listener, cx, notice))
+    fn run_deferred(self: Rc<Self>, core: &Core, deferred: DeferredCall) -> Result<(), Failure> {
+        with_listener(core, &self, |listener, cx| Listener::run_deferred(listener, cx, deferred))
     }
 }

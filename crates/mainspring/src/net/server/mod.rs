@@ -62,12 +62,12 @@ use std::rc::{Rc, Weak};
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Server {
-    state: Rc<State>,
+    state: Rc<ServerState>,
     addresses: Vec<PeerAddress>,
     inet: Vec<SocketAddr>,
 }
 
-struct State {
+struct ServerState {
     core: Weak<Core>,
     backlog: u32,
     listeners: RefCell<Vec<Rc<Listener<RustHost, ServerAcceptor>>>>,
@@ -80,22 +80,22 @@ struct State {
 }
 
 /// Counts one connection of a server until it is dropped.
-pub(crate) struct Connection {
-    server: Rc<State>,
+pub(crate) struct ConnectionGuard {
+    server: Rc<ServerState>,
     number: usize,
 }
 
-impl Connection {
-    fn new(server: Rc<State>) -> Self {
+impl ConnectionGuard {
+    fn new(server: Rc<ServerState>) -> Self {
         let number = server.clients.borrow_mut().insert(None);
-        Connection { server, number }
+        ConnectionGuard { server, number }
     }
 }
 
-impl Drop for Connection {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let gone = self.server.clients.borrow_mut().try_remove(self.number);
-        drop(gone);
+        let client = self.server.clients.borrow_mut().try_remove(self.number);
+        drop(client);
         self.server.waiters.wake_all();
     }
 }
@@ -177,12 +177,12 @@ impl EventLoop {
 }
 
 /// Attaches a protocol or a task to an accepted connection.
-pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, Connection) -> Transport>;
+pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, ConnectionGuard) -> Transport>;
 
 /// Passes accepted connections to the opener.
 struct ServerAcceptor {
     core: Weak<Core>,
-    server: Weak<State>,
+    server: Weak<ServerState>,
     opener: Opener,
 }
 
@@ -190,7 +190,7 @@ impl Acceptor<RustHost> for ServerAcceptor {
     fn accepted(&self, _: Cx<'_, RustHost>, socket: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
         let (Some(core), Some(server)) = (self.core.upgrade(), self.server.upgrade()) else { return Ok(()) };
         let opener = Rc::clone(&self.opener);
-        let connection = Connection::new(Rc::clone(&server));
+        let connection = ConnectionGuard::new(Rc::clone(&server));
         let number = connection.number;
         match catch(|| opener(&core, socket, peer, connection)) {
             Ok(transport) => {
@@ -200,7 +200,7 @@ impl Acceptor<RustHost> for ServerAcceptor {
             }
             Err(text) => {
                 let message = "The protocol factory of a server panicked";
-                core.call_exception_handler(&ExceptionContext::of_panic(message, text));
+                core.call_exception_handler(&ExceptionContext::from_panic(message, text));
             }
         }
         Ok(())
@@ -214,7 +214,7 @@ impl Server {
         options: &ServerOptions,
         opener: Opener,
     ) -> io::Result<Self> {
-        let state = Rc::new(State {
+        let state = Rc::new(ServerState {
             core: Rc::downgrade(core),
             backlog: options.backlog,
             listeners: RefCell::default(),
@@ -420,17 +420,17 @@ impl Server {
         Ok(())
     }
 
-    async fn wait_until(&self, condition: impl Fn(&State) -> bool) {
+    async fn wait_until(&self, condition: impl Fn(&ServerState) -> bool) {
         // Nothing changes after the loop is closed.
-        let is_over = |state: &State| {
+        let is_done = |state: &ServerState| {
             let core = state.core.upgrade();
             condition(state) || core.is_none_or(|core| core.check_open().is_err())
         };
-        self.state.waiters.until(|| is_over(&self.state).then_some(())).await;
+        self.state.waiters.wait_until(|| is_done(&self.state).then_some(())).await;
     }
 }
 
-/// The IP address, if it is one.
+/// The address, if it is an IP address.
 pub(in crate::net) fn socket_address(peer: &PeerAddress) -> Option<SocketAddr> {
     if let PeerAddress::Inet(address) = peer { Some(*address) } else { None }
 }

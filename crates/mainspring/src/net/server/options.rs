@@ -3,11 +3,10 @@
 use super::bind::{adopt_bound, bind, bind_unix};
 use super::streams::{Outcome, stream_opener};
 use super::{Opener, Server};
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use crate::net::connection::{Protocol, SocketConnection};
 use crate::net::resolve::ToAddress;
-use crate::net::stream::{LIMIT, StreamReader, StreamWriter};
+use crate::net::stream::{DEFAULT_LIMIT, StreamReader, StreamWriter};
 use crate::net::tcp::TcpListener;
 use crate::net::unix::UnixListener;
 use std::io;
@@ -59,7 +58,7 @@ impl Default for ServerOptions {
             keep_alive: false,
             start_serving: true,
             cleanup_socket: true,
-            limit: LIMIT,
+            limit: DEFAULT_LIMIT,
         }
     }
 }
@@ -107,7 +106,7 @@ impl ServerOptions {
     /// use mainspring::net::{ServerOptions, TcpStream};
     ///
     /// # mainspring::run(async {
-    /// # // A machine without IPv6 has nothing to show.
+    /// # // Skipped on a machine without IPv6.
     /// # if ServerOptions::new().bind("[::1]:0").await.is_err() { return Ok(()) }
     /// let listener = ServerOptions::new().only_v6(false).bind("[::]:0").await?;
     /// let client = TcpStream::connect(("127.0.0.1", listener.local_addr().port())).await?;

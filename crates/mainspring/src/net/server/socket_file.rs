@@ -12,7 +12,7 @@ pub(in crate::net) struct SocketFile {
     core: Weak<Core>,
     path: PathBuf,
     inode: u64,
-    is_kept: bool,
+    is_disarmed: bool,
 }
 
 impl SocketFile {
@@ -20,18 +20,18 @@ impl SocketFile {
     pub(super) fn new(core: &Rc<Core>, path: &Path) -> Option<Self> {
         let path = std::path::absolute(path).ok()?;
         let inode = socket_file::inode(&path).ok()?;
-        Some(SocketFile { core: Rc::downgrade(core), path, inode, is_kept: false })
+        Some(SocketFile { core: Rc::downgrade(core), path, inode, is_disarmed: false })
     }
 
     /// Disarms the guard: the file stays.
-    pub(super) fn keep(mut self) {
-        self.is_kept = true;
+    pub(super) fn disarm(mut self) {
+        self.is_disarmed = true;
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.is_kept {
+        if self.is_disarmed {
             return;
         }
         let removed = socket_file::remove(&self.path, self.inode);

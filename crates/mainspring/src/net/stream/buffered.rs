@@ -1,17 +1,17 @@
-//! `Buffered`: the protocol of every stream. It buffers what arrives until a task reads it.
+//! `Buffered`: the protocol of every stream. It buffers received bytes until a task reads them.
 //!
-//! As in asyncio's `StreamReader`, the transport is paused when more than twice the limit is buffered, and resumed when the
-//! buffer is down to the limit, or when a task waits for more than is buffered.
+//! As in asyncio's `StreamReader`, the transport is paused when more than twice the limit is buffered, and resumed when
+//! the buffer is down to the limit, or when a task needs more than is buffered.
 //!
-//! A task that waits in `read()` for any number of bytes is woken when the socket is readable, and receives into its own
-//! buffer: this saves a copy and one iteration of the loop. If the task does not come (its wait was cancelled), the
-//! level-triggered poller reports the socket again, and the bytes are buffered. A task that read as much as its buffer
-//! holds gets the next bytes through this buffer, so that small reads do not cost a system call each.
+//! A task that waits in `read()` for any number of bytes is woken when the socket is readable, and receives into its
+//! own buffer: this saves a copy and one iteration of the loop. If the task does not receive (it was cancelled), the
+//! level-triggered poller reports the socket again, and the bytes are buffered. After a read that filled the task's
+//! whole buffer, the next bytes go through this buffer, so that small reads do not cost a system call each.
 
-use super::buffer::ByteBuffer;
-use super::write_turn::WriteTurn;
+use super::byte_buffer::ByteBuffer;
+use super::write_lock::WriteLock;
 use crate::error::Error;
-use crate::net::clone_error as again;
+use crate::net::clone_error;
 use crate::net::connection::Protocol;
 use crate::net::connection::Transport;
 use crate::sync::wait_list::WaitList;
@@ -19,12 +19,12 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 
 /// asyncio's limit for a reader's buffer.
-pub(crate) const LIMIT: usize = 64 * 1024;
+pub(crate) const DEFAULT_LIMIT: usize = 64 * 1024;
 
 /// See the module comment.
 pub(crate) struct Buffered {
     received: RefCell<ByteBuffer>,
-    readiness: Cell<Readiness>,
+    reader_state: Cell<ReaderState>,
     is_reading_paused: Cell<bool>,
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
@@ -32,30 +32,30 @@ pub(crate) struct Buffered {
     pub(super) readers: WaitList,
     pub(super) limit: Cell<usize>,
     error: OnceCell<io::Error>,
-    /// Tasks that wait to write, or for the end of the connection.
+    /// Tasks that wait to write, or until the connection is closed.
     pub(super) writers: WaitList,
-    /// Set when a message first has to wait for another one.
-    pub(super) turn: OnceCell<Box<WriteTurn>>,
+    /// Allocated when a message has to wait for the first time.
+    pub(super) write_lock: OnceCell<Box<WriteLock>>,
 }
 
-/// What a task that reads knows of the socket.
+/// How the next bytes are received.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Readiness {
-    /// Nothing. The transport receives what arrives, and it is buffered.
-    Unknown,
-    /// As `Unknown`; a task has just filled its whole buffer.
-    MayHaveMore,
-    /// A task waits, and receives by itself.
-    Awaited,
-    /// The socket is readable, and the task that waited was woken.
-    Readable,
+enum ReaderState {
+    /// The transport receives them into the buffer.
+    Buffering,
+    /// As `Buffering`; the last read filled the task's whole buffer.
+    FilledReadBuffer,
+    /// A task waits, and will receive into its own buffer.
+    TaskWaits,
+    /// The socket is readable, and the waiting task was woken.
+    TaskWoken,
 }
 
 impl Buffered {
     pub(crate) fn new(limit: usize) -> Self {
         Buffered {
             received: RefCell::default(),
-            readiness: Cell::new(Readiness::Unknown),
+            reader_state: Cell::new(ReaderState::Buffering),
             limit: Cell::new(limit),
             is_reading_paused: Cell::new(false),
             is_at_eof: Cell::new(false),
@@ -64,18 +64,18 @@ impl Buffered {
             error: OnceCell::new(),
             readers: WaitList::default(),
             writers: WaitList::default(),
-            turn: OnceCell::new(),
+            write_lock: OnceCell::new(),
         }
     }
 
-    /// Works on what is buffered. `work` must not run user code.
-    pub(super) fn with_received<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
-        work(&mut self.received.borrow_mut())
+    /// Calls `f` with the receive buffer. `f` must not run user code.
+    pub(super) fn with_received<R>(&self, f: impl FnOnce(&mut ByteBuffer) -> R) -> R {
+        f(&mut self.received.borrow_mut())
     }
 
-    /// The error that the connection was lost with.
+    /// The error that ended the connection.
     pub(super) fn error(&self) -> Option<io::Error> {
-        self.error.get().map(again)
+        self.error.get().map(clone_error)
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -86,91 +86,91 @@ impl Buffered {
         self.is_writing_paused.get()
     }
 
-    /// The socket is readable. Returns whether a task was woken that will receive.
+    /// The socket is readable. Returns `true` if this woke a task that will receive.
     #[inline]
     pub(crate) fn wake_reader(&self) -> bool {
-        if self.readiness.get() != Readiness::Awaited {
+        if self.reader_state.get() != ReaderState::TaskWaits {
             return false;
         }
-        self.readiness.set(Readiness::Readable);
+        self.reader_state.set(ReaderState::TaskWoken);
         if self.readers.wake_all() > 0 {
             return true;
         }
-        self.readiness.set(Readiness::Unknown);
+        self.reader_state.set(ReaderState::Buffering);
         false
     }
 
-    /// Reads what is buffered, as much as fits.
+    /// Reads buffered bytes, as many as fit.
     #[inline]
     pub(super) fn read(&self, transport: &Transport, buffer: &mut [u8]) -> usize {
         let (count, left) = self.with_received(|received| (received.read(buffer), received.len()));
         if count > 0 {
-            self.shrunk(transport, left);
+            self.resume_if_drained(transport, left);
         }
         count
     }
 
-    /// Receives into `buffer` if the socket is known to be readable, once for every event. So a peer that sends without
-    /// end does not keep the task from yielding.
+    /// Receives into `buffer`, once per readiness event, so that a fast peer cannot keep the task from yielding.
     #[inline]
     pub(super) fn recv(&self, transport: &Transport, buffer: &mut [u8]) -> Option<usize> {
-        if self.readiness.get() != Readiness::Readable {
+        if self.reader_state.get() != ReaderState::TaskWoken {
             return None;
         }
-        self.readiness.set(Readiness::Unknown);
-        let count = transport.with(|below, cx| below.recv_into(cx, buffer))??;
+        self.reader_state.set(ReaderState::Buffering);
+        let count = transport.with(|transport, cx| transport.recv_into(cx, buffer))??;
         if count == buffer.len() {
-            self.readiness.set(Readiness::MayHaveMore);
+            self.reader_state.set(ReaderState::FilledReadBuffer);
         }
         self.with_received(|received| received.skip(count));
         Some(count)
     }
 
-    /// The task that now waits receives by itself.
+    /// A task is about to wait, and will receive into its own buffer.
     pub(super) fn await_readable(&self) {
-        let is_small_reader = self.readiness.get() == Readiness::MayHaveMore;
-        self.readiness.set(if is_small_reader { Readiness::Unknown } else { Readiness::Awaited });
+        let is_small_reader = self.reader_state.get() == ReaderState::FilledReadBuffer;
+        self.reader_state.set(if is_small_reader { ReaderState::Buffering } else { ReaderState::TaskWaits });
     }
 
-    /// The end of the stream, or the error; `None` while more can come. Called when the buffer does not have enough.
-    pub(super) fn end(&self, transport: &Transport) -> Option<io::Result<()>> {
-        if self.readiness.get() != Readiness::MayHaveMore {
-            self.readiness.set(Readiness::Unknown);
+    /// The end of the stream, or its error. `None` while more bytes can arrive. Called when the buffered bytes are not
+    /// enough.
+    pub(super) fn end_of_stream(&self, transport: &Transport) -> Option<io::Result<()>> {
+        if self.reader_state.get() != ReaderState::FilledReadBuffer {
+            self.reader_state.set(ReaderState::Buffering);
         }
-        // A transport that is being lost reports its error soon. Until then the stream has not ended.
-        if !self.is_at_eof.get() && !self.is_lost.get() && transport.is_over() == Some(false) {
+        // A transport that is being lost will report its error. Until then the stream has not ended.
+        if !self.is_at_eof.get() && !self.is_lost.get() && transport.is_closing_locally() == Some(false) {
             return None;
         }
-        Some(self.how_it_ended(transport))
+        Some(self.end_result(transport))
     }
 
     #[cold]
     #[inline(never)]
-    fn how_it_ended(&self, transport: &Transport) -> io::Result<()> {
+    fn end_result(&self, transport: &Transport) -> io::Result<()> {
         if self.is_at_eof.get() || self.is_lost.get() {
             return self.error().map_or(Ok(()), Err);
         }
-        transport.is_over().map(drop).ok_or_else(|| Error::Closed.into())
+        transport.is_closing_locally().map(drop).ok_or_else(|| Error::Closed.into())
     }
 
-    /// Resumes reading, for a task that waits for more than is buffered.
-    pub(super) fn want_more(&self, transport: &Transport) {
+    /// Resumes reading, for a task that needs more than is buffered.
+    pub(super) fn resume_reading(&self, transport: &Transport) {
         if self.is_reading_paused.replace(false) {
             transport.resume_reading();
         }
     }
 
-    /// `waiting` bytes are left in the buffer.
-    pub(super) fn shrunk(&self, transport: &Transport, waiting: usize) {
-        if waiting <= self.limit.get() {
-            self.want_more(transport);
+    /// Resumes reading if at most the limit is buffered.
+    pub(super) fn resume_if_drained(&self, transport: &Transport, buffered: usize) {
+        if buffered <= self.limit.get() {
+            self.resume_reading(transport);
         }
     }
 }
 
 impl Protocol for Buffered {
     fn data_received(&self, transport: &Transport, data: &[u8]) {
-        self.readiness.set(Readiness::Unknown);
+        self.reader_state.set(ReaderState::Buffering);
         let pushed = self.with_received(|received| received.try_push(data).map(|()| received.len()));
         let buffered = match pushed {
             Ok(buffered) => buffered,
@@ -190,20 +190,20 @@ impl Protocol for Buffered {
     fn eof_received(&self, transport: &Transport) -> bool {
         self.is_at_eof.set(true);
         self.readers.wake_all();
-        // If one direction cannot be shut down alone, the end of this one ends both.
+        // Without half-close, the end of this direction ends both.
         transport.can_write_eof()
     }
 
     fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
         self.is_lost.set(true);
         if let Some(error) = error {
-            // The connection ends once.
+            // Only the first error is kept.
             let _ = self.error.set(error);
         }
         self.readers.wake_all();
         self.writers.wake_all();
-        if let Some(turn) = self.turn.get() {
-            turn.close();
+        if let Some(write_lock) = self.write_lock.get() {
+            write_lock.close();
         }
     }
 

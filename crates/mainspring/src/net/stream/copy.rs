@@ -12,7 +12,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 ///
 /// Reading pauses while the writer's buffer is full, so that flow control reaches the sending peer.
 ///
-/// The bytes are a stream, not a message: writes of other tasks to the same writer may come in between.
+/// The bytes are a stream, not a message: writes of other tasks to the same writer may be interleaved.
 ///
 /// Cancel safety: safe; every byte taken from the reader is in the writer's buffer.
 ///
@@ -20,11 +20,11 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// use mainspring::net::{UnixStream, copy};
 ///
 /// # mainspring::run(async {
-/// let (client, near) = UnixStream::pair()?;
-/// let (far, server) = UnixStream::pair()?;
+/// let (client, inbound) = UnixStream::pair()?;
+/// let (outbound, server) = UnixStream::pair()?;
 /// client.write_all(b"a question").await?;
 /// client.shutdown();
-/// assert_eq!(copy(near.split().0, far.split().1).await?, 10);
+/// assert_eq!(copy(inbound.split().0, outbound.split().1).await?, 10);
 /// assert_eq!(server.read_exactly(10).await?, b"a question");
 /// # std::io::Result::Ok(())
 /// # })??;

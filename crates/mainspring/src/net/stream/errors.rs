@@ -13,10 +13,10 @@ use std::io;
 /// use mainspring::net::{ReadError, UnixStream};
 ///
 /// mainspring::run(async {
-///     let (near, far) = UnixStream::pair()?;
-///     far.write_all(b"abc").await?;
-///     drop(far);
-///     match near.read_exactly(4).await {
+///     let (stream, peer) = UnixStream::pair()?;
+///     peer.write_all(b"abc").await?;
+///     drop(peer);
+///     match stream.read_exactly(4).await {
 ///         Err(ReadError::Incomplete { partial, expected }) => {
 ///             assert_eq!((partial, expected), (b"abc".to_vec(), Some(4)));
 ///         }

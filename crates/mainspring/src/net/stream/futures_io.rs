@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 impl AsyncRead for StreamReader {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let readers = &self.shared.buffered.readers;
-        self.shared.poll_until(readers, |seats| &mut seats.reading, cx, || self.try_read(buffer))
+        self.shared.poll_until(readers, |slots| &mut slots.reading, cx, || self.try_read(buffer))
     }
 
     fn poll_read_vectored(
@@ -44,11 +44,11 @@ impl AsyncBufRead for StreamReader {
                 });
                 this.lent.set(lent);
                 if !is_any {
-                    return this.end();
+                    return this.end_of_stream();
                 }
                 Some(Ok(()))
             };
-            ready!(this.shared.poll_until(&buffered.readers, |seats| &mut seats.reading, cx, check))?;
+            ready!(this.shared.poll_until(&buffered.readers, |slots| &mut slots.reading, cx, check))?;
         }
         Poll::Ready(Ok(this.lent.get_mut().as_ref().map_or(&[], |lent| lent.unread())))
     }
@@ -57,16 +57,16 @@ impl AsyncBufRead for StreamReader {
         if let Some(lent) = self.lent.get_mut() {
             lent.consume(amount);
         }
-        self.shared.buffered.shrunk(self.shared.transport(), self.buffered());
+        self.shared.buffered.resume_if_drained(self.shared.transport(), self.buffered());
     }
 }
 
 impl AsyncWrite for StreamWriter {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.as_mut().poll_flush(cx))?;
-        let piece = data.get(..MAX_WRITE_BYTES).unwrap_or(data);
-        self.offer(&[IoSlice::new(piece)])?;
-        Poll::Ready(Ok(piece.len()))
+        let chunk = data.get(..MAX_WRITE_BYTES).unwrap_or(data);
+        self.try_write_vectored(&[IoSlice::new(chunk)])?;
+        Poll::Ready(Ok(chunk.len()))
     }
 
     fn poll_write_vectored(
@@ -74,19 +74,19 @@ impl AsyncWrite for StreamWriter {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let length = pieces.iter().map(|piece| piece.len()).sum();
+        let length = pieces.iter().map(|chunk| chunk.len()).sum();
         if length > MAX_WRITE_BYTES {
-            let first = pieces.iter().find(|piece| !piece.is_empty());
-            return self.poll_write(cx, first.map_or(&[], |piece| piece));
+            let first = pieces.iter().find(|chunk| !chunk.is_empty());
+            return self.poll_write(cx, first.map_or(&[], |chunk| chunk));
         }
         ready!(self.as_mut().poll_flush(cx))?;
-        self.offer(pieces)?;
+        self.try_write_vectored(pieces)?;
         Poll::Ready(Ok(length))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let writers = &self.shared.buffered.writers;
-        self.shared.poll_until(writers, |seats| &mut seats.writing, cx, || self.try_drain())
+        self.shared.poll_until(writers, |slots| &mut slots.writing, cx, || self.try_drain())
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -97,12 +97,12 @@ impl AsyncWrite for StreamWriter {
         }
         self.close();
         let writers = &self.shared.buffered.writers;
-        self.shared.poll_until(writers, |seats| &mut seats.closing, cx, || self.try_closed())
+        self.shared.poll_until(writers, |slots| &mut slots.closing, cx, || self.try_closed())
     }
 }
 
 /// Implements the traits by forwarding to the fields `$read` and `$write`.
-macro_rules! async_io_by {
+macro_rules! forward_async_io {
     ($stream:ty, $read:ident, $write:ident) => {
         impl futures_io::AsyncRead for $stream {
             fn poll_read(
@@ -161,12 +161,12 @@ macro_rules! async_io_by {
     };
 }
 
-async_io_by!(Stream, reader, writer);
+forward_async_io!(Stream, reader, writer);
 
-/// Implements what a wrapper with a field `stream` forwards to it.
-macro_rules! stream_on {
+/// Implements the methods and traits that a wrapper forwards to its field `stream`.
+macro_rules! forward_to_stream {
     ($stream:ident) => {
-        $crate::net::stream::async_io_by!($stream, stream, stream);
+        $crate::net::stream::forward_async_io!($stream, stream, stream);
 
         impl $stream {
             /// Splits the stream into owned halves. See [`StreamWriter`](crate::net::StreamWriter) for the effect of
@@ -174,11 +174,11 @@ macro_rules! stream_on {
             ///
             /// ```
             /// # mainspring::run(async {
-            /// let (near, far) = mainspring::net::UnixStream::pair()?;
-            /// let (reader, writer) = near.into_split();
+            /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+            /// let (reader, writer) = stream.into_split();
             /// mainspring::spawn(async move { writer.write_all(b"question").await });
-            /// assert_eq!(far.read_to_end().await?, b"question");
-            /// far.write_all(b"answer").await?;
+            /// assert_eq!(peer.read_to_end().await?, b"question");
+            /// peer.write_all(b"answer").await?;
             /// assert_eq!(reader.read_exactly(6).await?, b"answer");
             /// # std::io::Result::Ok(())
             /// # })??;
@@ -195,10 +195,10 @@ macro_rules! stream_on {
             ///
             /// ```
             /// # mainspring::run(async {
-            /// let (near, far) = mainspring::net::UnixStream::pair()?;
-            /// near.split().1.write(b"goodbye");
-            /// near.close().await?;
-            /// assert_eq!(far.read_to_end().await?, b"goodbye");
+            /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+            /// stream.split().1.write(b"goodbye");
+            /// stream.close().await?;
+            /// assert_eq!(peer.read_to_end().await?, b"goodbye");
             /// # std::io::Result::Ok(())
             /// # })??;
             /// # Ok::<(), mainspring::Error>(())
@@ -232,4 +232,4 @@ macro_rules! stream_on {
     };
 }
 
-pub(crate) use {async_io_by, stream_on};
+pub(crate) use {forward_async_io, forward_to_stream};

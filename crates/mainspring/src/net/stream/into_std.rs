@@ -16,17 +16,17 @@ use std::os::fd::OwnedFd;
 /// use mainspring::net::UnixStream;
 ///
 /// # mainspring::run(async {
-/// let (near, far) = UnixStream::pair()?;
-/// far.write_all(b"hello world").await?;
-/// assert_eq!(near.read_exactly(6).await?, b"hello ");
+/// let (stream, peer) = UnixStream::pair()?;
+/// peer.write_all(b"hello world").await?;
+/// assert_eq!(stream.read_exactly(6).await?, b"hello ");
 ///
-/// let refused = near.into_std().unwrap_err();
+/// let refused = stream.into_std().unwrap_err();
 /// assert_eq!(refused.error().kind(), std::io::ErrorKind::ResourceBusy);
 /// assert_eq!(refused.to_string(), "5 received bytes are not read yet: read them first");
-/// // Read what has arrived, then try again.
-/// let near = refused.into_inner();
-/// assert_eq!(near.read_some(100).await?, b"world");
-/// let plain: std::os::unix::net::UnixStream = near.into_std()?;
+/// // Read the received bytes, then retry.
+/// let stream = refused.into_inner();
+/// assert_eq!(stream.read_some(100).await?, b"world");
+/// let plain: std::os::unix::net::UnixStream = stream.into_std()?;
 /// # drop(plain);
 /// # std::io::Result::Ok(())
 /// # })??;
@@ -56,11 +56,11 @@ impl<S> IntoStdError<S> {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
-    /// near.transport().close();
-    /// let (error, near) = near.into_std().unwrap_err().into_parts();
+    /// let (stream, _peer) = mainspring::net::UnixStream::pair()?;
+    /// stream.transport().close();
+    /// let (error, stream) = stream.into_std().unwrap_err().into_parts();
     /// assert_eq!(error.kind(), std::io::ErrorKind::NotConnected);
-    /// near.close().await?;
+    /// stream.close().await?;
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -123,11 +123,11 @@ impl Stream {
                 )));
             }
         }
-        let socket = transport.with(|below, cx| Ok(below.detach_fd(cx))).flatten();
+        let socket = transport.with(|transport, cx| Ok(transport.detach_fd(cx))).flatten();
         let in_use = || resource_busy("a file is being sent, or the fd is in use".to_owned());
         let socket = socket.ok_or_else(in_use)?;
         // Detaching drops the protocol, which may run user code.
-        transport.with(|below, cx| below.protocol_slot().detach(cx));
+        transport.with(|transport, cx| transport.protocol_slot().detach(cx));
         Ok(socket)
     }
 }

@@ -4,15 +4,15 @@
 //! read. [`StreamReader`] and [`StreamWriter`] are the two handles on it, and a [`Stream`] is both. `TcpStream` and
 //! its siblings wrap a [`Stream`].
 
-mod buffer;
 mod buffered;
+mod byte_buffer;
 mod copy;
 mod errors;
 mod futures_io;
 mod into_std;
 mod reader;
 mod shared_stream;
-mod write_turn;
+mod write_lock;
 mod writer;
 
 pub use copy::{copy, copy_bidirectional};
@@ -21,13 +21,13 @@ pub use into_std::IntoStdError;
 pub use reader::StreamReader;
 pub use writer::StreamWriter;
 
-pub(crate) use buffered::LIMIT;
-pub(crate) use futures_io::{async_io_by, stream_on};
+pub(crate) use buffered::DEFAULT_LIMIT;
+pub(crate) use futures_io::{forward_async_io, forward_to_stream};
 pub(super) use into_std::resource_busy;
 pub(crate) use shared_stream::SharedStream;
 
 #[cfg(feature = "rustls")]
-use crate::net::connection::{Protocol, StreamProtocol};
+use crate::net::connection::{Protocol, WeakStreamProtocol};
 use crate::net::connection::{ProtocolRef, Transport};
 use std::fmt;
 use std::io;
@@ -50,17 +50,17 @@ use std::rc::Rc;
 /// }
 ///
 /// mainspring::run(async {
-///     let (near, far) = UnixStream::pair()?;
-///     far.write_all(b"42").await?;
-///     far.shutdown();
-///     assert_eq!(ask(&near, b"the question").await?, b"42");
+///     let (first, second) = UnixStream::pair()?;
+///     second.write_all(b"42").await?;
+///     second.shutdown();
+///     assert_eq!(ask(&first, b"the question").await?, b"42");
 ///
 ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
-///     let near = TcpStream::connect(listener.local_addr()).await?;
-///     let (far, _) = listener.accept().await?;
-///     far.write_all(b"43").await?;
-///     far.shutdown();
-///     assert_eq!(ask(&near, b"another").await?, b"43");
+///     let first = TcpStream::connect(listener.local_addr()).await?;
+///     let (second, _) = listener.accept().await?;
+///     second.write_all(b"43").await?;
+///     second.shutdown();
+///     assert_eq!(ask(&first, b"another").await?, b"43");
 ///     Ok::<(), std::io::Error>(())
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
@@ -70,18 +70,18 @@ use std::rc::Rc;
 ///
 /// ```
 /// # mainspring::run(async {
-/// let (near, far) = mainspring::net::UnixStream::pair()?;
-/// near.write_all(b"a line\nup to; abcd 12345 rest").await?;
-/// assert_eq!(far.read_line().await?, b"a line\n");
-/// assert_eq!(far.read_until(b";").await?, b"up to;");
-/// assert_eq!(far.read_exactly(5).await?, b" abcd");
+/// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+/// stream.write_all(b"a line\nup to; abcd 12345 rest").await?;
+/// assert_eq!(peer.read_line().await?, b"a line\n");
+/// assert_eq!(peer.read_until(b";").await?, b"up to;");
+/// assert_eq!(peer.read_exactly(5).await?, b" abcd");
 /// let mut buffer = [0; 6];
-/// far.read_exact(&mut buffer).await?;
+/// peer.read_exact(&mut buffer).await?;
 /// assert_eq!(&buffer, b" 12345");
-/// assert_eq!(far.read(&mut buffer[..1]).await?, 1);
-/// assert_eq!(far.read_some(100).await?, b"rest");
-/// drop(near);
-/// assert_eq!(far.read_to_end().await?, b"");
+/// assert_eq!(peer.read(&mut buffer[..1]).await?, 1);
+/// assert_eq!(peer.read_some(100).await?, b"rest");
+/// drop(stream);
+/// assert_eq!(peer.read_to_end().await?, b"");
 /// # std::io::Result::Ok(())
 /// # })??;
 /// # Ok::<(), mainspring::Error>(())
@@ -95,7 +95,7 @@ impl Stream {
     /// Creates a stream on the connection that `open` returns.
     pub(crate) fn open(limit: usize, open: impl FnOnce(ProtocolRef) -> Transport) -> Self {
         let shared = SharedStream::new(limit);
-        shared.opened(open(shared.protocol_ref()));
+        shared.set_transport(open(shared.protocol_ref()));
         Self::new(shared)
     }
 
@@ -104,10 +104,10 @@ impl Stream {
     }
 
     /// Releases the transport without closing it, together with the unread bytes.
-    #[allow(dead_code, reason = "for connections over connections, which are not in every build")]
+    #[allow(dead_code, reason = "used by TLS, which is an optional feature")]
     pub(crate) fn into_transport(self) -> (Transport, Vec<u8>) {
         let unread = self.reader.with(|received| received.take_all());
-        (self.reader.shared.give_away(), unread)
+        (self.reader.shared.release_transport(), unread)
     }
 
     /// Borrows the two halves, for two tasks that share the stream.
@@ -117,10 +117,10 @@ impl Stream {
     /// use mainspring::try_join;
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = UnixStream::pair()?;
-    /// let (reader, writer) = near.split();
+    /// let (stream, peer) = UnixStream::pair()?;
+    /// let (reader, writer) = stream.split();
     /// // Sequentially this would deadlock: both sides would wait for the other to read.
-    /// let echo = async { far.write_all(&far.read_exactly(1_000_000).await?).await };
+    /// let echo = async { peer.write_all(&peer.read_exactly(1_000_000).await?).await };
     /// let send = writer.write_all(&[7; 1_000_000]);
     /// let receive = async { std::io::Result::Ok(reader.read_exactly(1_000_000).await?) };
     /// let ((), (), received) = try_join((echo, send, receive)).await?;
@@ -139,11 +139,11 @@ impl Stream {
     /// use mainspring::net::{Stream, UnixStream};
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = UnixStream::pair()?;
-    /// let (reader, writer) = Stream::from(near).into_split();
+    /// let (stream, peer) = UnixStream::pair()?;
+    /// let (reader, writer) = Stream::from(stream).into_split();
     /// mainspring::spawn(async move { writer.write_all(b"question").await });
-    /// assert_eq!(far.read_to_end().await?, b"question");
-    /// far.write_all(b"answer").await?;
+    /// assert_eq!(peer.read_to_end().await?, b"question");
+    /// peer.write_all(b"answer").await?;
     /// assert_eq!(reader.read_exactly(6).await?, b"answer");
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -157,9 +157,9 @@ impl Stream {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
-    /// near.transport().set_write_buffer_limits(Some(1024), None).unwrap();
-    /// assert_eq!(near.transport().get_write_buffer_limits(), (256, 1024));
+    /// let (stream, _peer) = mainspring::net::UnixStream::pair()?;
+    /// stream.transport().set_write_buffer_limits(Some(1024), None).unwrap();
+    /// assert_eq!(stream.transport().get_write_buffer_limits(), (256, 1024));
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -213,10 +213,10 @@ impl Stream {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// near.split().1.write(b"hello");
-    /// near.drain().await?;
-    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// stream.split().1.write(b"hello");
+    /// stream.drain().await?;
+    /// assert_eq!(peer.read_exactly(5).await?, b"hello");
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -240,11 +240,11 @@ impl Stream {
     /// use mainspring::net::{Stream, UnixStream};
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = UnixStream::pair()?;
-    /// let stream = Stream::from(near);
+    /// let (first, second) = UnixStream::pair()?;
+    /// let stream = Stream::from(first);
     /// stream.split().1.write(b"goodbye");
     /// stream.close().await?;
-    /// assert_eq!(far.read_to_end().await?, b"goodbye");
+    /// assert_eq!(second.read_to_end().await?, b"goodbye");
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -267,12 +267,12 @@ impl PendingStream {
 
     /// The protocol for the connection. Received bytes are stored while this object exists.
     pub(crate) fn protocol(&self) -> Rc<dyn Protocol> {
-        Rc::new(StreamProtocol(Rc::downgrade(&self.0)))
+        Rc::new(WeakStreamProtocol(Rc::downgrade(&self.0)))
     }
 
     /// Attaches the connection.
     pub(crate) fn open(self, transport: Transport) -> Stream {
-        self.0.opened(transport);
+        self.0.set_transport(transport);
         Stream::new(self.0)
     }
 }

@@ -1,6 +1,6 @@
 //! `StreamReader`: the receiving half of a stream.
 
-use super::buffer::ByteBuffer;
+use super::byte_buffer::ByteBuffer;
 use super::errors::ReadError;
 use super::shared_stream::SharedStream;
 use crate::net::connection::Transport;
@@ -60,8 +60,8 @@ impl StreamReader {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
-    /// let (reader, _writer) = near.split();
+    /// let (stream, _peer) = mainspring::net::UnixStream::pair()?;
+    /// let (reader, _writer) = stream.split();
     /// // Receiving pauses, and flow control stops the peer.
     /// reader.transport().pause_reading();
     /// assert!(!reader.transport().is_reading());
@@ -85,11 +85,11 @@ impl StreamReader {
     /// use mainspring::net::{ReadError, UnixStream};
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = UnixStream::pair()?;
-    /// let (reader, _) = near.split();
+    /// let (stream, peer) = UnixStream::pair()?;
+    /// let (reader, _) = stream.split();
     /// assert_eq!(reader.limit(), 64 * 1024);
     /// reader.set_limit(4);
-    /// far.write_all(b"too long\n").await?;
+    /// peer.write_all(b"too long\n").await?;
     /// assert!(matches!(reader.read_line().await, Err(ReadError::LimitOverrun { .. })));
     /// reader.set_limit(8);
     /// assert_eq!(reader.read_line().await?, b"too long\n");
@@ -103,16 +103,16 @@ impl StreamReader {
 
     /// Whether the stream has ended and the buffer is empty.
     pub fn at_eof(&self) -> bool {
-        self.with(|received| received.is_empty()) && matches!(self.end(), Some(Ok(())))
+        self.with(|received| received.is_empty()) && matches!(self.end_of_stream(), Some(Ok(())))
     }
 
     /// The number of buffered bytes.
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// far.write_all(b"hello").await?;
-    /// let (reader, _) = near.split();
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// peer.write_all(b"hello").await?;
+    /// let (reader, _) = stream.split();
     /// assert_eq!(reader.read_exactly(1).await?, b"h");
     /// assert_eq!(reader.buffered(), 4);
     /// # std::io::Result::Ok(())
@@ -132,10 +132,10 @@ impl StreamReader {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// far.write_all(b"hello").await?;
-    /// drop(far);
-    /// let (reader, _) = near.split();
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// peer.write_all(b"hello").await?;
+    /// drop(peer);
+    /// let (reader, _) = stream.split();
     /// let mut buffer = [0; 3];
     /// assert_eq!((reader.read(&mut buffer).await?, &buffer), (3, b"hel"));
     /// assert_eq!(reader.read(&mut buffer).await?, 2);
@@ -145,7 +145,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        self.shared.buffered.readers.until(|| self.try_read(buffer))
+        self.shared.buffered.readers.wait_until(|| self.try_read(buffer))
     }
 
     /// [`StreamReader::read`] without waiting. `None` if nothing is available.
@@ -154,23 +154,23 @@ impl StreamReader {
         if buffer.is_empty() {
             return Some(Ok(0));
         }
-        if let count @ 1.. = self.read_kept(buffer) {
+        if let count @ 1.. = self.read_buffered(buffer) {
             return Some(Ok(count));
         }
         let buffered = &self.shared.buffered;
         if let Some(count) = buffered.recv(self.shared.transport(), buffer) {
             return Some(Ok(count));
         }
-        let end = self.end();
-        if end.is_none() {
+        let end_of_stream = self.end_of_stream();
+        if end_of_stream.is_none() {
             buffered.await_readable();
         }
-        end.map(|end| end.map(|()| 0))
+        end_of_stream.map(|end_of_stream| end_of_stream.map(|()| 0))
     }
 
     /// Reads from the buffer.
     #[inline]
-    fn read_kept(&self, buffer: &mut [u8]) -> usize {
+    fn read_buffered(&self, buffer: &mut [u8]) -> usize {
         match self.lent.take() {
             None => self.shared.buffered.read(self.shared.transport(), buffer),
             lent => {
@@ -186,10 +186,10 @@ impl StreamReader {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// far.write_all(b"hello").await?;
-    /// drop(far);
-    /// let (reader, _) = near.split();
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// peer.write_all(b"hello").await?;
+    /// drop(peer);
+    /// let (reader, _) = stream.split();
     /// assert_eq!(reader.read_some(3).await?, b"hel");
     /// assert_eq!(reader.read_some(3).await?, b"lo");
     /// assert_eq!(reader.read_some(3).await?, b"");
@@ -201,9 +201,9 @@ impl StreamReader {
         let check = move || match self.with(|received| received.take(count)) {
             Err(error) => Some(Err(error)),
             Ok(some) if !some.is_empty() || count == 0 => Some(Ok(some)),
-            Ok(none) => self.end().map(|end| end.map(|()| none)),
+            Ok(none) => self.end_of_stream().map(|end_of_stream| end_of_stream.map(|()| none)),
         };
-        self.shared.buffered.readers.until(check)
+        self.shared.buffered.readers.wait_until(check)
     }
 
     /// Reads to the end of the stream, without a size limit.
@@ -212,19 +212,19 @@ impl StreamReader {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// mainspring::spawn(async move { far.write_all(&[0; 1_000_000]).await });
-    /// assert_eq!(near.split().0.read_to_end().await?.len(), 1_000_000);
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// mainspring::spawn(async move { peer.write_all(&[0; 1_000_000]).await });
+    /// assert_eq!(stream.split().0.read_to_end().await?.len(), 1_000_000);
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn read_to_end(&self) -> impl Future<Output = io::Result<Vec<u8>>> {
-        let check = || match self.end() {
-            Some(end) => Some(end.map(|()| self.with(ByteBuffer::take_all))),
+        let check = || match self.end_of_stream() {
+            Some(end_of_stream) => Some(end_of_stream.map(|()| self.with(ByteBuffer::take_all))),
             None => self.wait_for_more(),
         };
-        self.shared.buffered.readers.until(check)
+        self.shared.buffered.readers.wait_until(check)
     }
 
     /// Reads exactly `count` bytes. Fails with [`ReadError::Incomplete`] if the stream ends early.
@@ -234,9 +234,9 @@ impl StreamReader {
     /// ```
     /// # mainspring::run(async {
     /// // A message with a length prefix.
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// far.write_all(b"\x05hello\x02no").await?;
-    /// let (reader, _) = near.split();
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// peer.write_all(b"\x05hello\x02no").await?;
+    /// let (reader, _) = stream.split();
     /// let length = reader.read_exactly(1).await?[0].into();
     /// assert_eq!(reader.read_exactly(length).await?, b"hello");
     /// # std::io::Result::Ok(())
@@ -255,13 +255,13 @@ impl StreamReader {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// far.write_all(&7_u32.to_be_bytes()).await?;
-    /// drop(far);
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// peer.write_all(&7_u32.to_be_bytes()).await?;
+    /// drop(peer);
     /// let mut number = [0; 4];
-    /// near.split().0.read_exact(&mut number).await?;
+    /// stream.split().0.read_exact(&mut number).await?;
     /// assert_eq!(u32::from_be_bytes(number), 7);
-    /// let end = near.split().0.read_exact(&mut number).await.unwrap_err();
+    /// let end = stream.split().0.read_exact(&mut number).await.unwrap_err();
     /// assert_eq!(end.kind(), std::io::ErrorKind::UnexpectedEof);
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -283,13 +283,13 @@ impl StreamReader {
             if self.buffered() >= count {
                 return take.take().map(|take| Ok(self.with(take)));
             }
-            match self.end() {
+            match self.end_of_stream() {
                 None => self.wait_for_more(),
                 Some(Err(error)) => Some(Err(ReadError::Io(error))),
                 Some(Ok(())) => Some(Err(self.incomplete(Some(count)))),
             }
         };
-        self.shared.buffered.readers.until(check).await
+        self.shared.buffered.readers.wait_until(check).await
     }
 
     /// Reads up to and including `separator`. Fails with [`ReadError::Incomplete`] if the stream ends early, and with
@@ -304,9 +304,9 @@ impl StreamReader {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// far.write_all(b"Host: here\r\n\r\nbody").await?;
-    /// assert_eq!(near.split().0.read_until(b"\r\n\r\n").await?, b"Host: here\r\n\r\n");
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// peer.write_all(b"Host: here\r\n\r\nbody").await?;
+    /// assert_eq!(stream.split().0.read_until(b"\r\n\r\n").await?, b"Host: here\r\n\r\n");
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -318,13 +318,13 @@ impl StreamReader {
         let searched = Cell::new(0);
         let check = || match self.with(|received| self.search(received, &finder, &searched)) {
             Some(found) => Some(found),
-            None => match self.end() {
+            None => match self.end_of_stream() {
                 None => self.wait_for_more(),
                 Some(Err(error)) => Some(Err(ReadError::Io(error))),
                 Some(Ok(())) => Some(Err(self.incomplete(None))),
             },
         };
-        self.shared.buffered.readers.until(check).await
+        self.shared.buffered.readers.wait_until(check).await
     }
 
     fn search(
@@ -336,14 +336,14 @@ impl StreamReader {
         let (unread, length) = (received.unread(), finder.needle().len());
         // Another task may have read beyond the position.
         let from = usize::try_from(searched.get().saturating_sub(received.position())).unwrap_or_default();
-        let found = finder.find(unread.get(from..).unwrap_or_default()).map(|place| from + place);
+        let found = finder.find(unread.get(from..).unwrap_or_default()).map(|index| from + index);
         let before = found.unwrap_or((unread.len() + 1).saturating_sub(length));
         searched.set(received.position() + before as u64);
         let (buffered, limit) = (unread.len(), self.limit());
         if before > limit {
             return Some(Err(ReadError::LimitOverrun { consumed: before, buffered, limit }));
         }
-        found.map(|place| received.take(place + length).map_err(ReadError::Io))
+        found.map(|index| received.take(index + length).map_err(ReadError::Io))
     }
 
     /// Reads a line including its `\n`. The last line may have none. An empty result is the end of the stream. Fails
@@ -354,10 +354,10 @@ impl StreamReader {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// far.write_all(b"one\ntwo").await?;
-    /// drop(far);
-    /// let (reader, _) = near.split();
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// peer.write_all(b"one\ntwo").await?;
+    /// drop(peer);
+    /// let (reader, _) = stream.split();
     /// assert_eq!(reader.read_line().await?, b"one\n");
     /// assert_eq!(reader.read_line().await?, b"two");
     /// assert_eq!(reader.read_line().await?, b"");
@@ -377,34 +377,34 @@ impl StreamReader {
     }
 
     /// `Some` at the end of the stream: `Ok`, or the error that ended it.
-    pub(super) fn end(&self) -> Option<io::Result<()>> {
-        self.shared.buffered.end(self.shared.transport())
+    pub(super) fn end_of_stream(&self) -> Option<io::Result<()>> {
+        self.shared.buffered.end_of_stream(self.shared.transport())
     }
 
     /// Resumes receiving, regardless of the limit, because the buffered bytes are not enough.
     fn wait_for_more<R>(&self) -> Option<R> {
-        self.shared.buffered.want_more(self.shared.transport());
+        self.shared.buffered.resume_reading(self.shared.transport());
         None
     }
 
-    /// Runs `work` on the buffer, and resumes receiving if the buffer is small enough.
-    pub(super) fn with<R>(&self, work: impl FnOnce(&mut ByteBuffer) -> R) -> R {
+    /// Runs `f` on the buffer, and resumes receiving if the buffer is small enough.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut ByteBuffer) -> R) -> R {
         let buffered = &self.shared.buffered;
         let lent = self.lent.take().filter(|lent| !lent.is_empty());
         let (result, left) = buffered.with_received(|received| {
             if let Some(mut lent) = lent {
                 received.take_back(&mut lent);
             }
-            (work(received), received.len())
+            (f(received), received.len())
         });
-        buffered.shrunk(self.shared.transport(), left);
+        buffered.resume_if_drained(self.shared.transport(), left);
         result
     }
 }
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        self.shared.leave(&self.shared.buffered.readers, |seats| &mut seats.reading);
+        self.shared.cancel_wait(&self.shared.buffered.readers, |slots| &mut slots.reading);
     }
 }
 

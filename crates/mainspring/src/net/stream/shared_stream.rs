@@ -12,7 +12,7 @@ pub(crate) struct SharedStream {
     /// Set before the reader and the writer exist.
     transport: OnceCell<Transport>,
     pub(super) buffered: Buffered,
-    is_given_away: Cell<bool>,
+    is_released: Cell<bool>,
     /// Allocated on the first poll.
     waiter_slots: Cell<Option<Box<WaiterSlots>>>,
 }
@@ -34,7 +34,7 @@ impl SharedStream {
         Rc::new(SharedStream {
             transport: OnceCell::new(),
             buffered: Buffered::new(limit),
-            is_given_away: Cell::new(false),
+            is_released: Cell::new(false),
             waiter_slots: Cell::default(),
         })
     }
@@ -45,7 +45,7 @@ impl SharedStream {
     }
 
     /// The connection is open.
-    pub(super) fn opened(&self, transport: Transport) {
+    pub(super) fn set_transport(&self, transport: Transport) {
         // It is opened once.
         let _ = self.transport.set(transport);
     }
@@ -66,14 +66,14 @@ impl SharedStream {
     pub(super) fn poll_until<R>(
         &self,
         list: &WaitList,
-        which: SelectSlot,
+        select: SelectSlot,
         cx: &Context<'_>,
         mut check: impl FnMut() -> Option<R>,
     ) -> Poll<R> {
-        let mut slot = self.take_slot(which);
+        let mut slot = self.take_slot(select);
         let polled = loop {
             if let Some(result) = check() {
-                list.leave(&mut slot);
+                list.cancel_wait(&mut slot);
                 break Poll::Ready(result);
             }
             if list.poll_wait(&mut slot, cx).is_pending() {
@@ -82,40 +82,40 @@ impl SharedStream {
         };
         if polled.is_pending() {
             let mut waiter_slots = self.waiter_slots.take().unwrap_or_default();
-            *which(&mut waiter_slots) = slot;
+            *select(&mut waiter_slots) = slot;
             self.waiter_slots.set(Some(waiter_slots));
         }
         polled
     }
 
     /// Takes the slot out while it is in use, because wakers may re-enter.
-    fn take_slot(&self, which: SelectSlot) -> WaiterSlot {
+    fn take_slot(&self, select: SelectSlot) -> WaiterSlot {
         let mut waiter_slots = self.waiter_slots.take();
-        let slot = waiter_slots.as_mut().map(|waiter_slots| std::mem::take(which(waiter_slots)));
+        let slot = waiter_slots.as_mut().map(|waiter_slots| std::mem::take(select(waiter_slots)));
         self.waiter_slots.set(waiter_slots);
         slot.unwrap_or_default()
     }
 
     /// No task polls any more.
-    pub(super) fn leave(&self, list: &WaitList, which: SelectSlot) {
-        list.leave(&mut self.take_slot(which));
+    pub(super) fn cancel_wait(&self, list: &WaitList, select: SelectSlot) {
+        list.cancel_wait(&mut self.take_slot(select));
     }
 
-    /// Hands the connection to a new owner, who closes it.
+    /// Passes the connection to a new owner, which closes it.
     #[allow(dead_code, reason = "used by TLS, which is an optional feature")]
-    pub(super) fn give_away(&self) -> Transport {
-        self.is_given_away.set(true);
+    pub(super) fn release_transport(&self) -> Transport {
+        self.is_released.set(true);
         self.transport().clone()
     }
 
-    pub(super) fn is_given_away(&self) -> bool {
-        self.is_given_away.get()
+    pub(super) fn is_released(&self) -> bool {
+        self.is_released.get()
     }
 }
 
 impl Drop for SharedStream {
     fn drop(&mut self) {
-        if let Some(transport) = self.transport.get().filter(|_| !self.is_given_away()) {
+        if let Some(transport) = self.transport.get().filter(|_| !self.is_released()) {
             transport.close();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::shared_stream::SharedStream;
 use crate::error::Error;
-use crate::net::connection::{Transport, WriteOutcome, refused};
+use crate::net::connection::{Transport, WriteOutcome, write_refused_error};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -57,8 +57,8 @@ impl StreamWriter {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
-    /// let (_reader, writer) = near.split();
+    /// let (stream, _peer) = mainspring::net::UnixStream::pair()?;
+    /// let (_reader, writer) = stream.split();
     /// writer.write(b"hello");
     /// assert_eq!(writer.transport().get_write_buffer_size(), 0);
     /// # std::io::Result::Ok(())
@@ -97,13 +97,13 @@ impl StreamWriter {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// let (_reader, writer) = near.split();
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// let (_reader, writer) = stream.split();
     /// for word in ["one ", "two "] {
     ///     writer.write(word.as_bytes());
     /// }
     /// writer.drain().await?;
-    /// assert_eq!(far.read_exactly(8).await?, b"one two ");
+    /// assert_eq!(peer.read_exactly(8).await?, b"one two ");
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -125,7 +125,7 @@ impl StreamWriter {
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
-        self.shared.buffered.writers.until(|| self.try_drain())
+        self.shared.buffered.writers.wait_until(|| self.try_drain())
     }
 
     /// [`StreamWriter::drain`] without waiting. `None` if it would wait.
@@ -139,9 +139,9 @@ impl StreamWriter {
     /// As [`try_drain`](StreamWriter::try_drain), without the deferred data.
     fn try_drain_queue(&self) -> Option<io::Result<()>> {
         if self.shared.buffered.is_lost() {
-            return Some(Err(self.lost()));
+            return Some(Err(self.lost_error()));
         }
-        match self.shared.transport().inspect_open(|below| below.is_lost()) {
+        match self.shared.transport().inspect_open(|transport| transport.is_lost()) {
             None => Some(Err(Error::Closed.into())),
             // A send has failed; `connection_lost` is scheduled and will provide the error.
             Some(true) => None,
@@ -167,14 +167,14 @@ impl StreamWriter {
     /// use std::rc::Rc;
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = UnixStream::pair()?;
-    /// let near = Rc::new(near);
+    /// let (stream, peer) = UnixStream::pair()?;
+    /// let stream = Rc::new(stream);
     /// for letter in *b"abc" {
-    ///     let near = Rc::clone(&near);
-    ///     spawn(async move { near.write_all(&vec![letter; 1_000_000]).await });
+    ///     let stream = Rc::clone(&stream);
+    ///     spawn(async move { stream.write_all(&vec![letter; 1_000_000]).await });
     /// }
     /// for letter in *b"abc" {
-    ///     assert_eq!(far.read_exactly(1_000_000).await?, vec![letter; 1_000_000]);
+    ///     assert_eq!(peer.read_exactly(1_000_000).await?, vec![letter; 1_000_000]);
     /// }
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -182,19 +182,19 @@ impl StreamWriter {
     /// ```
     pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
         let (mut rest, mut is_draining) = (data, false);
-        if !self.is_turn_held()
+        if !self.is_write_locked()
             && let Some(done) = self.continue_write(&mut rest, &mut is_draining)
         {
             return done;
         }
-        let _turn = self.take_turn().await?;
-        self.shared.buffered.writers.until(|| self.continue_write(&mut rest, &mut is_draining)).await
+        let _write_lock = self.lock_writing().await?;
+        self.shared.buffered.writers.wait_until(|| self.continue_write(&mut rest, &mut is_draining)).await
     }
 
-    /// Writes `data` for a caller that holds the turn.
-    pub(crate) async fn write_in_turn(&self, mut data: &[u8]) -> io::Result<()> {
+    /// Writes `data` for a caller that holds the write lock.
+    pub(crate) async fn write_locked(&self, mut data: &[u8]) -> io::Result<()> {
         let mut is_draining = true;
-        self.shared.buffered.writers.until(|| self.continue_write(&mut data, &mut is_draining)).await
+        self.shared.buffered.writers.wait_until(|| self.continue_write(&mut data, &mut is_draining)).await
     }
 
     /// Writes chunk by chunk, draining in between. `None` if it has to wait.
@@ -208,37 +208,37 @@ impl StreamWriter {
             if rest.is_empty() {
                 return Some(Ok(()));
             }
-            let (piece, later) = rest.split_at(rest.len().min(MAX_WRITE_BYTES));
-            match self.offer(&[IoSlice::new(piece)]) {
-                Ok(is_through) => (*rest, *is_draining) = (later, !is_through),
+            let (chunk, later) = rest.split_at(rest.len().min(MAX_WRITE_BYTES));
+            match self.try_write_vectored(&[IoSlice::new(chunk)]) {
+                Ok(can_continue) => (*rest, *is_draining) = (later, !can_continue),
                 Err(error) => return Some(Err(error)),
             }
         }
     }
 
-    /// Offers the data to the connection. `true` if no drain is needed.
+    /// Writes to the transport. `true` if no drain is needed.
     #[inline]
-    pub(super) fn offer(&self, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
+    pub(super) fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<bool> {
         let buffered = &self.shared.buffered;
-        let offered = self.shared.transport().offer(pieces);
-        if matches!(offered, WriteOutcome::Taken) && !buffered.is_lost() {
+        let outcome = self.shared.transport().try_write_vectored(pieces);
+        if matches!(outcome, WriteOutcome::Accepted) && !buffered.is_lost() {
             return Ok(!buffered.is_writing_paused());
         }
-        self.offer_failed(offered)
+        self.write_failed(outcome)
     }
 
     #[cold]
     #[inline(never)]
-    fn offer_failed(&self, offered: WriteOutcome) -> io::Result<bool> {
-        match offered {
+    fn write_failed(&self, outcome: WriteOutcome) -> io::Result<bool> {
+        match outcome {
             WriteOutcome::Lost if !self.shared.buffered.is_lost() => Ok(false),
-            WriteOutcome::Taken | WriteOutcome::Lost | WriteOutcome::TooLate => Err(self.lost()),
+            WriteOutcome::Accepted | WriteOutcome::Lost | WriteOutcome::Closing => Err(self.lost_error()),
             WriteOutcome::LoopClosed => Err(Error::Closed.into()),
-            WriteOutcome::Refused(refusal) => Err(refused(refusal).into()),
+            WriteOutcome::Refused(refusal) => Err(write_refused_error(refusal).into()),
         }
     }
 
-    pub(super) fn lost(&self) -> io::Error {
+    pub(super) fn lost_error(&self) -> io::Error {
         self.shared.buffered.error().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
     }
 
@@ -247,13 +247,13 @@ impl StreamWriter {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, far) = mainspring::net::UnixStream::pair()?;
-    /// let (reader, writer) = near.split();
+    /// let (stream, peer) = mainspring::net::UnixStream::pair()?;
+    /// let (reader, writer) = stream.split();
     /// assert!(writer.can_write_eof());
     /// writer.write(b"question");
     /// writer.write_eof();
-    /// assert_eq!(far.read_to_end().await?, b"question");
-    /// far.write_all(b"answer").await?;
+    /// assert_eq!(peer.read_to_end().await?, b"question");
+    /// peer.write_all(b"answer").await?;
     /// assert_eq!(reader.read_exactly(6).await?, b"answer");
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -285,7 +285,7 @@ impl StreamWriter {
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn wait_closed(&self) -> impl Future<Output = io::Result<()>> {
-        self.shared.buffered.writers.until(|| self.try_closed())
+        self.shared.buffered.writers.wait_until(|| self.try_closed())
     }
 
     pub(super) fn try_closed(&self) -> Option<io::Result<()>> {
@@ -299,10 +299,10 @@ impl StreamWriter {
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        self.shared.leave(&self.shared.buffered.writers, |seats| &mut seats.writing);
-        self.shared.leave(&self.shared.buffered.writers, |seats| &mut seats.closing);
-        // If the reader is gone too, dropping `ends` closes the connection.
-        if Rc::strong_count(&self.shared) > 1 && !self.shared.is_given_away() && self.can_write_eof() {
+        self.shared.cancel_wait(&self.shared.buffered.writers, |slots| &mut slots.writing);
+        self.shared.cancel_wait(&self.shared.buffered.writers, |slots| &mut slots.closing);
+        // If the reader was dropped, dropping `shared` closes the connection.
+        if Rc::strong_count(&self.shared) > 1 && !self.shared.is_released() && self.can_write_eof() {
             self.write_eof();
         }
     }

@@ -1,8 +1,7 @@
 //! `TcpListener`: accepts TCP connections with `await`.
 
 use super::stream::TcpStream;
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use crate::net::ToAddress;
 use crate::net::server::{AcceptQueue, BoundSocket, ServerOptions, adopt_bound, socket_address};
 use crate::net::stream::IntoStdError;
@@ -143,9 +142,9 @@ impl TcpListener {
 
     pub(in crate::net) fn with_fd<R>(
         &self,
-        use_it: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
+        f: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.queue.with_fd(use_it)
+        self.queue.with_fd(f)
     }
 }
 

@@ -1,11 +1,10 @@
 //! `TcpStream`: a TCP connection with `await`.
 
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use crate::net::ToAddress;
 use crate::net::connect::{ConnectOptions, adopt_stream_socket};
 use crate::net::connection::SocketConnection;
-use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
+use crate::net::stream::{DEFAULT_LIMIT, IntoStdError, Stream, forward_to_stream};
 use mainspring_engine::poller::PeerAddress;
 use std::io;
 use std::net::SocketAddr;
@@ -23,13 +22,13 @@ use std::rc::Rc;
 ///
 /// mainspring::run(async {
 ///     let listener = TcpListener::bind("127.0.0.1:0").await?;
-///     let near = TcpStream::connect(listener.local_addr()).await?;
-///     let (far, _) = listener.accept().await?;
-///     assert_eq!(far.peer_addr(), near.local_addr());
-///     near.set_nodelay(false)?;
-///     near.write_all(b"ping\n").await?;
-///     assert_eq!(far.read_line().await?, b"ping\n");
-///     near.close().await
+///     let stream = TcpStream::connect(listener.local_addr()).await?;
+///     let (peer, _) = listener.accept().await?;
+///     assert_eq!(peer.peer_addr(), stream.local_addr());
+///     stream.set_nodelay(false)?;
+///     stream.write_all(b"ping\n").await?;
+///     assert_eq!(peer.read_line().await?, b"ping\n");
+///     stream.close().await
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
@@ -37,7 +36,7 @@ pub struct TcpStream {
     stream: Stream,
 }
 
-stream_on!(TcpStream);
+forward_to_stream!(TcpStream);
 
 impl TcpStream {
     pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd, peer: SocketAddr, limit: usize) -> Self {
@@ -90,7 +89,7 @@ impl TcpStream {
         let core = current_core()?;
         let peer = stream.peer_addr()?;
         let (socket, _) = adopt_stream_socket(stream.into())?;
-        Ok(Self::new(&core, socket, peer, LIMIT))
+        Ok(Self::new(&core, socket, peer, DEFAULT_LIMIT))
     }
 
     /// Detaches the connection from the loop and returns the socket: connected, with its options, and non-blocking
@@ -113,23 +112,23 @@ impl TcpStream {
     ///
     /// # mainspring::run(async {
     /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// let near = TcpStream::connect(listener.local_addr()).await?;
-    /// let (far, _) = listener.accept().await?;
-    /// near.write_all(&[7; 1_000_000]).await?;
+    /// let stream = TcpStream::connect(listener.local_addr()).await?;
+    /// let (peer, _) = listener.accept().await?;
+    /// stream.write_all(&[7; 1_000_000]).await?;
     /// // With a high-water mark of zero, drain() waits until everything is sent. The peer has to read for that.
-    /// near.transport().set_write_buffer_limits(Some(0), None).unwrap();
-    /// let (_, drained) = mainspring::join((far.read_exactly(1_000_000), near.drain())).await;
+    /// stream.transport().set_write_buffer_limits(Some(0), None).unwrap();
+    /// let (_, drained) = mainspring::join((peer.read_exactly(1_000_000), stream.drain())).await;
     /// drained?;
     ///
-    /// let mut plain = near.into_std()?;
+    /// let mut plain = stream.into_std()?;
     /// plain.set_nonblocking(false)?;
-    /// far.write_all(b"hello").await?;
+    /// peer.write_all(b"hello").await?;
     /// let answer = std::thread::spawn(move || {
     ///     let mut hello = [0; 5];
     ///     plain.read_exact(&mut hello)?;
     ///     plain.write_all(&hello)
     /// });
-    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// assert_eq!(peer.read_exactly(5).await?, b"hello");
     /// answer.join().unwrap()?;
     /// # std::io::Result::Ok(())
     /// # })??;

@@ -4,10 +4,10 @@ use super::protocol::{Setup, TlsProtocol};
 use super::settings::{Timeouts, tls_settings};
 use super::stream::TlsStream;
 use super::upgrade::{finish_handshake, upgrade};
-use crate::current_core::current_core;
+use crate::event_loop::current_core;
 use crate::net::connection::SocketConnection;
 use crate::net::server::{Opener, Outcome, report_outcome};
-use crate::net::stream::{LIMIT, PendingStream, Stream};
+use crate::net::stream::{DEFAULT_LIMIT, PendingStream, Stream};
 use crate::net::{Protocol, Server, ServerOptions, ToAddress, Transport};
 use crate::task::Task;
 use mainspring_engine::tls::TlsOptions;
@@ -71,7 +71,7 @@ impl TlsAcceptor {
         ServerConnection::new(Arc::clone(&self.config)).map(Connection::Server)
     }
 
-    /// TLS as a protocol for one connection, below `protocol`. See [`TlsProtocol`].
+    /// TLS as a protocol for one connection, with `protocol` on top of it. See [`TlsProtocol`].
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -221,24 +221,24 @@ impl TlsAcceptor {
         let acceptor = self.clone();
         let client_connected = Rc::new(client_connected);
         Rc::new(move |core, socket, peer, connection| {
-            let pending = PendingStream::new(LIMIT);
+            let pending = PendingStream::new(DEFAULT_LIMIT);
             let tls = Rc::new(acceptor.protocol(pending.protocol()));
             tls.expect_handshake();
             let protocol = Rc::<TlsProtocol>::clone(&tls);
-            let below = SocketConnection::open(core, socket, peer, protocol, Some(connection));
-            let (then, handshaking) = (Rc::downgrade(core), below.clone());
+            let lower = SocketConnection::open(core, socket, peer, protocol, Some(connection));
+            let (weak_core, handshaking) = (Rc::downgrade(core), lower.clone());
             let client_connected = Rc::clone(&client_connected);
             Task::start(core, async move {
                 match finish_handshake(&handshaking, &tls).await {
                     Ok(secure) => {
                         drop((handshaking, tls));
                         let stream = TlsStream::new(pending.open(secure));
-                        report_outcome(&then, client_connected(stream).await);
+                        report_outcome(&weak_core, client_connected(stream).await);
                     }
-                    Err(error) => report_outcome(&then, Err::<(), _>(error)),
+                    Err(error) => report_outcome(&weak_core, Err::<(), _>(error)),
                 }
             });
-            below
+            lower
         })
     }
 
@@ -264,9 +264,9 @@ impl TlsAcceptor {
     /// use mainspring::net::UnixStream;
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = UnixStream::pair()?;
+    /// let (stream, peer) = UnixStream::pair()?;
     /// let (client, server) =
-    ///     mainspring::try_join((connector.connect("localhost", near), acceptor.accept(far))).await?;
+    ///     mainspring::try_join((connector.connect("localhost", stream), acceptor.accept(peer))).await?;
     /// server.write_all(b"hello").await?;
     /// assert_eq!(client.read_exactly(5).await?, b"hello");
     /// # std::io::Result::Ok(())
@@ -274,7 +274,7 @@ impl TlsAcceptor {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn accept(&self, stream: impl Into<Stream>) -> io::Result<TlsStream> {
-        TlsStream::over(stream.into(), self.session(), self.options()).await
+        TlsStream::upgrade_stream(stream.into(), self.session(), self.options()).await
     }
 
     /// Upgrades an open connection to TLS, as the server: asyncio's `start_tls` with `server_side=`. From then on
@@ -315,11 +315,11 @@ impl TlsAcceptor {
     /// }
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    /// let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
     /// let event_loop = mainspring::EventLoop::current();
-    /// let (transport, _) = event_loop.connect_accepted_socket(far, || Plain).await?;
+    /// let (transport, _) = event_loop.connect_accepted_socket(peer, || Plain).await?;
     /// let upgrade = acceptor.start_tls(&transport, Rc::new(Echo));
-    /// let client = connector.connect("localhost", UnixStream::from_std(near)?);
+    /// let client = connector.connect("localhost", UnixStream::from_std(stream)?);
     /// let (_secure, client) = mainspring::try_join((upgrade, client)).await?;
     /// client.write_all(b"a secret").await?;
     /// assert_eq!(client.read_exactly(8).await?, b"a secret");

@@ -2,16 +2,16 @@
 //!
 //! # Ownership
 //!
-//! The transport below owns its protocol, the [`TlsProtocol`](super::TlsProtocol), which owns this connection, which
-//! owns the user's protocol. References downwards are weak, so there is no cycle: whatever keeps the lowest transport
+//! The lower transport owns its protocol, the [`TlsProtocol`](super::TlsProtocol), which owns this connection, which
+//! owns the user's protocol. References to lower layers are weak, so there is no cycle: keeping the lowest transport
 //! alive keeps the TLS connection alive. A [`Transport`] handle therefore also holds the lowest transport
-//! ([`TransportImpl::carrier`]).
+//! ([`TransportImpl::lowest_transport`]).
 
 use super::session::RustlsSession;
 use crate::event_loop::Core;
 use crate::host::{Failure, RustHost, Source};
 use crate::net::Transport;
-use crate::net::connection::{Protocol, ProtocolSlot, TransportImpl, WithFd, refused};
+use crate::net::connection::{Protocol, ProtocolSlot, TransportImpl, WithFd, write_refused_error};
 use mainspring_engine::memory;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::tls::{LowerTransport, Tls, TlsOptions};
@@ -21,35 +21,35 @@ use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 
-type Machine = Tls<RustHost, RustlsSession, Carrier, ProtocolSlot>;
+type TlsMachine = Tls<RustHost, RustlsSession, LowerTransportRef, ProtocolSlot>;
 
 /// See the module documentation.
 pub(super) struct TlsConnection {
     core: Weak<Core>,
-    machine: Machine,
-    carrier: Carrier,
+    machine: TlsMachine,
+    lower_ref: LowerTransportRef,
     local: PeerAddress,
     peer: PeerAddress,
     fd: RawFd,
 }
 
 impl TlsConnection {
-    /// A connection over `below` for `protocol`. [`TlsConnection::begin`] starts the handshake.
+    /// A connection over `lower` for `protocol`. [`TlsConnection::start_handshake`] starts the handshake.
     pub(super) fn new(
         session: RustlsSession,
         protocol: Rc<dyn Protocol>,
-        below: &Transport,
+        lower: &Transport,
         options: TlsOptions,
     ) -> Option<Rc<Self>> {
-        let carrier = Carrier(Rc::downgrade(below.source()));
-        below.inspect(|below| {
+        let lower_ref = LowerTransportRef(Rc::downgrade(lower.source()));
+        lower.inspect(|lower| {
             Rc::new(TlsConnection {
-                core: Weak::clone(below.core()),
+                core: Weak::clone(lower.core()),
                 machine: Tls::new(session, ProtocolSlot::new(protocol, None), options),
-                carrier,
-                local: below.local_address(),
-                peer: below.peer_address(),
-                fd: below.fd(),
+                lower_ref,
+                local: lower.local_address(),
+                peer: lower.peer_address(),
+                fd: lower.fd(),
             })
         })
     }
@@ -58,9 +58,9 @@ impl TlsConnection {
         self.machine.session()
     }
 
-    /// Whether this connection runs over `below`.
-    pub(super) fn is_on(&self, below: &Transport) -> bool {
-        Weak::ptr_eq(&self.carrier.0, &Rc::downgrade(below.source()))
+    /// Whether this connection runs over `lower`.
+    pub(super) fn runs_over(&self, lower: &Transport) -> bool {
+        Weak::ptr_eq(&self.lower_ref.0, &Rc::downgrade(lower.source()))
     }
 
     /// A handle on this connection.
@@ -68,17 +68,17 @@ impl TlsConnection {
         Transport::new(Rc::<Self>::clone(self))
     }
 
-    /// Runs `work` on the state machine, unless the loop is closed. A failure is reported to the exception handler.
+    /// Runs `f` on the state machine, unless the loop is closed. A failure is reported to the exception handler.
     pub(super) fn with<R>(
         self: &Rc<Self>,
-        work: impl FnOnce(&Machine, Cx<'_, RustHost>) -> Result<R, Failure>,
+        f: impl FnOnce(&TlsMachine, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Option<R> {
-        self.transport().with(|_, cx| work(&self.machine, cx))
+        self.transport().with(|_, cx| f(&self.machine, cx))
     }
 
     /// Starts the handshake.
-    pub(super) fn begin(self: &Rc<Self>) {
-        self.with(|machine, cx| machine.connection_made(cx, self.carrier.clone()));
+    pub(super) fn start_handshake(self: &Rc<Self>) {
+        self.with(|machine, cx| machine.connection_made(cx, self.lower_ref.clone()));
     }
 }
 
@@ -91,18 +91,18 @@ impl TransportImpl for TlsConnection {
         self.machine.sink()
     }
 
-    fn run_deferred(&self, cx: Cx<'_, RustHost>, notice: DeferredCall) -> Result<(), Failure> {
-        self.machine.run_deferred(cx, notice)
+    fn run_deferred(&self, cx: Cx<'_, RustHost>, deferred: DeferredCall) -> Result<(), Failure> {
+        self.machine.run_deferred(cx, deferred)
     }
 
-    fn carrier(&self) -> Option<Rc<dyn Source>> {
-        let below = self.carrier.0.upgrade()?;
-        let lowest = below.below().and_then(TransportImpl::carrier);
-        Some(lowest.unwrap_or(below))
+    fn lowest_transport(&self) -> Option<Rc<dyn Source>> {
+        let lower = self.lower_ref.0.upgrade()?;
+        let lowest = lower.transport_impl().and_then(TransportImpl::lowest_transport);
+        Some(lowest.unwrap_or(lower))
     }
 
     fn write(&self, cx: Cx<'_, RustHost>, data: &[u8]) -> Result<(), Failure> {
-        self.check_write().map_err(refused)?;
+        self.check_write().map_err(write_refused_error)?;
         if data.is_empty() {
             return Ok(());
         }
@@ -139,11 +139,11 @@ impl TransportImpl for TlsConnection {
     }
 
     fn is_closing(&self) -> bool {
-        self.machine.is_closed() || self.carrier.inspect(|below| below.is_closing()).unwrap_or(true)
+        self.machine.is_closed() || self.lower_ref.inspect(|lower| lower.is_closing()).unwrap_or(true)
     }
 
     fn is_lost(&self) -> bool {
-        self.carrier.inspect(|below| below.is_lost()).unwrap_or(true)
+        self.lower_ref.inspect(|lower| lower.is_lost()).unwrap_or(true)
     }
 
     fn pause_reading(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
@@ -175,7 +175,7 @@ impl TransportImpl for TlsConnection {
     }
 
     fn default_high_water(&self) -> usize {
-        Machine::WRITE_HIGH_WATER
+        TlsMachine::WRITE_HIGH_WATER
     }
 
     fn set_water_marks(&self, cx: Cx<'_, RustHost>, marks: WaterMarks) -> Result<(), Failure> {
@@ -194,9 +194,9 @@ impl TransportImpl for TlsConnection {
         self.fd
     }
 
-    fn with_fd(&self, use_it: WithFd<'_>) -> io::Result<()> {
-        self.carrier
-            .inspect(|below| below.with_fd(use_it))
+    fn with_fd(&self, f: WithFd<'_>) -> io::Result<()> {
+        self.lower_ref
+            .inspect(|lower| lower.with_fd(f))
             .unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))
     }
 
@@ -205,53 +205,53 @@ impl TransportImpl for TlsConnection {
     }
 }
 
-/// The transport below, as the state machine uses it.
+/// A reference to the lower transport, for the state machine.
 #[derive(Clone)]
-pub(super) struct Carrier(Weak<dyn Source>);
+pub(super) struct LowerTransportRef(Weak<dyn Source>);
 
-impl Carrier {
-    /// Reads state of the transport below, if it still exists.
+impl LowerTransportRef {
+    /// Reads state of the lower transport, if it still exists.
     fn inspect<R>(&self, inspect: impl FnOnce(&dyn TransportImpl) -> R) -> Option<R> {
         let source = self.0.upgrade()?;
-        source.below().map(inspect)
+        source.transport_impl().map(inspect)
     }
 
-    /// Runs `work` on the transport below. A no-op if it no longer exists.
+    /// Runs `f` on the lower transport. A no-op if it no longer exists.
     fn with<R: Default>(
         &self,
         cx: Cx<'_, RustHost>,
-        work: impl FnOnce(&dyn TransportImpl, Cx<'_, RustHost>) -> Result<R, Failure>,
+        f: impl FnOnce(&dyn TransportImpl, Cx<'_, RustHost>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let Some(source) = self.0.upgrade() else { return Ok(R::default()) };
-        match source.below() {
-            Some(below) => work(below, Cx { engine: cx.engine, this: &source }),
+        match source.transport_impl() {
+            Some(lower) => f(lower, Cx { engine: cx.engine, this: &source }),
             None => Ok(R::default()),
         }
     }
 }
 
-impl LowerTransport<RustHost> for Carrier {
+impl LowerTransport<RustHost> for LowerTransportRef {
     fn write(&self, cx: Cx<'_, RustHost>, chunk: Vec<u8>) -> Result<(), Failure> {
-        self.with(cx, |below, cx| below.write(cx, &chunk))
+        self.with(cx, |lower, cx| lower.write(cx, &chunk))
     }
 
     fn pause_reading(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.with(cx, |below, cx| below.pause_reading(cx).map(drop))
+        self.with(cx, |lower, cx| lower.pause_reading(cx).map(drop))
     }
 
     fn resume_reading(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.with(cx, |below, cx| below.resume_reading(cx).map(drop))
+        self.with(cx, |lower, cx| lower.resume_reading(cx).map(drop))
     }
 
     fn close(&self, cx: Cx<'_, RustHost>) -> Result<(), Failure> {
-        self.with(cx, |below, cx| below.close(cx))
+        self.with(cx, |lower, cx| lower.close(cx))
     }
 
     fn force_close(&self, cx: Cx<'_, RustHost>, failure: Option<Failure>) -> Result<(), Failure> {
-        self.with(cx, |below, cx| below.abort(cx, failure))
+        self.with(cx, |lower, cx| lower.abort(cx, failure))
     }
 
     fn is_closing(&self, _: Cx<'_, RustHost>) -> Result<bool, Failure> {
-        Ok(self.inspect(|below| below.is_closing()).unwrap_or(true))
+        Ok(self.inspect(|lower| lower.is_closing()).unwrap_or(true))
     }
 }

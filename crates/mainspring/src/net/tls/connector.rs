@@ -63,7 +63,7 @@ impl TlsConnector {
         Ok(ClientConnection::new(Arc::clone(&self.config), name).map(Connection::Client))
     }
 
-    /// TLS as a protocol for one connection, below `protocol`. See [`TlsProtocol`].
+    /// TLS as a protocol for one connection, with `protocol` on top of it. See [`TlsProtocol`].
     ///
     /// ```
     /// # use mainspring::net::tls::rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -119,7 +119,7 @@ impl TlsConnector {
     /// Connects to `address` on the running loop, performs the handshake with the named server, and attaches a
     /// protocol: asyncio's `create_connection` with `ssl=`.
     ///
-    /// Completes when the protocol's `connection_made` has run. If the connection fails before, the protocol is not
+    /// Completes when the protocol's `connection_made` has run. If the connection fails earlier, the protocol is not
     /// called.
     ///
     /// Cancel safety: dropping the future closes the connection.
@@ -179,8 +179,8 @@ impl TlsConnector {
         let protocol = Rc::new(protocol_factory());
         let tls = self.protocol(server_name, Rc::<P>::clone(&protocol))?;
         tls.expect_handshake();
-        let (below, tls) = ConnectOptions::new().create_connection(address, || tls).await?;
-        Ok((finish_handshake(&below, &tls).await?, protocol))
+        let (lower, tls) = ConnectOptions::new().create_connection(address, || tls).await?;
+        Ok((finish_handshake(&lower, &tls).await?, protocol))
     }
 
     /// Connects to `address` on the running loop and performs the handshake with the named server: asyncio's
@@ -220,7 +220,7 @@ impl TlsConnector {
     pub async fn open_connection(&self, address: impl ToAddress, server_name: &str) -> io::Result<TlsStream> {
         let session = self.session(server_name)?;
         let stream = TcpStream::connect(address).await?;
-        TlsStream::over(stream.into(), session, self.options()).await
+        TlsStream::upgrade_stream(stream.into(), session, self.options()).await
     }
 
     /// Upgrades a stream to TLS, as the client. Unread bytes are treated as the start of the handshake. The write
@@ -257,7 +257,7 @@ impl TlsConnector {
     /// ```
     pub async fn connect(&self, server_name: &str, stream: impl Into<Stream>) -> io::Result<TlsStream> {
         let session = self.session(server_name)?;
-        TlsStream::over(stream.into(), session, self.options()).await
+        TlsStream::upgrade_stream(stream.into(), session, self.options()).await
     }
 
     /// Upgrades an open connection to TLS, as the client: asyncio's `start_tls`. From then on `protocol` receives the
@@ -300,11 +300,11 @@ impl TlsConnector {
     ///
     /// # mainspring::run(async {
     /// let event_loop = EventLoop::current();
-    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
-    /// let (transport, _) = event_loop.connect_accepted_socket(near, || Plain).await?;
+    /// let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let (transport, _) = event_loop.connect_accepted_socket(stream, || Plain).await?;
     /// let received = event_loop.create_future();
     /// let upgrade = connector.start_tls(&transport, "localhost", Rc::new(Receive(received.clone())));
-    /// let (_secure, server) = try_join((upgrade, acceptor.accept(UnixStream::from_std(far)?))).await?;
+    /// let (_secure, server) = try_join((upgrade, acceptor.accept(UnixStream::from_std(peer)?))).await?;
     /// server.write_all(b"a secret").await?;
     /// assert_eq!(received.await.unwrap(), b"a secret");
     /// # std::io::Result::Ok(())

@@ -49,7 +49,7 @@ impl TlsError {
     }
 
     /// Converts an error that rustls returned during the handshake.
-    pub(super) fn of_handshake(error: rustls::Error) -> Self {
+    pub(super) fn from_handshake(error: rustls::Error) -> Self {
         match error {
             rustls::Error::InvalidMessage(
                 InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,

@@ -15,8 +15,8 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Announces a waiter, so that a failure goes to it.
-    pub(super) fn expect(&self) {
+    /// Announces a waiter: a failure is then returned to it, not reported.
+    pub(super) fn expect_waiter(&self) {
         self.is_expected.set(true);
     }
 
@@ -53,7 +53,7 @@ impl Handshake {
     }
 }
 
-/// A wait in progress. Dropping it restores the former receiver of a failure.
+/// A wait in progress. Dropping it restores the previous value of `is_expected`.
 struct WaitGuard<'a> {
     handshake: &'a Handshake,
     was_expected: bool,

@@ -32,10 +32,10 @@ use rustls::{Connection, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 /// }
 ///
 /// # mainspring::run(async {
-/// let (near, far) = UnixStream::pair()?;
-/// assert!(!is_modern(near.transport()));
+/// let (stream, peer) = UnixStream::pair()?;
+/// assert!(!is_modern(stream.transport()));
 /// let (client, server) =
-///     mainspring::try_join((connector.connect("localhost", near), acceptor.accept(far))).await?;
+///     mainspring::try_join((connector.connect("localhost", stream), acceptor.accept(peer))).await?;
 /// assert!(is_modern(client.transport()));
 ///
 /// let info: TlsInfo = server.tls_info();
@@ -61,7 +61,7 @@ impl TlsInfo {
     /// connection.
     pub fn of(transport: &Transport) -> Option<TlsInfo> {
         transport
-            .inspect(|below| below.extra()?.downcast_ref::<TlsConnection>()?.session().inspect(Self::new))
+            .inspect(|lower| lower.extra()?.downcast_ref::<TlsConnection>()?.session().inspect(Self::new))
             .flatten()
     }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// TLS as a protocol: it runs on any transport and attaches the user's protocol to a TLS transport above it.
+/// TLS as a protocol: it runs on any transport and attaches the user's protocol to a TLS transport on top of it.
 /// asyncio's `SSLProtocol`.
 ///
 /// Created by [`TlsConnector::protocol`](super::TlsConnector::protocol) and
@@ -52,10 +52,10 @@ use std::rc::Rc;
 ///
 /// # mainspring::run(async {
 /// // On a connection that was created in another way.
-/// let (near, far) = std::os::unix::net::UnixStream::pair()?;
+/// let (stream, peer) = std::os::unix::net::UnixStream::pair()?;
 /// let make = || acceptor.protocol(Rc::new(Echo));
-/// let (_transport, tls) = EventLoop::current().connect_accepted_socket(far, make).await?;
-/// let client = connector.connect("localhost", UnixStream::from_std(near)?).await?;
+/// let (_transport, tls) = EventLoop::current().connect_accepted_socket(peer, make).await?;
+/// let client = connector.connect("localhost", UnixStream::from_std(stream)?).await?;
 /// let secure: Transport = tls.handshake().await?;
 /// secure.write(b"hello");
 /// assert_eq!(client.read_exactly(5).await?, b"hello");
@@ -69,7 +69,7 @@ pub struct TlsProtocol {
     connection: OnceCell<Rc<TlsConnection>>,
 }
 
-/// What is needed to create the connection once there is a transport.
+/// The parameters for creating the connection once there is a transport.
 pub(super) struct Setup {
     pub(super) session: Result<Connection, rustls::Error>,
     pub(super) protocol: Rc<dyn Protocol>,
@@ -83,7 +83,7 @@ impl TlsProtocol {
 
     /// Announces that a task will wait for the handshake.
     pub(super) fn expect_handshake(&self) {
-        self.handshake.expect();
+        self.handshake.expect_waiter();
     }
 
     /// Waits for the end of the handshake and returns the TLS transport. Only one task can wait at a time.
@@ -98,13 +98,13 @@ impl TlsProtocol {
         }
     }
 
-    fn set_up(&self, below: &Transport) -> io::Result<Rc<TlsConnection>> {
+    fn make_connection(&self, lower: &Transport) -> io::Result<Rc<TlsConnection>> {
         let Some(Setup { session, protocol, options }) = self.setup.take() else {
             return Err(io::Error::other("a TlsProtocol is for one connection: create another one"));
         };
         let session =
             RustlsSession::new(session.map_err(TlsError::Rustls)?, &options, Rc::clone(&self.handshake));
-        TlsConnection::new(session, protocol, below, options)
+        TlsConnection::new(session, protocol, lower, options)
             .ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
@@ -112,13 +112,13 @@ impl TlsProtocol {
 impl Protocol for TlsProtocol {
     fn connection_made(&self, transport: &Transport) {
         // If the transport is upgraded right after it is created, its `connection_made` arrives later.
-        if self.connection.get().is_some_and(|connection| connection.is_on(transport)) {
+        if self.connection.get().is_some_and(|connection| connection.runs_over(transport)) {
             return;
         }
-        match self.set_up(transport) {
+        match self.make_connection(transport) {
             Ok(connection) => {
                 let connection = self.connection.get_or_init(|| connection);
-                connection.begin();
+                connection.start_handshake();
             }
             Err(error) => {
                 let failure = Failure::Io(error);

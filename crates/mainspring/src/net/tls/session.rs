@@ -1,7 +1,7 @@
 //! `RustlsSession`: adapts a rustls connection to the engine's TLS state machine.
 //!
-//! rustls works on memory only. It holds plaintext of about one record. Further ciphertext waits here until the
-//! protocol has received the plaintext before it.
+//! rustls works on memory only. It holds plaintext of about one record. Further ciphertext is queued here until the
+//! protocol has received the earlier plaintext.
 //!
 //! rustls calls user code: verifiers, resolvers and session stores. That code may call into this connection, so the
 //! connection may be borrowed when a method is called. The method then does nothing, and the outer call processes
@@ -26,7 +26,7 @@ const MAX_PLAINTEXT_BYTES: usize = 64 * 1024;
 /// See the module documentation.
 pub(super) struct RustlsSession {
     connection: RefCell<Connection>,
-    /// Ciphertext for which rustls has no room yet.
+    /// Ciphertext that rustls does not accept yet.
     ciphertext: RefCell<VecDeque<u8>>,
     /// A panic of user code while ciphertext was fed. Reported when the outcome is read.
     panic: Cell<Option<String>>,
@@ -54,16 +54,13 @@ impl RustlsSession {
         self.connection.try_borrow().ok().map(|connection| inspect(&connection))
     }
 
-    /// Runs `work` on the connection. `None` if it is borrowed.
-    fn with<R>(
-        &self,
-        work: impl FnOnce(&mut Connection) -> Result<R, Failure>,
-    ) -> Result<Option<R>, Failure> {
+    /// Runs `f` on the connection. `None` if it is borrowed.
+    fn with<R>(&self, f: impl FnOnce(&mut Connection) -> Result<R, Failure>) -> Result<Option<R>, Failure> {
         if let Some(text) = self.panic.take() {
             return Err(Failure::Panic(text));
         }
         let Ok(mut connection) = self.connection.try_borrow_mut() else { return Ok(None) };
-        catch(|| work(&mut connection)).map_err(Failure::Panic)?.map(Some)
+        catch(|| f(&mut connection)).map_err(Failure::Panic)?.map(Some)
     }
 
     /// Feeds queued ciphertext to rustls until there is plaintext or the queue is empty. `false` if rustls took
@@ -108,7 +105,7 @@ fn failure(error: TlsError) -> Failure {
 impl Session<RustHost> for RustlsSession {
     fn handshake(&self, _: Cx<'_, RustHost>) -> Result<Progress, Failure> {
         let done = self.with(|connection| {
-            self.refill(connection).map_err(|error| failure(TlsError::of_handshake(error)))?;
+            self.refill(connection).map_err(|error| failure(TlsError::from_handshake(error)))?;
             Ok(!connection.is_handshaking())
         })?;
         Ok(if done == Some(true) { Progress::Done } else { Progress::Again })
@@ -131,7 +128,7 @@ impl Session<RustHost> for RustlsSession {
                             Ok(_) => {}
                             Err(_) => rest = &[],
                         },
-                        // No room until the plaintext is read.
+                        // rustls accepts no more until the plaintext is read.
                         Err(_) => break,
                     }
                 }

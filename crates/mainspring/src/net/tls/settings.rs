@@ -44,8 +44,8 @@ macro_rules! tls_settings {
                 self
             }
 
-            /// Sets the shutdown timeout: how long the peer may take to answer close_notify and to receive what was
-            /// sent.
+            /// Sets the shutdown timeout: how long the peer may take to answer close_notify and to receive the sent
+            /// data.
             #[must_use]
             pub fn shutdown_timeout(mut self, limit: std::time::Duration) -> Self {
                 self.timeouts.shutdown = limit;

@@ -2,7 +2,7 @@
 
 use super::info::TlsInfo;
 use super::upgrade::upgrade;
-use crate::net::stream::{PendingStream, Stream, stream_on};
+use crate::net::stream::{PendingStream, Stream, forward_to_stream};
 use mainspring_engine::tls::TlsOptions;
 use rustls::Connection;
 use rustls::pki_types::CertificateDer;
@@ -72,7 +72,7 @@ pub struct TlsStream {
     stream: Stream,
 }
 
-stream_on!(TlsStream);
+forward_to_stream!(TlsStream);
 
 impl TlsStream {
     pub(super) fn new(stream: Stream) -> Self {
@@ -80,14 +80,14 @@ impl TlsStream {
     }
 
     /// Upgrades an open stream to TLS. Unread bytes are the start of the handshake.
-    pub(super) async fn over(
+    pub(super) async fn upgrade_stream(
         stream: Stream,
         session: Result<Connection, rustls::Error>,
         options: TlsOptions,
     ) -> io::Result<Self> {
         let pending = PendingStream::new(stream.split().0.limit());
-        let (below, unread) = stream.into_transport();
-        let secure = upgrade(&below, &unread, session, pending.protocol(), options).await?;
+        let (lower, unread) = stream.into_transport();
+        let secure = upgrade(&lower, &unread, session, pending.protocol(), options).await?;
         Ok(Self::new(pending.open(secure)))
     }
 

@@ -1,8 +1,8 @@
 //! `UdpSocket`: UDP with `await`.
 
-use crate::current_core::current_core;
+use crate::event_loop::current_core;
 use crate::net::address_error::address_error;
-use crate::net::datagram::{DatagramOptions, DatagramSocket, SealedAddress, datagram_socket_on};
+use crate::net::datagram::{DatagramOptions, DatagramSocket, SealedAddress, forward_to_datagram_socket};
 use crate::net::resolve::{Family, Hints, SocketKind, ToAddress, resolve_with};
 use std::io;
 use std::net::SocketAddr;
@@ -50,12 +50,12 @@ use std::net::SocketAddr;
 ///
 /// # mainspring::run(async {
 /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-/// let me = socket.local_addr()?;
+/// let own_addr = socket.local_addr()?;
 /// let mut buffer = [0; 1500];
 /// assert_eq!(socket.try_recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
-/// socket.try_send_to(b"hello", me)?;
+/// socket.try_send_to(b"hello", own_addr)?;
 /// socket.readable().await?;
-/// assert_eq!(socket.try_recv_from(&mut buffer)?, (5, me));
+/// assert_eq!(socket.try_recv_from(&mut buffer)?, (5, own_addr));
 /// // Detached from the loop.
 /// let plain: std::net::UdpSocket = socket.into_std()?;
 /// # drop(plain);
@@ -67,7 +67,7 @@ pub struct UdpSocket {
     socket: DatagramSocket<SocketAddr>,
 }
 
-datagram_socket_on!(UdpSocket, SocketAddr);
+forward_to_datagram_socket!(UdpSocket, SocketAddr);
 
 impl UdpSocket {
     /// Binds a socket to the first usable address of `address`, on the running loop. Port 0 selects a free port.
@@ -185,9 +185,9 @@ impl UdpSocket {
     /// use mainspring::net::UdpSocket;
     ///
     /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// let me = socket.local_addr()?;
-    /// assert_eq!(socket.send_to(b"by address", me).await?, 10);
-    /// assert_eq!(socket.send_to(b"by name", ("localhost", me.port())).await?, 7);
+    /// let own_addr = socket.local_addr()?;
+    /// assert_eq!(socket.send_to(b"by address", own_addr).await?, 10);
+    /// assert_eq!(socket.send_to(b"by name", ("localhost", own_addr.port())).await?, 7);
     /// # Ok::<(), std::io::Error>(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -206,6 +206,6 @@ impl UdpSocket {
 
     /// Sends a datagram, or fails with `WouldBlock`. See [`writable`](DatagramSocket::writable).
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
-        self.try_send_to_peer(data, Some(&to.to_peer()))
+        self.try_send_to_peer(data, Some(&to.to_engine().0))
     }
 }

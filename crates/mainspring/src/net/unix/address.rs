@@ -41,7 +41,7 @@ pub(in crate::net) fn display_std(address: &UnixAddress) -> String {
     }
 }
 
-/// As `ss` and `/proc/net/unix` display_path it.
+/// As `ss` and `/proc/net/unix` display it.
 fn display_abstract(name: &[u8]) -> String {
     format!("@{}", name.escape_ascii())
 }

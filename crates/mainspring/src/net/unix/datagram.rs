@@ -2,7 +2,7 @@
 
 use super::address::{display_path, display_std, to_sock_addr};
 use crate::net::address_error::address_error;
-use crate::net::datagram::{DatagramSocket, datagram_socket_on};
+use crate::net::datagram::{DatagramSocket, forward_to_datagram_socket};
 use mainspring_engine::poller::PeerAddress;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -64,7 +64,7 @@ pub struct UnixDatagram {
     socket: DatagramSocket<SocketAddr>,
 }
 
-datagram_socket_on!(UnixDatagram, SocketAddr);
+forward_to_datagram_socket!(UnixDatagram, SocketAddr);
 
 impl UnixDatagram {
     /// Binds a socket to a path, which must not exist, on the running loop. An error names the path and has the
@@ -87,14 +87,14 @@ impl UnixDatagram {
         let socket = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
         socket
             .bind(&address)
-            .map_err(|error| refused("bind", &display_path(&address, path.as_ref()), error))?;
+            .map_err(|error| operation_error("bind", &display_path(&address, path.as_ref()), error))?;
         Self::from_std(socket.into())
     }
 
     /// Binds a socket to an address of std: a path or an abstract name.
     pub fn bind_addr(address: &SocketAddr) -> io::Result<Self> {
         let socket = StdUnixDatagram::bind_addr(address);
-        Self::from_std(socket.map_err(|error| refused("bind", &display_std(address), error))?)
+        Self::from_std(socket.map_err(|error| operation_error("bind", &display_std(address), error))?)
     }
 
     /// Creates an unbound socket. It can send; it can receive only from a connected peer that knows it.
@@ -167,7 +167,7 @@ impl UnixDatagram {
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let address = to_sock_addr(path.as_ref())?;
         self.with_socket(|socket| socket.connect(&address))
-            .map_err(|error| refused("connect", &display_path(&address, path.as_ref()), error))
+            .map_err(|error| operation_error("connect", &display_path(&address, path.as_ref()), error))
     }
 
     /// Connects to this address. Otherwise as [`UnixDatagram::connect`].
@@ -193,7 +193,7 @@ impl UnixDatagram {
             (None, None) => SocketAddrUnix::new_unnamed(),
         };
         self.with_fd(|fd| Ok(connect(fd, &to)?))
-            .map_err(|error| refused("connect", &display_std(address), error))
+            .map_err(|error| operation_error("connect", &display_std(address), error))
     }
 
     /// Shuts down one or both directions of the connection.
@@ -216,8 +216,8 @@ impl UnixDatagram {
     /// Sends a datagram to the socket bound to a path and returns its length. Waits while the receiver's queue is
     /// full.
     ///
-    /// The kernel reports room in the receiver's queue only to connected sockets. An unconnected socket retries in
-    /// every loop iteration, so connect it if the receiver is slow.
+    /// The kernel reports free space in the receiver's queue only to connected sockets. An unconnected socket retries
+    /// in every loop iteration, so connect it if the receiver is slow.
     ///
     /// Cancel safety: safe; a cancelled datagram was not sent.
     ///
@@ -267,6 +267,6 @@ fn peer_address_of(path: &Path) -> PeerAddress {
 }
 
 /// An error that names the operation and the address.
-fn refused(what: &str, address: &str, error: io::Error) -> io::Error {
-    address_error(format!("cannot {what} to {address}: {error}"), error)
+fn operation_error(operation: &str, address: &str, error: io::Error) -> io::Error {
+    address_error(format!("cannot {operation} to {address}: {error}"), error)
 }

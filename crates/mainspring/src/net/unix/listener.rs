@@ -2,8 +2,7 @@
 
 use super::address as unix_address;
 use super::stream::UnixStream;
-use crate::current_core::current_core;
-use crate::event_loop::Core;
+use crate::event_loop::{Core, current_core};
 use crate::net::server::{AcceptQueue, BoundSocket, ServerOptions, adopt_bound};
 use crate::net::stream::IntoStdError;
 use mainspring_engine::poller::PeerAddress;
@@ -22,11 +21,11 @@ use std::rc::Rc;
 ///     let path = std::env::temp_dir().join(format!("mainspring-listener-{}", std::process::id()));
 ///     let listener = UnixListener::bind(&path)?;
 ///     assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(path.as_path()));
-///     let near = UnixStream::connect(&path).await?;
-///     let far = listener.accept().await?;
-///     assert_eq!(near.peer_addr().unwrap().as_pathname(), Some(path.as_path()));
-///     near.write_all(b"hello\n").await?;
-///     assert_eq!(far.read_line().await?, b"hello\n");
+///     let stream = UnixStream::connect(&path).await?;
+///     let peer = listener.accept().await?;
+///     assert_eq!(stream.peer_addr().unwrap().as_pathname(), Some(path.as_path()));
+///     stream.write_all(b"hello\n").await?;
+///     assert_eq!(peer.read_line().await?, b"hello\n");
 ///     drop(listener);
 ///     assert!(!path.exists());
 ///     Ok::<(), std::io::Error>(())
@@ -73,8 +72,8 @@ impl UnixListener {
     /// let address = SocketAddr::from_abstract_name(&name)?;
     /// let listener = UnixListener::from_std(std::os::unix::net::UnixListener::bind_addr(&address)?)?;
     /// assert_eq!(listener.local_addr().unwrap().as_abstract_name(), Some(name.as_bytes()));
-    /// let near = UnixStream::connect(format!("\0{name}")).await?;
-    /// near.write_all(b"hello").await?;
+    /// let stream = UnixStream::connect(format!("\0{name}")).await?;
+    /// stream.write_all(b"hello").await?;
     /// assert_eq!(listener.accept().await?.read_exactly(5).await?, b"hello");
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -94,8 +93,8 @@ impl UnixListener {
     /// # mainspring::run(async {
     /// let name = format!("\0mainspring-doc-unlisten-{}", std::process::id());
     /// let plain: std::os::unix::net::UnixListener = UnixListener::bind(&name)?.into_std()?;
-    /// let _near = UnixStream::connect(&name).await?;
-    /// let (_far, _) = plain.accept()?;
+    /// let _stream = UnixStream::connect(&name).await?;
+    /// let (_peer, _) = plain.accept()?;
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())

@@ -10,10 +10,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 ///
 /// ```
 /// # mainspring::run(async {
-/// let (near, _far) = mainspring::net::UnixStream::pair()?;
-/// let peer = near.peer_cred()?;
+/// let (stream, _peer) = mainspring::net::UnixStream::pair()?;
+/// let peer = stream.peer_cred()?;
 /// assert_eq!(peer.pid(), Some(std::process::id()));
-/// assert_eq!((peer.uid(), peer.gid()), (near.peer_cred()?.uid(), near.peer_cred()?.gid()));
+/// assert_eq!((peer.uid(), peer.gid()), (stream.peer_cred()?.uid(), stream.peer_cred()?.gid()));
 /// # std::io::Result::Ok(())
 /// # })??;
 /// # Ok::<(), mainspring::Error>(())

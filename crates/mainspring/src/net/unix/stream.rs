@@ -2,12 +2,11 @@
 
 use super::address::{display_path, to_sock_addr};
 use super::peer_cred::{UCred, peer_cred};
-use crate::current_core::current_core;
-use crate::event_loop::{Core, EventLoop};
+use crate::event_loop::{Core, EventLoop, current_core};
 use crate::net::address_error::address_error;
 use crate::net::connect::{adopt_stream_socket, attach_protocol};
 use crate::net::connection::{Protocol, SocketConnection, Transport};
-use crate::net::stream::{IntoStdError, LIMIT, Stream, stream_on};
+use crate::net::stream::{DEFAULT_LIMIT, IntoStdError, Stream, forward_to_stream};
 use crate::time::sleep;
 use mainspring_engine::poller::{PeerAddress, peer_address};
 use mainspring_engine::socket_ops::connect_backoff;
@@ -28,10 +27,10 @@ use std::rc::Rc;
 /// use mainspring::net::UnixStream;
 ///
 /// mainspring::run(async {
-///     let (near, far) = UnixStream::pair()?;
-///     near.write_all(b"ping\n").await?;
-///     assert_eq!(far.read_line().await?, b"ping\n");
-///     assert!(near.peer_addr().unwrap().is_unnamed() && near.local_addr().unwrap().is_unnamed());
+///     let (stream, peer) = UnixStream::pair()?;
+///     stream.write_all(b"ping\n").await?;
+///     assert_eq!(peer.read_line().await?, b"ping\n");
+///     assert!(stream.peer_addr().unwrap().is_unnamed() && stream.local_addr().unwrap().is_unnamed());
 ///     Ok::<(), std::io::Error>(())
 /// })??;
 /// # Ok::<(), mainspring::Error>(())
@@ -40,7 +39,7 @@ pub struct UnixStream {
     stream: Stream,
 }
 
-stream_on!(UnixStream);
+forward_to_stream!(UnixStream);
 
 impl UnixStream {
     pub(in crate::net) fn new(core: &Rc<Core>, socket: OwnedFd, peer: PeerAddress, limit: usize) -> Self {
@@ -67,13 +66,13 @@ impl UnixStream {
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
         let core = current_core()?;
         let (socket, peer) = connect(path.as_ref()).await?;
-        Ok(Self::new(&core, socket, peer, LIMIT))
+        Ok(Self::new(&core, socket, peer, DEFAULT_LIMIT))
     }
 
     /// Creates a connected pair on the running loop.
     pub fn pair() -> io::Result<(Self, Self)> {
-        let (near, far) = std::os::unix::net::UnixStream::pair()?;
-        Ok((Self::from_std(near)?, Self::from_std(far)?))
+        let (first, second) = std::os::unix::net::UnixStream::pair()?;
+        Ok((Self::from_std(first)?, Self::from_std(second)?))
     }
 
     /// Attaches a connection of std to the running loop.
@@ -82,10 +81,10 @@ impl UnixStream {
     /// use mainspring::net::UnixStream;
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = std::os::unix::net::UnixStream::pair()?;
-    /// let stream = UnixStream::from_std(near)?;
+    /// let (first, second) = std::os::unix::net::UnixStream::pair()?;
+    /// let stream = UnixStream::from_std(first)?;
     /// assert!(stream.local_addr().unwrap().is_unnamed());
-    /// UnixStream::from_std(far)?.write_all(b"hello").await?;
+    /// UnixStream::from_std(second)?.write_all(b"hello").await?;
     /// assert_eq!(stream.read_exactly(5).await?, b"hello");
     /// # std::io::Result::Ok(())
     /// # })??;
@@ -94,7 +93,7 @@ impl UnixStream {
     pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
         let core = current_core()?;
         let (socket, peer) = adopt_stream_socket(stream.into())?;
-        Ok(Self::new(&core, socket, peer, LIMIT))
+        Ok(Self::new(&core, socket, peer, DEFAULT_LIMIT))
     }
 
     /// Detaches the connection from the loop and returns the socket, connected and non-blocking. Fails and returns
@@ -105,10 +104,10 @@ impl UnixStream {
     /// use std::io::Write;
     ///
     /// # mainspring::run(async {
-    /// let (near, far) = UnixStream::pair()?;
-    /// let mut plain: std::os::unix::net::UnixStream = near.into_std()?;
+    /// let (stream, peer) = UnixStream::pair()?;
+    /// let mut plain: std::os::unix::net::UnixStream = stream.into_std()?;
     /// plain.write_all(b"hello")?;
-    /// assert_eq!(far.read_exactly(5).await?, b"hello");
+    /// assert_eq!(peer.read_exactly(5).await?, b"hello");
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -129,8 +128,8 @@ impl UnixStream {
     ///
     /// ```
     /// # mainspring::run(async {
-    /// let (near, _far) = mainspring::net::UnixStream::pair()?;
-    /// assert_eq!(near.peer_cred()?.pid(), Some(std::process::id()));
+    /// let (stream, _peer) = mainspring::net::UnixStream::pair()?;
+    /// assert_eq!(stream.peer_cred()?.pid(), Some(std::process::id()));
     /// # std::io::Result::Ok(())
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
@@ -195,7 +194,7 @@ async fn connect(path: &Path) -> io::Result<(OwnedFd, PeerAddress)> {
     loop {
         match socket.connect(&address) {
             Ok(()) => break,
-            // The listener's queue is full. A blocking connect would wait for a place in it.
+            // The listener's queue is full. A blocking connect would wait here.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 sleep(connect_backoff(attempts)).await;
                 attempts += 1;

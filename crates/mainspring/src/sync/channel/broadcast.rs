@@ -1,7 +1,7 @@
 //! A channel in which every receiver gets every value.
 //!
-//! The channel keeps the last `capacity` values: sending never waits, and a receiver that is too slow learns how many
-//! values it missed. For the tasks of one thread (`!Send`).
+//! The channel keeps the last `capacity` values: sending never waits, and a receiver that is too slow gets the number
+//! of missed values. For the tasks of one thread (`!Send`).
 //!
 //! ```
 //! use mainspring::sync::broadcast;
@@ -119,7 +119,7 @@ pub enum TryRecvError {
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RecvError::Closed => f.write_str("the channel is closed: nobody sends"),
+            RecvError::Closed => f.write_str("the channel is closed: there is no sender"),
             RecvError::Lagged(missed) => write!(f, "the receiver was too slow and missed {missed} values"),
         }
     }
@@ -225,7 +225,7 @@ impl<T: Clone> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn closed(&self) {
-        self.channel.closing.until(|| (self.receiver_count() == 0).then_some(())).await;
+        self.channel.closing.wait_until(|| (self.receiver_count() == 0).then_some(())).await;
     }
 }
 
@@ -254,7 +254,7 @@ impl<T: Clone> Receiver<T> {
         let channel = Rc::clone(&self.channel);
         channel
             .receiving
-            .until(|| match self.try_recv() {
+            .wait_until(|| match self.try_recv() {
                 Ok(value) => Some(Ok(value)),
                 Err(TryRecvError::Empty) => None,
                 Err(TryRecvError::Closed) => Some(Err(RecvError::Closed)),
@@ -366,7 +366,7 @@ impl<T> Drop for Receiver<T> {
             number += 1;
         }
         drop(recent);
-        // Senders learn of it first: the destructors of the values are foreign code.
+        // Wake the senders first: the destructors of the values are user code.
         if left == 0 {
             self.channel.closing.wake_all();
         }

@@ -71,8 +71,8 @@ pub enum TryRecvError {
     Closed,
 }
 
-const NOBODY_RECEIVES: &str = "the channel is closed: nobody receives";
-const NOBODY_SENDS: &str = "the channel is closed: nobody sends";
+const NO_RECEIVER: &str = "the channel is closed: there is no receiver";
+const NO_SENDER: &str = "the channel is closed: there is no sender";
 
 impl<T> fmt::Debug for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +82,7 @@ impl<T> fmt::Debug for SendError<T> {
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NOBODY_RECEIVES)
+        f.write_str(NO_RECEIVER)
     }
 }
 
@@ -110,7 +110,7 @@ impl<T> fmt::Display for TrySendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             TrySendError::Full(_) => "the channel is full",
-            TrySendError::Closed(_) => NOBODY_RECEIVES,
+            TrySendError::Closed(_) => NO_RECEIVER,
         })
     }
 }
@@ -119,7 +119,7 @@ impl<T> std::error::Error for TrySendError<T> {}
 
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NOBODY_SENDS)
+        f.write_str(NO_SENDER)
     }
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for TryRecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             TryRecvError::Empty => "the channel is empty",
-            TryRecvError::Closed => NOBODY_SENDS,
+            TryRecvError::Closed => NO_SENDER,
         })
     }
 }

@@ -9,7 +9,8 @@
 macro_rules! channel_halves {
     ($module:literal, $Strong:ident, $Weak:ident, $Queue:ident, $threads:literal) => {
         impl<T> Sender<T> {
-            /// Sends a value if there is room, without waiting. [`TrySendError`] returns the value and the reason.
+            /// Sends a value if the channel is not full, without waiting. [`TrySendError`] returns the value and the
+            /// reason.
             ///
             /// ```
             #[doc = concat!("use mainspring::sync::", $module, "::{TrySendError, channel};")]
@@ -53,7 +54,7 @@ macro_rules! channel_halves {
                 self.channel.closed().await;
             }
 
-            /// The number of values that there is room for now. Room that a [`Permit`] holds does not count.
+            /// The number of values that can be sent now. Slots reserved by a [`Permit`] do not count.
             ///
             /// ```
             #[doc = concat!("let (sender, _receiver) = mainspring::sync::", $module, "::channel(3);")]
@@ -61,15 +62,15 @@ macro_rules! channel_halves {
             /// assert_eq!((sender.capacity(), sender.max_capacity()), (2, 3));
             /// ```
             pub fn capacity(&self) -> usize {
-                self.channel.room()
+                self.channel.capacity()
             }
 
-            /// The number of values that there is room for when the channel is empty.
+            /// The number of values that fit into the empty channel.
             pub fn max_capacity(&self) -> usize {
-                self.channel.max_room()
+                self.channel.max_capacity()
             }
 
-            /// Reserves room for one value if there is some. [`TrySendError`] is the reason otherwise.
+            /// Reserves a slot for one value if the channel is not full. [`TrySendError`] is the reason otherwise.
             ///
             /// ```
             #[doc = concat!("use mainspring::sync::", $module, "::{TrySendError, channel};")]
@@ -84,7 +85,7 @@ macro_rules! channel_halves {
             /// ```
             pub fn try_reserve(&self) -> Result<Permit<'_, T>, TrySendError<()>> {
                 self.channel.queue.reserve_nowait()?;
-                Ok(Permit { room: self.channel.reserved_room() })
+                Ok(Permit { slot: self.channel.reserved_slot() })
             }
 
             /// A sender that does not keep the channel open.
@@ -170,7 +171,7 @@ macro_rules! channel_halves {
             }
 
             /// Closes the channel: it takes no more values. Values that were sent can still be received. So can the
-            /// value of each [`Permit`]: the channel has not ended before it is used or dropped.
+            /// value of each [`Permit`]: the channel ends only after all are used or dropped.
             ///
             /// ```
             #[doc = concat!("use mainspring::sync::", $module, "::{TryRecvError, TrySendError, channel};")]
@@ -204,8 +205,8 @@ macro_rules! channel_halves {
             }
         }
 
-        /// Room for one value, reserved by [`Sender::reserve`] or [`Sender::try_reserve`]. Dropping it gives the room to
-        /// the next waiter.
+        /// A slot for one value, reserved by [`Sender::reserve`] or [`Sender::try_reserve`]. Dropping it passes the
+        /// slot to the next waiter.
         #[doc = $threads]
         ///
         /// ```
@@ -222,14 +223,14 @@ macro_rules! channel_halves {
         /// # })?;
         /// # Ok::<(), mainspring::Error>(())
         /// ```
-        #[must_use = "the room is given back when this is dropped"]
+        #[must_use = "the slot is released when this is dropped"]
         pub struct Permit<'a, T> {
-            room: ReservedRoom<'a, $Queue<T>>,
+            slot: ReservedSlot<'a, $Queue<T>>,
         }
 
         impl<T> Permit<'_, T> {
-            /// Sends a value into the reserved room, even if the receiver has [closed](Receiver::close) the channel since.
-            /// If the receiver was dropped, the value is dropped.
+            /// Sends a value into the reserved slot, even if the receiver has [closed](Receiver::close) the channel
+            /// since. If the receiver was dropped, the value is dropped.
             ///
             /// ```
             #[doc = concat!("let (sender, mut receiver) = mainspring::sync::", $module, "::channel(1);")]
@@ -239,12 +240,12 @@ macro_rules! channel_halves {
             /// assert_eq!(receiver.try_recv(), Ok("promised"));
             /// ```
             pub fn send(self, value: T) {
-                self.room.send(value);
+                self.slot.send(value);
             }
         }
 
-        /// A [`Sender`] that does not keep the channel open, for a task that sends only while others do: for example one
-        /// that gives the channel's own receiver more work.
+        /// A [`Sender`] that does not keep the channel open, for a task that sends only while others do: for example
+        /// one that sends more work to the channel's own receiver.
         #[doc = $threads]
         ///
         /// ```
@@ -362,7 +363,7 @@ macro_rules! channel_halves {
 
         impl<T> fmt::Debug for Permit<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct("Permit").field("channel", &self.room).finish_non_exhaustive()
+                f.debug_struct("Permit").field("channel", &self.slot).finish_non_exhaustive()
             }
         }
 

@@ -30,15 +30,15 @@ use std::task::{Context, Poll};
 /// use mainspring::spawn;
 ///
 /// # mainspring::run(async {
-/// // A task that answers questions: each comes with the way back.
-/// let (questions, mut asked) = mpsc::channel::<(u32, oneshot::Sender<u32>)>(1);
+/// // A task that answers requests; each contains a reply channel.
+/// let (request_sender, mut requests) = mpsc::channel::<(u32, oneshot::Sender<u32>)>(1);
 /// spawn(async move {
-///     while let Some((number, answer)) = asked.recv().await {
+///     while let Some((number, answer)) = requests.recv().await {
 ///         let _ = answer.send(number * number);
 ///     }
 /// });
 /// let (sender, receiver) = oneshot::channel();
-/// questions.send((7, sender)).await.unwrap();
+/// request_sender.send((7, sender)).await.unwrap();
 /// assert_eq!(receiver.await, Ok(49));
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
@@ -57,7 +57,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 struct Channel<T> {
     value: Cell<Option<T>>,
     has_sender: Cell<bool>,
-    /// The receiver takes no value any more.
+    /// The receiver accepts no value any more.
     is_closed: Cell<bool>,
     receiving: WaitList,
     closing: WaitList,
@@ -123,7 +123,7 @@ impl<T> Sender<T> {
         self.channel.is_closed.get()
     }
 
-    /// Waits until the receiver is dropped, or closes the channel: the value is not needed any more.
+    /// Waits until the receiver is dropped, or closes the channel: the value is no longer needed.
     ///
     /// Cancel safety: nothing is lost.
     ///
@@ -214,7 +214,7 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.channel.receiving.leave(&mut self.slot);
+        self.channel.receiving.cancel_wait(&mut self.slot);
         self.channel.close();
         let unwanted = self.channel.value.take();
         drop(unwanted);

@@ -1,5 +1,5 @@
-//! `Channel`: the state that [`mpsc`](super::mpsc) and [`threadsafe`](super::threadsafe) share: a queue, the number
-//! of senders, reserved room, and the tasks that wait for the channel to close.
+//! `Channel`: the state that [`mpsc`](super::mpsc) and [`threadsafe`](super::threadsafe) share: a queue, the number of
+//! senders, reserved slots, and the tasks that wait for the channel to close.
 
 use crate::sync::queue::{Fifo, Order, QueueCell, QueueState};
 use crate::sync::state_cell::StateCell;
@@ -19,16 +19,16 @@ pub(in crate::sync) struct Channel<Q, S, W: WaiterCell> {
     closing: WaitList<W>,
 }
 
-/// The number of senders. It only identifies the last one, so its order is relaxed: the cell of the queue orders the
-/// values.
+/// The number of senders. It only identifies the last sender, so relaxed ordering is enough: the cell of the queue
+/// orders the values.
 pub(in crate::sync) trait Senders {
     /// One sender.
     fn one() -> Self;
 
-    /// Adds a sender, next to an existing one.
+    /// Adds a sender. There is at least one.
     fn add(&self);
 
-    /// Adds a sender if there is any. Without senders the channel has ended for good.
+    /// Adds a sender if there is at least one. Without senders the channel has ended for good.
     fn add_unless_zero(&self) -> bool;
 
     /// Removes a sender. Returns whether it was the last.
@@ -45,11 +45,11 @@ impl Senders for Cell<usize> {
     }
 
     fn add_unless_zero(&self) -> bool {
-        let is_any = self.get() > 0;
-        if is_any {
+        let has_any = self.get() > 0;
+        if has_any {
             self.add();
         }
-        is_any
+        has_any
     }
 
     fn remove(&self) -> bool {
@@ -77,27 +77,27 @@ impl Senders for AtomicUsize {
     }
 }
 
-/// Reserved room for one value. Dropping it gives the room to the next waiter.
-pub(in crate::sync) struct ReservedRoom<'a, Q: QueueCell>(&'a Q);
+/// A reserved slot for one value. Dropping it passes the slot to the next waiter.
+pub(in crate::sync) struct ReservedSlot<'a, Q: QueueCell>(&'a Q);
 
-impl<Q: QueueCell> ReservedRoom<'_, Q> {
+impl<Q: QueueCell> ReservedSlot<'_, Q> {
     /// Sends a value. If the receiver was dropped, the value is dropped.
     pub(in crate::sync) fn send(self, value: Q::Item) {
         let queue = self.0;
-        // The value uses the room: do not give it back.
+        // The value uses the slot: do not release it.
         std::mem::forget(self);
         let refused = queue.put_reserved(value);
         drop(refused);
     }
 }
 
-impl<Q: QueueCell> Drop for ReservedRoom<'_, Q> {
+impl<Q: QueueCell> Drop for ReservedSlot<'_, Q> {
     fn drop(&mut self) {
         self.0.unreserve();
     }
 }
 
-impl<T, Q: StateCell<State = ChannelState<T>>> fmt::Debug for ReservedRoom<'_, Q> {
+impl<T, Q: StateCell<State = ChannelState<T>>> fmt::Debug for ReservedSlot<'_, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.open().fmt(f)
     }
@@ -112,14 +112,14 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
     /// Removes a sender. Without senders the channel takes no more values.
     pub(in crate::sync) fn remove_sender(&self) {
         if self.senders.remove() {
-            self.queue.open().forget_reserved();
+            self.queue.open().discard_reserved();
             self.shut_down();
         }
     }
 
-    /// The room that [`QueueCell::poll_reserve`] or [`QueueCell::reserve_nowait`] has just reserved.
-    pub(in crate::sync) fn reserved_room(&self) -> ReservedRoom<'_, Q> {
-        ReservedRoom(&self.queue)
+    /// The slot that [`QueueCell::poll_reserve`] or [`QueueCell::reserve_nowait`] has just reserved.
+    pub(in crate::sync) fn reserved_slot(&self) -> ReservedSlot<'_, Q> {
+        ReservedSlot(&self.queue)
     }
 
     fn shut_down(&self) {
@@ -135,7 +135,7 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
 
     /// The receiver is dropped.
     pub(in crate::sync) fn abandon(&self) {
-        // Senders learn of it first: the destructors of the values are foreign code.
+        // Wake the senders first: the destructors of the values are user code.
         self.close();
         let (values, _) = self.queue.shut_down(true);
         drop(values);
@@ -155,11 +155,11 @@ impl<Q: QueueCell, S: Senders, W: WaiterCell + Default> Channel<Q, S, W> {
         self.queue.open().is_shut_down
     }
 
-    pub(in crate::sync) fn room(&self) -> usize {
-        self.queue.open().room()
+    pub(in crate::sync) fn capacity(&self) -> usize {
+        self.queue.open().free_capacity()
     }
 
-    pub(in crate::sync) fn max_room(&self) -> usize {
+    pub(in crate::sync) fn max_capacity(&self) -> usize {
         self.queue.open().maxsize()
     }
 

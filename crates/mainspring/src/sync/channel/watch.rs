@@ -1,4 +1,4 @@
-//! A channel that holds its latest value only.
+//! A channel that holds only its latest value.
 //!
 //! For settings, states and progress: a receiver reads the current value, and can wait for a change. For the tasks of
 //! one thread (`!Send`).
@@ -187,7 +187,7 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn closed(&self) {
-        self.channel.closing.until(|| (self.receiver_count() == 0).then_some(())).await;
+        self.channel.closing.wait_until(|| (self.receiver_count() == 0).then_some(())).await;
     }
 }
 
@@ -245,7 +245,7 @@ impl<T> Receiver<T> {
             }
             (channel.senders.get() == 0).then_some(Err(RecvError))
         };
-        self.seen = channel.changing.until(check).await?;
+        self.seen = channel.changing.wait_until(check).await?;
         Ok(())
     }
 

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 /// Holds tasks until `parties` of them wait, as `asyncio.Barrier`.
 ///
-/// Then all of them pass and the next round begins at once. A task that was let through has passed, even if the
-/// barrier is aborted before the task runs. (In asyncio the next round begins when the tasks of the last one have
-/// run.) It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+/// Then all of them pass and the next round begins at once. A task that was released has passed, even if the barrier is
+/// aborted before the task runs. (In asyncio the next round begins when the tasks of the last one have run.) It is for
+/// the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
 ///
 /// ```
 /// use mainspring::{spawn, sync::Barrier};
@@ -53,7 +53,7 @@ struct BarrierState {
 /// let waits = barrier.clone();
 /// let task = spawn(async move { waits.wait().await });
 /// mainspring::yield_now().await;
-/// // The other one will not come.
+/// // The other party does not arrive.
 /// barrier.abort();
 /// assert_eq!(task.await, Ok(Err(BrokenBarrierError)));
 /// # })?;
@@ -78,7 +78,7 @@ impl Barrier {
     }
 
     /// Waits until `parties` tasks wait. Returns a different index for each, from 0 in the order of arrival.
-    /// [`BrokenBarrierError`] if the barrier is aborted or reset before.
+    /// [`BrokenBarrierError`] if the barrier is aborted or reset first.
     ///
     /// Cancel safety: a task that is cancelled no longer counts. The barrier does not break.
     pub async fn wait(&self) -> Result<usize, BrokenBarrierError> {
@@ -100,12 +100,12 @@ impl Barrier {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn reset(&self) {
-        self.turn_away(false);
+        self.break_waiters(false);
     }
 
     /// Breaks the barrier: current and later waiters get [`BrokenBarrierError`] until [`reset`](Barrier::reset).
     pub fn abort(&self) {
-        self.turn_away(true);
+        self.break_waiters(true);
     }
 
     /// The number of tasks that pass together.
@@ -140,7 +140,7 @@ impl Barrier {
         self.state.borrow().is_broken
     }
 
-    fn turn_away(&self, is_broken: bool) {
+    fn break_waiters(&self, is_broken: bool) {
         let mut state = self.state.borrow_mut();
         state.is_broken = is_broken;
         state.waiters.notify_all();
@@ -156,8 +156,8 @@ impl Barrier {
             return None;
         }
         let mut index = 0;
-        while let Some(given) = state.waiters.notify_first() {
-            *given = Some(index);
+        while let Some(data) = state.waiters.notify_first() {
+            *data = Some(index);
             index += 1;
         }
         drop(state);
@@ -184,13 +184,13 @@ impl Future for Wait<'_> {
                 return Poll::Ready(Ok(index));
             }
         }
-        let waiting = key.get_or_insert_with(|| barrier.state.borrow_mut().waiters.enqueue(None, None));
-        wait_queue::register_waker(&barrier.state, |state| &mut state.waiters, waiting, cx);
-        if !barrier.state.borrow().waiters.is_notified(waiting) {
+        let waiting_key = key.get_or_insert_with(|| barrier.state.borrow_mut().waiters.enqueue(None, None));
+        wait_queue::register_waker(&barrier.state, |state| &mut state.waiters, waiting_key, cx);
+        if !barrier.state.borrow().waiters.is_notified(waiting_key) {
             return Poll::Pending;
         }
-        let Some(waiting) = key.take() else { return Poll::Pending };
-        let removed = barrier.state.borrow_mut().waiters.remove(waiting);
+        let Some(waiting_key) = key.take() else { return Poll::Pending };
+        let removed = barrier.state.borrow_mut().waiters.remove(waiting_key);
         Poll::Ready(removed.data.ok_or(BrokenBarrierError))
     }
 }

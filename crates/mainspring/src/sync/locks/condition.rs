@@ -72,14 +72,14 @@ impl Condition {
     /// ```
     pub async fn wait<G: AnyLockGuard>(&self, guard: G) -> G {
         // Enqueued before the lock is released: releasing it may run the notifier.
-        let mut turn = self.waiting.wait();
-        turn.enter();
+        let mut wait = self.waiting.wait();
+        wait.enter();
         let unlocked = guard.unlock();
-        turn.woken().await;
-        // The notification is used only when the lock is acquired. If this future is dropped before, the next waiter
+        wait.woken().await;
+        // The notification is used only when the lock is acquired. If this future is dropped earlier, the next waiter
         // gets it.
         let guard = G::relock(unlocked).await;
-        turn.finish();
+        wait.finish();
         guard
     }
 

@@ -11,9 +11,9 @@ use std::rc::Rc;
 
 /// A value that one task uses at a time, across `await`s: `asyncio.Lock` with the guarded value inside.
 ///
-/// Fair: first come, first served. A task that panics releases the lock. It is for the tasks of one thread (`!Sync`);
-/// share it through an [`Rc`]. A value that is not held across an `await` needs no lock: a
-/// [`RefCell`](std::cell::RefCell) is enough.
+/// Fair: first in, first out. A task that panics releases the lock. It is for the tasks of one thread (`!Sync`); share
+/// it through an [`Rc`]. A value that is not held across an `await` needs no lock: a [`RefCell`](std::cell::RefCell) is
+/// enough.
 ///
 /// ```
 /// use mainspring::{sleep, spawn, sync::Lock};
@@ -66,10 +66,10 @@ impl<T> Lock<T> {
 impl<T: ?Sized> Lock<T> {
     /// Waits for the lock, and holds it until the guard is dropped.
     ///
-    /// Cancel safety: the lock is not acquired; the place in line is lost.
+    /// Cancel safety: the lock is not acquired; the place in the queue is lost.
     #[doc(alias = "acquire")]
     pub async fn lock(&self) -> LockGuard<'_, T> {
-        self.take().await;
+        self.acquire_permit().await;
         LockGuard { lock: self }
     }
 
@@ -103,7 +103,7 @@ impl<T: ?Sized> Lock<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn lock_owned(self: Rc<Self>) -> OwnedLockGuard<T> {
-        self.take().await;
+        self.acquire_permit().await;
         OwnedLockGuard { lock: self }
     }
 
@@ -139,7 +139,7 @@ impl<T: ?Sized> Lock<T> {
         self.value.get_mut()
     }
 
-    async fn take(&self) {
+    async fn acquire_permit(&self) {
         // These permits are never closed.
         let _ = self.permits.acquire(1).await;
     }
@@ -183,7 +183,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Lock<T> {
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[must_use = "dropped at once, the lock is free at once"]
+#[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard<'a, T: ?Sized> {
     lock: &'a Lock<T>,
 }
@@ -194,7 +194,7 @@ pub struct LockGuard<'a, T: ?Sized> {
 /// use mainspring::sync::{Lock, OwnedLockGuard};
 /// use std::rc::Rc;
 ///
-/// /// A log that somebody writes alone, for as long as this lives.
+/// /// Exclusive access to a log, as long as this exists.
 /// struct Session {
 ///     log: OwnedLockGuard<Vec<String>>,
 /// }
@@ -209,7 +209,7 @@ pub struct LockGuard<'a, T: ?Sized> {
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[must_use = "dropped at once, the lock is free at once"]
+#[must_use = "dropping the guard releases the lock"]
 pub struct OwnedLockGuard<T: ?Sized> {
     lock: Rc<Lock<T>>,
 }
@@ -220,7 +220,7 @@ pub struct OwnedLockGuard<T: ?Sized> {
 /// ```
 /// use mainspring::sync::{AnyLockGuard, Condition, Lock};
 ///
-/// /// Waits for an item, whichever kind of guard the caller has.
+/// /// Waits for an item, with either kind of guard.
 /// async fn next<G>(guard: G, is_filled: &Condition) -> Option<u32>
 /// where
 ///     G: AnyLockGuard<Target = Vec<u32>>,
@@ -296,7 +296,7 @@ macro_rules! guard {
 
         impl<$($generics)* T: ?Sized> Drop for $guard {
             fn drop(&mut self) {
-                self.lock.permits.give_back(1);
+                self.lock.permits.release(1);
             }
         }
 

@@ -94,7 +94,7 @@ impl Notify {
 /// let (items, is_changed) = (RefCell::new(Vec::new()), Notify::new());
 /// let take = async {
 ///     loop {
-///         // Made before the look: a change that comes in between is not missed.
+///         // Created before the check, so that a change in between is not missed.
 ///         let changed = is_changed.notified();
 ///         if let Some(item) = items.borrow_mut().pop() {
 ///             break item;
@@ -130,12 +130,12 @@ impl Future for Notified<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Notified { notify, slot, rounds, state } = &mut *self;
-        let is_over = match state {
+        let is_done = match state {
             NotifiedState::New => *rounds != notify.rounds.get() || notify.is_notified.take(),
             NotifiedState::Waiting => false,
             NotifiedState::Done => true,
         };
-        if is_over || notify.waiting.poll_wait(slot, cx).is_ready() {
+        if is_done || notify.waiting.poll_wait(slot, cx).is_ready() {
             *state = NotifiedState::Done;
             return Poll::Ready(());
         }
@@ -146,7 +146,7 @@ impl Future for Notified<'_> {
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
-        if self.notify.waiting.leave(&mut self.slot) {
+        if self.notify.waiting.cancel_wait(&mut self.slot) {
             self.notify.is_notified.set(true);
         }
     }

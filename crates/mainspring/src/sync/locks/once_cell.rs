@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A value that a future initialises on first use, as tokio's `OnceCell`. asyncio has no equivalent.
 ///
-/// If several tasks ask at the same time, one initialises and the others wait. If that one fails, panics or is
+/// If several tasks need it at the same time, one initialises and the others wait. If that task fails, panics or is
 /// cancelled, the next waiter tries. It is for the tasks of one thread (`!Sync`); share it through an
 /// [`Rc`](std::rc::Rc).
 ///
@@ -25,13 +25,13 @@ use std::fmt;
 pub struct OnceCell<T> {
     value: cell::OnceCell<T>,
     /// The owner of the one permit initialises the value.
-    turn: Permits,
+    init_permit: Permits,
 }
 
 impl<T> OnceCell<T> {
     /// A cell without a value.
     pub const fn new() -> Self {
-        OnceCell { value: cell::OnceCell::new(), turn: Permits::new(1, 1) }
+        OnceCell { value: cell::OnceCell::new(), init_permit: Permits::new(1, 1) }
     }
 
     /// The value, if it is initialised.
@@ -82,7 +82,7 @@ impl<T> OnceCell<T> {
         self.value.into_inner()
     }
 
-    /// The value. `init` makes it if there is none.
+    /// The value. Runs `init` if there is none.
     ///
     /// Cancel safety: the future of `init` is dropped, and the next waiter initialises the cell.
     pub async fn get_or_init(&self, init: impl AsyncFnOnce() -> T) -> &T {
@@ -92,7 +92,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value. `init` makes it if there is none; its error is returned.
+    /// The value. Runs `init` if there is none, and returns its error.
     ///
     /// Cancel safety: as [`get_or_init`](OnceCell::get_or_init).
     ///
@@ -110,23 +110,23 @@ impl<T> OnceCell<T> {
             return Ok(value);
         }
         // These permits are never closed.
-        let _ = self.turn.acquire(1).await;
-        let _turn = InitTurn(&self.turn);
+        let _ = self.init_permit.acquire(1).await;
+        let _guard = InitGuard(&self.init_permit);
         if let Some(value) = self.get() {
             return Ok(value);
         }
         let value = init().await?;
-        // `set` may have been called meanwhile: then its value stays, and this one is dropped.
+        // `set` may have been called during `init`: its value stays, and this one is dropped.
         Ok(self.value.get_or_init(|| value))
     }
 }
 
 /// Holds the permit until it is dropped.
-struct InitTurn<'a>(&'a Permits);
+struct InitGuard<'a>(&'a Permits);
 
-impl Drop for InitTurn<'_> {
+impl Drop for InitGuard<'_> {
     fn drop(&mut self) {
-        self.0.give_back(1);
+        self.0.release(1);
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! [`Semaphore`](super::Semaphore), [`Lock`](super::Lock) and [`RwLock`](super::RwLock) are built on it.
 //!
-//! A released permit is assigned to the first waiter before that task runs, so a newcomer cannot take it. A waiter
-//! that is dropped gives back what it was assigned. A waiter for many permits blocks those behind it even if there
-//! are enough for them: otherwise it might starve.
+//! A released permit is assigned to the first waiter before that task runs, so a newcomer cannot take it. A dropped
+//! waiter releases its assigned permits. A waiter for many permits blocks the waiters behind it, even if there are
+//! enough permits for them: otherwise it might starve.
 
 use crate::sync::wait_list::wait_queue::{self, WaitQueue, WaiterKey, Waiters};
 use std::cell::RefCell;
@@ -48,7 +48,7 @@ pub enum TryAcquireError {
     NoPermits,
 }
 
-/// The semaphore is closed and gives no permits.
+/// The semaphore is closed and grants no permits.
 ///
 /// ```
 /// use mainspring::{spawn, sync::{AcquireError, Semaphore}};
@@ -115,19 +115,19 @@ impl Permits {
         self.state.borrow_mut().take(permits)
     }
 
-    /// Waits for `permits` permits. The caller must [`give_back`](Permits::give_back) them.
+    /// Waits for `permits` permits. The caller must [`release`](Permits::give_back) them.
     pub(super) fn acquire(&self, permits: usize) -> Acquire<'_> {
-        Acquire { lender: self, permits, key: None }
+        Acquire { source: self, permits, key: None }
     }
 
-    /// Gives back acquired permits.
-    pub(super) fn give_back(&self, permits: usize) {
+    /// Releases acquired permits.
+    pub(super) fn release(&self, permits: usize) {
         self.state.borrow_mut().add(permits);
-        self.serve();
+        self.grant_and_wake();
     }
 
     /// Adds permits. Returns `false` and adds none if that would exceed the bound.
-    pub(super) fn release(&self, permits: usize) -> bool {
+    pub(super) fn try_add(&self, permits: usize) -> bool {
         let mut state = self.state.borrow_mut();
         let Some(available) = state.available.checked_add(permits).filter(|count| *count <= state.bound)
         else {
@@ -135,19 +135,19 @@ impl Permits {
         };
         state.available = available;
         drop(state);
-        self.serve();
+        self.grant_and_wake();
         true
     }
 
     /// Removes up to `permits` permits for good. Returns how many.
-    pub(super) fn forget(&self, permits: usize) -> usize {
+    pub(super) fn remove_available(&self, permits: usize) -> usize {
         let mut state = self.state.borrow_mut();
-        let forgotten = permits.min(state.available);
-        state.available -= forgotten;
-        forgotten
+        let removed_count = permits.min(state.available);
+        state.available -= removed_count;
+        removed_count
     }
 
-    /// Closes: gives no more permits, and wakes all waiters with an error.
+    /// Grants no more permits, and wakes all waiters with an error.
     pub(super) fn close(&self) {
         let mut state = self.state.borrow_mut();
         state.is_closed = true;
@@ -157,7 +157,7 @@ impl Permits {
     }
 
     /// Assigns the available permits to the first waiters, and wakes them.
-    fn serve(&self) {
+    fn grant_and_wake(&self) {
         if self.state.borrow_mut().grant() {
             wait_queue::wake_notified(&self.state, |state| &mut state.waiters);
         }
@@ -183,21 +183,21 @@ impl PermitState {
 
     /// Notifies the first waiters whose requests can be granted.
     fn grant(&mut self) -> bool {
-        let mut is_any = false;
+        let mut has_any = false;
         while self.waiters.first().is_some_and(|request| request.permits <= self.available)
             && let Some(request) = self.waiters.notify_first()
         {
             request.is_granted = true;
             self.available -= request.permits;
-            is_any = true;
+            has_any = true;
         }
-        is_any
+        has_any
     }
 }
 
 /// The future of [`Permits::acquire`].
 pub(super) struct Acquire<'a> {
-    lender: &'a Permits,
+    source: &'a Permits,
     permits: usize,
     key: Option<WaiterKey>,
 }
@@ -206,9 +206,9 @@ impl Future for Acquire<'_> {
     type Output = Result<(), AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Acquire { lender, permits, key } = &mut *self;
+        let Acquire { source, permits, key } = &mut *self;
         if key.is_none() {
-            let mut state = lender.state.borrow_mut();
+            let mut state = source.state.borrow_mut();
             match state.take(*permits) {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(TryAcquireError::Closed) => return Poll::Ready(Err(AcquireError)),
@@ -220,12 +220,12 @@ impl Future for Acquire<'_> {
             }
         }
         let Some(waiting) = key else { return Poll::Pending };
-        wait_queue::register_waker(&lender.state, |state| &mut state.waiters, waiting, cx);
-        if !lender.state.borrow().waiters.is_notified(waiting) {
+        wait_queue::register_waker(&source.state, |state| &mut state.waiters, waiting, cx);
+        if !source.state.borrow().waiters.is_notified(waiting) {
             return Poll::Pending;
         }
         let Some(waiting) = key.take() else { return Poll::Pending };
-        let removed = lender.state.borrow_mut().waiters.remove(waiting);
+        let removed = source.state.borrow_mut().waiters.remove(waiting);
         Poll::Ready(if removed.data.is_granted { Ok(()) } else { Err(AcquireError) })
     }
 }
@@ -233,13 +233,13 @@ impl Future for Acquire<'_> {
 impl Drop for Acquire<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
-        let mut state = self.lender.state.borrow_mut();
+        let mut state = self.source.state.borrow_mut();
         let removed = state.waiters.remove(key);
         if removed.data.is_granted {
             state.add(removed.data.permits);
         }
         drop(state);
         // A large request in front may have blocked others.
-        self.lender.serve();
+        self.source.grant_and_wake();
     }
 }

@@ -11,7 +11,7 @@ const MAX_READERS: usize = usize::MAX;
 
 /// A value that many tasks read or one changes, across `await`s, as tokio's `RwLock`. asyncio has no equivalent.
 ///
-/// Fair: readers that come after a writer wait for it. So a task that holds a read guard must not wait for a second
+/// Fair: readers that arrive after a writer wait for it. So a task that holds a read guard must not wait for a second
 /// one: a writer may wait in between. It is for the tasks of one thread (`!Sync`); share it through an
 /// [`Rc`](std::rc::Rc).
 ///
@@ -58,7 +58,7 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Waits until no task changes the value and all earlier waiters were served.
     ///
-    /// Cancel safety: nothing is acquired; the place in line is lost.
+    /// Cancel safety: nothing is acquired; the place in the queue is lost.
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {
         // These permits are never closed.
         let _ = self.permits.acquire(1).await;
@@ -130,7 +130,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[must_use = "dropped at once, the lock is free at once"]
+#[must_use = "dropping the guard releases the lock"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
 }
@@ -150,13 +150,13 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
-#[must_use = "dropped at once, the lock is free at once"]
+#[must_use = "dropping the guard releases the lock"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Downgrades to read access. No other writer comes in between; other readers may.
+    /// Downgrades to read access. No other writer gets the lock in between; other readers may.
     ///
     /// ```
     /// let lock = mainspring::sync::RwLock::new(1);
@@ -172,7 +172,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         // One permit stays with the reader. Waking runs foreign code and may panic, so the reader is made first.
         std::mem::forget(self);
         let reader = RwLockReadGuard { lock };
-        lock.permits.give_back(MAX_READERS - 1);
+        lock.permits.release(MAX_READERS - 1);
         reader
     }
 }
@@ -206,13 +206,13 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
 
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     fn drop(&mut self) {
-        self.lock.permits.give_back(1);
+        self.lock.permits.release(1);
     }
 }
 
 impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
     fn drop(&mut self) {
-        self.lock.permits.give_back(MAX_READERS);
+        self.lock.permits.release(MAX_READERS);
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 /// Limits how many tasks do something at the same time, as `asyncio.Semaphore` and `asyncio.BoundedSemaphore`.
 ///
-/// Fair: permits are given first in, first out. A request for fewer permits does not overtake. It is for the tasks of
+/// Fair: permits are granted first in, first out. A request for fewer permits does not overtake. It is for the tasks of
 /// one thread (`!Sync`); share it through an [`Rc`].
 ///
 /// ```
@@ -80,7 +80,7 @@ impl Semaphore {
 
     /// Waits for a permit. Dropping the permit releases it. [`AcquireError`] if the semaphore is closed.
     ///
-    /// Cancel safety: no permit is lost; the place in line is.
+    /// Cancel safety: no permit is lost; the place in the queue is.
     ///
     /// ```
     /// # use mainspring::sync::Semaphore;
@@ -97,7 +97,7 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits for `permits` permits. While this request is first in line, no other task gets any.
+    /// Waits for `permits` permits. While this request is first in the queue, no other task gets any.
     ///
     /// Cancel safety: as [`acquire`](Semaphore::acquire).
     ///
@@ -232,7 +232,7 @@ impl Semaphore {
     /// use std::rc::Rc;
     ///
     /// # mainspring::run(async {
-    /// // Work that has arrived, counted.
+    /// // Counts arrived work.
     /// let arrived = Rc::new(Semaphore::new(0));
     /// let waits = arrived.clone();
     /// let task = spawn(async move { waits.acquire_many(2).await.unwrap().forget() });
@@ -245,7 +245,7 @@ impl Semaphore {
     /// ```
     #[doc(alias = "add_permits")]
     pub fn release(&self, permits: usize) -> Result<(), ReleasedTooOften> {
-        if self.permits.release(permits) { Ok(()) } else { Err(ReleasedTooOften) }
+        if self.permits.try_add(permits) { Ok(()) } else { Err(ReleasedTooOften) }
     }
 
     /// Removes up to `permits` available permits for good. Returns how many.
@@ -256,7 +256,7 @@ impl Semaphore {
     /// assert_eq!(semaphore.forget_permits(2), 1);
     /// ```
     pub fn forget_permits(&self, permits: usize) -> usize {
-        self.permits.forget(permits)
+        self.permits.remove_available(permits)
     }
 
     /// The number of available permits.
@@ -312,7 +312,7 @@ impl fmt::Debug for Semaphore {
 /// all.forget();
 /// assert_eq!(semaphore.available_permits(), 2);
 /// ```
-#[must_use = "dropped at once, it goes back at once"]
+#[must_use = "dropping the permit releases it"]
 #[derive(Debug)]
 pub struct SemaphorePermit<'a> {
     semaphore: &'a Semaphore,
@@ -335,7 +335,7 @@ pub struct SemaphorePermit<'a> {
 /// drop(all);
 /// assert_eq!(semaphore.available_permits(), 2);
 /// ```
-#[must_use = "dropped at once, it goes back at once"]
+#[must_use = "dropping the permit releases it"]
 #[derive(Debug)]
 pub struct OwnedSemaphorePermit {
     semaphore: Rc<Semaphore>,
@@ -365,7 +365,7 @@ macro_rules! permits {
 
         impl Drop for $permit {
             fn drop(&mut self) {
-                self.semaphore.permits.give_back(self.permits);
+                self.semaphore.permits.release(self.permits);
             }
         }
     };

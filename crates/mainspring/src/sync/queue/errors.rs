@@ -35,7 +35,7 @@ pub struct QueueShutDown<T = ()>(
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PutError<T> {
-    /// asyncio's `QueueFull`: there is no room.
+    /// asyncio's `QueueFull`: the queue is full.
     Full(T),
     /// asyncio's `QueueShutDown`.
     ShutDown(T),

@@ -1,20 +1,20 @@
 //! Queues between tasks: asyncio's `Queue`, `LifoQueue` and `PriorityQueue`.
 
 mod errors;
+mod futures;
 mod order;
 mod polling;
 mod state;
-mod waits;
 
 pub use errors::{DoneTooOften, GetError, PutError, QueueShutDown};
 pub use order::{Fifo, LeastFirst, Lifo, Order};
 
 use crate::sync::wait_list::WaitList;
+pub(in crate::sync) use futures::{Get, GetMany, Put, Reserve};
 pub(in crate::sync) use polling::QueueCell;
 pub(in crate::sync) use state::QueueState;
 use std::cell::RefCell;
 use std::fmt;
-pub(in crate::sync) use waits::{Get, GetMany, Put, Reserve};
 
 /// A first in, first out queue, as `asyncio.Queue`. [`OrderedQueue`] has its methods.
 ///
@@ -67,9 +67,10 @@ pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
 /// A queue between tasks. [`Queue`], [`LifoQueue`] and [`PriorityQueue`] are aliases with an [`Order`].
 ///
 /// Fair: [`get`](OrderedQueue::get) and [`put`](OrderedQueue::put) are served first in, first out. The `_nowait`
-/// functions do not wait in line, as in asyncio: while [`empty`](OrderedQueue::empty) is `false`,
-/// [`get_nowait`](OrderedQueue::get_nowait) returns an item. A task that was woken for that item then waits on, in
-/// its old place. It is for the tasks of one thread (`!Sync`); share it through an [`Rc`](std::rc::Rc).
+/// functions bypass the waiters, as in asyncio: while [`empty`](OrderedQueue::empty) is `false`,
+/// [`get_nowait`](OrderedQueue::get_nowait) returns an item. A task that was woken for that item then continues to
+/// wait, at its old place in the queue. It is for the tasks of one thread (`!Sync`); share it through an
+/// [`Rc`](std::rc::Rc).
 ///
 /// # Panics
 ///
@@ -78,7 +79,7 @@ pub type PriorityQueue<T> = OrderedQueue<T, LeastFirst<T>>;
 /// ```
 /// use mainspring::sync::{Lifo, Order, OrderedQueue, Queue};
 ///
-/// /// Takes what is there, in whichever order the queue has.
+/// /// Takes all items, in the order of the queue.
 /// fn take_all<T, O: Order<T>>(queue: &OrderedQueue<T, O>) -> Vec<T> {
 ///     std::iter::from_fn(|| queue.get_nowait().ok()).collect()
 /// }
@@ -104,10 +105,10 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         OrderedQueue { state: RefCell::new(QueueState::new(maxsize)), joining: WaitList::new() }
     }
 
-    /// Puts an item, waiting for room if necessary. [`QueueShutDown`] returns the item if the queue is shut down.
+    /// Puts an item. Waits while the queue is full. [`QueueShutDown`] returns the item if the queue is shut down.
     ///
-    /// Cancel safety: if this future is dropped before it is ready, the item is not put but dropped. The place in
-    /// line is lost.
+    /// Cancel safety: if this future is dropped before it is ready, the item is not put but dropped. The place in the
+    /// queue is lost.
     ///
     /// ```
     /// use mainspring::sync::Queue;
@@ -117,7 +118,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// # mainspring::run(async {
     /// let queue = Queue::new(1);
     /// queue.put(1).await.unwrap();
-    /// // There is no room, and nobody takes anything.
+    /// // The queue is full, and no task takes an item.
     /// assert!(timeout(Duration::ZERO, queue.put(2)).await.is_err());
     /// let (put, got) = join((queue.put(3), queue.get())).await;
     /// assert_eq!((put, got), (Ok(()), Ok(1)));
@@ -129,7 +130,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         Put::new(&self.state, item)
     }
 
-    /// Puts an item if there is room. [`PutError`] returns the item and the reason.
+    /// Puts an item if the queue is not full. [`PutError`] returns the item and the reason.
     ///
     /// ```
     /// use mainspring::sync::{PutError, Queue};
@@ -145,7 +146,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
 
     /// The next item. Waits for one if there is none. [`QueueShutDown`] if the queue is shut down and empty.
     ///
-    /// Cancel safety: no item is lost; the place in line is.
+    /// Cancel safety: no item is lost; the place in the queue is.
     ///
     /// ```
     /// use mainspring::{spawn, sync::Queue};
@@ -191,9 +192,9 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
         !self.state.borrow().has_item()
     }
 
-    /// Whether there is no room. A queue without a limit always has room.
+    /// Whether the queue is full. A queue without a limit never is.
     pub fn full(&self) -> bool {
-        self.state.borrow().room() == 0
+        self.state.borrow().free_capacity() == 0
     }
 
     /// The limit of items; zero means no limit.

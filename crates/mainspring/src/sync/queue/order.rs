@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// use mainspring::sync::{Order, OrderedQueue};
 /// use std::collections::BTreeSet;
 ///
-/// /// Least first, and nothing twice.
+/// /// Least first, without duplicates.
 /// #[derive(Default)]
 /// struct Distinct(BTreeSet<u32>);
 ///
@@ -89,7 +89,7 @@ pub struct Lifo<T>(Vec<T>);
 #[derive(Debug)]
 pub struct LeastFirst<T> {
     heap: BinaryHeap<Ranked<T>>,
-    came: u64,
+    next_number: u64,
 }
 
 /// An item with reversed comparison: the heap returns its greatest first.
@@ -141,14 +141,14 @@ impl<T> Order<T> for Lifo<T> {
 
 impl<T: Ord> Default for LeastFirst<T> {
     fn default() -> Self {
-        LeastFirst { heap: BinaryHeap::new(), came: 0 }
+        LeastFirst { heap: BinaryHeap::new(), next_number: 0 }
     }
 }
 
 impl<T: Ord> Order<T> for LeastFirst<T> {
     fn put(&mut self, item: T) {
-        let number = self.came;
-        self.came += 1;
+        let number = self.next_number;
+        self.next_number += 1;
         self.heap.push(Ranked { item, number });
     }
 

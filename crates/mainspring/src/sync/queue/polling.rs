@@ -1,5 +1,5 @@
-//! `QueueCell`: the operations of a queue, below the queues, their futures, and the halves of the channels. They are
-//! the same for one thread and for many.
+//! `QueueCell`: the operations of a queue. The queues, their futures and the halves of the channels use them, on one
+//! thread or on many.
 
 use super::state::{QueueState, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
@@ -17,17 +17,17 @@ pub(in crate::sync) trait QueueCell:
     type Order: Order<Self::Item>;
     type Getters: Waiters;
 
-    /// Puts an item if there is room.
+    /// Puts an item if the queue is not full.
     fn put_nowait(&self, item: Self::Item) -> Result<(), PutError<Self::Item>> {
         let mut state = self.open();
         if state.is_shut_down {
             return Err(PutError::ShutDown(item));
         }
-        if state.room() == 0 {
+        if state.free_capacity() == 0 {
             return Err(PutError::Full(item));
         }
         state.put(item);
-        let to_wake = state.settle();
+        let to_wake = state.assign_to_waiters();
         drop(state);
         self.wake(to_wake);
         Ok(())
@@ -39,7 +39,7 @@ pub(in crate::sync) trait QueueCell:
         let Some(item) = state.store.get() else {
             return Err(if state.is_ending() { GetError::ShutDown } else { GetError::Empty });
         };
-        let to_wake = state.settle();
+        let to_wake = state.assign_to_waiters();
         drop(state);
         self.wake(to_wake);
         Ok(item)
@@ -47,7 +47,7 @@ pub(in crate::sync) trait QueueCell:
 
     /// Shuts the queue down and wakes all waiters. If `immediate`, removes the items. Returns the removed items, and
     /// whether all items that were ever put are done.
-    #[must_use = "items are the program's: they are dropped when nothing is removed to do"]
+    #[must_use = "dropping items runs user code: drop them last"]
     fn shut_down(&self, immediate: bool) -> (Self::Order, bool) {
         let mut dropped = Self::Order::default();
         let mut state = self.open();
@@ -85,27 +85,27 @@ pub(in crate::sync) trait QueueCell:
             while let Some(item) = next {
                 items.push(item);
                 count += 1;
-                next = if count < limit && state.has_free_item() { state.store.get() } else { None };
+                next = if count < limit && state.has_unassigned_item() { state.store.get() } else { None };
             }
             count
         })
     }
 
-    /// Runs `work` with the next item, or with `None` if there will be no more; or waits with `key`.
+    /// Runs `f` with the next item, or with `None` if there will be no more; or waits with `key`.
     #[inline(always)]
     fn poll_take<R>(
         &self,
         key: &mut Option<WaiterKey>,
         cx: &Context<'_>,
-        work: impl FnOnce(&mut Self::State, Option<Self::Item>) -> R,
+        f: impl FnOnce(&mut Self::State, Option<Self::Item>) -> R,
     ) -> Poll<R> {
         let mut waker = None;
         loop {
             let mut state = self.open();
             if let Some(item) = state.take(key.as_ref()) {
                 let removed = key.take().map(|key| state.getters.remove(key));
-                let result = work(&mut state, item);
-                let to_wake = state.settle();
+                let result = f(&mut state, item);
+                let to_wake = state.assign_to_waiters();
                 drop(state);
                 self.wake(to_wake);
                 drop((removed, waker));
@@ -128,7 +128,7 @@ pub(in crate::sync) trait QueueCell:
         key: &mut Option<WaiterKey>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), QueueShutDown<Self::Item>>> {
-        self.poll_room(key, cx, |state| {
+        self.poll_capacity(key, cx, |state| {
             let item = item.take()?;
             Some(if state.is_shut_down {
                 Err(QueueShutDown(item))
@@ -139,9 +139,9 @@ pub(in crate::sync) trait QueueCell:
         })
     }
 
-    /// Reserves room, or waits with `key`.
+    /// Reserves a slot, or waits with `key`.
     fn poll_reserve(&self, key: &mut Option<WaiterKey>, cx: &Context<'_>) -> Poll<Result<(), QueueShutDown>> {
-        self.poll_room(key, cx, |state| {
+        self.poll_capacity(key, cx, |state| {
             Some(if state.is_shut_down {
                 Err(QueueShutDown(()))
             } else {
@@ -151,22 +151,22 @@ pub(in crate::sync) trait QueueCell:
         })
     }
 
-    /// Runs `work` when there is room or the queue is shut down; or waits with `key`. `work` returns `None` if it is
-    /// polled again after it was ready, which no `await` does.
+    /// Runs `f` when the queue is not full or is shut down; or waits with `key`. `f` returns `None` if it is polled
+    /// again after it was ready, which no `await` does.
     #[inline(always)]
-    fn poll_room<R>(
+    fn poll_capacity<R>(
         &self,
         key: &mut Option<WaiterKey>,
         cx: &Context<'_>,
-        mut work: impl FnMut(&mut Self::State) -> Option<R>,
+        mut f: impl FnMut(&mut Self::State) -> Option<R>,
     ) -> Poll<R> {
         let mut waker = None;
         loop {
             let mut state = self.open();
             if state.may_put(key.as_ref()) || state.is_shut_down {
-                let Some(result) = work(&mut state) else { return Poll::Pending };
+                let Some(result) = f(&mut state) else { return Poll::Pending };
                 let removed = key.take().map(|key| state.putters.remove(key));
-                let to_wake = state.settle();
+                let to_wake = state.assign_to_waiters();
                 drop(state);
                 self.wake(to_wake);
                 drop((removed, waker));
@@ -181,41 +181,41 @@ pub(in crate::sync) trait QueueCell:
         }
     }
 
-    /// Reserves room if there is some.
+    /// Reserves a slot if the queue is not full.
     fn reserve_nowait(&self) -> Result<(), PutError<()>> {
         let mut state = self.open();
         if state.is_shut_down {
             return Err(PutError::ShutDown(()));
         }
-        if state.room() == 0 {
+        if state.free_capacity() == 0 {
             return Err(PutError::Full(()));
         }
         state.reserve();
         Ok(())
     }
 
-    /// Puts an item into reserved room. Returns it if no receiver is left.
+    /// Puts an item into a reserved slot. Returns it if no receiver is left.
     fn put_reserved(&self, item: Self::Item) -> Option<Self::Item> {
         let mut state = self.open();
         let refused = state.put_reserved(item);
-        let to_wake = state.settle();
+        let to_wake = state.assign_to_waiters();
         drop(state);
         self.wake(to_wake);
         refused
     }
 
-    /// Gives reserved room back to the next waiter.
+    /// Releases a reserved slot to the next waiter.
     fn unreserve(&self) {
         let mut state = self.open();
         state.unreserve();
-        let to_wake = state.settle();
+        let to_wake = state.assign_to_waiters();
         drop(state);
         self.wake(to_wake);
     }
 
     /// Removes a getter. Its assignment goes to the next.
     #[inline(always)]
-    fn leave_getters(&self, key: &mut Option<WaiterKey>) {
+    fn remove_getter(&self, key: &mut Option<WaiterKey>) {
         if let Some(key) = key.take() {
             self.remove_waiter(|state| state.getters.remove(key));
         }
@@ -223,7 +223,7 @@ pub(in crate::sync) trait QueueCell:
 
     /// Removes a putter. Its assignment goes to the next.
     #[inline(always)]
-    fn leave_putters(&self, key: &mut Option<WaiterKey>) {
+    fn remove_putter(&self, key: &mut Option<WaiterKey>) {
         if let Some(key) = key.take() {
             self.remove_waiter(|state| state.putters.remove(key));
         }
@@ -233,16 +233,16 @@ pub(in crate::sync) trait QueueCell:
     fn remove_waiter(&self, remove: impl FnOnce(&mut Self::State) -> RemovedWaiter<()>) {
         let mut state = self.open();
         let removed = remove(&mut state);
-        let to_wake = state.settle();
+        let to_wake = state.assign_to_waiters();
         drop(state);
         self.wake(to_wake);
         drop(removed);
     }
 
-    /// Wakes all waiters that were assigned something.
+    /// Wakes all waiters with a new assignment.
     #[inline(always)]
     fn wake(&self, to_wake: ToWake) {
-        if to_wake.are_more {
+        if to_wake.has_more {
             self.wake_many(to_wake.first);
         } else if let Some(waker) = to_wake.first {
             waker.wake();

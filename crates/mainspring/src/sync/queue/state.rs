@@ -1,17 +1,17 @@
-//! `QueueState`: items, room and waiters of a queue.
+//! `QueueState`: items, capacity and waiters of a queue.
 //!
 //! # Rules
 //!
-//! - A getter is notified when there are more items than notified getters; a putter likewise with room.
-//!   [`QueueState::settle`] does that after every change. So between two changes nobody waits for an item or for room
-//!   that is not assigned.
-//! - `get` and `put` wait in line: a newcomer takes only what is not assigned. The `_nowait` functions do not wait in
-//!   line, as in asyncio: they take what `qsize` counts. A notified waiter that finds nothing waits on in its old
-//!   place.
-//! - An item stays in the store until a polled future takes it. Dropping a future therefore loses no item: it frees
-//!   an assignment, and `settle` gives that to the next waiter.
-//! - Reserved room is subtracted from `limit`, so that putting and getting need not consider it. A queue that is shut
-//!   down has ended when nothing is reserved.
+//! - A getter is notified when there are more items than notified getters; a putter, when there are more free slots
+//!   than notified putters. [`QueueState::assign_to_waiters`] does that after every change. So between two changes no
+//!   task waits while an item or a slot is unassigned.
+//! - `get` and `put` queue: a newcomer takes only what is not assigned. The `_nowait` functions bypass the waiters, as
+//!   in asyncio: they take any item that `qsize` counts. A notified waiter that finds nothing continues to wait at its
+//!   old place.
+//! - An item stays in the store until a polled future takes it. Dropping a future therefore loses no item: it frees an
+//!   assignment, which `assign_to_waiters` passes to the next waiter.
+//! - Reserved slots are subtracted from `limit`, so that putting and getting need not consider them. A queue that is
+//!   shut down has ended when nothing is reserved.
 
 use super::Order;
 use crate::sync::wait_list::wait_queue::{WaitQueue, WaiterKey, Waiters};
@@ -22,9 +22,9 @@ use std::task::Waker;
 /// The state of a queue. `G` are the getters: many, or the one receiver of a channel.
 pub(in crate::sync) struct QueueState<T, O, G = WaitQueue> {
     pub(in crate::sync) store: O,
-    /// The maximum number of items, without reserved room; `usize::MAX` for no limit.
+    /// The maximum number of items, without reserved slots; `usize::MAX` for no limit.
     limit: usize,
-    /// The number of reserved places. Always zero without a limit.
+    /// The number of reserved slots. Always zero without a limit.
     reserved: usize,
     pub(in crate::sync) is_shut_down: bool,
     /// No receiver is left.
@@ -56,8 +56,8 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         if self.limit == usize::MAX { 0 } else { self.limit + self.reserved }
     }
 
-    /// The number of items that there is room for.
-    pub(in crate::sync) fn room(&self) -> usize {
+    /// The number of free slots.
+    pub(in crate::sync) fn free_capacity(&self) -> usize {
         self.limit.saturating_sub(self.store.len())
     }
 
@@ -71,14 +71,14 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
     }
 
     /// Whether there is an item that is not assigned. After shutdown nothing is assigned.
-    pub(super) fn has_free_item(&self) -> bool {
-        let promised = if self.is_shut_down { 0 } else { self.getters.notified() };
-        self.store.len() > promised
+    pub(super) fn has_unassigned_item(&self) -> bool {
+        let assigned = if self.is_shut_down { 0 } else { self.getters.notified() };
+        self.store.len() > assigned
     }
 
-    /// Whether there is room that is not assigned.
-    pub(super) fn has_free_room(&self) -> bool {
-        self.room() > self.putters.notified()
+    /// Whether there is a free slot that is not assigned.
+    pub(super) fn has_unassigned_capacity(&self) -> bool {
+        self.free_capacity() > self.putters.notified()
     }
 
     /// Takes an item for the waiter `key`, or for a newcomer without one. `Some(None)` if there will be no more
@@ -87,19 +87,19 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
     pub(super) fn take(&mut self, key: Option<&WaiterKey>) -> Option<Option<T>> {
         let is_notified = key.map(|key| self.getters.is_notified(key));
         let may_take = match is_notified {
-            None => self.has_free_item(),
+            None => self.has_unassigned_item(),
             Some(is_notified) => is_notified && self.has_item(),
         };
         let item = if may_take { self.store.get() } else { None };
         (item.is_some() || (self.is_ending() && is_notified != Some(false))).then_some(item)
     }
 
-    /// Whether there is room for the waiter `key`, or for a newcomer without one.
+    /// Whether there is a slot for the waiter `key`, or for a newcomer without one.
     #[inline(always)]
     pub(super) fn may_put(&self, key: Option<&WaiterKey>) -> bool {
         match key {
-            None => self.has_free_room(),
-            Some(key) => self.putters.is_notified(key) && self.room() > 0,
+            None => self.has_unassigned_capacity(),
+            Some(key) => self.putters.is_notified(key) && self.free_capacity() > 0,
         }
     }
 
@@ -109,13 +109,13 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         self.store.put(item);
     }
 
-    /// Reserves room for one item. The caller has checked that there is some.
+    /// Reserves a slot for one item. The caller has checked that there is one.
     pub(super) fn reserve(&mut self) {
         self.limit -= 1;
         self.reserved += 1;
     }
 
-    /// Gives reserved room back. Notifies getters that wait for an item that will not come.
+    /// Releases a reserved slot. At the end of the queue, notifies the getters.
     pub(super) fn unreserve(&mut self) {
         self.limit += 1;
         self.reserved -= 1;
@@ -124,7 +124,7 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         }
     }
 
-    /// Puts an item into reserved room. Returns it if no receiver is left.
+    /// Puts an item into a reserved slot. Returns it if no receiver is left.
     pub(super) fn put_reserved(&mut self, item: T) -> Option<T> {
         self.unreserve();
         if self.is_abandoned {
@@ -135,31 +135,31 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
     }
 
     /// No sender is left, so remaining reservations were leaked.
-    pub(in crate::sync) fn forget_reserved(&mut self) {
+    pub(in crate::sync) fn discard_reserved(&mut self) {
         self.limit += std::mem::take(&mut self.reserved);
     }
 
-    /// Assigns free items and room to the first waiters.
+    /// Assigns unassigned items and slots to the first waiters.
     #[inline(always)]
-    pub(super) fn settle(&mut self) -> ToWake {
-        let are_some_left = self.getters.has_any_to_wake() || self.putters.has_any_to_wake();
-        if !are_some_left && self.getters.waiting() == 0 && self.putters.waiting() == 0 {
-            return ToWake { first: None, are_more: false };
+    pub(super) fn assign_to_waiters(&mut self) -> ToWake {
+        let has_unwoken = self.getters.has_any_to_wake() || self.putters.has_any_to_wake();
+        if !has_unwoken && self.getters.waiting() == 0 && self.putters.waiting() == 0 {
+            return ToWake { first: None, has_more: false };
         }
-        self.promise()
+        self.assign_slow()
     }
 
     #[inline(always)]
-    fn promise(&mut self) -> ToWake {
-        // Usually at most one waiter is woken, which needs no second look at the queue.
+    fn assign_slow(&mut self) -> ToWake {
+        // Usually at most one waiter is woken; its waker is taken here, so the queue need not be opened again.
         let mut first = None;
-        while self.getters.waiting() > 0 && self.has_free_item() {
+        while self.getters.waiting() > 0 && self.has_unassigned_item() {
             notify_one(&mut self.getters, &mut first);
         }
-        while self.putters.waiting() > 0 && self.has_free_room() {
+        while self.putters.waiting() > 0 && self.has_unassigned_capacity() {
             notify_one(&mut self.putters, &mut first);
         }
-        ToWake { first, are_more: self.getters.has_any_to_wake() || self.putters.has_any_to_wake() }
+        ToWake { first, has_more: self.getters.has_any_to_wake() || self.putters.has_any_to_wake() }
     }
 
     /// Shuts the queue down and notifies all waiters.
@@ -168,7 +168,7 @@ impl<T, O: Order<T>, G: Waiters> QueueState<T, O, G> {
         self.is_abandoned |= immediate;
         self.getters.notify_all();
         self.putters.notify_all();
-        ToWake { first: None, are_more: true }
+        ToWake { first: None, has_more: true }
     }
 
     pub(super) fn next_to_wake(&mut self) -> Option<Option<Waker>> {
@@ -190,7 +190,7 @@ fn notify_one(waiters: &mut impl Waiters, first: &mut Option<Waker>) {
 pub(in crate::sync) struct ToWake {
     pub(super) first: Option<Waker>,
     /// Whether the queues have more.
-    pub(super) are_more: bool,
+    pub(super) has_more: bool,
 }
 
 impl<T, O: Order<T>, G: Waiters> fmt::Debug for QueueState<T, O, G> {

@@ -1,14 +1,14 @@
 //! `WaitList`: tasks that wait until they are woken, one by one or all together.
 //!
-//! For a condition that the caller checks itself, and another task that knows when it may have changed:
+//! The waiter checks a condition; another task wakes the list when the condition may have changed:
 //!
 //! ```text
-//! list.until(|| is_there.get().then_some(())).await      // one side
-//! is_there.set(true); list.wake_all();                   // the other
+//! list.wait_until(|| is_ready.get().then_some(())).await      // one side
+//! is_ready.set(true); list.wake_all();                   // the other
 //! ```
 //!
 //! The order is first in, first out ([`SmallWaitQueue`]). Dropping a wait removes it; if
-//! [`wake_one`](WaitList::wake_one) had notified it, the notification is passed on to the next.
+//! [`wake_one`](WaitList::wake_one) had notified it, the notification is handed off to the next.
 
 mod single_waiter;
 mod small_wait_queue;
@@ -43,8 +43,8 @@ pub(crate) type LocalWaiters = RefCell<SmallWaitQueue>;
 /// The storage of a list for the tasks of many threads.
 pub(crate) type SharedWaiters = Mutex<SmallWaitQueue>;
 
-/// A place in a list that its owner keeps across calls, for `poll_…` functions. If it is dropped without
-/// [`WaitList::leave`], its waiter stays in the list as long as the list exists.
+/// A waiter that its owner stores between calls, for `poll_…` functions. If it is dropped without
+/// [`WaitList::cancel_wait`], its waiter stays in the list as long as the list exists.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterSlot(Option<WaiterKey>);
 
@@ -55,9 +55,9 @@ pub(crate) struct Wait<'a, C: WaiterCell = LocalWaiters> {
     slot: WaiterSlot,
 }
 
-/// The future of [`WaitList::until`].
+/// The future of [`WaitList::wait_until`].
 #[must_use = "nothing waits until it is awaited"]
-pub(crate) struct Until<'a, F, C: WaiterCell = LocalWaiters> {
+pub(crate) struct WaitUntil<'a, F, C: WaiterCell = LocalWaiters> {
     wait: Wait<'a, C>,
     check: F,
 }
@@ -69,10 +69,10 @@ impl WaitList {
 }
 
 impl<C: WaiterCell> WaitList<C> {
-    /// `work` must not run code of wakers: the storage is borrowed meanwhile.
+    /// `f` must not call, clone or drop wakers: the storage is borrowed.
     #[inline(always)]
-    fn with<R>(&self, work: impl FnOnce(&mut SmallWaitQueue) -> R) -> R {
-        work(&mut self.0.open())
+    fn with<R>(&self, f: impl FnOnce(&mut SmallWaitQueue) -> R) -> R {
+        f(&mut self.0.open())
     }
 
     /// Waits to be woken. It is in the list from its first poll until it is woken or dropped.
@@ -82,8 +82,8 @@ impl<C: WaiterCell> WaitList<C> {
 
     /// Waits until `check` returns `Some`. `check` runs at once and after each wake. If it returns `None`, the waiter
     /// keeps its place.
-    pub(crate) fn until<R, F: FnMut() -> Option<R>>(&self, check: F) -> Until<'_, F, C> {
-        Until { wait: self.wait(), check }
+    pub(crate) fn wait_until<R, F: FnMut() -> Option<R>>(&self, check: F) -> WaitUntil<'_, F, C> {
+        WaitUntil { wait: self.wait(), check }
     }
 
     /// Enqueues the slot's waiter, or checks whether it was woken. In that case the slot is empty afterwards.
@@ -95,7 +95,7 @@ impl<C: WaiterCell> WaitList<C> {
         polled
     }
 
-    /// Enqueues the waiter, or puts it back in its place. Returns `true` if it was notified meanwhile.
+    /// Enqueues the waiter, or requeues it at its place. Returns `true` if it was notified again.
     #[inline(never)]
     fn enqueue_or_requeue(&self, slot: &mut WaiterSlot, cx: &Context<'_>) -> bool {
         let slot = &mut slot.0;
@@ -148,16 +148,15 @@ impl<C: WaiterCell> WaitList<C> {
         drop(removed);
     }
 
-    /// Removes the waiter. A notification that it had not used is passed on. Returns `true` if nobody is left to
-    /// receive that.
+    /// Removes the waiter. An unused notification is handed off to the next waiter. Returns `true` if there is none.
     #[inline]
-    pub(crate) fn leave(&self, slot: &mut WaiterSlot) -> bool {
+    pub(crate) fn cancel_wait(&self, slot: &mut WaiterSlot) -> bool {
         // Most futures were never pending, or have finished.
-        slot.0.take().is_some_and(|key| self.pass_on(key))
+        slot.0.take().is_some_and(|key| self.hand_off(key))
     }
 
     #[inline(never)]
-    fn pass_on(&self, key: WaiterKey) -> bool {
+    fn hand_off(&self, key: WaiterKey) -> bool {
         let removed = self.with(|waiters| waiters.remove(key));
         removed.was_notified && removed.data == Handoff(true) && !self.wake_one()
     }
@@ -177,13 +176,13 @@ impl<C: WaiterCell> WaitList<C> {
         self.notify_and_wake(usize::MAX, Handoff(false))
     }
 
-    fn notify_and_wake(&self, count: usize, turn: Handoff) -> usize {
-        let (chosen, alone) = self.with(|waiters| waiters.notify(count, turn));
-        match alone {
+    fn notify_and_wake(&self, count: usize, handoff: Handoff) -> usize {
+        let (notified, only_waker) = self.with(|waiters| waiters.notify(count, handoff));
+        match only_waker {
             Some(waker) => waker.wake(),
             None => wake_each(|| self.with(SmallWaitQueue::next_to_wake)),
         }
-        chosen
+        notified
     }
 
     /// The number of waiters that are not woken.
@@ -192,11 +191,11 @@ impl<C: WaiterCell> WaitList<C> {
     }
 }
 
-impl<R, F: FnMut() -> Option<R>, C: WaiterCell> Future for Until<'_, F, C> {
+impl<R, F: FnMut() -> Option<R>, C: WaiterCell> Future for WaitUntil<'_, F, C> {
     type Output = R;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        let Until { wait, check } = self.get_mut();
+        let WaitUntil { wait, check } = self.get_mut();
         let list = wait.list;
         loop {
             if let Some(result) = check() {
@@ -211,7 +210,7 @@ impl<R, F: FnMut() -> Option<R>, C: WaiterCell> Future for Until<'_, F, C> {
 }
 
 /// Nothing is pinned: `check` is called, not polled.
-impl<F, C: WaiterCell> Unpin for Until<'_, F, C> {}
+impl<F, C: WaiterCell> Unpin for WaitUntil<'_, F, C> {}
 
 /// The steps of a wait, for callers that act between them.
 impl<C: WaiterCell> Wait<'_, C> {
@@ -220,7 +219,7 @@ impl<C: WaiterCell> Wait<'_, C> {
         self.list.key(&mut self.slot);
     }
 
-    /// Waits until the waiter is woken, and keeps its notification: dropping it now passes that on.
+    /// Waits until the waiter is woken, and keeps its notification: dropping it now hands that off.
     pub(crate) async fn woken(&mut self) {
         poll_fn(|cx| self.list.poll_notified(self.list.key(&mut self.slot), cx)).await;
     }
@@ -243,6 +242,6 @@ impl<C: WaiterCell> Future for Wait<'_, C> {
 impl<C: WaiterCell> Drop for Wait<'_, C> {
     #[inline]
     fn drop(&mut self) {
-        self.list.leave(&mut self.slot);
+        self.list.cancel_wait(&mut self.slot);
     }
 }

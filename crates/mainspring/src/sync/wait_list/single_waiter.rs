@@ -88,7 +88,7 @@ impl<N: Default> Waiters<N> for SingleWaiter<N> {
 
     #[inline]
     fn has_waker(&self, key: &WaiterKey, waker: &Waker) -> bool {
-        self.is_notified(key) || self.waker.as_ref().is_some_and(|known| known.will_wake(waker))
+        self.is_notified(key) || self.waker.as_ref().is_some_and(|current| current.will_wake(waker))
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use super::single_waiter::SingleWaiter;
 use super::wait_queue::{RemovedWaiter, WaitQueue, WaiterKey, Waiters};
 use std::task::Waker;
 
-/// Whether the waiter was notified by `wake_one`, so that it passes the notification on if it is dropped.
+/// Whether the waiter was notified by `wake_one`: if it is dropped, the notification goes to the next waiter.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Handoff(pub(super) bool);
 
@@ -50,15 +50,16 @@ impl SmallWaitQueue {
         }
         match self {
             SmallWaitQueue::Many(queue) => queue,
-            SmallWaitQueue::One(_) => unreachable!("it was made a line above"),
+            SmallWaitQueue::One(_) => unreachable!("`self` was just set to `Many`"),
         }
     }
 
-    /// Removes an inline waiter that was woken and has no waker to drop. Returns the key if that is not so.
+    /// Removes an inline waiter that was woken and has no waker to drop. Otherwise returns the key.
     #[inline]
     pub(super) fn remove_woken(&mut self, key: WaiterKey) -> Result<(), WaiterKey> {
-        let has_left = if let SmallWaitQueue::One(single) = self { single.remove_if_woken() } else { false };
-        if has_left { Ok(()) } else { Err(key) }
+        let is_removed =
+            if let SmallWaitQueue::One(single) = self { single.remove_if_woken() } else { false };
+        if is_removed { Ok(()) } else { Err(key) }
     }
 
     #[inline]
@@ -76,7 +77,7 @@ impl SmallWaitQueue {
         }
     }
 
-    /// Puts a notified waiter back in its place. Does nothing to others.
+    /// Requeues a notified waiter at its place. Does nothing to others.
     pub(super) fn requeue_if_notified(&mut self, key: &WaiterKey) {
         fn requeue_if_notified(queue: &mut impl Waiters<Handoff>, key: &WaiterKey) {
             if queue.is_notified(key) {
@@ -107,25 +108,25 @@ impl SmallWaitQueue {
         }
     }
 
-    /// Notifies up to `count` waiters and sets their data to `turn`. Returns how many, and the waker of an inline
+    /// Notifies up to `count` waiters and sets their data to `handoff`. Returns how many, and the waker of an inline
     /// waiter. The wakers of a queue follow from [`SmallWaitQueue::next_to_wake`].
     #[inline]
-    pub(super) fn notify(&mut self, count: usize, turn: Handoff) -> (usize, Option<Waker>) {
+    pub(super) fn notify(&mut self, count: usize, handoff: Handoff) -> (usize, Option<Waker>) {
         match self {
             SmallWaitQueue::One(single) if count > 0 && single.waiting() > 0 => {
-                *single.data_mut(&WaiterKey::FIRST) = turn;
+                *single.data_mut(&WaiterKey::FIRST) = handoff;
                 (1, single.notify_first_and_take_waker())
             }
             SmallWaitQueue::One(_) => (0, None),
             SmallWaitQueue::Many(queue) => {
-                let mut chosen = 0;
-                while chosen < count
+                let mut notified = 0;
+                while notified < count
                     && let Some(data) = queue.notify_first()
                 {
-                    *data = turn;
-                    chosen += 1;
+                    *data = handoff;
+                    notified += 1;
                 }
-                (chosen, None)
+                (notified, None)
             }
         }
     }
@@ -157,17 +158,17 @@ impl Default for SmallWaitQueue {
 mod tests {
     use super::*;
 
-    fn nothing() -> Waker {
+    fn noop_waker() -> Waker {
         Waker::noop().clone()
     }
 
     #[test]
-    fn who_was_alone_keeps_its_place_when_others_come() {
+    fn the_inline_waiter_keeps_its_place_when_others_are_added() {
         let mut waiters = SmallWaitQueue::default();
         let first = waiters.enqueue();
-        assert!(waiters.replace_waker(&first, nothing()).is_none());
+        assert!(waiters.replace_waker(&first, noop_waker()).is_none());
         let second = waiters.enqueue();
-        assert!(waiters.has_waker(&first, &nothing()));
+        assert!(waiters.has_waker(&first, &noop_waker()));
         assert_eq!(waiters.waiting(), 2);
         assert!(matches!(waiters.notify(1, Handoff(true)), (1, None)));
         assert!(waiters.is_notified(&first) && !waiters.is_notified(&second));
@@ -179,12 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn who_was_notified_alone_is_woken_once_also_if_another_comes() {
+    fn a_notified_inline_waiter_is_woken_once_even_if_another_is_added() {
         let mut waiters = SmallWaitQueue::default();
         let first = waiters.enqueue();
-        waiters.replace_waker(&first, nothing());
+        waiters.replace_waker(&first, noop_waker());
         assert!(matches!(waiters.notify(usize::MAX, Handoff(true)), (1, Some(_))));
-        assert!(matches!(waiters.notify(usize::MAX, Handoff(true)), (0, None)), "it is chosen already");
+        assert!(matches!(waiters.notify(usize::MAX, Handoff(true)), (0, None)), "it is already notified");
         let second = waiters.enqueue();
         assert!(waiters.is_notified(&first) && !waiters.is_notified(&second));
         assert!(waiters.next_to_wake().is_none());
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_again_alone_can_be_chosen_again() {
+    fn a_requeued_inline_waiter_can_be_notified_again() {
         let mut waiters = SmallWaitQueue::default();
         let key = waiters.enqueue();
         assert!(matches!(waiters.notify(1, Handoff(true)), (1, None)), "it has no waker yet");

@@ -1,9 +1,9 @@
 //! Context variables: asyncio's `contextvars`.
 //!
 //! A context is the set of variables that have a value. Each task has its own context: a copy, made when the task is
-//! started, of the context that starts it. So a task sees the values that were set around it, and only the task sees
-//! the values that it sets. The future of [`run_until_complete`](crate::EventLoop::run_until_complete) has its own
-//! context, too. Other code, such as a callback, uses the context of its thread, unless it runs in a [`Context`].
+//! started, of the context that starts it. So a task sees the values of the code that starts it, and only the task sees
+//! the values that it sets. The future of [`run_until_complete`](crate::EventLoop::run_until_complete) also has its own
+//! context. Other code, such as a callback, uses the context of its thread, unless it runs in a [`Context`].
 //!
 //! ```
 //! use mainspring::context::ContextVar;
@@ -44,29 +44,29 @@ pub(super) struct Variables(Vec<(u64, Value)>);
 
 /// The variables of a task. `None` if none was ever set.
 #[derive(Default)]
-pub(super) struct Slot(Cell<Option<Rc<Variables>>>);
+pub(super) struct ContextSlot(Cell<Option<Rc<Variables>>>);
 
 thread_local! {
     /// The variables outside of tasks.
-    static AMBIENT: Slot = const { Slot(Cell::new(None)) };
+    static THREAD_CONTEXT: ContextSlot = const { ContextSlot(Cell::new(None)) };
 }
 
 /// A copy of the current variables, for a new task.
 #[inline]
-pub(super) fn inherited() -> Slot {
-    Slot(Cell::new(with_slot(Slot::copy).flatten()))
+pub(super) fn copy_current() -> ContextSlot {
+    ContextSlot(Cell::new(with_slot(ContextSlot::copy).flatten()))
 }
 
-/// Passes the current slot to `look`, which must not run foreign code. `None` when the thread is ending.
+/// Passes the current slot to `f`, which must not run foreign code. `None` when the thread is ending.
 #[inline]
-fn with_slot<R>(look: impl FnOnce(&Slot) -> R) -> Option<R> {
+fn with_slot<R>(f: impl FnOnce(&ContextSlot) -> R) -> Option<R> {
     current_task::with_current(|task| match task {
-        Some(task) => Some(look(&task.meta().context)),
-        None => AMBIENT.try_with(look).ok(),
+        Some(task) => Some(f(&task.header().context)),
+        None => THREAD_CONTEXT.try_with(f).ok(),
     })
 }
 
-impl Slot {
+impl ContextSlot {
     #[inline]
     pub(super) fn take(&self) -> Option<Rc<Variables>> {
         self.0.take()
@@ -88,12 +88,12 @@ impl Slot {
     fn replace(&self, key: u64, value: Option<Value>) -> Option<Value> {
         let mut shared = self.0.take().unwrap_or_default();
         let variables = &mut Rc::make_mut(&mut shared).0;
-        let place = variables.iter().position(|(found, _)| *found == key);
-        let former = match (place, value) {
-            (Some(place), Some(value)) => {
-                variables.get_mut(place).map(|(_, former)| std::mem::replace(former, value))
+        let index = variables.iter().position(|(found, _)| *found == key);
+        let former = match (index, value) {
+            (Some(index), Some(value)) => {
+                variables.get_mut(index).map(|(_, former)| std::mem::replace(former, value))
             }
-            (Some(place), None) => Some(variables.swap_remove(place).1),
+            (Some(index), None) => Some(variables.swap_remove(index).1),
             (None, Some(value)) => {
                 variables.push((key, value));
                 None
@@ -126,7 +126,7 @@ impl Slot {
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Default)]
-pub struct Context(Slot);
+pub struct Context(ContextSlot);
 
 /// A copy of the current context.
 ///
@@ -141,7 +141,7 @@ pub struct Context(Slot);
 /// assert_eq!(context.run(|| REQUEST.get()), Some(7));
 /// ```
 pub fn copy_context() -> Context {
-    Context(inherited())
+    Context(copy_current())
 }
 
 impl Context {
@@ -159,33 +159,33 @@ impl Context {
         Self::default()
     }
 
-    /// Calls `function` in this context, which keeps what it sets.
+    /// Calls `function` in this context, which keeps the values that it sets.
     pub fn run<R>(&self, function: impl FnOnce() -> R) -> R {
-        struct Restore<'a>(&'a Slot);
+        struct Restore<'a>(&'a ContextSlot);
         impl Drop for Restore<'_> {
             fn drop(&mut self) {
                 with_slot(|slot| slot.0.swap(&self.0.0));
             }
         }
-        // In a slot of its own, so that a nested run in the same context finds the variables.
-        let inside = Slot(Cell::new(self.0.copy()));
-        with_slot(|slot| slot.0.swap(&inside.0));
-        let restore = Restore(&inside);
+        // In a separate slot, so that a nested run in the same context finds the variables.
+        let run_slot = ContextSlot(Cell::new(self.0.copy()));
+        with_slot(|slot| slot.0.swap(&run_slot.0));
+        let restore = Restore(&run_slot);
         let result = function();
         drop(restore);
-        let former = self.0.0.replace(inside.take());
+        let former = self.0.0.replace(run_slot.take());
         drop(former);
         result
     }
 
-    pub(super) fn into_slot(self) -> Slot {
+    pub(super) fn into_slot(self) -> ContextSlot {
         self.0
     }
 }
 
 impl Clone for Context {
     fn clone(&self) -> Self {
-        Context(Slot(Cell::new(self.0.copy())))
+        Context(ContextSlot(Cell::new(self.0.copy())))
     }
 }
 

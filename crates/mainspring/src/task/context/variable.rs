@@ -46,14 +46,14 @@ impl<T: 'static> ContextVar<T> {
     }
 
     fn key(&self) -> u64 {
-        static MADE: AtomicU64 = AtomicU64::new(0);
+        static LAST_KEY: AtomicU64 = AtomicU64::new(0);
         let key = self.key.load(Ordering::Relaxed);
         if key != 0 {
             return key;
         }
-        let made = MADE.fetch_add(1, Ordering::Relaxed) + 1;
-        match self.key.compare_exchange(0, made, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => made,
+        let new_key = LAST_KEY.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.key.compare_exchange(0, new_key, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => new_key,
             Err(key) => key,
         }
     }
@@ -66,11 +66,11 @@ impl<T: 'static> ContextVar<T> {
         self.with(|value| value.cloned())
     }
 
-    /// Passes the value in the current context to `look`.
-    pub fn with<R>(&self, look: impl FnOnce(Option<&T>) -> R) -> R {
+    /// Passes the value in the current context to `f`.
+    pub fn with<R>(&self, f: impl FnOnce(Option<&T>) -> R) -> R {
         let key = self.key();
         let value = with_slot(|slot| slot.find(key)).flatten();
-        look(value.as_deref().and_then(<dyn Any>::downcast_ref))
+        f(value.as_deref().and_then(<dyn Any>::downcast_ref))
     }
 
     /// Sets the value in the current context. The token restores the previous value.
@@ -81,7 +81,7 @@ impl<T: 'static> ContextVar<T> {
         Token { key, former, value: PhantomData }
     }
 
-    /// Runs `future` with this value, which only that future sees.
+    /// Runs `future` with this value, which is visible only to that future.
     ///
     /// Every step of the future sees the value, and so does its destructor. A value that the future sets itself lasts
     /// until it ends.
@@ -92,11 +92,11 @@ impl<T: 'static> ContextVar<T> {
     /// static DEPTH: ContextVar<u32> = ContextVar::new("depth");
     ///
     /// # mainspring::run(async {
-    /// let inside = DEPTH.scope(1, async {
+    /// let captured = DEPTH.scope(1, async {
     ///     mainspring::yield_now().await;
     ///     DEPTH.get()
     /// });
-    /// assert_eq!(inside.await, Some(1));
+    /// assert_eq!(captured.await, Some(1));
     /// assert_eq!(DEPTH.get(), None);
     /// # })?;
     /// # Ok::<(), mainspring::Error>(())
@@ -174,8 +174,8 @@ impl<T> fmt::Debug for Token<T> {
     }
 }
 
-/// Runs `function` with `value` as the current value of a variable. Afterwards `value` is the value that the variable
-/// had at the end.
+/// Runs `function` with `value` as the current value of a variable. Afterwards `value` is the final value of the
+/// variable.
 fn with_value<R>(key: u64, value: &mut Option<Value>, function: impl FnOnce() -> R) -> R {
     struct Restore<'a>(u64, &'a mut Option<Value>, Option<Value>);
     impl Drop for Restore<'_> {
@@ -184,13 +184,13 @@ fn with_value<R>(key: u64, value: &mut Option<Value>, function: impl FnOnce() ->
             *self.1 = with_slot(|slot| slot.replace(self.0, former)).flatten();
         }
     }
-    let inside = value.take();
-    let former = with_slot(|slot| slot.replace(key, inside)).flatten();
+    let scoped_value = value.take();
+    let former = with_slot(|slot| slot.replace(key, scoped_value)).flatten();
     let _restore = Restore(key, value, former);
     function()
 }
 
-/// A future with a value of its own.
+/// A future with its own value of a variable.
 struct Scoped<'a, F> {
     key: u64,
     value: Option<Value>,

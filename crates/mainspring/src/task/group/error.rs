@@ -44,7 +44,7 @@ pub struct GroupError<E> {
 /// let failed = TaskGroup::<&str>::scope(|_| async { Err::<(), _>("no bread") }).await;
 /// let failure = &failed.unwrap_err().into_errors()[0];
 /// assert_eq!(failure.error(), Some(&"no bread"));
-/// // It was no task of the group, but the body.
+/// // The body failed, not a task of the group.
 /// assert_eq!(failure, &ChildError::Failed { task: None, error: "no bread" });
 /// # })?;
 /// # Ok::<(), mainspring::Error>(())

@@ -2,9 +2,9 @@
 //!
 //! # Rules
 //!
-//! - *Open* until a child or the body has failed, and the scope has seen it. That is in the next iteration, as in
-//!   asyncio, so that failures of one iteration are reported together. Then *aborting*: all children are cancelled,
-//!   the body is dropped, and new tasks are refused. *Over* when the scope has ended or was dropped.
+//! - *Open* until a child or the body has failed, and the scope has handled it. That is in the next iteration, as in
+//!   asyncio, so that failures of one iteration are reported together. Then *aborting*: all children are cancelled, the
+//!   body is dropped, and new tasks are refused. *Ended* when the scope has ended or was dropped.
 //! - A child is in the list from before its first step until its future is dropped. The scope ends when the list is
 //!   empty and the body is dropped, so nothing of a group runs after its scope.
 //! - The error of a child goes to the group only: its [`Task`] is cancelled.
@@ -14,13 +14,13 @@ mod scope;
 
 pub use error::{ChildError, GroupError};
 
-use super::catch_unwind::Sink;
-use super::spawn::launch;
+use super::catch_unwind::ResultSink;
+use super::spawn::start_task;
 use super::state::{AnyTask, TaskState};
 use super::{JoinError, Task, TaskHandle, context};
 use crate::event_loop::{Core, EventLoop, ExceptionContext};
 use crate::panics::{catch, catch_payload};
-use scope::{End, Scope};
+use scope::{EndOnDrop, Scope};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -29,7 +29,7 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
-/// Tasks that end together. [`TaskGroup::scope`] makes it, as `async with` does in asyncio.
+/// Tasks that end together. Created by [`TaskGroup::scope`], as by `async with` in asyncio.
 ///
 /// Clones are the same group, so that children can add more tasks. It stays on its thread (`!Send`).
 ///
@@ -53,10 +53,10 @@ use std::task::Waker;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct TaskGroup<E> {
-    inner: Rc<Inner<E>>,
+    group: Rc<Group<E>>,
 }
 
-struct Inner<E> {
+struct Group<E> {
     core: Weak<Core>,
     stage: Cell<GroupStage>,
     children: RefCell<Slab<TaskHandle>>,
@@ -69,7 +69,7 @@ struct Inner<E> {
 enum GroupStage {
     Open,
     Aborting,
-    Over,
+    Ended,
 }
 
 impl<E: 'static> TaskGroup<E> {
@@ -113,23 +113,23 @@ impl<E: 'static> TaskGroup<E> {
     where
         F: IntoFuture<Output = Result<R, E>>,
     {
-        let inner = Rc::new(Inner {
+        let group = Rc::new(Group {
             core: Rc::downgrade(EventLoop::current().core()),
             stage: Cell::new(GroupStage::Open),
             children: RefCell::default(),
             errors: RefCell::default(),
             waker: Cell::new(None),
         });
-        // SharedStream the group when this future is dropped, or done.
-        let end = End::of(&inner);
-        let group = TaskGroup { inner: Rc::clone(&inner) };
+        // Ends the group when this future is dropped or done.
+        let end = EndOnDrop::new(&group);
+        let handle = TaskGroup { group: Rc::clone(&group) };
         let result = {
-            let future = inner.catch(|| body(group).into_future());
+            let future = group.catch(|| body(handle).into_future());
             let body = pin!(future);
-            let mut scope = Scope::new(&inner, body);
+            let mut scope = Scope::new(&group, body);
             poll_fn(move |cx| scope.poll(cx)).await
         };
-        let errors = inner.errors.take();
+        let errors = group.errors.take();
         drop(end);
         match result {
             Some(result) if errors.is_empty() => Ok(result),
@@ -148,12 +148,12 @@ impl<E: 'static> TaskGroup<E> {
     /// # mainspring::run(async {
     /// // Children may have children.
     /// let result = TaskGroup::scope(|group| async move {
-    ///     let elders = group.clone();
-    ///     let elder = group.spawn(async move {
-    ///         let child = elders.spawn(async { Ok("a grandchild") });
+    ///     let group_clone = group.clone();
+    ///     let parent = group.spawn(async move {
+    ///         let child = group_clone.spawn(async { Ok("a grandchild") });
     ///         Ok(child.await.unwrap_or("nobody"))
     ///     });
-    ///     Ok::<_, std::io::Error>(elder.await.unwrap_or("nobody"))
+    ///     Ok::<_, std::io::Error>(parent.await.unwrap_or("nobody"))
     /// });
     /// assert_eq!(result.await.unwrap(), "a grandchild");
     /// # })?;
@@ -166,17 +166,21 @@ impl<E: 'static> TaskGroup<E> {
         F: IntoFuture<IntoFuture: 'static, Output = Result<T, E>>,
     {
         let future = future.into_future();
-        let core = self.inner.core.upgrade();
-        let takes_more = self.inner.stage.get() == GroupStage::Open;
-        let Some(core) = core.as_ref().filter(|core| takes_more && core.check_open().is_ok()) else {
+        let core = self.group.core.upgrade();
+        let is_open = self.group.stage.get() == GroupStage::Open;
+        let Some(core) = core.as_ref().filter(|core| is_open && core.check_open().is_ok()) else {
             drop(future);
             return Task { state: TaskState::refused(core.as_ref()) };
         };
-        let state = TaskState::new(core, None, context::inherited());
+        let state = TaskState::new(core, None, context::copy_current());
         let handle = TaskHandle(Rc::clone(&state) as Rc<dyn AnyTask>);
-        let place = self.inner.children.borrow_mut().insert(handle);
-        let group = Rc::clone(&self.inner);
-        launch(core, Child { state: Rc::clone(&state), group, place: Cell::new(Some(place)) }, future);
+        let index = self.group.children.borrow_mut().insert(handle);
+        let group = Rc::clone(&self.group);
+        start_task(
+            core,
+            ChildSink { state: Rc::clone(&state), group, index: Cell::new(Some(index)) },
+            future,
+        );
         Task { state }
     }
 
@@ -221,12 +225,12 @@ impl<E: 'static> TaskGroup<E> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn cancel_children(&self) {
-        self.inner.cancel_children();
+        self.group.cancel_children();
     }
 
     /// The number of tasks of the group that are not done.
     pub fn len(&self) -> usize {
-        self.inner.children.borrow().len()
+        self.group.children.borrow().len()
     }
 
     /// Whether all tasks of the group are done.
@@ -235,11 +239,11 @@ impl<E: 'static> TaskGroup<E> {
     }
 }
 
-impl<E: 'static> Inner<E> {
-    /// Records a failure, for which the scope ends the group. After the scope, a panic is reported.
+impl<E: 'static> Group<E> {
+    /// Records a failure; the scope then ends the group. After the scope, a panic is reported.
     fn fail(&self, error: ChildError<E>) {
-        if self.stage.get() == GroupStage::Over {
-            return self.let_go(error);
+        if self.stage.get() == GroupStage::Ended {
+            return self.discard_error(error);
         }
         self.errors.borrow_mut().push(error);
     }
@@ -256,15 +260,15 @@ impl<E: 'static> Inner<E> {
 
     fn cancel_children(&self) {
         let mut children: Vec<_> = self.children.borrow().iter().map(|(_, child)| child.clone()).collect();
-        // In the order of creation, whatever their indexes.
+        // In the order of creation, regardless of the index.
         children.sort_by_key(TaskHandle::id);
         for child in children {
             child.cancel();
         }
     }
 
-    fn remove(&self, place: usize) {
-        let child = self.children.borrow_mut().try_remove(place);
+    fn remove(&self, index: usize) {
+        let child = self.children.borrow_mut().try_remove(index);
         drop(child);
     }
 
@@ -276,33 +280,33 @@ impl<E: 'static> Inner<E> {
         }
     }
 
-    /// Drops a failure that nobody will see.
-    fn let_go(&self, error: ChildError<E>) {
+    /// Drops a failure that no caller receives. A panic is reported.
+    fn discard_error(&self, error: ChildError<E>) {
         if let ChildError::Panicked(error) = &error
             && let Some(core) = self.core.upgrade()
         {
             let text = error.panic_text().unwrap_or_default().to_owned();
             let message = "A task of a group that was dropped panicked";
-            core.call_exception_handler(&ExceptionContext::of_panic(message, text));
+            core.call_exception_handler(&ExceptionContext::from_panic(message, text));
         }
-        // A value of the user. They are dropped one by one, because a panic may be under way.
+        // A user value. Its drop is caught, because a panic may be in progress.
         if let Err(text) = catch(|| drop(error))
             && let Some(core) = self.core.upgrade()
         {
-            core.call_exception_handler(&ExceptionContext::of_panic("A destructor panicked", text));
+            core.call_exception_handler(&ExceptionContext::from_panic("A destructor panicked", text));
         }
     }
 }
 
 /// Passes the output of a child to its task, and its failure to the group.
-struct Child<T, E: 'static> {
+struct ChildSink<T, E: 'static> {
     state: Rc<TaskState<T>>,
-    group: Rc<Inner<E>>,
-    /// `None` when it has left the group.
-    place: Cell<Option<usize>>,
+    group: Rc<Group<E>>,
+    /// `None` after it was removed from the group.
+    index: Cell<Option<usize>>,
 }
 
-impl<T: 'static, E: 'static> Sink for Child<T, E> {
+impl<T: 'static, E: 'static> ResultSink for ChildSink<T, E> {
     type Output = Result<T, E>;
     type Value = T;
 
@@ -311,7 +315,7 @@ impl<T: 'static, E: 'static> Sink for Child<T, E> {
     }
 
     fn settle(&self, result: Result<Result<T, E>, JoinError>) {
-        let name = || self.state.meta.task_name();
+        let name = || self.state.header.task_name();
         let result = match result {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
@@ -324,29 +328,29 @@ impl<T: 'static, E: 'static> Sink for Child<T, E> {
             }
             Err(error) => Err(error),
         };
-        self.leave();
-        // Two foreign wakers or destructors: a panic of the first must not skip the second.
+        self.remove_from_group();
+        // Both calls run foreign code: a panic of the first must not skip the second.
         let settled = catch(|| TaskState::settle(&self.state, result));
         self.group.wake_if_due();
         if let Err(text) = settled {
-            self.state.meta.report(&text);
+            self.state.header.report(&text);
         }
     }
 }
 
-impl<T, E: 'static> Child<T, E> {
-    fn leave(&self) {
-        if let Some(place) = self.place.take() {
-            self.group.remove(place);
+impl<T, E: 'static> ChildSink<T, E> {
+    fn remove_from_group(&self) {
+        if let Some(index) = self.index.take() {
+            self.group.remove(index);
         }
     }
 }
 
-/// A child that was never started, because the task factory panicked, leaves its group, too.
-impl<T, E: 'static> Drop for Child<T, E> {
+/// Also removes a child that was never started because the task factory panicked.
+impl<T, E: 'static> Drop for ChildSink<T, E> {
     fn drop(&mut self) {
-        if self.place.get().is_some() {
-            self.leave();
+        if self.index.get().is_some() {
+            self.remove_from_group();
             self.group.wake_if_due();
         }
     }
@@ -354,15 +358,15 @@ impl<T, E: 'static> Drop for Child<T, E> {
 
 impl<E> Clone for TaskGroup<E> {
     fn clone(&self) -> Self {
-        TaskGroup { inner: Rc::clone(&self.inner) }
+        TaskGroup { group: Rc::clone(&self.group) }
     }
 }
 
 impl<E> fmt::Debug for TaskGroup<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskGroup")
-            .field("stage", &self.inner.stage.get())
-            .field("tasks", &self.inner.children.borrow().len())
+            .field("stage", &self.group.stage.get())
+            .field("tasks", &self.group.children.borrow().len())
             .finish_non_exhaustive()
     }
 }

@@ -1,39 +1,39 @@
-//! The scope of a task group: runs the body, handles failures, and ends when everything has.
+//! The scope of a task group: runs the body, handles failures, and ends after the body and all children.
 
-use super::{ChildError, GroupStage, Inner};
+use super::{ChildError, Group, GroupStage};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// SharedStream a scope, at whatever point.
-pub(super) struct End<'a, E: 'static>(&'a Inner<E>);
+/// Ends a group when dropped: at the end of the scope, or when its future is dropped.
+pub(super) struct EndOnDrop<'a, E: 'static>(&'a Group<E>);
 
-impl<'a, E> End<'a, E> {
-    pub(super) fn of(group: &'a Inner<E>) -> Self {
-        End(group)
+impl<'a, E> EndOnDrop<'a, E> {
+    pub(super) fn new(group: &'a Group<E>) -> Self {
+        EndOnDrop(group)
     }
 }
 
-impl<E> Drop for End<'_, E> {
+impl<E> Drop for EndOnDrop<'_, E> {
     fn drop(&mut self) {
-        self.0.stage.set(GroupStage::Over);
+        self.0.stage.set(GroupStage::Ended);
         self.0.cancel_children();
         let waker = self.0.waker.take();
         drop(waker);
-        let unseen = self.0.errors.take();
-        unseen.into_iter().for_each(|error| self.0.let_go(error));
+        let discarded = self.0.errors.take();
+        discarded.into_iter().for_each(|error| self.0.discard_error(error));
     }
 }
 
 /// A running scope.
 pub(super) struct Scope<'a, R, E: 'static, F> {
-    group: &'a Inner<E>,
+    group: &'a Group<E>,
     /// `None` when it is done or was dropped.
     body: Pin<&'a mut Option<F>>,
     result: Option<R>,
 }
 
 impl<'a, R, E: 'static, F: Future<Output = Result<R, E>>> Scope<'a, R, E, F> {
-    pub(super) fn new(group: &'a Inner<E>, body: Pin<&'a mut Option<F>>) -> Self {
+    pub(super) fn new(group: &'a Group<E>, body: Pin<&'a mut Option<F>>) -> Self {
         Scope { group, body, result: None }
     }
 

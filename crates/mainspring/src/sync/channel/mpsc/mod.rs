@@ -29,7 +29,7 @@
 pub use crate::sync::channel::errors::{SendError, TryRecvError, TrySendError};
 
 use crate::sync::channel::halves::channel_halves;
-use crate::sync::channel::shared::{self, ChannelState, ReservedRoom, Senders};
+use crate::sync::channel::shared::{self, ChannelState, ReservedSlot, Senders};
 use crate::sync::queue::{Get, GetMany, Put, QueueCell, QueueState, Reserve};
 use crate::sync::wait_list;
 use crate::sync::wait_list::wait_queue::WaiterKey;
@@ -157,7 +157,7 @@ pub struct Receiver<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, waiting for room if necessary. [`SendError`] returns the value if the receiver was dropped, or
+    /// Sends a value. Waits while the channel is full. [`SendError`] returns the value if the receiver was dropped, or
     /// has closed the channel.
     ///
     /// Cancel safety: if this future is dropped before it is ready, the value is not sent but dropped.
@@ -178,10 +178,10 @@ impl<T> Sender<T> {
         Sending(Put::new(&self.channel.queue, value))
     }
 
-    /// Waits for room, in line with [`send`](Sender::send), and reserves it, so that the value is made only when it can be
-    /// sent. [`SendError`] if the receiver was dropped, or has closed the channel.
+    /// Waits for a free slot, in one queue with [`send`](Sender::send), and reserves it, so that the value is made only
+    /// when it can be sent. [`SendError`] if the receiver was dropped, or has closed the channel.
     ///
-    /// Cancel safety: nothing is reserved; the place in line is lost.
+    /// Cancel safety: nothing is reserved; the place in the queue is lost.
     ///
     /// ```
     /// use mainspring::sync::mpsc;
@@ -189,7 +189,7 @@ impl<T> Sender<T> {
     /// # mainspring::run(async {
     /// let (sender, mut receiver) = mpsc::channel(1);
     /// let permit = sender.reserve().await.unwrap();
-    /// assert!(sender.try_send("no room").is_err());
+    /// assert!(sender.try_send("full").is_err());
     /// permit.send("made late");
     /// assert_eq!(receiver.recv().await, Some("made late"));
     /// receiver.close();
@@ -199,7 +199,7 @@ impl<T> Sender<T> {
     /// ```
     pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
         Reserve::new(&self.channel.queue).await.map_err(|_| SendError(()))?;
-        Ok(Permit { room: self.channel.reserved_room() })
+        Ok(Permit { slot: self.channel.reserved_slot() })
     }
 }
 
@@ -274,7 +274,7 @@ impl<T> Receiver<T> {
     }
 
     fn stop_waiting(&mut self) {
-        self.channel.queue.leave_getters(&mut self.key);
+        self.channel.queue.remove_getter(&mut self.key);
     }
 }
 

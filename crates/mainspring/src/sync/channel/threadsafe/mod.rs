@@ -28,13 +28,13 @@
 //!
 //! - **Every accepted value is received**, in the order of acceptance, unless the receiver is dropped. A value that
 //!   is not accepted is returned in the error.
-//! - **Fair.** Tasks and threads that wait for room are in one queue.
+//! - **Fair.** Tasks and threads that wait for a free slot are in one queue.
 //! - **The loop is not idle** while a task waits to receive or to send, because the other half may be on any thread.
 //!   So [`EventLoop::run_until_idle`](crate::EventLoop::run_until_idle) and
 //!   [`Runtime::shutdown`](crate::Runtime::shutdown) continue until the senders are dropped, or the channel is
 //!   closed.
 
-mod keep_loop;
+mod loop_keep_alive;
 mod receiver;
 mod sender;
 
@@ -43,7 +43,7 @@ pub use receiver::Receiver;
 pub use sender::{Sender, UnboundedSender};
 
 use crate::sync::channel::halves::channel_halves;
-use crate::sync::channel::shared::{self, ChannelState, ReservedRoom, Senders};
+use crate::sync::channel::shared::{self, ChannelState, ReservedSlot, Senders};
 use crate::sync::queue::{QueueCell, QueueState};
 use crate::sync::wait_list;
 use mainspring_engine::loom_shim::Mutex;

@@ -1,7 +1,7 @@
 //! `Receiver`: the receiving half.
 
 use super::Channel;
-use super::keep_loop::{KeepingLoop, LoopKeeper};
+use super::loop_keep_alive::{LoopKeepAlive, WithKeepAlive};
 use crate::block_on::block_on;
 use crate::sync::queue::{Get, GetMany, QueueCell};
 use crate::sync::wait_list::wait_queue::WaiterKey;
@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 /// assert_eq!((receiver.len(), receiver.is_empty()), (1, false));
 /// mainspring::run(async {
 ///     assert_eq!(receiver.recv().await, Some("hello"));
-///     assert_eq!(receiver.recv().await, None, "nobody is left to send");
+///     assert_eq!(receiver.recv().await, None, "all senders are dropped");
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -27,12 +27,12 @@ pub struct Receiver<T> {
     pub(super) channel: Arc<Channel<T>>,
     /// The waiter of [`Receiver::poll_recv`].
     key: Option<WaiterKey>,
-    keeper: LoopKeeper,
+    keep_alive: LoopKeepAlive,
 }
 
 impl<T> Receiver<T> {
     pub(super) fn new(channel: Arc<Channel<T>>) -> Self {
-        Receiver { channel, key: None, keeper: LoopKeeper::default() }
+        Receiver { channel, key: None, keep_alive: LoopKeepAlive::default() }
     }
 
     /// The next value. `None` if all senders were dropped and all values are received.
@@ -55,7 +55,7 @@ impl<T> Receiver<T> {
     /// ```
     pub fn recv(&mut self) -> impl Future<Output = Option<T>> {
         self.stop_waiting();
-        KeepingLoop::new(Get::new(&self.channel.queue), Result::ok)
+        WithKeepAlive::new(Get::new(&self.channel.queue), Result::ok)
     }
 
     /// [`recv`](Receiver::recv) for threads without a loop: blocks until there is a value. If the sender is a task of
@@ -83,7 +83,7 @@ impl<T> Receiver<T> {
     /// ```
     pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         self.stop_waiting();
-        KeepingLoop::new(GetMany::new(&self.channel.queue, buffer, limit), |count| count).await
+        WithKeepAlive::new(GetMany::new(&self.channel.queue, buffer, limit), |count| count).await
     }
 
     /// [`recv_many`](Receiver::recv_many) for threads without a loop: blocks until there is a value.
@@ -114,11 +114,11 @@ impl<T> Receiver<T> {
     /// ```
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let polled = self.channel.queue.poll_get(&mut self.key, cx).map(Result::ok);
-        self.keeper.after(polled)
+        self.keep_alive.update(polled)
     }
 
     pub(super) fn stop_waiting(&mut self) {
-        self.channel.queue.leave_getters(&mut self.key);
-        self.keeper = LoopKeeper::default();
+        self.channel.queue.remove_getter(&mut self.key);
+        self.keep_alive = LoopKeepAlive::default();
     }
 }

@@ -1,6 +1,6 @@
 //! `Sender` and `UnboundedSender`: the sending halves.
 
-use super::keep_loop::KeepingLoop;
+use super::loop_keep_alive::WithKeepAlive;
 use super::{Channel, Permit, SendError};
 use crate::block_on::block_on;
 use crate::sync::queue::{Put, Reserve};
@@ -56,7 +56,7 @@ impl<T> Sender<T> {
         Sender { channel }
     }
 
-    /// Sends a value, waiting for room if necessary. [`SendError`] returns the value if the receiver was dropped, or
+    /// Sends a value. Waits while the channel is full. [`SendError`] returns the value if the receiver was dropped, or
     /// has closed the channel. For tasks of any loop.
     ///
     /// Cancel safety: if this future is dropped before it is ready, the value is not sent but dropped.
@@ -77,13 +77,13 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn send(&self, value: T) -> impl Future<Output = Result<(), SendError<T>>> {
-        KeepingLoop::new(Put::new(&self.channel.queue, value), |sent| {
+        WithKeepAlive::new(Put::new(&self.channel.queue, value), |sent| {
             sent.map_err(|refused| SendError(refused.0))
         })
     }
 
-    /// [`send`](Sender::send) for threads without a loop: blocks until there is room. If the receiver is a task of
-    /// this thread's loop, this blocks forever.
+    /// [`send`](Sender::send) for threads without a loop: blocks while the channel is full. If the receiver is a task
+    /// of this thread's loop, this blocks forever.
     ///
     /// ```
     /// use mainspring::sync::threadsafe::{self, SendError};
@@ -99,10 +99,11 @@ impl<T> Sender<T> {
         block_on(self.send(value))
     }
 
-    /// Waits for room, in line with [`send`](Sender::send), and reserves it, so that the value is made only when it can be
-    /// sent. [`SendError`] if the receiver was dropped, or has closed the channel. For tasks of any loop.
+    /// Waits for a free slot, in one queue with [`send`](Sender::send), and reserves it, so that the value is made only
+    /// when it can be sent. [`SendError`] if the receiver was dropped, or has closed the channel. For tasks of any
+    /// loop.
     ///
-    /// Cancel safety: nothing is reserved; the place in line is lost.
+    /// Cancel safety: nothing is reserved; the place in the queue is lost.
     ///
     /// ```
     /// let (sender, mut receiver) = mainspring::sync::threadsafe::channel(1);
@@ -110,7 +111,7 @@ impl<T> Sender<T> {
     /// let other = std::thread::spawn(move || (receiver.blocking_recv(), receiver.blocking_recv()));
     /// mainspring::run(async {
     ///     let permit = sender.reserve().await.unwrap();
-    ///     assert!(sender.try_send("no room").is_err());
+    ///     assert!(sender.try_send("full").is_err());
     ///     permit.send("made late");
     /// })?;
     /// assert_eq!(other.join().unwrap(), (Some("first"), Some("made late")));
@@ -118,8 +119,8 @@ impl<T> Sender<T> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn reserve(&self) -> impl Future<Output = Result<Permit<'_, T>, SendError<()>>> {
-        KeepingLoop::new(Reserve::new(&self.channel.queue), |reserved| match reserved {
-            Ok(()) => Ok(Permit { room: self.channel.reserved_room() }),
+        WithKeepAlive::new(Reserve::new(&self.channel.queue), |reserved| match reserved {
+            Ok(()) => Ok(Permit { slot: self.channel.reserved_slot() }),
             Err(_) => Err(SendError(())),
         })
     }

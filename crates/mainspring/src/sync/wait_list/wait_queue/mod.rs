@@ -7,14 +7,14 @@
 //!
 //! - Only its [`WaiterKey`] removes a waiter, and there is one key for each. So keys need no generation, and dropping
 //!   a future leaves nothing behind.
-//! - A waiter waits until it is notified. *Notified* means that what it waits for is assigned to it. Its owner takes
-//!   that, or passes it on when it [`remove`](Waiters::remove)s the waiter.
-//! - A notified waiter is woken once, in the order of notification, by the next call of [`wake_notified`]. So
-//!   notifying many is atomic for observers, whatever the wakers do.
-//! - A waiter that finds its assignment gone may [`requeue`](Waiters::requeue): its ticket puts it before all that
-//!   came later.
-//! - Wakers are foreign code: they are cloned, called and dropped outside. Removal functions return the removed waker
-//!   so that the caller drops it after closing the cell.
+//! - A waiter waits until it is notified. *Notified* means that an item, permit or lock is assigned to it. Its owner
+//!   takes that, or reassigns it when it [`remove`](Waiters::remove)s the waiter.
+//! - A notified waiter is woken once, in the order of notification, by the next call of [`wake_notified`]. So notifying
+//!   many waiters is atomic for observers, whatever the wakers do.
+//! - A waiter whose assignment was taken may [`requeue`](Waiters::requeue): its ticket restores its place before all
+//!   later waiters.
+//! - Wakers are foreign code: they are cloned, called and dropped outside of the cell. Removal functions return the
+//!   removed waker so that the caller drops it after closing the cell.
 
 use crate::sync::state_cell::StateCell;
 use slab::Slab;
@@ -57,7 +57,7 @@ pub(crate) trait Waiters<N = ()>: Default {
     /// Sets the waker of a waiter. Returns the previous one.
     fn replace_waker(&mut self, key: &WaiterKey, waker: Waker) -> Option<Waker>;
 
-    /// Puts a notified waiter back, before all that came after it.
+    /// Requeues a notified waiter, before all later waiters.
     fn requeue(&mut self, key: &WaiterKey);
 
     /// Notifies the first waiter. Returns its data.
@@ -76,7 +76,7 @@ pub(crate) trait Waiters<N = ()>: Default {
     fn next_to_wake(&mut self) -> Option<Option<Waker>>;
 }
 
-/// Waiters with data: what each requests, or what it was assigned.
+/// Waiters with data: a request, or an assignment.
 pub(crate) struct WaitQueue<N = ()> {
     waiters: Slab<Waiter<N>>,
     waiting: ListEnds,
@@ -95,7 +95,7 @@ impl WaiterKey {
     pub(super) const FIRST: WaiterKey = WaiterKey(NonZeroUsize::MIN);
 
     /// The index plus one, so that `Option<WaiterKey>` is no larger than the key.
-    fn of(index: usize) -> Self {
+    fn from_index(index: usize) -> Self {
         WaiterKey(NonZeroUsize::MIN.saturating_add(index))
     }
 
@@ -118,8 +118,8 @@ struct Waiter<N> {
     /// `None` until the first waker is registered, and after the waiter is woken.
     waker: Option<Waker>,
     data: N,
-    before: usize,
-    after: usize,
+    prev: usize,
+    next: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl<N> Waiters<N> for WaitQueue<N> {
     fn enqueue(&mut self, data: N, waker: Option<Waker>) -> WaiterKey {
         let ticket = self.tickets;
         self.tickets += 1;
-        let waiter = Waiter { ticket, state: WaiterState::Waiting, waker, data, before: NONE, after: NONE };
+        let waiter = Waiter { ticket, state: WaiterState::Waiting, waker, data, prev: NONE, next: NONE };
         if self.waiters.capacity() == 0 {
             // Most queues have one waiter, and the slab would reserve four slots.
             self.waiters.reserve_exact(1);
@@ -163,7 +163,7 @@ impl<N> Waiters<N> for WaitQueue<N> {
         let index = self.waiters.insert(waiter);
         self.link(WaiterState::Waiting, self.waiting.last, index);
         self.waiting_count += 1;
-        WaiterKey::of(index)
+        WaiterKey::from_index(index)
     }
 
     #[inline]
@@ -193,7 +193,7 @@ impl<N> Waiters<N> for WaitQueue<N> {
     fn has_waker(&self, key: &WaiterKey, waker: &Waker) -> bool {
         let waiter = &self.waiters[key.index()];
         waiter.state != WaiterState::Waiting
-            || waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker))
+            || waiter.waker.as_ref().is_some_and(|current| current.will_wake(waker))
     }
 
     fn replace_waker(&mut self, key: &WaiterKey, waker: Waker) -> Option<Waker> {
@@ -203,13 +203,13 @@ impl<N> Waiters<N> for WaitQueue<N> {
     fn requeue(&mut self, key: &WaiterKey) {
         self.unlink(key.index());
         let ticket = self.waiters[key.index()].ticket;
-        let mut before = NONE;
+        let mut prev = NONE;
         let mut next = self.waiting.first;
         while let Some(waiter) = self.waiters.get(next).filter(|waiter| waiter.ticket < ticket) {
-            before = next;
-            next = waiter.after;
+            prev = next;
+            next = waiter.next;
         }
-        self.link(WaiterState::Waiting, before, key.index());
+        self.link(WaiterState::Waiting, prev, key.index());
         self.notified_count -= 1;
         self.waiting_count += 1;
     }
@@ -269,11 +269,11 @@ impl<N> WaitQueue<N> {
         if index == NONE {
             return None;
         }
-        let after = std::mem::replace(&mut self.waiters[index].after, NONE);
-        self.waiting.first = after;
-        match after {
+        let next = std::mem::replace(&mut self.waiters[index].next, NONE);
+        self.waiting.first = next;
+        match next {
             NONE => self.waiting.last = NONE,
-            _ => self.waiters[after].before = NONE,
+            _ => self.waiters[next].prev = NONE,
         }
         self.waiting_count -= 1;
         self.notified_count += 1;
@@ -288,41 +288,41 @@ impl<N> WaitQueue<N> {
         }
     }
 
-    /// Inserts a waiter that is in no list into the list of `state`, after `before`, or at the front.
+    /// Inserts a waiter that is in no list into the list of `state`, after `prev`, or at the front.
     #[inline]
-    fn link(&mut self, state: WaiterState, before: usize, index: usize) {
-        let after = match self.waiters.get_mut(before) {
-            Some(before) => std::mem::replace(&mut before.after, index),
+    fn link(&mut self, state: WaiterState, prev: usize, index: usize) {
+        let next = match self.waiters.get_mut(prev) {
+            Some(prev) => std::mem::replace(&mut prev.next, index),
             None => self.list(state).map_or(NONE, |list| std::mem::replace(&mut list.first, index)),
         };
-        if after == NONE {
+        if next == NONE {
             if let Some(list) = self.list(state) {
                 list.last = index;
             }
         } else {
-            self.waiters[after].before = index;
+            self.waiters[next].prev = index;
         }
         let waiter = &mut self.waiters[index];
-        (waiter.state, waiter.before, waiter.after) = (state, before, after);
+        (waiter.state, waiter.prev, waiter.next) = (state, prev, next);
     }
 
     /// Removes a waiter from its list, if it is in one.
     #[inline]
     fn unlink(&mut self, index: usize) {
         let waiter = &mut self.waiters[index];
-        let (state, before, after) = (waiter.state, waiter.before, waiter.after);
+        let (state, prev, next) = (waiter.state, waiter.prev, waiter.next);
         let Some(list) = self.list(state) else { return };
-        if before == NONE {
-            list.first = after;
+        if prev == NONE {
+            list.first = next;
         }
-        if after == NONE {
-            list.last = before;
+        if next == NONE {
+            list.last = prev;
         }
-        if before != NONE {
-            self.waiters[before].after = after;
+        if prev != NONE {
+            self.waiters[prev].next = next;
         }
-        if after != NONE {
-            self.waiters[after].before = before;
+        if next != NONE {
+            self.waiters[next].prev = prev;
         }
     }
 }

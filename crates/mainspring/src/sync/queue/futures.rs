@@ -1,4 +1,4 @@
-//! The futures that wait for an item or for room. Dropping one removes its waiter.
+//! The futures that wait for an item or for a free slot. Dropping one removes its waiter.
 
 use super::{QueueCell, QueueShutDown};
 use crate::sync::wait_list::wait_queue::WaiterKey;
@@ -32,7 +32,7 @@ impl<C: QueueCell> Future for Get<'_, C> {
 
 impl<C: QueueCell> Drop for Get<'_, C> {
     fn drop(&mut self) {
-        self.queue.leave_getters(&mut self.key);
+        self.queue.remove_getter(&mut self.key);
     }
 }
 
@@ -64,7 +64,7 @@ impl<C: QueueCell> Future for Put<'_, C> {
 
 impl<C: QueueCell> Drop for Put<'_, C> {
     fn drop(&mut self) {
-        self.queue.leave_putters(&mut self.key);
+        self.queue.remove_putter(&mut self.key);
     }
 }
 
@@ -96,12 +96,12 @@ impl<C: QueueCell> Future for GetMany<'_, C> {
 
 impl<C: QueueCell> Drop for GetMany<'_, C> {
     fn drop(&mut self) {
-        self.queue.leave_getters(&mut self.key);
+        self.queue.remove_getter(&mut self.key);
     }
 }
 
 /// The future of [`Sender::reserve`](crate::sync::mpsc::Sender::reserve). When it is ready, the caller must use the
-/// room or give it back.
+/// slot or release it.
 pub(in crate::sync) struct Reserve<'a, C: QueueCell> {
     queue: &'a C,
     key: Option<WaiterKey>,
@@ -124,6 +124,6 @@ impl<C: QueueCell> Future for Reserve<'_, C> {
 
 impl<C: QueueCell> Drop for Reserve<'_, C> {
     fn drop(&mut self) {
-        self.queue.leave_putters(&mut self.key);
+        self.queue.remove_putter(&mut self.key);
     }
 }

@@ -18,22 +18,22 @@ use std::rc::Rc;
 /// use std::{cell::RefCell, rc::Rc};
 ///
 /// let event_loop = EventLoop::new()?;
-/// let told = Rc::new(RefCell::new(Vec::new()));
-/// let inside = Rc::clone(&told);
+/// let reports = Rc::new(RefCell::new(Vec::new()));
+/// let captured = Rc::clone(&reports);
 /// event_loop.set_exception_handler(move |context| {
-///     inside.borrow_mut().push((context.message().to_owned(), context.panic().map(str::to_owned)));
+///     captured.borrow_mut().push((context.message().to_owned(), context.panic().map(str::to_owned)));
 /// });
 ///
 /// event_loop.call_soon(|| panic!("out of luck"))?;
 /// event_loop.run_until_idle()?;
-/// assert_eq!(told.take()[0].1.as_deref(), Some("out of luck"));
+/// assert_eq!(reports.take()[0].1.as_deref(), Some("out of luck"));
 ///
-/// // What a program finds itself goes the same way.
+/// // The program can report its own failures.
 /// let error = "x".parse::<i32>().unwrap_err();
 /// let context = ExceptionContext::new("A setting is ignored").with_error(error);
 /// assert_eq!(context.error().unwrap().to_string(), "invalid digit found in string");
 /// event_loop.call_exception_handler(&context);
-/// assert_eq!(told.take(), [("A setting is ignored".to_owned(), None)]);
+/// assert_eq!(reports.take(), [("A setting is ignored".to_owned(), None)]);
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Debug)]
@@ -55,14 +55,14 @@ impl ExceptionContext {
         ExceptionContext { error: Some(error.into()), ..self }
     }
 
-    pub(crate) fn of_panic(message: &str, text: String) -> Self {
+    pub(crate) fn from_panic(message: &str, text: String) -> Self {
         ExceptionContext { panic: Some(text), ..Self::new(message) }
     }
 
-    pub(crate) fn of_failure(message: &str, failure: Failure) -> Self {
+    pub(crate) fn from_failure(message: &str, failure: Failure) -> Self {
         match failure {
             Failure::Io(error) => Self::new(message).with_error(error),
-            Failure::Panic(text) => Self::of_panic(message, text),
+            Failure::Panic(text) => Self::from_panic(message, text),
         }
     }
 
@@ -99,9 +99,9 @@ pub(super) type Handler = Rc<dyn Fn(&ExceptionContext)>;
 
 /// The exception handler of a loop.
 #[derive(Default)]
-pub(super) struct Exceptions(RefCell<Option<Handler>>);
+pub(super) struct ExceptionHandler(RefCell<Option<Handler>>);
 
-impl Exceptions {
+impl ExceptionHandler {
     pub(super) fn set_handler(&self, handler: Option<Handler>) {
         let former = self.0.replace(handler);
         drop(former);
@@ -115,7 +115,7 @@ impl Exceptions {
         let Some(handler) = self.handler() else { return write_to_stderr(context) };
         if let Err(text) = catch(|| handler(context)) {
             write_to_stderr(context);
-            write_to_stderr(&ExceptionContext::of_panic("The exception handler panicked", text));
+            write_to_stderr(&ExceptionContext::from_panic("The exception handler panicked", text));
         }
     }
 }
@@ -137,7 +137,7 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_exception_handler(&self, handler: impl Fn(&ExceptionContext) + 'static) {
-        self.core().exceptions.set_handler(Some(Rc::new(handler)));
+        self.core().exception_handler.set_handler(Some(Rc::new(handler)));
     }
 
     /// The handler of [`set_exception_handler`](EventLoop::set_exception_handler).
@@ -154,12 +154,12 @@ impl EventLoop {
     #[doc(alias = "get_exception_handler")]
     #[expect(clippy::type_complexity, reason = "a name would hide what it is")]
     pub fn exception_handler(&self) -> Option<Rc<dyn Fn(&ExceptionContext)>> {
-        self.core().exceptions.handler()
+        self.core().exception_handler.handler()
     }
 
     /// Removes the handler: failures are written to stderr, which is the default.
     pub fn reset_exception_handler(&self) {
-        self.core().exceptions.set_handler(None);
+        self.core().exception_handler.set_handler(None);
     }
 
     /// Passes `context` to the exception handler.
@@ -169,11 +169,11 @@ impl EventLoop {
     /// use std::{cell::RefCell, rc::Rc};
     ///
     /// let event_loop = EventLoop::new()?;
-    /// let told = Rc::new(RefCell::new(String::new()));
-    /// let inside = Rc::clone(&told);
-    /// event_loop.set_exception_handler(move |context| *inside.borrow_mut() = context.to_string());
+    /// let reports = Rc::new(RefCell::new(String::new()));
+    /// let captured = Rc::clone(&reports);
+    /// event_loop.set_exception_handler(move |context| *captured.borrow_mut() = context.to_string());
     /// event_loop.call_exception_handler(&ExceptionContext::new("A setting is ignored"));
-    /// assert_eq!(*told.borrow(), "A setting is ignored");
+    /// assert_eq!(*reports.borrow(), "A setting is ignored");
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn call_exception_handler(&self, context: &ExceptionContext) {

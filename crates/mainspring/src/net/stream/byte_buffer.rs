@@ -1,7 +1,7 @@
 //! `ByteBuffer`: received bytes that are not read yet, contiguous in memory.
 //!
-//! Reading advances an index. The space before it is reused when room is needed, and freed with the last byte. So
-//! each byte is copied in once and out once, and moved at most as often as the buffer doubles.
+//! Reading advances an index. The space before it is reused when space is needed, and freed with the last byte. So each
+//! byte is copied in once and out once, and moved at most as often as the buffer doubles.
 
 use mainspring_engine::memory;
 use std::io;
@@ -23,7 +23,7 @@ pub(super) struct ByteBuffer {
 }
 
 impl ByteBuffer {
-    /// The next `count` bytes of the stream were read without coming here; nothing is buffered.
+    /// Advances the stream position by `count` bytes that bypassed this buffer, which is empty.
     pub(super) fn skip(&mut self, count: usize) {
         self.position += count as u64;
     }
@@ -47,20 +47,20 @@ impl ByteBuffer {
     }
 
     pub(super) fn push(&mut self, data: &[u8]) {
-        self.move_to_front_for(data.len());
+        self.compact_for(data.len());
         self.bytes.extend_from_slice(data);
     }
 
     /// As [`push`](ByteBuffer::push), but fails without a change if there is no memory.
     pub(super) fn try_push(&mut self, data: &[u8]) -> io::Result<()> {
-        self.move_to_front_for(data.len());
+        self.compact_for(data.len());
         memory::append(&mut self.bytes, data)
     }
 
     /// Moves the unread bytes to the front if `count` more would not fit otherwise.
-    fn move_to_front_for(&mut self, count: usize) {
-        let is_short_of_room = self.bytes.capacity() - self.bytes.len() < count;
-        if is_short_of_room && self.read >= self.len() {
+    fn compact_for(&mut self, count: usize) {
+        let is_full = self.bytes.capacity() - self.bytes.len() < count;
+        if is_full && self.read >= self.len() {
             // Moves at most as many bytes as were read since the last move.
             self.bytes.copy_within(self.read.., 0);
             self.bytes.truncate(self.bytes.len() - self.read);
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_out_in_the_order_they_went_in_however_they_are_read() {
+    fn bytes_are_read_in_order_by_every_read_method() {
         let mut buffer = ByteBuffer::default();
         let (mut pushed, mut taken) = (0_u32, Vec::new());
         for round in 0..2_000_usize {
@@ -157,7 +157,7 @@ mod tests {
         }
         taken.extend(buffer.take_all());
         assert_eq!(taken.len(), pushed as usize);
-        assert!(taken.iter().enumerate().all(|(place, &byte)| byte == place as u8));
+        assert!(taken.iter().enumerate().all(|(index, &byte)| byte == index as u8));
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_given_up_when_all_is_read() {
+    fn memory_is_freed_when_everything_is_read() {
         let mut buffer = ByteBuffer::default();
         buffer.push(&vec![0; 1_000_000]);
         buffer.consume(999_999);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_comes_back_to_its_place() {
+    fn lent_bytes_return_in_front_of_newer_bytes() {
         let (mut buffer, mut lent) = (ByteBuffer::default(), ByteBuffer::default());
         buffer.push(b"abcd");
         buffer.consume(1);
