@@ -30,7 +30,7 @@ def _after_in_child() -> None:
         try:
             loop._after_fork()
         except OSError:
-            # There are no file descriptors left for this loop, which the child will hardly use.
+            # Out of file descriptors.  The child will probably not use this loop.
             loop._close_native()
 
 

@@ -1,8 +1,8 @@
 """All private names of asyncio that this package uses, in Python and in the native code.
 
 asyncio's documentation offers ``BaseEventLoop`` as the base of other loops, but the methods that it calls on derived
-classes are internal.  These lists are what a new Python version is checked against.  ``tests/test_internals.py`` compares
-them with the sources.
+classes are internal.  A new Python version is checked against these lists.  ``tests/test_internals.py`` compares them
+with the sources.
 """
 
 from __future__ import annotations

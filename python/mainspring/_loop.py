@@ -73,7 +73,7 @@ class Loop(
         """Run until stop() is called."""
         self._run_forever_setup()
         try:
-            with self._signals_wake():
+            with self._wakeup_fd_installed():
                 self._run_native()
         finally:
             self._run_forever_cleanup()
@@ -121,21 +121,21 @@ class Loop(
     def add_reader(
         self, fd: FileDescriptor, callback: Callable[[Unpack[Ts]], Any], *args: Unpack[Ts]
     ) -> None:
-        """Call ``callback(*args)`` whenever the descriptor is readable."""
+        """Call ``callback(*args)`` whenever the fd is readable."""
         self._add_reader(fd, callback, *args)
 
     def remove_reader(self, fd: FileDescriptor) -> bool:
-        """Stop watching the descriptor for reading.  Returns whether it was watched."""
+        """Stop watching the fd for reading.  Returns whether it was watched."""
         self._ensure_fd_no_transport(fd)
         return self._remove_reader(fd)
 
     def add_writer(
         self, fd: FileDescriptor, callback: Callable[[Unpack[Ts]], Any], *args: Unpack[Ts]
     ) -> None:
-        """Call ``callback(*args)`` whenever the descriptor is writable."""
+        """Call ``callback(*args)`` whenever the fd is writable."""
         self._add_writer(fd, callback, *args)
 
     def remove_writer(self, fd: FileDescriptor) -> bool:
-        """Stop watching the descriptor for writing.  Returns whether it was watched."""
+        """Stop watching the fd for writing.  Returns whether it was watched."""
         self._ensure_fd_no_transport(fd)
         return self._remove_writer(fd)

@@ -50,7 +50,7 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
         )
         try:
             self._loop._watch_child(child, self)
-            if self._loop._connects_pipes_itself():
+            if self._loop._uses_base_connect_pipe():
                 self._open_pipes()
         except BaseException:
             # The child runs, but its transport could not be created.
@@ -59,11 +59,11 @@ class SubprocessTransport(_internals.BaseSubprocessTransport):
                     pipe.close()
             child.kill()
             _reap(child)
-            self._loop._forget_child(child.pid)
+            self._loop._unwatch_child(child.pid)
             raise
 
     def _open_pipes(self) -> None:
-        """Creates the transports of the pipes.  Their protocols have them from now on, connected or not."""
+        """Creates the transports of the pipes, and stores them in their protocols."""
         child, loop = self._proc, self._loop
         for fd, pipe in enumerate((child.stdin, child.stdout, child.stderr)):
             if pipe is None:
@@ -177,7 +177,7 @@ class Processes(Pipes):
             return transport
 
         watcher = _internals.explicit_child_watcher()
-        transport = start() if watcher is None else self._start_watched_by(watcher, start)
+        transport = start() if watcher is None else self._start_with_watcher(watcher, start)
         try:
             await waiter
         except (SystemExit, KeyboardInterrupt):
@@ -189,31 +189,32 @@ class Processes(Pipes):
             raise
         return transport
 
-    def _connects_pipes_itself(self) -> bool:
+    def _uses_base_connect_pipe(self) -> bool:
         """Whether the methods that asyncio calls to connect the pipes of a child were not replaced."""
-        connects = (self.connect_read_pipe, self.connect_write_pipe)
-        base = (asyncio.BaseEventLoop.connect_read_pipe, asyncio.BaseEventLoop.connect_write_pipe)
-        return all(getattr(own, "__func__", None) is its for own, its in zip(connects, base, strict=True))
+        methods = (self.connect_read_pipe, self.connect_write_pipe)
+        originals = (asyncio.BaseEventLoop.connect_read_pipe, asyncio.BaseEventLoop.connect_write_pipe)
+        pairs = zip(methods, originals, strict=True)
+        return all(getattr(method, "__func__", None) is original for method, original in pairs)
 
     def _watch_child(self, child: subprocess.Popen[bytes], transport: SubprocessTransport) -> None:
         watch = _mainspring.ChildWatch(child.pid)
-        self._add_reader(watch, self._child_ended, watch, transport)
+        self._add_reader(watch, self._child_exited, watch, transport)
         self._children[child.pid] = watch, transport
 
-    def _forget_child(self, pid: int) -> None:
+    def _unwatch_child(self, pid: int) -> None:
         watch, _ = self._children.pop(pid, (None, None))
         if watch is not None:
             self._remove_reader(watch)
             watch.close()
 
-    def _child_ended(self, watch: _mainspring.ChildWatch, transport: SubprocessTransport) -> None:
-        is_there = watch.look()
-        if is_there is None:
+    def _child_exited(self, watch: _mainspring.ChildWatch, transport: SubprocessTransport) -> None:
+        has_status = watch.look()
+        if has_status is None:
             return  # the child still runs
         pid = watch.pid
-        self._forget_child(pid)
+        self._unwatch_child(pid)
         returncode = None
-        if is_there:
+        if has_status:
             # The child has exited, so this does not block.  It was not waited for, so the pid is not reused.
             with contextlib.suppress(ChildProcessError):
                 returncode = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -234,9 +235,9 @@ class Processes(Pipes):
             if transport._proc.poll() is None and transport.is_closing():
                 _reap(transport._proc)
         for pid in list(self._children):
-            self._forget_child(pid)
+            self._unwatch_child(pid)
 
-    def _start_watched_by(
+    def _start_with_watcher(
         self, watcher: Any, start: Callable[[], SubprocessTransport]
     ) -> SubprocessTransport:
         """Starts a child with a watcher that the program has set; before Python 3.14."""
@@ -249,8 +250,8 @@ class Processes(Pipes):
                 )
             transport = start()
             pid = transport._proc.pid
-            # The program has chosen the watcher to wait for children.
-            self._forget_child(pid)
+            # The watcher of the program waits for the child.
+            self._unwatch_child(pid)
             entered.add_child_handler(pid, self._child_watcher_callback, transport)
         return transport
 

@@ -37,7 +37,7 @@ def install() -> None:
     from ._policy import EventLoopPolicy
 
     with warnings.catch_warnings():
-        # The caller has asked for this effect and cannot act on asyncio's deprecation of policies.
+        # The caller requested a policy, so asyncio's deprecation warning would not help.
         warnings.simplefilter("ignore", DeprecationWarning)
         asyncio.set_event_loop_policy(EventLoopPolicy())
 

@@ -67,18 +67,18 @@ class FileSending(_internals.LoopParts):
     async def _sendfile_native(
         self, transp: StreamTransport, file: Any, offset: int, count: int | None
     ) -> int:
-        emptied = transp._make_empty_waiter()
+        empty_waiter = transp._make_empty_waiter()
         is_reading = transp.is_reading()
         transp.pause_reading()
         try:
-            await emptied
+            await empty_waiter
             sock = transp._sock
             if sock is None:
                 raise ConnectionError("Connection is closed by peer")
-            # With a descriptor of its own: the transport can register its descriptor for reading meanwhile.
-            with sock.dup() as own:
-                self._check_sendfile_params(own, file, offset, count)
-                return await self._sock_sendfile_native(own, file, offset, count, transp._set_sending)
+            # With a duplicate fd: the transport may register the original for reading during the operation.
+            with sock.dup() as duplicate:
+                self._check_sendfile_params(duplicate, file, offset, count)
+                return await self._sock_sendfile_native(duplicate, file, offset, count, transp._set_sending)
         finally:
             transp._reset_empty_waiter()
             if is_reading:
@@ -121,7 +121,7 @@ def _regular_file(file: Any, count: int | None) -> int | None:
 
 
 class FileSender:
-    """The part of a stream transport for a file that is sent past its write buffer."""
+    """The part of a stream transport for sending a file, which bypasses its write buffer."""
 
     _empty_waiter: asyncio.Future[None] | None = None
     _sending: _mainspring.SocketWait | None = None

@@ -1,8 +1,8 @@
 """Signals: ``add_signal_handler()`` and Ctrl-C.
 
-Python's C signal handler writes the number of each signal to the descriptor of ``signal.set_wakeup_fd()``.  The engine
-reads it there and runs the registered handle.  While the loop runs in the main thread it sets this descriptor even if no
-handler is registered: otherwise a signal that arrives just before the loop blocks would wait for the next event.
+Python's C signal handler writes the number of each signal to the fd of ``signal.set_wakeup_fd()``.  The engine reads it
+there and runs the registered handle.  While the loop runs in the main thread it sets this fd even if no handler is
+registered: otherwise a signal that arrives just before the loop blocks would be handled only after the next event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ("SignalHandlers",)
 
 
 def _ignore_signal(signum: int, frame: Any) -> None:
-    """The Python handler of signals that the loop handles: the loop reads the number from the descriptor."""
+    """The Python handler of signals that the loop handles: the loop reads the number from the wakeup fd."""
 
 
 def _set_wakeup_fd(fd: int) -> int:
@@ -65,7 +65,7 @@ class SignalHandlers(LoopParts):
             # System calls are restarted after the signal instead of failing with EINTR.
             signal.siginterrupt(sig, False)
         except OSError as error:
-            self._forget_signal(sig)
+            self._drop_signal_handler(sig)
             if error.errno == errno.EINVAL:
                 raise RuntimeError(f"sig {sig} cannot be caught") from None
             raise
@@ -76,7 +76,7 @@ class SignalHandlers(LoopParts):
         if sig not in self._signal_handlers:
             return False
         handler = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
-        self._forget_signal(sig)
+        self._drop_signal_handler(sig)
         try:
             signal.signal(sig, handler)
         except OSError as error:
@@ -85,7 +85,7 @@ class SignalHandlers(LoopParts):
             raise
         return True
 
-    def _forget_signal(self, sig: int) -> None:
+    def _drop_signal_handler(self, sig: int) -> None:
         self._signal_handlers.pop(sig, None)
         self._remove_signal(sig)
         if not self._signal_handlers and not self.is_running():
@@ -109,18 +109,18 @@ class SignalHandlers(LoopParts):
             self.remove_signal_handler(sig)
 
     @contextlib.contextmanager
-    def _signals_wake(self) -> Iterator[None]:
-        """Lets every signal wake the loop while it runs in the main thread."""
+    def _wakeup_fd_installed(self) -> Iterator[None]:
+        """Installs the wakeup fd, so that every signal wakes the loop while it runs in the main thread."""
         former = None
         if threading.current_thread() is threading.main_thread():
-            ours = self._signal_fd()
+            own_fd = self._signal_fd()
             try:
-                former = _set_wakeup_fd(ours)
+                former = _set_wakeup_fd(own_fd)
             except (ValueError, OSError):
                 pass  # the main thread of a subinterpreter
             else:
-                if former not in (-1, ours) and not self._signal_handlers:
-                    # Another library uses the descriptor, and this loop has no handlers.
+                if former not in (-1, own_fd) and not self._signal_handlers:
+                    # Another library uses the wakeup fd, and this loop has no handlers.
                     _set_wakeup_fd(former)
                     former = None
         try:

@@ -1,7 +1,7 @@
 """The ``sock_*`` coroutines: asyncio's operations on sockets that the program owns.
 
-Each makes an attempt first.  If it would block, the native part watches the socket as ``add_reader()`` and
-``add_writer()`` do, and removes the watch when the coroutine ends, in whatever way.
+Each tries the operation first.  If it would block, the native part registers the socket as ``add_reader()`` and
+``add_writer()`` do, and unregisters it however the coroutine ends.
 
 Data and connections are received in the coroutine and never in the loop's callback: the task can be cancelled between
 the two, and the data or the connection would be lost.
@@ -33,7 +33,7 @@ class SocketOperations(_internals.LoopParts):
         if self._debug and sock.gettimeout() != 0:
             raise ValueError("the socket must be non-blocking")
 
-    async def _attempts(self, sock: socket.socket, to_write: bool, method: str, *args: Any) -> Any:
+    async def _retry_until_ready(self, sock: socket.socket, to_write: bool, method: str, *args: Any) -> Any:
         """Calls a method of the socket until it does not raise BlockingIOError."""
         while True:
             try:
@@ -59,7 +59,7 @@ class SocketOperations(_internals.LoopParts):
         async def sock_recvfrom(self, sock: socket.socket, bufsize: int) -> tuple[bytes, Any]:
             """Receive a datagram of up to *bufsize* bytes.  Returns it and the address of its sender."""
             self._check_socket(sock)
-            data, address = await self._attempts(sock, False, "recvfrom", bufsize)
+            data, address = await self._retry_until_ready(sock, False, "recvfrom", bufsize)
             return data, address
 
         async def sock_recvfrom_into(
@@ -69,13 +69,13 @@ class SocketOperations(_internals.LoopParts):
             self._check_socket(sock)
             if not nbytes:
                 nbytes = len(buf)  # type: ignore[arg-type]
-            count, address = await self._attempts(sock, False, "recvfrom_into", buf, nbytes)
+            count, address = await self._retry_until_ready(sock, False, "recvfrom_into", buf, nbytes)
             return count, address
 
         async def sock_sendto(self, sock: socket.socket, data: ReadableBuffer, address: Any) -> int:
             """Send a datagram to an address.  Returns the number of bytes sent."""
             self._check_socket(sock)
-            sent: int = await self._attempts(sock, True, "sendto", data, address)
+            sent: int = await self._retry_until_ready(sock, True, "sendto", data, address)
             return sent
 
     async def sock_sendall(self, sock: socket.socket, data: ReadableBuffer) -> None:
@@ -94,13 +94,13 @@ class SocketOperations(_internals.LoopParts):
         with memoryview(data) as view, view.cast("B") as octets:
             while sent < len(octets):
                 with octets[sent:] as unsent:
-                    sent += await self._attempts(sock, True, "send", unsent)
+                    sent += await self._retry_until_ready(sock, True, "send", unsent)
 
     async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
         """Accept a connection.  Returns its socket, which is non-blocking, and the address of the peer."""
         self._check_socket(sock)
         sock.fileno()  # asyncio calls it first: the exception for an object that is no socket is that of fileno()
-        conn, address = await self._attempts(sock, False, "accept")
+        conn, address = await self._retry_until_ready(sock, False, "accept")
         conn.setblocking(False)
         return conn, address
 

@@ -1,7 +1,8 @@
 """TLS: the Python halves of ``SSLProtocol`` and ``SSLTransport``, and the methods of the loop that create them.
 
 The user's ``ssl.SSLContext`` encrypts and decrypts, through ``SSLObject`` and ``MemoryBIO``.  The state machine is native
-(``crates/mainspring-engine/src/tls``).  This module contains what runs once per connection, and asyncio's messages.
+(``crates/mainspring-engine/src/tls``).  This module contains the code that runs once per connection, and asyncio's
+messages.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class SSLTransport(_mainspring.SSLTransport):
     def __repr__(self) -> str:
         try:
             closing = " closing" if self.is_closing() else ""
-            below = self._ssl_protocol._transport
+            lower = self._ssl_protocol._transport
         except RuntimeError:
             return f"<{type(self).__name__} not opened>"
-        return f"<{type(self).__name__}{closing} over {below!r}>"
+        return f"<{type(self).__name__}{closing} over {lower!r}>"
 
     def _warn_unclosed(self) -> None:
         """Called by the finalizer of a transport that was not closed."""
@@ -144,8 +145,8 @@ class SSLProtocol(_mainspring.SSLProtocol):
     def _get_extra_info(self, name: str, default: Any = None) -> Any:
         if name in self._extra:
             return self._extra[name]
-        below = self._transport
-        return default if below is None else below.get_extra_info(name, default)
+        lower = self._transport
+        return default if lower is None else lower.get_extra_info(name, default)
 
     # Called by the native part.
 
@@ -212,7 +213,7 @@ class Tls(_internals.LoopParts):
     ) -> _mainspring.SSLTransport:
         if _internals.ONE_TRANSPORT_PER_SOCKET:
             self._ensure_fd_no_transport(rawsock)
-        below = SSLProtocol(
+        ssl_protocol = SSLProtocol(
             self,
             protocol,
             sslcontext,
@@ -222,9 +223,9 @@ class Tls(_internals.LoopParts):
             ssl_handshake_timeout=ssl_handshake_timeout,
             ssl_shutdown_timeout=ssl_shutdown_timeout,
         )
-        transport = below._app_transport
+        transport = ssl_protocol._app_transport
         assert transport is not None  # only connection_lost() removes it
-        self._make_socket_transport(rawsock, below, extra=extra, server=server, context=context)
+        self._make_socket_transport(rawsock, ssl_protocol, extra=extra, server=server, context=context)
         return transport
 
     def _secure_acceptor(
@@ -241,11 +242,13 @@ class Tls(_internals.LoopParts):
         options: dict[str, Any] = dict(zip(names, timeouts, strict=False))
 
         def accept(conn: socket.socket, peername: Any) -> None:
-            own = options
+            connection_options = options
             if context is not None:
-                # From Python 3.15 on.  The current context is the connection's own already.
-                own = {**options, "context": contextvars.copy_context()}
-            self.create_task(self._accept_secure(protocol_factory, conn, peername, sslcontext, server, own))
+                # From Python 3.15 on.  The current context is that of the connection.
+                connection_options = {**options, "context": contextvars.copy_context()}
+            self.create_task(
+                self._accept_secure(protocol_factory, conn, peername, sslcontext, server, connection_options)
+            )
 
         return accept
 
@@ -306,9 +309,9 @@ class Tls(_internals.LoopParts):
             raise TypeError(f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}")
         if not getattr(transport, "_start_tls_compatible", False):
             raise TypeError(f"transport {transport!r} is not supported by start_tls()")
-        below: Any = transport
+        lower: Any = transport
         waiter: asyncio.Future[None] | None = self.create_future()
-        secure = SSLProtocol(
+        ssl_protocol = SSLProtocol(
             self,
             protocol,
             sslcontext,
@@ -322,35 +325,35 @@ class Tls(_internals.LoopParts):
             writing_paused=bool(getattr(transport, "_protocol_paused", False)),
         )
         # No data may be delivered while the protocol is replaced.
-        below.pause_reading()
+        lower.pause_reading()
         if server_side and isinstance(protocol, streams.StreamReaderProtocol):
-            _move_buffered_data(protocol, secure)
-        below.set_protocol(secure)
-        made = self.call_soon(secure.connection_made, below)
-        resumed = self.call_soon(below.resume_reading)
+            _move_buffered_data(protocol, ssl_protocol)
+        lower.set_protocol(ssl_protocol)
+        connection_made_handle = self.call_soon(ssl_protocol.connection_made, lower)
+        resume_handle = self.call_soon(lower.resume_reading)
         try:
             await waiter  # type: ignore[misc]
         except BaseException:
-            below.close()
-            made.cancel()
-            resumed.cancel()
+            lower.close()
+            connection_made_handle.cancel()
+            resume_handle.cancel()
             # Breaks a cycle: the traceback of the exception in the future refers to this frame.
             waiter = None
             raise
-        return secure._app_transport
+        return ssl_protocol._app_transport
 
 
-def _move_buffered_data(protocol: asyncio.StreamReaderProtocol, secure: SSLProtocol) -> None:
+def _move_buffered_data(protocol: asyncio.StreamReaderProtocol, ssl_protocol: SSLProtocol) -> None:
     """Moves data of the reader to TLS: a client can send its first record before the server has switched to TLS."""
     reader = _internals.stream_reader(protocol)
     if reader is not None and reader._buffer:
-        secure._feed(bytes(reader._buffer))
+        ssl_protocol._feed(bytes(reader._buffer))
         reader._buffer.clear()
 
 
-def _checked_timeout(name: str, given: float | None, default: float) -> float:
-    if given is None:
+def _checked_timeout(name: str, value: float | None, default: float) -> float:
+    if value is None:
         return default
-    if given <= 0:
-        raise ValueError(f"{name} should be a positive number, got {given}")
-    return given
+    if value <= 0:
+        raise ValueError(f"{name} should be a positive number, got {value}")
+    return value

@@ -151,9 +151,9 @@ def _closed_socket(name: Any) -> socket.socket:
 
 def _load_extra(extra: dict[str, Any], sock: socket.socket) -> None:
     extra["socket"] = trsock.TransportSocket(sock)
-    for name, ask in (("sockname", sock.getsockname), ("peername", sock.getpeername)):
+    for name, getter in (("sockname", sock.getsockname), ("peername", sock.getpeername)):
         if name not in extra:
             try:
-                extra[name] = ask()
+                extra[name] = getter()
             except OSError:
                 extra[name] = None

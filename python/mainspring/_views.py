@@ -63,13 +63,13 @@ class Registrations(Mapping[Any, selectors.SelectorKey]):
 
     def _keys(self) -> dict[int, selectors.SelectorKey]:
         keys: dict[int, selectors.SelectorKey] = {}
-        for fd, writes, file, served in self._loop._registrations():
-            known = keys.get(fd)
-            events, data = (0, (None, None)) if known is None else (known.events, known.data)
-            data = (data[0], served) if writes else (served, data[1])
+        for fd, writes, file, target in self._loop._registrations():
+            previous = keys.get(fd)
+            events, data = (0, (None, None)) if previous is None else (previous.events, previous.data)
+            data = (data[0], target) if writes else (target, data[1])
             events |= selectors.EVENT_WRITE if writes else selectors.EVENT_READ
-            if known is not None and not isinstance(known.fileobj, int):
-                file = known.fileobj
+            if previous is not None and not isinstance(previous.fileobj, int):
+                file = previous.fileobj
             keys[fd] = selectors.SelectorKey(fd if file is None else file, fd, events, data)
         return keys
 
@@ -82,7 +82,7 @@ class Registrations(Mapping[Any, selectors.SelectorKey]):
     def __getitem__(self, fileobj: Any) -> selectors.SelectorKey:
         keys = self._keys()
         for key in keys.values():
-            # By identity first: a closed object has no number any more.
+            # By identity first: a closed object has no fd number.
             if key.fileobj is fileobj:
                 return key
         try:
