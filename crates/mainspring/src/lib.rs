@@ -60,8 +60,8 @@
 //!
 //! No feature is on by default.
 //!
-//! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind. The cryptography comes with `rustls-ring` or
-//!   `rustls-aws-lc-rs`, or with the program's own dependency on rustls.
+//! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind. The cryptography comes with `rustls-ring`
+//!   or `rustls-aws-lc-rs`, or with the program's own dependency on rustls.
 //! - `hyper`: HTTP by hyper on this loop, in `hyper`.
 
 #![deny(missing_docs)]

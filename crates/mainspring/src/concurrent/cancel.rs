@@ -11,7 +11,8 @@
 //! - The owner of the promise checks [`Promise::is_cancelled`], or is woken ([`Promise::poll_cancelled`]). It drops its
 //!   values on its own thread.
 
-use super::{ConcurrentFuture, Promise, ResultStage, Shared, cancelled, is_running_here};
+use super::shared::{ResultStage, Shared, is_running_here};
+use super::{ConcurrentFuture, Promise, cancelled};
 use crate::event_loop::{ExceptionContext, report_here};
 use crate::panics::catch;
 use crate::task::JoinError;

@@ -1,33 +1,25 @@
-//! `ConcurrentFuture`: a result that comes from another thread, as Python's `concurrent.futures.Future`.
-//!
-//! # The stages
-//!
-//! *Pending* until its [`Promise`] is settled or dropped, or it is cancelled ([`cancel`]). *RunningCallbacks* while the
-//! done callbacks run with the result, which is not in the state at that time. Then it is *Settled*, or the chained
-//! closure gets the result. *Taken* after the result was taken. A result is in one place at any time, and every stage
-//! change is made under the lock.
-//!
-//! Foreign code (callbacks, wakers, destructors) never runs under the lock. Chained closures run from a queue on the
-//! thread that settles ([`run_chained`]), so that a chain of any length uses the stack of one closure.
+//! `ConcurrentFuture`: a result that comes from another thread, as Python's `concurrent.futures.Future`. [`shared`] has
+//! its state and the rules.
 
 mod block_on_loop_thread;
 mod cancel;
 mod compose;
+mod promise;
 mod run_chained;
+mod shared;
 
 pub use cancel::CancelHandle;
+pub use promise::Promise;
 
-use crate::event_loop::{ExceptionContext, KeepAlive, report_here, running_core};
-use crate::host::Inbound;
-use crate::panics::{Payload, catch, catch_payload};
+use crate::event_loop::{KeepAlive, running_core};
+use crate::panics::Payload;
 use crate::task::JoinError;
-use mainspring_engine::loom_shim::{Condvar, Mutex, MutexGuard};
-use mainspring_engine::wakeup::Inbox;
+use shared::{ChainedClosure, LoopInbox, ResultStage, Shared, Waiting};
 use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The result of work on another thread or loop: a `T`, or an error `E`.
@@ -52,70 +44,6 @@ use std::time::{Duration, Instant};
 #[must_use = "the result comes when this is awaited"]
 pub struct ConcurrentFuture<T, E = JoinError>(Arc<Shared<T, E>>);
 
-/// Sets the result of a [`ConcurrentFuture`]. Created by [`ConcurrentFuture::pair`].
-///
-/// Dropping it without a result settles the future with a cancelled [`JoinError`].
-///
-/// It is `Send` and `Sync` if `T` and `E` are `Send`.
-///
-/// ```
-/// let (promise, answer) = mainspring::ConcurrentFuture::<&str>::pair();
-/// std::thread::spawn(move || promise.set_result("from another thread"));
-/// assert_eq!(mainspring::run(answer)?, Ok("from another thread"));
-/// # Ok::<(), mainspring::Error>(())
-/// ```
-#[must_use = "dropping a promise cancels its future"]
-pub struct Promise<T: 'static, E: From<JoinError> + 'static = JoinError>(Option<Arc<Shared<T, E>>>);
-
-struct Shared<T, E> {
-    state: Mutex<SharedState<T, E>>,
-    is_settled: Condvar,
-    /// The inbox of the loop that settles the future, if there is one. That loop need not be kept alive for it.
-    settling_loop: Option<LoopInbox>,
-}
-
-type LoopInbox = Arc<Inbox<Inbound>>;
-
-/// Whether that loop is running on this thread, that is, this is one of its callbacks.
-fn is_running_here(settling_loop: &LoopInbox) -> bool {
-    running_core().is_some_and(|core| Arc::ptr_eq(settling_loop, core.inbox()))
-}
-
-struct SharedState<T, E> {
-    stage: ResultStage<T, E>,
-    callbacks: Vec<DoneCallback<T, E>>,
-    waiting: Option<Waiting>,
-    /// The chained closure that takes the result.
-    next: Option<ChainedClosure<T, E>>,
-    /// The future that is cancelled with it.
-    upstream: Option<cancel::Upstream>,
-    /// Wakes the owner of the promise, if it waits for a cancellation.
-    cancel_waker: Option<Waker>,
-    /// Wakes a thread that waits for a future composed of this one when the upstream changes.
-    watcher: Option<Waker>,
-    is_cancelled: bool,
-}
-
-/// See the module's documentation.
-enum ResultStage<T, E> {
-    Pending,
-    RunningCallbacks,
-    Settled(Result<T, E>),
-    Taken,
-}
-
-impl<T, E> ResultStage<T, E> {
-    fn is_finished(&self) -> bool {
-        matches!(self, ResultStage::Settled(_) | ResultStage::Taken)
-    }
-}
-
-/// A waiting task. Keeps its loop from being idle.
-struct Waiting {
-    waker: Waker,
-    keep_alive: Option<KeepAlive>,
-}
-
 /// The promise was dropped.
 fn cancelled() -> JoinError {
     JoinError::cancelled(None)
@@ -128,139 +56,6 @@ pub(crate) fn panicked(payload: Payload) -> JoinError {
 /// The producer is shut down.
 pub(crate) fn refused() -> JoinError {
     JoinError::refused()
-}
-
-type DoneCallback<T, E> = Box<dyn FnOnce(&Result<T, E>) + Send>;
-type ChainedClosure<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
-
-impl<T, E> Shared<T, E> {
-    fn lock(&self) -> MutexGuard<'_, SharedState<T, E>> {
-        // No foreign code runs under the lock, so the state behind a poisoned lock is consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the result, if there is one.
-    fn take(&self) -> Option<Result<T, E>> {
-        self.lock().take()
-    }
-}
-
-impl<T, E> SharedState<T, E> {
-    fn take(&mut self) -> Option<Result<T, E>> {
-        match mem::replace(&mut self.stage, ResultStage::Taken) {
-            ResultStage::Settled(result) => Some(result),
-            other => {
-                self.stage = other;
-                None
-            }
-        }
-    }
-}
-
-impl<T: 'static, E: 'static> Shared<T, E> {
-    /// Settles the future. If it is cancelled, the result is dropped.
-    fn settle(&self, result: Result<T, E>, is_cancelled: bool) {
-        let mut state = self.lock();
-        if !matches!(state.stage, ResultStage::Pending) {
-            drop(state);
-            return drop(result);
-        }
-        state.stage = ResultStage::RunningCallbacks;
-        state.is_cancelled = is_cancelled;
-        let (upstream, cancel_waker) = (state.upstream.take(), state.cancel_waker.take());
-        drop(state);
-        drop((upstream, cancel_waker));
-        self.run_callbacks(result);
-    }
-
-    /// Calls the done callbacks with the result, including callbacks added while they run. Then stores the result or
-    /// passes it to the chained closure.
-    fn run_callbacks(&self, result: Result<T, E>) {
-        loop {
-            let mut state = self.lock();
-            let callbacks = mem::take(&mut state.callbacks);
-            if callbacks.is_empty() {
-                return self.finish(state, result);
-            }
-            drop(state);
-            for callback in callbacks {
-                if let Err(text) = catch(|| callback(&result)) {
-                    report_here(&ExceptionContext::from_panic("A done callback panicked", text));
-                }
-            }
-        }
-    }
-
-    fn finish(&self, mut state: MutexGuard<'_, SharedState<T, E>>, result: Result<T, E>) {
-        let waiting = state.waiting.take();
-        if let Some(next) = state.next.take() {
-            state.stage = ResultStage::Taken;
-            drop(state);
-            drop(waiting);
-            run_chained::run(move || next(result));
-            return;
-        }
-        state.stage = ResultStage::Settled(result);
-        drop(state);
-        self.is_settled.notify_all();
-        if let Some(Waiting { waker, keep_alive }) = waiting {
-            waker.wake();
-            // Dropped after the wake has reached the loop.
-            drop(keep_alive);
-        }
-    }
-}
-
-impl<T: 'static, E: From<JoinError> + 'static> Promise<T, E> {
-    /// Sets the result.
-    ///
-    /// Callbacks and composed closures run on this thread.
-    pub fn set_result(self, result: T) {
-        self.settle(Ok(result));
-    }
-
-    /// Sets an error instead of a result.
-    ///
-    /// ```
-    /// use mainspring::ConcurrentFuture;
-    /// use std::io;
-    ///
-    /// let (promise, answer) = ConcurrentFuture::<i32, io::Error>::pair();
-    /// promise.set_error(io::ErrorKind::TimedOut.into());
-    /// assert_eq!(answer.wait().unwrap_err().kind(), io::ErrorKind::TimedOut);
-    /// ```
-    pub fn set_error(self, error: E) {
-        self.settle(Err(error));
-    }
-
-    /// Settles with the output of `run`, or with its panic. If the future is cancelled, `run` is dropped instead.
-    pub(crate) fn settle_with(self, run: impl FnOnce() -> Result<T, E>) {
-        if self.is_cancelled() {
-            return drop(run);
-        }
-        let result = catch_payload(run).unwrap_or_else(|payload| Err(panicked(payload).into()));
-        self.settle(result);
-    }
-
-    pub(crate) fn settle(mut self, result: Result<T, E>) {
-        if let Some(shared) = self.0.take() {
-            shared.settle(result, false);
-        }
-    }
-}
-
-impl<T: 'static, E: From<JoinError> + 'static> Drop for Promise<T, E> {
-    fn drop(&mut self) {
-        if let Some(shared) = self.0.take() {
-            shared.settle(Err(cancelled().into()), true);
-        }
-    }
-}
-
-impl<T: 'static, E: From<JoinError> + 'static> fmt::Debug for Promise<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Promise").finish_non_exhaustive()
-    }
 }
 
 impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
@@ -296,21 +91,7 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
     }
 
     fn with_stage(stage: ResultStage<T, E>, settling_loop: Option<LoopInbox>) -> Self {
-        let state = SharedState {
-            stage,
-            callbacks: Vec::new(),
-            waiting: None,
-            next: None,
-            upstream: None,
-            cancel_waker: None,
-            watcher: None,
-            is_cancelled: false,
-        };
-        ConcurrentFuture(Arc::new(Shared {
-            state: Mutex::new(state),
-            is_settled: Condvar::new(),
-            settling_loop,
-        }))
+        ConcurrentFuture(Arc::new(Shared::new(stage, settling_loop)))
     }
 
     /// Blocks this thread until there is a result or an error, and returns it.

@@ -12,7 +12,8 @@ impl EventLoop {
     /// Runs the blocking function `blocking` in a thread of the loop's executor. If it panics, the result is a
     /// [`JoinError`](crate::JoinError).
     ///
-    /// [`Error::Closed`] if the loop is closed or its executor is shut down, [`Error::Io`] if the system has no thread left.
+    /// [`Error::Closed`] if the loop is closed or its executor is shut down, [`Error::Io`] if the system has no thread
+    /// left.
     ///
     /// Cancel safety: a call that has begun runs to its end, even if the result is not awaited.
     ///

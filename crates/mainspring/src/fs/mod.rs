@@ -58,7 +58,8 @@ fn spawn_blocking<T: Send + 'static>(
     Ok(run_in_executor(&*current_core()?, operation)?)
 }
 
-/// Runs `operation` in a thread of the executor. If the future is dropped, `operation` continues and its result is discarded.
+/// Runs `operation` in a thread of the executor. If the future is dropped, `operation` continues and its result is
+/// discarded.
 async fn run_blocking<T: Send + 'static>(
     operation: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

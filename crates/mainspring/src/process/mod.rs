@@ -40,6 +40,7 @@ mod exit_watcher;
 #[allow(unsafe_code, reason = "system calls between fork and exec")]
 mod identity;
 mod reaper;
+mod subprocess;
 mod subprocess_protocol;
 mod subprocess_transport;
 

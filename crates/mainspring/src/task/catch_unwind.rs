@@ -131,9 +131,10 @@ where
 {
     let metadata = TaskMetadata { inbox: Arc::clone(core.inbox()), lane: lane.engine_lane() };
     let builder = async_task::Builder::new().metadata(metadata);
-    // SAFETY: the future stays on this thread. Each wake passes the step to `wake_step`. On this thread that pushes it to
-    // the ready queue; on another thread, to the inbox, which is drained on this thread only. If the inbox of a closed loop
-    // refuses the step, it is leaked: neither run nor dropped. The future and `wake_step` are `'static`, and `wake_step` is
-    // a plain function that any thread may call. (`spawn_local` would check the thread at every step.)
+    // SAFETY: the future stays on this thread. Each wake passes the step to `wake_step`. On this thread that pushes it
+    // to the ready queue; on another thread, to the inbox, which is drained on this thread only. If the inbox of a
+    // closed loop refuses the step, it is leaked: neither run nor dropped. The future and `wake_step` are `'static`,
+    // and `wake_step` is a plain function that any thread may call. (`spawn_local` would check the thread at every
+    // step.)
     unsafe { builder.spawn_unchecked(|_| future, wake_step) }
 }

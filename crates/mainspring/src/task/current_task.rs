@@ -31,8 +31,9 @@ pub(super) fn run_as_current<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl 
 /// The task whose step runs.
 pub(super) fn current() -> Option<TaskHandle> {
     let pointer = CURRENT.get()?;
-    // SAFETY: the pointer is that of an `Rc` which `run_as_current`, further down on this stack, borrows while the pointer is
-    // in the thread-local. So the value is alive, in an `Rc`, on this thread, and its count can be incremented.
+    // SAFETY: the pointer is that of an `Rc` which `run_as_current`, further down on this stack, borrows while the
+    // pointer is in the thread-local. So the value is alive, in an `Rc`, on this thread, and its count can be
+    // incremented.
     let task = unsafe {
         Rc::increment_strong_count(pointer.as_ptr());
         Rc::from_raw(pointer.as_ptr())

@@ -130,8 +130,8 @@ impl FakeControl {
         self.0.pending_faults()
     }
 
-    /// The next poll reports `fd` as readable, whether it is or not, and no real events. Returns `false` if the loop has
-    /// not registered `fd`.
+    /// The next poll reports `fd` as readable, whether it is or not, and no real events. Returns `false` if the loop
+    /// has not registered `fd`.
     ///
     /// ```
     /// use std::{cell::Cell, os::fd::AsRawFd, rc::Rc};

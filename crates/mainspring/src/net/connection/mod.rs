@@ -1,8 +1,8 @@
 //! Connections: the [`Transport`] handle, its [`Protocol`], and the kinds of connection behind it.
 //!
 //! - `transport_handle.rs` is the public handle; it works on any kind of connection.
-//! - `transport_impl.rs` is the trait that each kind implements. `socket.rs` is the kind for stream sockets; pipes, files and TLS
-//!   sessions are the other kinds (`crate::pipe`, `crate::net::tls`).
+//! - `transport_impl.rs` is the trait that each kind implements. `socket.rs` is the kind for stream sockets; pipes,
+//!   files and TLS sessions are the other kinds (`crate::pipe`, `crate::net::tls`).
 //! - `protocol.rs` is the public trait, and the adapter between it and the engine.
 
 mod cancel_guard;

@@ -17,8 +17,8 @@ use std::rc::{Rc, Weak};
 /// times, `eof_received` if the peer shuts down its sending side, and `connection_lost` last, once. They take `&self`
 /// because calls can nest (`write` may call `pause_writing`); keep state in cells.
 ///
-/// A panic in a method is reported to the exception handler. As in asyncio, a panic in `data_received` or `eof_received`
-/// aborts the connection; in the others it does not.
+/// A panic in a method is reported to the exception handler. As in asyncio, a panic in `data_received` or
+/// `eof_received` aborts the connection; in the others it does not.
 ///
 /// ```
 /// use mainspring::net::TcpStream;
@@ -49,8 +49,8 @@ pub trait Protocol: 'static {
     /// Bytes arrived. Their boundaries are not those of the peer's writes.
     fn data_received(&self, transport: &Transport, data: &[u8]) {}
 
-    /// The peer has shut down its sending side. `true` keeps the transport open for writing, as long as it is referenced;
-    /// `false` closes it.
+    /// The peer has shut down its sending side. `true` keeps the transport open for writing, as long as it is
+    /// referenced; `false` closes it.
     fn eof_received(&self, transport: &Transport) -> bool {
         false
     }

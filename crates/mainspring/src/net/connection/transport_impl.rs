@@ -1,8 +1,8 @@
 //! `TransportImpl`: one kind of connection behind a [`Transport`](crate::net::Transport).
 //!
-//! A transport is a handle on any kind of connection: a stream socket (`socket.rs`), one end of a pipe, a TLS session over
-//! another transport. Each kind is a struct that contains a state machine of the engine. It implements [`TransportImpl`],
-//! and thereby [`Source`], and its protocol is a [`ProtocolSlot`].
+//! A transport is a handle on any kind of connection: a stream socket (`socket.rs`), one end of a pipe, a TLS session
+//! over another transport. Each kind is a struct that contains a state machine of the engine. It implements
+//! [`TransportImpl`], and thereby [`Source`], and its protocol is a [`ProtocolSlot`].
 //!
 //! Every [`Cx`] passed to a [`ProtocolSlot`] names the connection itself, never an underlying one: the protocol's
 //! transport handle is made from `cx.this`.

@@ -1,7 +1,7 @@
 //! Datagrams, for UDP and Unix sockets alike.
 //!
-//! Both styles use the engine's datagram transport (`endpoint.rs`). A [`DatagramProtocol`] is called for every datagram,
-//! through a [`DatagramTransport`]. A [`DatagramSocket`] is awaited; [`UdpSocket`](crate::net::UdpSocket) and
+//! Both styles use the engine's datagram transport (`endpoint.rs`). A [`DatagramProtocol`] is called for every
+//! datagram, through a [`DatagramTransport`]. A [`DatagramSocket`] is awaited; [`UdpSocket`](crate::net::UdpSocket) and
 //! [`UnixDatagram`](crate::net::UnixDatagram) wrap it.
 
 mod endpoint;

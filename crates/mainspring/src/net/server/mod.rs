@@ -2,6 +2,7 @@
 
 mod accept_queue;
 mod bind;
+mod connections;
 mod listening;
 mod options;
 mod socket_file;
@@ -12,19 +13,20 @@ pub use streams::{Outcome, open_connection, open_unix_connection, start_server, 
 
 pub(in crate::net) use accept_queue::AcceptQueue;
 pub(in crate::net) use bind::{BoundSocket, adopt_bound};
+pub(crate) use connections::{ConnectionGuard, Opener};
 #[cfg(feature = "rustls")]
 pub(in crate::net) use streams::report_outcome;
 
-use crate::event_loop::{Core, EventLoop, ExceptionContext};
-use crate::host::{Failure, RustHost};
+use crate::event_loop::{Core, EventLoop};
+use crate::host::RustHost;
 use crate::net::connection::{Protocol, Transport, WeakTransport};
 use crate::net::resolve::ToAddress;
 use crate::net::unix::address as unix_address;
-use crate::panics::catch;
 use crate::sync::wait_list::WaitList;
+use connections::ServerAcceptor;
 use listening::{start_listening, with_listener};
 use mainspring_engine::poller::PeerAddress;
-use mainspring_engine::transport::{Acceptor, Cx, Listener};
+use mainspring_engine::transport::Listener;
 use options::protocol_opener;
 use slab::Slab;
 use socket_file::SocketFile;
@@ -32,7 +34,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::Path;
 use std::rc::{Rc, Weak};
@@ -77,27 +78,6 @@ struct ServerState {
     /// Open connections. An entry is `None` while its connection is being opened.
     clients: RefCell<Slab<Option<WeakTransport>>>,
     waiters: WaitList,
-}
-
-/// Counts one connection of a server until it is dropped.
-pub(crate) struct ConnectionGuard {
-    server: Rc<ServerState>,
-    number: usize,
-}
-
-impl ConnectionGuard {
-    fn new(server: Rc<ServerState>) -> Self {
-        let number = server.clients.borrow_mut().insert(None);
-        ConnectionGuard { server, number }
-    }
-}
-
-impl Drop for ConnectionGuard {
-    fn drop(&mut self) {
-        let client = self.server.clients.borrow_mut().try_remove(self.number);
-        drop(client);
-        self.server.waiters.wake_all();
-    }
 }
 
 impl EventLoop {
@@ -173,37 +153,6 @@ impl EventLoop {
     ) -> io::Result<Server> {
         let opener = protocol_opener(protocol_factory);
         ServerOptions::default().create_unix_server_on(self.core(), path.as_ref(), opener)
-    }
-}
-
-/// Attaches a protocol or a task to an accepted connection.
-pub(crate) type Opener = Rc<dyn Fn(&Rc<Core>, OwnedFd, PeerAddress, ConnectionGuard) -> Transport>;
-
-/// Passes accepted connections to the opener.
-struct ServerAcceptor {
-    core: Weak<Core>,
-    server: Weak<ServerState>,
-    opener: Opener,
-}
-
-impl Acceptor<RustHost> for ServerAcceptor {
-    fn accepted(&self, _: Cx<'_, RustHost>, socket: OwnedFd, peer: PeerAddress) -> Result<(), Failure> {
-        let (Some(core), Some(server)) = (self.core.upgrade(), self.server.upgrade()) else { return Ok(()) };
-        let opener = Rc::clone(&self.opener);
-        let connection = ConnectionGuard::new(Rc::clone(&server));
-        let number = connection.number;
-        match catch(|| opener(&core, socket, peer, connection)) {
-            Ok(transport) => {
-                if let Some(client) = server.clients.borrow_mut().get_mut(number) {
-                    *client = Some(transport.downgrade());
-                }
-            }
-            Err(text) => {
-                let message = "The protocol factory of a server panicked";
-                core.call_exception_handler(&ExceptionContext::from_panic(message, text));
-            }
-        }
-        Ok(())
     }
 }
 

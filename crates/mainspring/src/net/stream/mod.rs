@@ -1,8 +1,8 @@
 //! Streams: connections with `await`.
 //!
-//! All kinds of connection share this implementation. The protocol [`Buffered`] stores received bytes until they are
-//! read. [`StreamReader`] and [`StreamWriter`] are the two handles on it, and a [`Stream`] is both. `TcpStream` and
-//! its siblings wrap a [`Stream`].
+//! All kinds of connection share this implementation. The protocol [`Buffered`](buffered::Buffered) stores received
+//! bytes until they are read. [`StreamReader`] and [`StreamWriter`] are the two handles on it, and a [`Stream`] is
+//! both. `TcpStream` and its siblings wrap a [`Stream`].
 
 mod buffered;
 mod byte_buffer;

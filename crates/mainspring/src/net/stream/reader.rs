@@ -347,8 +347,8 @@ impl StreamReader {
     }
 
     /// Reads a line including its `\n`. The last line may have none. An empty result is the end of the stream. Fails
-    /// with [`ReadError::LimitOverrun`] if the line is longer than the [limit](StreamReader::limit); the bytes then stay
-    /// in the buffer.
+    /// with [`ReadError::LimitOverrun`] if the line is longer than the [limit](StreamReader::limit); the bytes then
+    /// stay in the buffer.
     ///
     /// Cancel safety: safe; no data is lost.
     ///

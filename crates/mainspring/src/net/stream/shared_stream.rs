@@ -62,7 +62,8 @@ impl SharedStream {
         &self.buffered
     }
 
-    /// Polls `check`. If it returns `None`, the task waits in `list` with its slot, and is woken when `check` may succeed.
+    /// Polls `check`. If it returns `None`, the task waits in `list` with its slot, and is woken when `check` may
+    /// succeed.
     pub(super) fn poll_until<R>(
         &self,
         list: &WaitList,

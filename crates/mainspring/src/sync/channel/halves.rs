@@ -4,8 +4,8 @@
 //! The two differ in the pointer to the channel (`Rc` or `Arc`), in the cell of its queue, and in the functions that
 //! wait. Those functions, and the structs `Sender`, `UnboundedSender` and `Receiver`, are in the modules themselves.
 
-/// Expands to the shared items. `$module` is the name of the calling module, for the examples. `$Strong` and `$Weak` are
-/// the pointers to its `Channel<T>`, whose queue is a `$Queue<T>`. `$threads` documents `Send` and `Sync`.
+/// Expands to the shared items. `$module` is the name of the calling module, for the examples. `$Strong` and `$Weak`
+/// are the pointers to its `Channel<T>`, whose queue is a `$Queue<T>`. `$threads` documents `Send` and `Sync`.
 macro_rules! channel_halves {
     ($module:literal, $Strong:ident, $Weak:ident, $Queue:ident, $threads:literal) => {
         impl<T> Sender<T> {

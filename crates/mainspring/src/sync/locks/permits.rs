@@ -115,7 +115,7 @@ impl Permits {
         self.state.borrow_mut().take(permits)
     }
 
-    /// Waits for `permits` permits. The caller must [`release`](Permits::give_back) them.
+    /// Waits for `permits` permits. The caller must [`release`](Permits::release) them.
     pub(super) fn acquire(&self, permits: usize) -> Acquire<'_> {
         Acquire { source: self, permits, key: None }
     }
