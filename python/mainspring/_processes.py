@@ -208,7 +208,7 @@ class Processes(Pipes):
             watch.close()
 
     def _child_exited(self, watch: _mainspring.ChildWatch, transport: SubprocessTransport) -> None:
-        has_status = watch.look()
+        has_status = watch.check_exit()
         if has_status is None:
             return  # the child still runs
         pid = watch.pid

@@ -45,7 +45,7 @@ def slow_io(source: Any, method: str, seconds: float) -> None:
     logger.warning("Executing <Handle %s.%s()> took %.3f seconds", type(source).__qualname__, method, seconds)
 
 
-def note(source: Any, event: str) -> None:
+def log_event(source: Any, event: str) -> None:
     """Logs an event of a transport; called in debug mode."""
     if not isinstance(source, SSLTransport):
         # TLS logs its own messages.
@@ -71,7 +71,7 @@ def transport_failed(loop: Loop, source: Any, exception: BaseException, message:
     context: dict[str, Any] = {"message": message, "exception": exception}
     if isinstance(source, SSLTransport):
         context["transport"] = source
-        context["protocol"] = source._protocol_below()
+        context["protocol"] = source._lower_protocol()
     elif isinstance(source, asyncio.BaseTransport):
         context["transport"] = source
         context["protocol"] = source.get_protocol()
@@ -82,7 +82,7 @@ def transport_failed(loop: Loop, source: Any, exception: BaseException, message:
 
 def fatal_transport_error(loop: Loop, source: Any, exception: BaseException, message: str) -> None:
     if isinstance(source, SSLTransport):
-        tls_failed(loop, source._protocol_below(), exception, message)
+        tls_failed(loop, source._lower_protocol(), exception, message)
         return
     is_expected_error = getattr(source, "_is_expected_error", None)
     if not isinstance(exception, OSError) or (

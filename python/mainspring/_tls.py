@@ -37,7 +37,7 @@ class SSLTransport(_mainspring.SSLTransport):
 
     @property
     def _ssl_protocol(self) -> SSLProtocol:
-        protocol: SSLProtocol = self._protocol_below()
+        protocol: SSLProtocol = self._lower_protocol()
         return protocol
 
     @property
@@ -171,7 +171,7 @@ class SSLProtocol(_mainspring.SSLProtocol):
         else:
             waiter.set_exception(exception)
 
-    def _trouble(self, kind: int) -> OSError:
+    def _tls_error(self, kind: int) -> OSError:
         if kind == 0:
             return ConnectionResetError()
         if kind == 1:
@@ -183,7 +183,7 @@ class SSLProtocol(_mainspring.SSLProtocol):
         timeout: Any = exceptions.TimeoutError("SSL shutdown timed out")
         return timeout  # type: ignore[no-any-return]
 
-    def _note(self, kind: int) -> None:
+    def _log_tls_event(self, kind: int) -> None:
         if kind == 0:
             self._handshake_begun = self._loop.time()
             logger.debug("%r starts SSL handshake", self)

@@ -66,11 +66,11 @@ class SocketTransport(Native):
 
     def _read_ready(self: Any) -> None:
         """Receive the available data."""
-        self._loop._serve(self, False)
+        self._loop._handle_io(self, False)
 
     def _write_ready(self: Any) -> None:
         """Flush the write buffer as far as the kernel accepts it."""
-        self._loop._serve(self, True)
+        self._loop._handle_io(self, True)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         if name in ("socket", "sockname", "peername") and name not in self._extra:

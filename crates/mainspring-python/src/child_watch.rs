@@ -44,7 +44,7 @@ impl PyChildWatch {
     }
 
     /// None while the child runs; afterwards whether waitpid() will return its exit status.
-    fn look(&self, py: Python<'_>) -> PyResult<Option<bool>> {
+    fn check_exit(&self, py: Python<'_>) -> PyResult<Option<bool>> {
         catch_unwind(|| {
             let exit = self.with(py, ChildWatch::look)?;
             Ok(exit.map(|exit| exit != ChildExit::Unknown))

@@ -73,11 +73,12 @@ names! {
     _decref_socketios, _sock, _start_serving,
     buffer_updated, callback_failed, connection_lost, connection_made, context, data_received, datagram_received,
     eof_received, error_received, fatal_transport_error, get_buffer, pause_writing, recvfrom, resume_writing, sendto, slow_callback, slow_io,
-    slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed, accepted, note,
+    slow_callback_duration, source_traceback, transport_failed, warn_write_after_loss, accept_failed, accepted,
+    log_event,
     closed_by_peer,
     _asyncio_future_blocking, _check_socket, _drained, create_future, done, fileno, recv, recv_into, result,
     set_exception, set_result, create_task, name, _task_factory,
-    _ssl_protocol, _established, _handshake_ended, _trouble, _note, _force_close, do_handshake, unwrap, read,
+    _ssl_protocol, _established, _handshake_ended, _tls_error, _log_tls_event, _force_close, do_handshake, unwrap, read,
     write, pending, close, abort, is_closing, pause_reading, resume_reading,
 }
 

@@ -223,7 +223,7 @@ impl PyHost {
         }
         let py = attached();
         let names = names(py)?;
-        names.reports.bind(py).call_method1(&names.note, (source.bind(py), event)).map(drop)
+        names.reports.bind(py).call_method1(&names.log_event, (source.bind(py), event)).map(drop)
     }
 
     /// Logs in debug mode that the other end of a pipe was closed.

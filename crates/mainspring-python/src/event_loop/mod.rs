@@ -288,7 +288,7 @@ impl NativeLoop {
     }
 
     /// Serves a transport as if the kernel had reported that it can be read, or written.
-    fn _serve(&self, transport: &Bound<'_, PyAny>, writes: bool) -> PyResult<()> {
+    fn _handle_io(&self, transport: &Bound<'_, PyAny>, writes: bool) -> PyResult<()> {
         catch_unwind(|| views::serve(transport, writes))
     }
 

@@ -239,7 +239,7 @@ impl Session<PyHost> for PySession {
             TlsFailure::HandshakeTimeout => 1,
             TlsFailure::ShutdownTimeout => 2,
         };
-        let error = self.protocol(py, cx).and_then(|it| it.call_method1(&self.names._trouble, (number,)));
+        let error = self.protocol(py, cx).and_then(|it| it.call_method1(&self.names._tls_error, (number,)));
         error.map_or_else(|failure| failure, PyErr::from_value)
     }
 
@@ -252,6 +252,6 @@ impl Session<PyHost> for PySession {
             LogEvent::KeepOpenIgnored => 2,
             LogEvent::HandshakeBegins | LogEvent::EndOfStream => return Ok(()),
         };
-        self.protocol(py, cx)?.call_method1(&self.names._note, (number,)).map(drop)
+        self.protocol(py, cx)?.call_method1(&self.names._log_tls_event, (number,)).map(drop)
     }
 }

@@ -84,8 +84,8 @@ pub fn methods() -> Vec<Method<Native<TlsTransportData>>> {
         ),
         Method::noargs(c"_state", state, c"(is_closed, is_writing_paused), for repr()."),
         Method::noargs(
-            c"_protocol_below",
-            protocol_below,
+            c"_lower_protocol",
+            lower_protocol,
             c"The SSLProtocol, which is the protocol of the underlying transport.",
         ),
     ]
@@ -234,6 +234,6 @@ fn state(this: This<'_>) -> PyResult<Obj> {
     Ok((tls.is_closed(), tls.is_writing_paused()).into_pyobject(this.py)?.into())
 }
 
-fn protocol_below(this: This<'_>) -> PyResult<Obj> {
+fn lower_protocol(this: This<'_>) -> PyResult<Obj> {
     protocol_of(this).cloned()
 }
