@@ -1,10 +1,10 @@
 //! The event loop under mainspring: loop iteration, timers, poller, signals, transports and the TLS state machine.
 //!
-//! For authors of faces. A face is an API on top of the engine: `mainspring` is the one for Rust programs,
-//! `mainspring-python` the one for Python. The crate depends on neither. Semantic versioning does not cover it: it
-//! changes as the faces need. Programs use `mainspring`.
+//! For authors of APIs on top of the engine: `mainspring` is the one for Rust programs, `mainspring-python` the one for
+//! Python. The engine depends on neither. Semantic versioning does not cover it: it changes as these APIs need.
+//! Programs use `mainspring`.
 //!
-//! - [`Engine`] is the loop, generic over a [`Host`]: the callbacks that a face supplies.
+//! - [`Engine`] is the loop, generic over a [`Host`]: the callbacks that the API on top supplies.
 //! - [`transport`] has the state machines between an fd and a protocol, [`tls`] the one between two transports.
 //! - [`socket_ops`] implements `sock_recv()` and its relatives, [`child`] waits for child processes, [`signals`]
 //!   catches signals.
@@ -13,7 +13,7 @@
 //!
 //! # A minimal host
 //!
-//! The engine calls its face through [`Host`]:
+//! The engine calls the code on top of it through [`Host`]:
 //!
 //! ```
 //! use mainspring_engine::clock::MonotonicClock;
