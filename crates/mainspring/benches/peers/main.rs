@@ -1,7 +1,7 @@
 //! mainspring beside tokio, smol and monoio: builds and runs `bench/peers`, with the arguments given here.
 //!
-//! The measuring program is a crate of its own, outside of the workspace: the runtimes it compares with are then
-//! nobody's dependencies but its own, and testing the library builds none of them.
+//! The measuring program is a crate outside of the workspace. So the other runtimes are not dependencies of mainspring,
+//! and testing it does not build them.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

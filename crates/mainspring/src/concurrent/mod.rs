@@ -120,9 +120,9 @@ impl<T: 'static, E: From<JoinError> + 'static> ConcurrentFuture<T, E> {
         if running_core().is_some() {
             return match block_on_loop_thread::block_on_loop_thread(&mut self) {
                 Some(result) => result,
-                None => panic!(
-                    "this thread runs the loop that is to produce the result: await it in place of wait()"
-                ),
+                None => {
+                    panic!("wait() would block the loop that produces the result: await the result instead")
+                }
             };
         }
         let mut state = self.0.lock();

@@ -141,7 +141,7 @@ impl fmt::Display for JoinError {
         match (&self.0.task, &self.0.cause) {
             (Some(task), Cause::Cancelled) => write!(f, "{task} was cancelled"),
             (Some(task), Cause::Panicked(text, _)) => write!(f, "{task} panicked: {text}"),
-            (_, Cause::Refused) => f.write_str("refused: what was to run it is shut down"),
+            (_, Cause::Refused) => f.write_str("refused: the runtime or executor is shut down"),
             (None, Cause::Cancelled) => f.write_str("cancelled"),
             (None, Cause::Panicked(text, _)) => write!(f, "panicked: {text}"),
         }

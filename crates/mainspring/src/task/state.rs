@@ -183,7 +183,7 @@ impl TaskHeader {
 
     pub(super) fn report(&self, text: &str) {
         if let Some(core) = self.core() {
-            let message = format!("{} panicked, and nobody asked for its result", self.task_name());
+            let message = format!("{} panicked and was never awaited", self.task_name());
             core.call_exception_handler(&ExceptionContext::from_panic(&message, text.to_owned()));
         }
     }

@@ -17,7 +17,7 @@ fn wait_on_loop_thread(compose: impl FnOnce(Answer) -> Answer + Send + 'static) 
 fn assert_deadlock_detected(result: Result<i32, JoinError>) {
     let error = result.unwrap_err();
     let text = error.panic_text().unwrap_or_default();
-    assert!(text.starts_with("this thread runs the loop that is to produce the result"), "{error:?}");
+    assert!(text.starts_with("wait() would block the loop that produces the result"), "{error:?}");
 }
 
 #[test]

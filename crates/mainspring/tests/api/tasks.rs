@@ -173,8 +173,8 @@ fn a_panic_that_is_never_awaited_is_reported_with_the_tasks_name() {
     drop(event_loop.spawn(async { panic!("after") }));
     run_one_iteration(&event_loop);
     reports.assert([
-        "worker panicked, and nobody asked for its result: panic: before the handle is dropped".to_owned(),
-        "Task-2 panicked, and nobody asked for its result: panic: after".to_owned(),
+        "worker panicked and was never awaited: panic: before the handle is dropped".to_owned(),
+        "Task-2 panicked and was never awaited: panic: after".to_owned(),
     ]);
 }
 

@@ -82,7 +82,7 @@ fn waiting_on_the_loop_thread_for_the_loops_own_work_panics() {
     for wait in waits {
         let handle = handle.clone();
         let error = runtime.call(move || wait(&handle)).wait().unwrap_err();
-        assert!(error.to_string().contains("await it in place of wait()"), "{error}");
+        assert!(error.to_string().contains("await the result instead"), "{error}");
     }
     // Results of another loop and finished results may be waited for.
     let other = Runtime::start().unwrap();

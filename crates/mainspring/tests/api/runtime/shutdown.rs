@@ -146,7 +146,7 @@ fn a_shut_down_runtime_refuses_work() {
     assert!(handle.spawn(|| async {}).wait().unwrap_err().is_refused());
     assert!(handle.delay(Duration::ZERO).wait().unwrap_err().is_refused());
     let error = handle.connect("127.0.0.1:1").wait().unwrap_err();
-    assert_eq!(error.to_string(), "refused: what was to run it is shut down");
+    assert_eq!(error.to_string(), "refused: the runtime or executor is shut down");
     assert!(remote.call_soon_threadsafe(|| ()).is_err());
 }
 
