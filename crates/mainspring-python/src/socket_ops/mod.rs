@@ -18,6 +18,7 @@ use crate::python::args::Args;
 use crate::python::buffer::with_writable;
 use crate::python::bytes::Bytes;
 use crate::python::descriptor;
+use crate::python::guard::catch_unwind;
 use crate::python::method::{Method, PyO3, Receiver};
 use crate::python::object::Obj;
 use held_buffer::HeldBuffer;
@@ -32,8 +33,8 @@ use wait::Waiting;
 
 /// The delay in seconds after failed attempt number `attempt` to connect a Unix socket.
 #[pyfunction]
-pub fn connect_backoff(attempt: u32) -> f64 {
-    socket_ops::connect_backoff(attempt).as_secs_f64()
+pub fn connect_backoff(attempt: u32) -> PyResult<f64> {
+    catch_unwind(|| Ok(socket_ops::connect_backoff(attempt).as_secs_f64()))
 }
 
 /// The methods of this file.
