@@ -17,8 +17,11 @@ pub trait Host: Sized + 'static {
     /// the loop is awake and whose other threads need that lock to send.
     const MAY_SPIN: bool = false;
 
-    /// One scheduled call, run at most once by the engine.
+    /// One ready call, run at most once by the engine.
     type Call;
+
+    /// A call that was scheduled for later. The timers store one each, so it should be no larger than a pointer.
+    type Handle: Into<Self::Call>;
 
     /// The callback of `add_reader`, `add_writer` or `add_signal_handler`. The engine makes a call from it for each
     /// event. A clone is the same watch: cancelling one cancels all.

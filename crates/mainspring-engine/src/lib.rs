@@ -30,6 +30,7 @@
 //!
 //! impl Host for Plain {
 //!     type Call = Callback;
+//!     type Handle = Callback;
 //!     type Watch = Callback;
 //!     type Source = ();
 //!     type Owner = ();

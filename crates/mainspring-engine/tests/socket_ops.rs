@@ -23,6 +23,7 @@ type Callback = Rc<dyn Fn()>;
 
 impl Host for ClosureHost {
     type Call = Callback;
+    type Handle = Callback;
     type Watch = Callback;
     type Source = ();
     type Owner = ();

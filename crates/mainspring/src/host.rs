@@ -261,6 +261,7 @@ impl Host for RustHost {
     const MAY_SPIN: bool = true;
 
     type Call = Call;
+    type Handle = Call;
     type Watch = Rc<dyn Watch>;
     type Source = Rc<dyn Source>;
     type Owner = ();

@@ -8,8 +8,10 @@ use std::os::fd::RawFd;
 
 /// A value that the loop holds, as shown to a garbage collector.
 pub enum GcReference<'a, H: Host> {
-    /// A scheduled call.
+    /// A ready call.
     Call(&'a H::Call),
+    /// A pending timer.
+    Timer(&'a H::Handle),
     /// The watch of an fd or a signal.
     Watch(&'a H::Watch),
     /// A registered source.
@@ -55,7 +57,8 @@ impl<H: Host> Engine<H> {
         let own = (self.wake.take(), self.signal_pipe.take(), self.parking.take(), poller);
         self.inbox.waker().close();
         drop(own);
-        let mut left: Vec<_> = ready.into_iter().chain(timers).map(Unreleased::Call).collect();
+        let mut left: Vec<_> =
+            ready.into_iter().chain(timers.into_iter().map(Into::into)).map(Unreleased::Call).collect();
         left.extend(unread.into_iter().map(Unreleased::Inbound));
         left.extend(signals.into_iter().map(|(_, watch)| Unreleased::Watch(watch)));
         for (_, entry) in sources {
@@ -75,7 +78,7 @@ impl<H: Host> Engine<H> {
     /// collector then treats its contents as reachable, which is safe.
     pub fn for_each_gc_reference(&self, show: &mut dyn FnMut(GcReference<'_, H>)) {
         self.for_each_ready(show);
-        self.for_each_timer(&mut |call| show(GcReference::Call(call)));
+        self.for_each_timer(&mut |timer| show(GcReference::Timer(timer)));
         if let Ok(signals) = self.signals.try_borrow() {
             signals.iter().for_each(|(_, watch)| show(GcReference::Watch(watch)));
         }
@@ -105,15 +108,15 @@ impl<H: Host> Engine<H> {
     }
 
     /// Shows all pending timers, in no order. `show` must not use the engine.
-    pub fn for_each_timer(&self, show: &mut dyn FnMut(&H::Call)) {
+    pub fn for_each_timer(&self, show: &mut dyn FnMut(&H::Handle)) {
         if let Ok(timers) = self.timers.try_borrow() {
             timers.iter().for_each(show);
         }
     }
 
     /// Removes and returns all pending timers.
-    #[must_use = "the caller drops the calls"]
-    pub fn take_timers(&self) -> Vec<H::Call> {
+    #[must_use = "the caller drops the handles"]
+    pub fn take_timers(&self) -> Vec<H::Handle> {
         self.timers.borrow_mut().clear()
     }
 

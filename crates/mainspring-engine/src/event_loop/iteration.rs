@@ -287,8 +287,9 @@ impl<H: Host> Engine<H> {
         let mut lanes = self.lanes.borrow_mut();
         // Without memory a timer stays due.
         while lanes.try_reserve(Lane::Normal, 1)
-            && let Some(call) = timers.pop_due(now)
+            && let Some(handle) = timers.pop_due(now)
         {
+            let call = handle.into();
             match self.host.lane(&call) {
                 Lane::Background => lanes.push_background(call, now),
                 lane => lanes.push(lane, call),

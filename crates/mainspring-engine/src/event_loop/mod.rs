@@ -75,7 +75,7 @@ pub struct Engine<H: Host> {
     pub(crate) host: H,
     clock: Box<dyn Clock>,
     lanes: RefCell<Lanes<H::Call>>,
-    timers: RefCell<TimerQueue<H::Call>>,
+    timers: RefCell<TimerQueue<H::Handle>>,
     pub(crate) table: RefCell<SourceTable<H>>,
     pub(crate) poller: RefCell<Box<dyn Poller>>,
     parking: Cell<Option<Parking>>,

@@ -170,6 +170,7 @@ mod tests {
 
     impl Host for Idle {
         type Call = ();
+        type Handle = ();
         type Watch = ();
         type Source = ();
         type Owner = u8;

@@ -62,6 +62,7 @@
 //!
 //! impl Host for ExampleHost {
 //!     type Call = Call;
+//!     type Handle = Call;
 //!     type Watch = Never;
 //!     type Source = Connection;
 //!     type Owner = ();
@@ -233,8 +234,11 @@ pub trait TransportHost: Host {
     }
 
     /// A call that runs [`Stream::run_deferred`] (or [`Listener::run_deferred`]) of `source` with `deferred`.
-    fn deferred_call(&self, source: &Self::Source, deferred: DeferredCall)
-    -> Result<Self::Call, Self::Error>;
+    fn deferred_call(
+        &self,
+        source: &Self::Source,
+        deferred: DeferredCall,
+    ) -> Result<Self::Handle, Self::Error>;
 
     /// The call for [`DeferredCall::ConnectionLost`], for a host that shows the error in the call. The protocol gets the
     /// error regardless of this call.
@@ -242,7 +246,7 @@ pub trait TransportHost: Host {
         &self,
         source: &Self::Source,
         _error: Option<&Self::Error>,
-    ) -> Result<Self::Call, Self::Error> {
+    ) -> Result<Self::Handle, Self::Error> {
         self.deferred_call(source, DeferredCall::ConnectionLost)
     }
 
@@ -330,8 +334,8 @@ impl<'a, H: Host> Cx<'a, H> {
     }
 
     /// Schedules a call; fails if there is no memory.
-    pub fn call_soon(&self, call: H::Call) -> Result<(), H::Error> {
-        match self.engine.try_call_soon(call) {
+    pub fn call_soon(&self, call: impl Into<H::Call>) -> Result<(), H::Error> {
+        match self.engine.try_call_soon(call.into()) {
             Ok(()) => Ok(()),
             Err(call) => {
                 drop(call);

@@ -82,6 +82,7 @@ impl TestHost {
 
 impl Host for TestHost {
     type Call = Call;
+    type Handle = Call;
     type Watch = ();
     type Source = Source;
     type Owner = ();

@@ -55,6 +55,7 @@ struct ScriptHost {
 
 impl Host for ScriptHost {
     type Call = Call;
+    type Handle = Call;
     type Watch = WatchHandle;
     type Source = ();
     type Owner = ();

@@ -60,6 +60,7 @@ impl TestHost {
 
 impl Host for TestHost {
     type Call = Call;
+    type Handle = Call;
     type Watch = Watch;
     type Source = Rc<dyn Source>;
     type Owner = ();

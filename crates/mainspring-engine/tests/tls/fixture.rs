@@ -41,6 +41,7 @@ pub struct TestHost {
 
 impl Host for TestHost {
     type Call = Call;
+    type Handle = Call;
     type Watch = Never;
     type Source = Rc<End>;
     type Owner = ();

@@ -303,6 +303,7 @@ pub fn out_of_memory() -> PyErr {
 
 impl Host for PyHost {
     type Call = Call;
+    type Handle = Handle;
     type Watch = Watch;
     type Source = Obj;
     type Owner = BackReference;
@@ -374,15 +375,15 @@ impl TransportHost for PyHost {
         Some(BackReference::new(&source.bind(attached())))
     }
 
-    fn deferred_call(&self, source: &Obj, deferred: DeferredCall) -> PyResult<Call> {
+    fn deferred_call(&self, source: &Obj, deferred: DeferredCall) -> PyResult<Handle> {
         if deferred == DeferredCall::EofReceived {
             self.log_closed_by_peer(source)?;
         }
         let argument = (deferred == DeferredCall::ConnectionMade).then(|| source.clone());
-        self.deferred_handle(source, deferred, argument).map(Call::Handle)
+        self.deferred_handle(source, deferred, argument)
     }
 
-    fn deferred_connection_lost(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Call> {
+    fn deferred_connection_lost(&self, source: &Obj, error: Option<&PyErr>) -> PyResult<Handle> {
         let py = attached();
         let error = match error {
             Some(error) => {
@@ -391,7 +392,7 @@ impl TransportHost for PyHost {
             }
             None => Obj::none(),
         };
-        self.deferred_handle(source, DeferredCall::ConnectionLost, Some(error)).map(Call::Handle)
+        self.deferred_handle(source, DeferredCall::ConnectionLost, Some(error))
     }
 
     fn report(&self, source: &Obj, error: PyErr, message: &str) -> PyResult<()> {

@@ -334,6 +334,7 @@ impl NativeLoop {
             let (object, file) = match held {
                 GcReference::Source(object) => (object, None),
                 GcReference::Call(call) => (call.object(), None),
+                GcReference::Timer(timer) => (timer.as_obj(), None),
                 GcReference::Inbound(handle) => (handle.as_obj(), None),
                 GcReference::Watch(Watch { handle, file }) => (handle.as_obj(), file.as_ref()),
             };

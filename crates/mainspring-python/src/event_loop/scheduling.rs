@@ -113,7 +113,7 @@ impl<'a> Request<'a> {
         let deadline = when.to_f64(py)?;
         let timer = self.handle(true, |callback| callback.new_timer(py, when))?;
         let engine = self.receiver.data.engine();
-        let key = engine.try_call_at(deadline_to_time(deadline), timer.clone().into()).map_err(refused)?;
+        let key = engine.try_call_at(deadline_to_time(deadline), timer.clone()).map_err(refused)?;
         HandleTypes::get(py)?.set_timer_key(&timer, key);
         Ok(timer.into())
     }

@@ -18,7 +18,7 @@ pub fn ready_handles<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<
     engine.for_each_ready(&mut |held| {
         let handle = match held {
             GcReference::Call(call) => call.handle(),
-            GcReference::Inbound(handle) => Some(handle),
+            GcReference::Timer(handle) | GcReference::Inbound(handle) => Some(handle),
             GcReference::Watch(_) | GcReference::Source(_) => None,
         };
         handles.extend(handle.cloned());
@@ -29,7 +29,7 @@ pub fn ready_handles<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<
 /// The handles of the timers, in no order.
 pub fn timer_handles<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
     let mut handles = Vec::new();
-    engine.for_each_timer(&mut |call| handles.extend(call.handle().cloned()));
+    engine.for_each_timer(&mut |timer| handles.push(timer.clone()));
     list(py, &handles)
 }
 
@@ -40,7 +40,7 @@ pub fn registrations<'py>(engine: &Engine<PyHost>, py: Python<'py>) -> PyResult<
         let (file, object): (_, Obj) = match held {
             GcReference::Watch(Watch { handle, file }) => (file.clone(), handle.clone().into()),
             GcReference::Call(call) => (None, call.object().clone()),
-            GcReference::Inbound(handle) => (None, handle.clone().into()),
+            GcReference::Timer(handle) | GcReference::Inbound(handle) => (None, handle.clone().into()),
             GcReference::Source(object) => (None, object.clone()),
         };
         found.push((fd, direction == Direction::Outbound, file, object));

@@ -117,37 +117,42 @@ fn run_unlocked(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResul
 }
 
 fn cancel_handle(receiver: Receiver<'_, Handle>) -> PyResult<()> {
-    cancel(receiver.py, HandleTypes::get(receiver.py)?, receiver.data)
+    let (py, handle) = (receiver.py, receiver.data);
+    let types = HandleTypes::get(py)?;
+    let event_loop = types.event_loop(handle);
+    cancel(py, types, handle, native_loop(py, event_loop.as_ref()))
 }
 
 fn cancel_timer(receiver: Receiver<'_, Handle>) -> PyResult<()> {
     let (py, handle) = (receiver.py, receiver.data);
     let types = HandleTypes::get(py)?;
     let was_scheduled = types.is_scheduled(handle);
-    cancel(py, types, handle)?;
-    if !was_scheduled {
-        return Ok(());
-    }
     let event_loop = types.event_loop(handle);
-    if let Some(native) = event_loop.as_ref().and_then(|event_loop| NativeLoop::of(py, event_loop))
+    let native = native_loop(py, event_loop.as_ref());
+    cancel(py, types, handle, native)?;
+    if was_scheduled
+        && let Some(native) = native
         && let Some(key) = types.timer_key(handle)
     {
         types.unschedule(handle);
         // Python code can set `_loop` and `_scheduled`. The comparison makes sure that no other timer is cancelled.
-        let timer = native.engine().cancel_timer_if(key, |timer| timer.object().is(handle.as_obj()));
+        let timer = native.engine().cancel_timer_if(key, |timer| timer.as_obj().is(handle.as_obj()));
         drop(timer);
     }
     Ok(())
 }
 
+/// The native data of `_loop`; `None` if Python code has set `_loop` to another object.
+fn native_loop<'a>(py: Python<'_>, event_loop: Option<&'a Obj>) -> Option<&'a NativeLoop> {
+    event_loop.and_then(|event_loop| NativeLoop::of(py, event_loop))
+}
+
 /// As in asyncio, a cancelled handle drops its callback and arguments at once, and keeps its `repr()` in debug mode.
-fn cancel(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<()> {
+fn cancel(py: Python<'_>, types: &HandleTypes, handle: &Handle, native: Option<&NativeLoop>) -> PyResult<()> {
     if types.is_cancelled(handle) {
         return Ok(());
     }
     types.set_cancelled(handle);
-    let event_loop = types.event_loop(handle);
-    let native = event_loop.as_ref().and_then(|event_loop| NativeLoop::of(py, event_loop));
     if native.is_some_and(NativeLoop::is_debug) {
         types.set_repr(handle, handle.as_obj().bind(py).repr()?.into());
     }

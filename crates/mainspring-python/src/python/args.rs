@@ -156,7 +156,9 @@ impl<'a> Args<'a> {
                 continue;
             }
             let Some(name) = self.keyword_name(index) else { break };
-            if name.as_ptr() == keyword.as_ptr() || name.eq(keyword)? {
+            // The C implementation of `Task` passes a name that is not interned.
+            // SAFETY: both are live strings.
+            if unsafe { ffi::PyUnicode_Compare(name.as_ptr(), keyword.as_ptr()) } == 0 {
                 found = Some(value);
             } else {
                 return Err(unexpected(method, &name.to_string()));
