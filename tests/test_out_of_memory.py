@@ -137,8 +137,12 @@ schedule = {
 }[sys.argv[1]]
 # The interpreter has memory for many handles, but the queue has not.
 other = new_loop()
-is_timer = sys.argv[1] in ("at", "never")
-fill = (lambda: other.call_at(0, hit)) if is_timer else (lambda: other.call_soon(hit))
+fill = {
+    "soon": lambda: other.call_soon(hit),
+    "threadsafe": lambda: other.call_soon_threadsafe(hit),
+    "at": lambda: other.call_at(0, hit),
+    "never": lambda: other.call_at(0, hit),
+}[sys.argv[1]]
 pool = []
 for _ in range(20):
     pool += [fill() for _ in range(10_000)]

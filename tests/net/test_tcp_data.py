@@ -223,8 +223,10 @@ def test_writelines_handles_more_than_one_system_call_and_the_socket_buffer_can_
     run(main())
 
 
-@pytest.mark.mainspring_only  # asyncio 3.15 does not send data that is written afterwards.
-def test_a_connection_survives_a_writelines_iterator_that_raises(run):
+def test_a_connection_survives_a_writelines_iterator_that_raises(run, loop_name):
+    if loop_name == "asyncio" and sys.version_info >= (3, 15):
+        pytest.skip("asyncio does not send data that is written afterwards")
+
     def lines():
         yield b"one"
         raise ZeroDivisionError
