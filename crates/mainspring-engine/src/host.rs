@@ -7,11 +7,12 @@
 use crate::poller::Readiness;
 use crate::ready_queue::Lane;
 use std::io;
+use std::time::Duration;
 
 /// The code on top of an engine. See the [example](super).
 ///
-/// Every method except [`Host::lane`] may run user code, and user code may call back into the engine. The engine
-/// therefore holds no borrow across these calls.
+/// Every method except [`Host::lane`] and [`Host::max_overdue`] may run user code, and user code may call back into the
+/// engine. The engine therefore holds no borrow across these calls.
 pub trait Host: Sized + 'static {
     /// Whether the loop may spin for some microseconds before it sleeps. `false` for a host that holds a lock while
     /// the loop is awake and whose other threads need that lock to send.
@@ -69,6 +70,15 @@ pub trait Host: Sized + 'static {
     fn lane(&self, call: &Self::Call) -> Lane {
         let _ = call;
         Lane::Normal
+    }
+
+    /// How long a call may wait in the background lane; `None`: as long as [`Engine::set_max_overdue`] allows. The rules
+    /// of [`Host::lane`] apply.
+    ///
+    /// [`Engine::set_max_overdue`]: crate::Engine::set_max_overdue
+    fn max_overdue(&self, call: &Self::Call) -> Option<Duration> {
+        let _ = call;
+        None
     }
 
     /// Calls `wait`, which may block, exactly once. Python releases the interpreter lock around it.

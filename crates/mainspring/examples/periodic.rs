@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
         let requests = Rc::new(Cell::new(0));
 
         // This task runs before other ready tasks. Missed ticks are skipped.
-        let control = TaskBuilder::new().name("control").lane(Lane::Io).spawn(async {
+        let control = TaskBuilder::new().name("control").lane(Lane::Urgent).spawn(async {
             let mut ticks = interval(Duration::from_millis(50));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             for tick in 0..10 {

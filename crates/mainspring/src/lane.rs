@@ -10,18 +10,18 @@ use mainspring_engine::ready_queue::Lane as EngineLane;
 ///
 /// let event_loop = EventLoop::new()?;
 /// let order = Rc::new(RefCell::new(Vec::new()));
-/// for lane in [Lane::Background, Lane::Normal, Lane::Io] {
+/// for lane in [Lane::Background, Lane::Normal, Lane::Urgent] {
 ///     let order = Rc::clone(&order);
 ///     event_loop.call_soon_in(lane, move || order.borrow_mut().push(lane))?;
 /// }
 /// event_loop.run_until_idle()?;
-/// assert_eq!(*order.borrow(), [Lane::Io, Lane::Normal, Lane::Background]);
+/// assert_eq!(*order.borrow(), [Lane::Urgent, Lane::Normal, Lane::Background]);
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// Runs first in every iteration.
-    Io,
+    Urgent,
     /// asyncio's ready queue.
     #[default]
     Normal,
@@ -32,7 +32,7 @@ pub enum Lane {
 impl Lane {
     pub(crate) const fn engine_lane(self) -> EngineLane {
         match self {
-            Lane::Io => EngineLane::Io,
+            Lane::Urgent => EngineLane::Urgent,
             Lane::Normal => EngineLane::Normal,
             Lane::Background => EngineLane::Background,
         }

@@ -70,15 +70,15 @@ fn ready_lanes_refuse_an_item_and_keep_the_rest() {
     let mut lanes = Lanes::new();
     let mut pushed = 0;
     with_limit(1000, || {
-        while lanes.try_reserve(Lane::Normal, 1) {
-            lanes.push(Lane::Normal, pushed);
+        while lanes.try_reserve_normal(1) {
+            lanes.push_normal(pushed);
             pushed += 1;
         }
     });
     assert!(pushed > 10);
-    assert!(lanes.try_reserve(Lane::Normal, 1), "memory is available again");
+    assert!(lanes.try_reserve_normal(1), "memory is available again");
     let mut pass = lanes.begin_iteration();
-    let taken: Vec<_> = std::iter::from_fn(|| lanes.next(&mut pass)).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| lanes.next(&mut pass, None, None)).collect();
     assert_eq!(taken, (0..pushed).collect::<Vec<_>>());
 }
 

@@ -5,7 +5,6 @@ use super::io_budget::CallTimer;
 use super::{Engine, Host, Parking, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
 use crate::poller::{Event, Readiness};
-use crate::ready_queue::Lane;
 use crate::registrations::{Registrant, Watches};
 use std::cell::Cell;
 use std::io;
@@ -74,7 +73,6 @@ impl<H: Host> Engine<H> {
         if !self.timers.borrow().is_empty() {
             self.ready_due_timers();
         }
-        self.promote_overdue_background();
         self.run_ready()
     }
 
@@ -210,7 +208,7 @@ impl<H: Host> Engine<H> {
     #[inline(always)]
     fn dispatch_io(&self, Event { key, readiness }: Event) {
         // Without memory the event is dropped; the next poll reports it again (level-triggered).
-        if !self.lanes.borrow_mut().try_reserve(self.io_lane.get(), 2) {
+        if !self.lanes.borrow_mut().try_reserve_io(2) {
             return;
         }
         let table = self.table.borrow();
@@ -227,7 +225,7 @@ impl<H: Host> Engine<H> {
                 drop(table);
                 self.count_io_event();
                 if let Some(call) = self.host.io_ready(source, readiness) {
-                    self.lanes.borrow_mut().push(self.io_lane.get(), call);
+                    self.lanes.borrow_mut().push_io(call);
                 }
             }
             Registrant::Watch(watches) => self.ready_watches(watches, readiness),
@@ -239,7 +237,7 @@ impl<H: Host> Engine<H> {
         let reader = watches.reader.as_ref().filter(|_| readiness.inbound);
         let writer = watches.writer.as_ref().filter(|_| readiness.outbound);
         for watched in reader.into_iter().chain(writer) {
-            self.lanes.borrow_mut().push(self.io_lane.get(), watched.watch.clone().into());
+            self.lanes.borrow_mut().push_io(watched.watch.clone().into());
         }
     }
 
@@ -268,7 +266,7 @@ impl<H: Host> Engine<H> {
 
     fn take_inbox(&self) {
         // Without memory the calls stay in the inbox until the next iteration.
-        if !self.lanes.borrow_mut().try_reserve(Lane::Normal, self.inbox.len()) {
+        if !self.lanes.borrow_mut().try_reserve_normal(self.inbox.len()) {
             return;
         }
         // The vector is reused. It is out of the engine during `receive`, which may call back.
@@ -276,7 +274,9 @@ impl<H: Host> Engine<H> {
         self.inbox.drain_into(&mut arrived);
         for inbound in arrived.drain(..) {
             let call = self.host.receive(inbound);
-            self.push_ready(self.host.lane(&call), call);
+            let lane = self.host.lane(&call);
+            let now = self.arrival_time(lane);
+            self.push_ready(lane, call, now, &mut self.lanes.borrow_mut());
         }
         self.arrived.set(arrived);
     }
@@ -286,24 +286,11 @@ impl<H: Host> Engine<H> {
         let mut timers = self.timers.borrow_mut();
         let mut lanes = self.lanes.borrow_mut();
         // Without memory a timer stays due.
-        while lanes.try_reserve(Lane::Normal, 1)
+        while lanes.try_reserve_normal(1)
             && let Some(handle) = timers.pop_due(now)
         {
             let call = handle.into();
-            match self.host.lane(&call) {
-                Lane::Background => lanes.push_background(call, now),
-                lane => lanes.push(lane, call),
-            }
-        }
-    }
-
-    /// Moves background calls that have waited too long to the normal lane.
-    fn promote_overdue_background(&self) {
-        if let Some(limit) = self.max_overdue.get()
-            && self.lanes.borrow().has_background()
-        {
-            let now = self.clock.now();
-            self.lanes.borrow_mut().promote_overdue(now, limit);
+            self.push_ready(self.host.lane(&call), call, now, &mut lanes);
         }
     }
 
@@ -311,7 +298,12 @@ impl<H: Host> Engine<H> {
         let mut pass = self.lanes.borrow_mut().begin_iteration();
         let mut timer = self.start_call_timer();
         loop {
-            let next = self.lanes.borrow_mut().next(&mut pass);
+            if self.lanes.borrow().serves_io_next(&pass) && self.has_io_interest() {
+                self.wait(Some(Duration::ZERO))?;
+            }
+            // The clock may run user code, so it is read outside of the borrow.
+            let now = if self.lanes.borrow().has_background() { Some(self.clock.now()) } else { None };
+            let next = self.lanes.borrow_mut().next(&mut pass, now, self.max_overdue.get());
             CallTimer::count(&mut timer);
             match next {
                 None => {

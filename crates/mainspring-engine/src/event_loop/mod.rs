@@ -94,7 +94,6 @@ pub struct Engine<H: Host> {
     io_budget: io_budget::IoBudget,
     spin: adaptive_spin::AdaptiveSpin,
     scopes: callback_scope::CallbackScopes<H>,
-    io_lane: Cell<Lane>,
     max_overdue: Cell<Option<Duration>>,
 }
 
@@ -127,7 +126,6 @@ impl<H: Host> Engine<H> {
             io_budget: io_budget::IoBudget::default(),
             spin: adaptive_spin::AdaptiveSpin::default(),
             scopes: callback_scope::CallbackScopes::default(),
-            io_lane: Cell::new(Lane::Normal),
             max_overdue: Cell::new(None),
         })
     }
@@ -151,7 +149,7 @@ impl<H: Host> Engine<H> {
     #[inline(always)]
     pub fn call_soon(&self, call: H::Call) {
         self.take_inbox_if_pending();
-        self.lanes.borrow_mut().push(Lane::Normal, call);
+        self.lanes.borrow_mut().push_normal(call);
     }
 
     /// As [`Engine::call_soon`]; returns the call if there is no memory for it. The caller drops it.
@@ -159,36 +157,65 @@ impl<H: Host> Engine<H> {
     pub fn try_call_soon(&self, call: H::Call) -> Result<(), H::Call> {
         self.take_inbox_if_pending();
         let mut lanes = self.lanes.borrow_mut();
-        if !lanes.try_reserve(Lane::Normal, 1) {
+        if !lanes.try_reserve_normal(1) {
             return Err(call);
         }
-        lanes.push(Lane::Normal, call);
+        lanes.push_normal(call);
         Ok(())
     }
 
     /// Schedules a call in `lane`.
     pub fn call_soon_in(&self, lane: Lane, call: H::Call) {
         self.take_inbox_if_pending();
-        self.push_ready(lane, call);
+        let now = self.arrival_time(lane);
+        self.push_ready(lane, call, now, &mut self.lanes.borrow_mut());
     }
 
-    fn push_ready(&self, lane: Lane, call: H::Call) {
-        match lane {
+    /// As [`Engine::call_soon_in`]; returns the call if there is no memory for it. The caller drops it.
+    pub fn try_call_soon_in(&self, lane: Lane, call: H::Call) -> Result<(), H::Call> {
+        self.take_inbox_if_pending();
+        let now = self.arrival_time(lane);
+        let mut lanes = self.lanes.borrow_mut();
+        if !lanes.try_reserve_normal(1) {
+            return Err(call);
+        }
+        self.push_ready(lane, call, now, &mut lanes);
+        Ok(())
+    }
+
+    /// The time, if calls in `lane` store it. The host's clock may run user code, so no lane is borrowed here.
+    fn arrival_time(&self, lane: Lane) -> Time {
+        if lane == Lane::Background { self.clock.now() } else { Time::ZERO }
+    }
+
+    /// Appends a call to `lane`, or to the normal one if there is no memory for it in `lane`.
+    fn push_ready(&self, lane: Lane, call: H::Call, now: Time, lanes: &mut Lanes<H::Call>) {
+        let pushed = match lane {
+            Lane::Normal => Err(call),
+            Lane::Urgent => lanes.try_push_urgent(call),
             Lane::Background => {
-                let now = self.clock.now();
-                self.lanes.borrow_mut().push_background(call, now);
+                let limit = self.host.max_overdue(&call);
+                lanes.try_push_background(call, now, limit)
             }
-            lane => self.lanes.borrow_mut().push(lane, call),
+        };
+        if let Err(call) = pushed {
+            lanes.push_normal(call);
         }
     }
 
-    /// Serves I/O before ready calls (`true`), or in arrival order with them, as asyncio does (`false`).
+    /// Moves the background calls that `is_it` accepts to the end of the normal lane, such as the next step of a task
+    /// that was cancelled. `is_it` must neither run user code nor use the engine.
+    pub fn promote_if(&self, is_it: impl FnMut(&H::Call) -> bool) {
+        self.lanes.borrow_mut().promote_if(is_it);
+    }
+
+    /// Serves I/O before each ready call (`true`), or in arrival order with them, as asyncio does (`false`).
     pub fn set_io_first(&self, io_first: bool) {
-        self.io_lane.set(if io_first { Lane::Io } else { Lane::Normal });
         self.lanes.borrow_mut().set_io_first(io_first);
     }
 
-    /// How long a background call may wait before it moves to the normal lane; `None`: until nothing else is ready.
+    /// How long a background call without a limit of its own may wait before it runs ahead of the next normal one;
+    /// `None`: until nothing else is ready.
     pub fn set_max_overdue(&self, limit: Option<Duration>) {
         self.max_overdue.set(limit);
     }
@@ -197,6 +224,11 @@ impl<H: Host> Engine<H> {
     /// makes long chains of callbacks cheaper and delays I/O.
     pub fn set_poll_interval(&self, iterations: u32) {
         self.poll_interval.set(iterations);
+    }
+
+    /// The number of ready calls in `lane`.
+    pub fn ready_len_of(&self, lane: Lane) -> usize {
+        self.lanes.borrow().len_of(lane)
     }
 
     /// The number of ready calls.

@@ -106,34 +106,41 @@ impl Model {
         {
             self.now = self.now.max(when);
         }
-        let announced = std::mem::take(&mut self.announced);
-        let announced =
-            announced.into_iter().filter(|&(index, which)| self.registrations[index] == (which, true));
-        let io: Vec<_> = announced.map(|(index, _)| Item::Watch(index, self.watches[index].0)).collect();
-        let mut served = Vec::new();
-        if self.io_first {
-            served.extend(io);
-        } else {
-            self.ready.extend(io);
+        let mut io = self.poll();
+        if !self.io_first {
+            self.ready.extend(io.drain(..));
         }
         let late = self.timers.split_off(&(Time::from_nanos(self.now.as_nanos() + 1), 0));
         self.ready.extend(std::mem::replace(&mut self.timers, late).into_values());
-        if let Some(limit) = self.max_overdue {
-            while self
-                .background
-                .front()
-                .is_some_and(|&(since, _)| self.now.saturating_duration_since(since) > limit)
-            {
-                self.ready.extend(self.background.pop_front().map(|(_, item)| item));
+        let ready = std::mem::take(&mut self.ready);
+        if io.is_empty() && ready.is_empty() {
+            self.background.pop_front().into_iter().for_each(|(_, item)| self.run(item));
+        }
+        for (nth, item) in ready.into_iter().enumerate() {
+            if self.io_first && nth > 0 {
+                io = self.poll();
             }
-        }
-        served.append(&mut std::mem::take(&mut self.ready).into());
-        if served.is_empty() {
-            served.extend(self.background.pop_front().map(|(_, item)| item));
-        }
-        for item in served {
+            io.drain(..).for_each(|item| self.run(item));
+            self.pop_overdue().into_iter().for_each(|item| self.run(item));
             self.run(item);
         }
+        io.into_iter().for_each(|item| self.run(item));
+    }
+
+    fn pop_overdue(&mut self) -> Option<Item> {
+        let (limit, &(since, item)) = (self.max_overdue?, self.background.front()?);
+        (self.now.saturating_duration_since(since) > limit).then(|| {
+            self.background.pop_front();
+            item
+        })
+    }
+
+    /// The calls of the announced events.
+    fn poll(&mut self) -> Vec<Item> {
+        let announced = std::mem::take(&mut self.announced);
+        let announced =
+            announced.into_iter().filter(|&(index, which)| self.registrations[index] == (which, true));
+        announced.map(|(index, _)| Item::Watch(index, self.watches[index].0)).collect()
     }
 
     fn run(&mut self, item: Item) {

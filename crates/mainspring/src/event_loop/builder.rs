@@ -132,7 +132,7 @@ impl Builder {
     /// let (first, io) = (note("first"), note("io"));
     /// event_loop.call_soon(move || {
     ///     first();
-    ///     EventLoop::current().call_soon_in(Lane::Io, io).unwrap();
+    ///     EventLoop::current().call_soon_in(Lane::Urgent, io).unwrap();
     /// })?;
     /// event_loop.call_soon(note("second"))?;
     /// event_loop.run_once()?;

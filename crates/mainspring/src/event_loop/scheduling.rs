@@ -40,7 +40,7 @@ impl EventLoop {
     ///
     /// let event_loop = EventLoop::new()?;
     /// let order = Rc::new(RefCell::new(String::new()));
-    /// for (lane, name) in [(Lane::Background, 'c'), (Lane::Normal, 'b'), (Lane::Io, 'a')] {
+    /// for (lane, name) in [(Lane::Background, 'c'), (Lane::Normal, 'b'), (Lane::Urgent, 'a')] {
     ///     let order = Rc::clone(&order);
     ///     event_loop.call_soon_in(lane, move || order.borrow_mut().push(name))?;
     /// }
@@ -110,7 +110,7 @@ impl EventLoop {
     ///
     /// let event_loop = EventLoop::new()?;
     /// let order = Rc::new(RefCell::new(String::new()));
-    /// for (lane, name) in [(Lane::Background, 'c'), (Lane::Normal, 'b'), (Lane::Io, 'a')] {
+    /// for (lane, name) in [(Lane::Background, 'c'), (Lane::Normal, 'b'), (Lane::Urgent, 'a')] {
     ///     let order = Rc::clone(&order);
     ///     event_loop.call_later_in(lane, Duration::ZERO, move || order.borrow_mut().push(name))?;
     /// }
@@ -200,7 +200,7 @@ impl EventLoop {
         TaskBuilder::new().lane(lane).spawn_on(self, future)
     }
 
-    /// Whether I/O runs before other ready calls, as MicroPython's `fast_io`. If so, a call in [`Lane::Io`] that
+    /// Whether I/O runs before other ready calls, as MicroPython's `fast_io`. If so, a call in [`Lane::Urgent`] that
     /// becomes ready during an iteration runs before the next call of that iteration. The default is `false`: I/O and
     /// calls in turn, as in asyncio.
     ///
@@ -214,7 +214,7 @@ impl EventLoop {
     /// let (first, second) = (Rc::clone(&order), Rc::clone(&order));
     /// event_loop.call_soon(move || {
     ///     let io = move || first.borrow_mut().push("io");
-    ///     EventLoop::current().call_soon_in(Lane::Io, io).unwrap();
+    ///     EventLoop::current().call_soon_in(Lane::Urgent, io).unwrap();
     /// })?;
     /// event_loop.call_soon(move || second.borrow_mut().push("the rest of the pass"))?;
     /// event_loop.run_once()?;

@@ -76,7 +76,7 @@ fn every_spawn_function_records_the_callers_location() {
         async move { clock.advance(SLOW) }
     };
     event_loop.spawn(slow(&clock)).unwrap();
-    event_loop.spawn_in(mainspring::Lane::Io, slow(&clock)).unwrap();
+    event_loop.spawn_in(mainspring::Lane::Urgent, slow(&clock)).unwrap();
     TaskBuilder::new().spawn_on(&event_loop, slow(&clock)).unwrap();
     let inner = slow(&clock);
     event_loop.run_until_complete(async { mainspring::spawn(inner).await.unwrap() }).unwrap();

