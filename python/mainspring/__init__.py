@@ -15,12 +15,25 @@ from typing import TYPE_CHECKING, Any
 from ._internals import HAS_POLICIES as _HAS_POLICIES
 from ._loop import Loop
 from ._mainspring import __version__
+from ._priorities import Lane, after, background, current_lane, normal, urgent
 from ._running import install, new_event_loop, run
 
 if TYPE_CHECKING and _sys.version_info < (3, 16):
     from ._policy import EventLoopPolicy as EventLoopPolicy
 
-__all__ = ["Loop", "__version__", "install", "new_event_loop", "run"]
+__all__ = [
+    "Lane",
+    "Loop",
+    "__version__",
+    "after",
+    "background",
+    "current_lane",
+    "install",
+    "new_event_loop",
+    "normal",
+    "run",
+    "urgent",
+]
 
 if _HAS_POLICIES:
     # Python 3.16 removes event loop policies; loop factories replace them.

@@ -31,6 +31,7 @@ USES: dict[str, tuple[str, ...]] = {
     "asyncio.format_helpers": ("_format_callback_source",),
     "asyncio.futures": ("_set_result_unless_cancelled",),
     "asyncio.sslproto": ("_create_transport_context",),
+    "asyncio.tasks": ("_release_waiter",),
     "asyncio.transports": ("_FlowControlMixin",),
     "asyncio.unix_events": ("_UnixSelectorEventLoop",),
     "BaseEventLoop": (
@@ -57,12 +58,15 @@ USES: dict[str, tuple[str, ...]] = {
         "_context",
         "_loop",
         "_repr",
+        "_repr_info",
         "_run",
         "_source_traceback",
     ),
     "TimerHandle": ("_scheduled", "_when"),
     "_ThreadSafeHandle": ("_lock",),
     "Future": ("_asyncio_future_blocking",),
+    "Task": ("_must_cancel",),
+    "Timeout": ("_on_timeout",),  # from Python 3.11 on
     "Server": ("_attach", "_detach"),
     "StreamReaderProtocol": ("_stream_reader",),
     "StreamReader": ("_buffer",),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ._fork import register_for_fork
 from ._mainspring import NativeLoop
 from ._network import Network
+from ._priorities import Priorities
 from ._processes import Processes
 from ._resolving import Resolving
 from ._sendfile import FileSending
@@ -51,6 +52,7 @@ class Loop(
     Network,
     Tls,
     Processes,
+    Priorities,
     Views,
     asyncio.BaseEventLoop,
 ):
@@ -60,8 +62,10 @@ class Loop(
     # They skip a class that has this attribute; a nested run then fails as it does without them.
     _nest_patched = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, io_first: bool = False) -> None:
+        """With ``io_first`` the loop serves I/O before each ready callback, not once per iteration."""
         self._bind()
+        self._set_io_first(io_first)
         self._init_signals()
         self._init_network()
         self._init_unix()

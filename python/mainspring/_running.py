@@ -18,9 +18,12 @@ __all__ = ("install", "new_event_loop", "run")
 T = TypeVar("T")
 
 
-def new_event_loop() -> Loop:
-    """A new loop.  Can be passed as ``loop_factory``."""
-    return Loop()
+def new_event_loop(*, io_first: bool = False) -> Loop:
+    """A new loop.  Can be passed as ``loop_factory``.
+
+    With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.
+    """
+    return Loop(io_first=io_first)
 
 
 def install() -> None:

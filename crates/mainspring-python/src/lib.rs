@@ -36,6 +36,7 @@ mod transport;
 
 use child_watch::PyChildWatch;
 use datagram::DatagramData;
+use event_loop::lanes::{self, LaneSetting};
 use event_loop::{NativeLoop, create_task, scheduling};
 use pipe::{ReadPipeData, WritePipeData};
 use pyo3::exceptions::PyImportError;
@@ -58,12 +59,14 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyListener>()?;
     module.add_class::<PyChildWatch>()?;
     module.add_class::<SocketWait>()?;
+    module.add_class::<LaneSetting>()?;
     module.add_function(wrap_pyfunction!(stream::open_stream, module)?)?;
     module.add_function(wrap_pyfunction!(datagram::open_datagram, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_read_pipe, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_write_pipe, module)?)?;
     module.add_function(wrap_pyfunction!(listener::remove_socket_file, module)?)?;
     module.add_function(wrap_pyfunction!(socket_ops::connect_backoff, module)?)?;
+    module.add_function(wrap_pyfunction!(lanes::lane_variable, module)?)?;
     add_methods(py, scheduling::methods())?;
     add_methods(py, create_task::methods())?;
     add_methods(py, socket_ops::methods())?;

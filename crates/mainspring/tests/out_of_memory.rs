@@ -3,7 +3,7 @@
 use mainspring::net::TcpStream;
 use mainspring::{EventLoop, Protocol, Transport};
 use mainspring_engine::clock::Time;
-use mainspring_engine::ready_queue::{Lane, Lanes};
+use mainspring_engine::ready_queue::Lanes;
 use mainspring_engine::timers::TimerQueue;
 use mainspring_engine::transport::WriteQueue;
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -4,7 +4,7 @@
 //! was replaced on `BaseEventLoop` (by a tool that counts tasks, for instance). In all other cases it would only call
 //! `Task`, and this module calls `Task` directly.
 
-use super::NativeLoop;
+use super::{NativeLoop, lanes};
 use crate::names::{Names, names};
 use crate::python::args::Args;
 use crate::python::method::{Method, PyO3, Receiver};
@@ -43,6 +43,12 @@ fn create_task(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<
     let would_only_call_task = base_create_task.is(&names.base_create_task)
         && !native.is_debug()
         && this.getattr(py, &names._task_factory)?.is_none();
+    if lanes::in_use() && base_create_task.is(&names.base_create_task) {
+        let context = args.find(&names.context)?;
+        if lanes::makes_background_task(py, context)? && this.getattr(py, &names._task_factory)?.is_none() {
+            return create_background_task(receiver, args);
+        }
+    }
     let keywords = if would_only_call_task { task_keywords(names, args) } else { None };
     let Some((keywords, count)) = keywords else {
         let arguments: Vec<ObjRef<'_>> = std::iter::once(this).chain(args.all()).map(ObjRef::from).collect();
@@ -56,6 +62,17 @@ fn create_task(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<
     arguments.iter_mut().zip(args.all()).for_each(|(place, given)| *place = given.into());
     let arguments = arguments.get(..=count).unwrap_or(&arguments);
     Obj::from(task_class).vectorcall(py, arguments, 1, Some(keywords))
+}
+
+/// Calls `mainspring._priorities.create_background_task()` with the arguments of `create_task()`.
+#[cold]
+fn create_background_task(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
+    let py = receiver.py;
+    let create =
+        py.import(intern!(py, "mainspring._priorities"))?.getattr(intern!(py, "create_background_task"))?;
+    let arguments: Vec<ObjRef<'_>> =
+        std::iter::once(receiver.this).chain(args.all()).map(ObjRef::from).collect();
+    Obj::from(create).vectorcall(py, &arguments, args.positional_count() + 1, args.keyword_names())
 }
 
 /// The keyword names for `Task`, `loop` included, and how many they are; `None` if asyncio's own method has to be called.

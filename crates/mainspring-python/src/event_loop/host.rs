@@ -4,8 +4,8 @@
 //! `mainspring._reports`, which builds asyncio's messages, to the loop's exception handler. Only `KeyboardInterrupt` and
 //! `SystemExit` end the run, as in asyncio.
 
-use super::NativeLoop;
 use super::source::Source;
+use super::{NativeLoop, lanes};
 use crate::errors;
 use crate::handle::{self, Callback, Handle, HandleTypes};
 use crate::names::names;
@@ -15,13 +15,14 @@ use crate::python::object::Obj;
 use crate::tls::{self, SharedBuffer};
 use crate::transport::channel::PyChannel;
 use crate::transport::write_data::PyChunk;
+use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::transport::{DeferredCall, TransportHost};
 use mainspring_engine::{Host, Readiness};
 use pyo3::exceptions::{PyAttributeError, PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A reader, a writer or a signal handler.
 #[derive(Clone)]
@@ -88,6 +89,8 @@ pub struct PyHost {
     /// The loop object. `None` before the loop is bound.
     event_loop: Cell<Option<BackReference>>,
     debug: Cell<bool>,
+    /// Whether the callback of a timeout runs.
+    delivers_timeout: Cell<bool>,
     types: &'static HandleTypes,
     ciphertext_buffer: SharedBuffer,
     plaintext_buffer: SharedBuffer,
@@ -98,6 +101,7 @@ impl PyHost {
         Ok(PyHost {
             event_loop: Cell::new(None),
             debug: Cell::new(false),
+            delivers_timeout: Cell::new(false),
             types: HandleTypes::get(py)?,
             ciphertext_buffer: SharedBuffer::default(),
             plaintext_buffer: SharedBuffer::default(),
@@ -123,6 +127,23 @@ impl PyHost {
     #[inline]
     pub fn is_bound(&self) -> bool {
         self.event_loop.get().is_some()
+    }
+
+    pub fn types(&self) -> &'static HandleTypes {
+        self.types
+    }
+
+    /// Whether the callback of a timeout runs: see [`lanes`].
+    pub fn delivers_timeout(&self) -> bool {
+        self.delivers_timeout.get()
+    }
+
+    /// Runs the callback of a timeout.
+    pub fn while_delivering_timeout<R>(&self, run: impl FnOnce() -> R) -> R {
+        let outer = self.delivers_timeout.replace(true);
+        let result = run();
+        self.delivers_timeout.set(outer);
+        result
     }
 
     pub fn is_debug(&self) -> bool {
@@ -154,7 +175,7 @@ impl PyHost {
         let object = handle.as_obj().bind(py);
         event_loop.setattr(&names._current_handle, &object)?;
         let started = Instant::now();
-        let result = handle::run(py, self.types, handle);
+        let result = lanes::run(self, handle, || handle::run(py, self.types, handle));
         let seconds = started.elapsed().as_secs_f64();
         let result = match result {
             Ok(()) => Ok(()),
@@ -320,10 +341,22 @@ impl Host for PyHost {
         if self.debug.get() {
             return self.run_in_debug_mode(py, &handle);
         }
-        match handle::run(py, self.types, &handle) {
+        match lanes::run(self, &handle, || handle::run(py, self.types, &handle)) {
             Ok(()) => Ok(()),
             Err(error) => self.callback_failed(py, &handle, error),
         }
+    }
+
+    #[inline]
+    fn lane(&self, call: &Call) -> Lane {
+        match call {
+            Call::Handle(handle) if lanes::in_use() => lanes::of_handle(self.types, handle),
+            _ => Lane::Normal,
+        }
+    }
+
+    fn max_overdue(&self, call: &Call) -> Option<Duration> {
+        lanes::max_overdue(self.types, call.handle()?)
     }
 
     fn io_ready(&self, source: Obj, readiness: Readiness) -> Option<Call> {

@@ -6,6 +6,7 @@
 mod clock;
 pub mod create_task;
 pub mod host;
+pub mod lanes;
 mod overrides;
 pub mod readers;
 pub mod scheduling;
@@ -290,6 +291,18 @@ impl NativeLoop {
     /// Serves a transport as if the kernel had reported that it can be read, or written.
     fn _handle_io(&self, transport: &Bound<'_, PyAny>, writes: bool) -> PyResult<()> {
         catch_unwind(|| views::serve(transport, writes))
+    }
+
+    /// Whether I/O is served before each ready handle, not once per iteration.
+    fn _set_io_first(&self, io_first: bool) {
+        thread_exit::guard();
+        self.engine().set_io_first(io_first);
+    }
+
+    /// Moves handles from the background lane to the normal one.
+    fn _promote(&self, handles: &Bound<'_, PyList>) {
+        thread_exit::guard();
+        lanes::promote(self, handles);
     }
 
     /// Empties the ready queue.

@@ -2,6 +2,7 @@
 
 use super::NativeLoop;
 use super::host::{Call, out_of_memory};
+use super::lanes;
 use crate::handle::{Callback, Handle, HandleTypes};
 use crate::names::names;
 use crate::python::args::Args;
@@ -73,6 +74,20 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// Appends a new handle to the ready ones.
+    #[inline(always)]
+    fn make_ready(&self, handle: &Handle) -> PyResult<()> {
+        let Receiver { py, data: native, .. } = self.receiver;
+        let call = handle.clone().into();
+        let pushed = if lanes::in_use() {
+            let lane = lanes::of_call_soon(py, native, handle, self.callback, self.callback_args)?;
+            native.engine().try_call_soon_in(lane, call)
+        } else {
+            native.engine().try_call_soon(call)
+        };
+        pushed.map_err(refused)
+    }
+
     /// Debug mode: checks the thread and that the callback can be called. Returns the traceback for the handle.
     #[cold]
     fn check_in_debug_mode(&self, checks_thread: bool) -> PyResult<Obj> {
@@ -132,7 +147,7 @@ fn call_soon(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Ob
     let ([callback], callback_args) = args.split(method, ["callback"])?;
     let request = Request { receiver, args, method, callback, callback_args };
     let handle = request.handle(true, |callback| callback.new_handle(receiver.py))?;
-    receiver.data.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
+    request.make_ready(&handle)?;
     Ok(handle.into())
 }
 
@@ -153,7 +168,7 @@ fn call_soon_threadsafe(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> 
         pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
     } else {
         // This thread runs the loop, or none does: same order as for call_soon().
-        native.engine().try_call_soon(handle.clone().into()).map_err(refused)?;
+        request.make_ready(&handle)?;
     }
     Ok(handle.into())
 }

@@ -16,14 +16,14 @@ pub(super) fn create_type(
     name: &'static CStr,
     base: &Bound<'_, PyType>,
     extra: usize,
-    method: Option<Method<HandleClass>>,
+    methods: Vec<Method<HandleClass>>,
     dealloc: ffi::destructor,
 ) -> PyResult<NativeType> {
     let spec = Spec {
         name,
         bases: std::slice::from_ref(base),
         extra,
-        methods: method.into_iter().map(Method::into_def).collect(),
+        methods: methods.into_iter().map(Method::into_def).collect(),
         slots: vec![
             (ffi::Py_tp_dealloc, dealloc as *mut c_void),
             (ffi::Py_tp_traverse, traverse as *mut c_void),

@@ -5,10 +5,10 @@ mod memory;
 #[allow(unsafe_code, reason = "accesses slots by offset")]
 mod object;
 
-pub use object::{Handle, HandleArgs, HandleTypes};
+pub use object::{Handle, HandleArgs, HandleMethods, HandleTypes};
 
 use crate::errors::merge_outcomes;
-use crate::event_loop::NativeLoop;
+use crate::event_loop::{NativeLoop, lanes};
 use crate::python::context;
 use crate::python::method::{Method, Receiver};
 use crate::python::object::Obj;
@@ -34,12 +34,17 @@ impl HandleTypes {
     /// The types, created on first use.
     #[inline]
     pub fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        const DOC: &std::ffi::CStr = c"Cancel the call; it will not run.";
-        HandleTypes::get_or_create(
-            py,
-            || Method::noargs(c"cancel", cancel_handle, DOC),
-            || Method::noargs(c"cancel", cancel_timer, DOC),
-        )
+        HandleTypes::get_or_create(py, methods)
+    }
+}
+
+fn methods() -> HandleMethods {
+    const CANCEL: &std::ffi::CStr = c"Cancel the call; it will not run.";
+    let repr_info = || Method::noargs(c"_repr_info", repr_info, c"The parts of the repr().");
+    HandleMethods {
+        handle: vec![Method::noargs(c"cancel", cancel_handle, CANCEL), repr_info()],
+        timer: vec![Method::noargs(c"cancel", cancel_timer, CANCEL), repr_info()],
+        thread_safe: vec![repr_info()],
     }
 }
 
@@ -114,6 +119,18 @@ fn run_unlocked(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResul
         return handle.as_obj().bind(py).call_method0(intern!(py, "_run")).map(drop);
     };
     context::run_in(py, &context, || callback.call_tuple(py, &args)).map(drop)
+}
+
+/// asyncio's `_repr_info()`, and the lane if it is not the normal one.
+fn repr_info(receiver: Receiver<'_, Handle>) -> PyResult<Obj> {
+    let (py, handle) = (receiver.py, receiver.data);
+    let object = handle.as_obj().bind(py);
+    let base = object.get_type().getattr(intern!(py, "__base__"))?;
+    let info = base.call_method1(intern!(py, "_repr_info"), (&object,))?;
+    if let Some(lane) = lanes::name_of_handle(HandleTypes::get(py)?, handle) {
+        info.call_method1(intern!(py, "append"), (format!("lane={lane}"),))?;
+    }
+    Ok(info.into())
 }
 
 fn cancel_handle(receiver: Receiver<'_, Handle>) -> PyResult<()> {

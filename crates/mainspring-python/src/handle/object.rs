@@ -47,6 +47,13 @@ pub struct HandleArgs<'a> {
     pub source_traceback: Option<&'a Obj>,
 }
 
+/// The methods of the types. What is not among them is asyncio's.
+pub struct HandleMethods {
+    pub handle: Vec<Method<HandleClass>>,
+    pub timer: Vec<Method<HandleClass>>,
+    pub thread_safe: Vec<Method<HandleClass>>,
+}
+
 /// The types, and the offsets of their slots.
 pub struct HandleTypes {
     handle: NativeType,
@@ -79,21 +86,13 @@ pub(super) struct ThreadSafe {
 pub(super) static TYPES: PyOnceLock<HandleTypes> = PyOnceLock::new();
 
 impl HandleTypes {
-    /// `cancel_handle` and `cancel_timer` are the `cancel()` methods. The thread-safe type inherits asyncio's own.
+    /// `methods` returns the methods of the three types.
     #[inline]
-    pub(super) fn get_or_create(
-        py: Python<'_>,
-        cancel_handle: fn() -> Method<HandleClass>,
-        cancel_timer: fn() -> Method<HandleClass>,
-    ) -> PyResult<&'static Self> {
-        TYPES.get_or_try_init(py, || HandleTypes::create(py, cancel_handle(), cancel_timer()))
+    pub(super) fn get_or_create(py: Python<'_>, methods: fn() -> HandleMethods) -> PyResult<&'static Self> {
+        TYPES.get_or_try_init(py, || HandleTypes::create(py, methods()))
     }
 
-    fn create(
-        py: Python<'_>,
-        cancel_handle: Method<HandleClass>,
-        cancel_timer: Method<HandleClass>,
-    ) -> PyResult<Self> {
+    fn create(py: Python<'_>, methods: HandleMethods) -> PyResult<Self> {
         let events = py.import("asyncio.events")?;
         let base = |name: &str| Ok::<_, PyErr>(events.getattr(name)?.cast_into::<PyType>()?);
         let (handle_base, timer_base) = (base("Handle")?, base("TimerHandle")?);
@@ -103,7 +102,7 @@ impl HandleTypes {
                     c"mainspring._mainspring.ThreadSafeHandle",
                     &base,
                     0,
-                    None,
+                    methods.thread_safe,
                     dealloc_thread_safe,
                 )?,
                 lock: Slot::find(&base, "_lock")?,
@@ -116,14 +115,14 @@ impl HandleTypes {
                 c"mainspring._mainspring.Handle",
                 &handle_base,
                 0,
-                Some(cancel_handle),
+                methods.handle,
                 dealloc_handle,
             )?,
             timer: create_type(
                 c"mainspring._mainspring.TimerHandle",
                 &timer_base,
                 size_of::<u64>(),
-                Some(cancel_timer),
+                methods.timer,
                 dealloc_timer,
             )?,
             thread_safe,

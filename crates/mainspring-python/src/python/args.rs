@@ -142,6 +142,16 @@ impl<'a> Args<'a> {
         Ok(found)
     }
 
+    /// The value of a keyword argument, if it was given.
+    pub fn find(&self, keyword: &Py<PyString>) -> PyResult<Option<&'a Obj>> {
+        for (index, value) in self.keywords.iter().enumerate() {
+            if self.keyword_name(index).is_some_and(|name| name.eq(keyword).unwrap_or(false)) {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
     /// The value of the only keyword-only argument of a method. `keyword` is an interned string.
     #[inline]
     pub fn keyword(&self, method: &str, keyword: &Py<PyString>) -> PyResult<Option<&'a Obj>> {
