@@ -1,8 +1,10 @@
-"""The documentation names files that exist."""
+"""The documentation names files that exist, and its Python programs run."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,25 @@ def test_the_source_files_that_a_page_names_exist(page):
     files = existing_files()
     missing = [name for name in names if not any(file.endswith("/" + name) for file in files)]
     assert missing == []
+
+
+PROGRAMS = [
+    pytest.param(program, id=f"priorities-{number}")
+    for number, program in enumerate(
+        re.findall(
+            r"```python\n(.*?)```", (ROOT / "docs" / "priorities.md").read_text(encoding="utf-8"), re.DOTALL
+        )
+    )
+]
+
+
+@pytest.mark.mainspring_only
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_in_the_documentation_run(program):
+    if "asyncio.Runner" in program and sys.version_info < (3, 11):
+        pytest.skip("asyncio.Runner is new in Python 3.11")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=30
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout
