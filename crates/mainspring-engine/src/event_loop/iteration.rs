@@ -5,6 +5,7 @@ use super::io_budget::CallTimer;
 use super::{Engine, Host, Parking, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
 use crate::poller::{Event, Readiness};
+use crate::ready_queue::IterationBound;
 use crate::registrations::{Registrant, Watches};
 use std::cell::Cell;
 use std::io;
@@ -294,16 +295,31 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    #[inline(always)]
+    fn next_call(&self, bound: &mut IterationBound) -> Result<Option<H::Call>, H::Error> {
+        let mut lanes = self.lanes.borrow_mut();
+        if !lanes.io_first() && !lanes.has_background() {
+            return Ok(lanes.next(bound, None, None));
+        }
+        drop(lanes);
+        self.next_call_by_priority(bound)
+    }
+
+    #[cold]
+    fn next_call_by_priority(&self, bound: &mut IterationBound) -> Result<Option<H::Call>, H::Error> {
+        if self.lanes.borrow().serves_io_next(bound) && self.has_io_interest() {
+            self.wait(Some(Duration::ZERO))?;
+        }
+        // The clock may run user code, so it is read outside of the borrow.
+        let now = self.clock.now();
+        Ok(self.lanes.borrow_mut().next(bound, Some(now), self.max_overdue.get()))
+    }
+
     fn run_ready(&self) -> Result<(), H::Error> {
         let mut pass = self.lanes.borrow_mut().begin_iteration();
         let mut timer = self.start_call_timer();
         loop {
-            if self.lanes.borrow().serves_io_next(&pass) && self.has_io_interest() {
-                self.wait(Some(Duration::ZERO))?;
-            }
-            // The clock may run user code, so it is read outside of the borrow.
-            let now = if self.lanes.borrow().has_background() { Some(self.clock.now()) } else { None };
-            let next = self.lanes.borrow_mut().next(&mut pass, now, self.max_overdue.get());
+            let next = self.next_call(&mut pass)?;
             CallTimer::count(&mut timer);
             match next {
                 None => {

@@ -108,6 +108,12 @@ impl<T> Lanes<T> {
         self.io_first = io_first;
     }
 
+    /// Whether [`Lanes::set_io_first`] is in effect.
+    #[inline(always)]
+    pub fn io_first(&self) -> bool {
+        self.io_first
+    }
+
     /// Appends `item` to the normal lane.
     #[inline(always)]
     pub fn push_normal(&mut self, item: T) {
@@ -190,6 +196,7 @@ impl<T> Lanes<T> {
     }
 
     /// Begins an iteration over the items that are ready now.
+    #[inline(always)]
     pub fn begin_iteration(&self) -> IterationBound {
         IterationBound {
             urgent: self.urgent.end(),
@@ -201,6 +208,7 @@ impl<T> Lanes<T> {
     }
 
     /// Whether the iteration is about to run a normal item after another, so that I/O is served first.
+    #[inline(always)]
     pub fn serves_io_next(&self, bound: &IterationBound) -> bool {
         self.io_first && bound.ran_normal && self.normal.taken < bound.normal
     }

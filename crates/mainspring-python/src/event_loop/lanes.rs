@@ -7,6 +7,7 @@
 //! Cancellation and timeouts of a background task are not delayed: the handle that delivers them runs in the normal lane.
 
 use super::NativeLoop;
+use super::host::PyHost;
 use crate::handle::{Handle, HandleTypes};
 use crate::python::context;
 use crate::python::guard::catch_unwind;
@@ -136,6 +137,7 @@ fn lane_of_context(py: Python<'_>, context: &Obj) -> PyResult<Lane> {
 }
 
 /// Whether a handle calls the callback of one of asyncio's timeouts.
+#[cold]
 fn is_timeout(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<bool> {
     let Some(callback) = types.callback(handle) else { return Ok(false) };
     let shared = Shared::get(py)?;
@@ -210,10 +212,12 @@ fn is_cancelled_wakeup(py: Python<'_>, callback: &Obj, args: &[Obj]) -> PyResult
 }
 
 /// Runs the callback of a timeout so that the tasks which it wakes run in the normal lane.
-pub fn run<R>(native: &super::host::PyHost, handle: &Handle, run: impl FnOnce() -> R) -> R {
-    let py = attached();
-    let is_timeout = in_use() && is_timeout(py, native.types(), handle).unwrap_or(false);
-    if is_timeout { native.while_delivering_timeout(run) } else { run() }
+#[inline(always)]
+pub fn run<R>(host: &PyHost, handle: &Handle, run: impl FnOnce() -> R) -> R {
+    if in_use() && is_timeout(attached(), host.types(), handle).unwrap_or(false) {
+        return host.while_delivering_timeout(run);
+    }
+    run()
 }
 
 /// Whether a task that is created in this context, or in the current one, is in the background lane.

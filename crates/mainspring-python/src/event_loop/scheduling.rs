@@ -77,15 +77,17 @@ impl<'a> Request<'a> {
     /// Appends a new handle to the ready ones.
     #[inline(always)]
     fn make_ready(&self, handle: &Handle) -> PyResult<()> {
+        if lanes::in_use() {
+            return self.make_ready_in_lane(handle);
+        }
+        self.receiver.data.engine().try_call_soon(handle.clone().into()).map_err(refused)
+    }
+
+    #[cold]
+    fn make_ready_in_lane(&self, handle: &Handle) -> PyResult<()> {
         let Receiver { py, data: native, .. } = self.receiver;
-        let call = handle.clone().into();
-        let pushed = if lanes::in_use() {
-            let lane = lanes::of_call_soon(py, native, handle, self.callback, self.callback_args)?;
-            native.engine().try_call_soon_in(lane, call)
-        } else {
-            native.engine().try_call_soon(call)
-        };
-        pushed.map_err(refused)
+        let lane = lanes::of_call_soon(py, native, handle, self.callback, self.callback_args)?;
+        native.engine().try_call_soon_in(lane, handle.clone().into()).map_err(refused)
     }
 
     /// Debug mode: checks the thread and that the callback can be called. Returns the traceback for the handle.
