@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::event_loop::{Core, ExceptionContext};
 use crate::handle::Once;
 use crate::host::Call;
+use crate::lane::Lane;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::pin::Pin;
@@ -221,7 +222,7 @@ impl<T: 'static> FutureState<T> {
         let Some(core) = self.core.upgrade() else { return };
         let future = Future::from_state(Rc::clone(self));
         if core.check_open().is_ok() {
-            core.call_soon(Call::Handle(Once::shared(move || callback(&future))));
+            core.call_soon(Call::Handle(Lane::Normal, Once::shared(move || callback(&future))));
         } else {
             let message = "A future was done after its loop was closed: its callback is not called";
             core.call_exception_handler(&ExceptionContext::new(message));

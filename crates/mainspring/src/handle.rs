@@ -5,6 +5,7 @@
 
 use crate::clock::Time;
 use crate::event_loop::Core;
+use crate::lane::{Lane, Priority};
 use mainspring_engine::timers::TimerKey;
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -25,6 +26,11 @@ pub(crate) trait Callback {
     /// Where it was scheduled, if that is recorded.
     fn location(&self) -> Option<&'static Location<'static>> {
         None
+    }
+
+    /// Its lane and limit.
+    fn priority(&self) -> Priority {
+        Priority::NORMAL
     }
 }
 
@@ -62,21 +68,26 @@ impl<F: FnOnce()> Callback for Once<F> {
     }
 }
 
-/// A closure with the location where it was scheduled.
-pub(crate) struct LocatedCallback<F> {
+/// A closure with its priority, and in debug mode with the location where it was scheduled.
+pub(crate) struct DetailedCallback<F> {
     once: Once<F>,
-    location: &'static Location<'static>,
+    priority: Priority,
+    location: Option<&'static Location<'static>>,
 }
 
-impl<F: FnOnce() + 'static> LocatedCallback<F> {
-    pub(crate) fn shared(closure: F, location: &'static Location<'static>) -> Rc<dyn Callback> {
-        Rc::new(LocatedCallback { once: Once::new(closure), location })
+impl<F: FnOnce() + 'static> DetailedCallback<F> {
+    pub(crate) fn shared(
+        closure: F,
+        priority: Priority,
+        location: Option<&'static Location<'static>>,
+    ) -> Rc<dyn Callback> {
+        Rc::new(DetailedCallback { once: Once::new(closure), priority, location })
     }
 }
 
-impl<F: FnOnce()> Callback for LocatedCallback<F> {
+impl<F: FnOnce()> Callback for DetailedCallback<F> {
     fn run(&self) {
-        self.once.run();
+        self.priority.run(|| self.once.run());
     }
 
     fn cancel(&self) {
@@ -88,7 +99,18 @@ impl<F: FnOnce()> Callback for LocatedCallback<F> {
     }
 
     fn location(&self) -> Option<&'static Location<'static>> {
-        Some(self.location)
+        self.location
+    }
+
+    fn priority(&self) -> Priority {
+        self.priority
+    }
+}
+
+/// Adds the lane of an object to its `Debug` output, unless it is the normal one.
+pub(crate) fn debug_lane(output: &mut fmt::DebugStruct<'_, '_>, lane: Lane) {
+    if lane != Lane::Normal {
+        output.field("lane", &lane);
     }
 }
 
@@ -132,6 +154,7 @@ impl fmt::Debug for Handle {
         if let Some(location) = self.0.location() {
             handle.field("scheduled", &format_args!("{location}"));
         }
+        debug_lane(&mut handle, self.0.priority().lane);
         handle.field("cancelled", &self.cancelled()).finish_non_exhaustive()
     }
 }
@@ -213,9 +236,9 @@ impl Ord for TimerHandle {
 
 impl fmt::Debug for TimerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TimerHandle")
-            .field("when", &self.when)
-            .field("cancelled", &self.cancelled())
-            .finish_non_exhaustive()
+        let mut handle = f.debug_struct("TimerHandle");
+        handle.field("when", &self.when);
+        debug_lane(&mut handle, self.callback.priority().lane);
+        handle.field("cancelled", &self.cancelled()).finish_non_exhaustive()
     }
 }

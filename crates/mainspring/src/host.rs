@@ -5,9 +5,10 @@
 
 use crate::event_loop::{Core, DebugMode, ExceptionContext, TimedCall};
 use crate::handle::Callback;
+use crate::lane::{Lane, OverdueLimit, Priority};
 use crate::net::{TransportImpl, WriteOutcome};
 use crate::panics::catch;
-use mainspring_engine::ready_queue::Lane;
+use mainspring_engine::ready_queue::Lane as EngineLane;
 use mainspring_engine::transport::{DeferredCall, TransportHost};
 use mainspring_engine::wakeup::Inbox;
 use mainspring_engine::{Host, Readiness};
@@ -16,20 +17,18 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 /// One scheduled call.
 pub(crate) enum Call {
-    /// A closure with a handle to cancel it.
-    Handle(Rc<dyn Callback>),
-    /// The same for a timer, with the lane to run in.
-    Timer(Lane, Rc<dyn Callback>),
+    /// A closure with a handle to cancel it, and the lane to run in.
+    Handle(Lane, Rc<dyn Callback>),
     /// A closure from another thread. It cannot be cancelled.
     Once(Box<dyn FnOnce()>),
     /// One step of a task.
     Task(Step),
-    /// Wakes a task that waits until nothing else is ready.
-    Idle(Rc<dyn Watch>),
     /// Wakes a sleeping task.
     Wake(Waker),
     /// One step of the future that [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete)
@@ -47,6 +46,9 @@ pub(crate) enum Call {
     Stop,
 }
 
+// The queues and timers store calls by value.
+const _: () = assert!(size_of::<Call>() == 3 * size_of::<usize>());
+
 /// One step of a task. The schedule function captures nothing: with captures, `async-task` changes a reference count in
 /// each step.
 pub(crate) type Step = async_task::Runnable<TaskMetadata>;
@@ -57,7 +59,40 @@ pub(crate) type Canceller = async_task::Task<(), TaskMetadata>;
 /// Where the steps of a task are queued: the inbox of its loop, and the lane.
 pub(crate) struct TaskMetadata {
     pub(crate) inbox: Arc<Inbox<Inbound>>,
-    pub(crate) lane: Lane,
+    // Not a `Priority`: the flag fits in its padding.
+    limit: OverdueLimit,
+    lane: Lane,
+    /// The next step is in the normal lane. Used on the loop's thread only; atomic because the wakers of a task, which
+    /// other threads may own, share the metadata.
+    is_promoted: AtomicBool,
+}
+
+impl TaskMetadata {
+    pub(crate) fn new(inbox: Arc<Inbox<Inbound>>, Priority { lane, limit }: Priority) -> Self {
+        TaskMetadata { inbox, limit, lane, is_promoted: AtomicBool::new(false) }
+    }
+
+    /// Whether all steps are in the normal lane.
+    #[inline(always)]
+    pub(crate) fn is_normal(&self) -> bool {
+        self.lane == Lane::Normal
+    }
+
+    /// The lane of the next step.
+    pub(crate) fn next_lane(&self) -> EngineLane {
+        if self.is_promoted.load(Ordering::Relaxed) { EngineLane::Normal } else { self.lane.engine_lane() }
+    }
+
+    /// Moves the next step to the normal lane. A step that is already queued stays where it is.
+    pub(crate) fn promote(&self) {
+        self.is_promoted.store(true, Ordering::Relaxed);
+    }
+
+    /// A step begins. Returns what it passes on to tasks and callbacks that it creates.
+    fn begin_step(&self) -> Priority {
+        self.is_promoted.store(false, Ordering::Relaxed);
+        Priority { lane: self.lane, limit: self.limit }
+    }
 }
 
 /// A call sent by another thread.
@@ -196,15 +231,19 @@ impl RustHost {
     #[inline(always)]
     fn run(&self, call: Call) {
         let ran = match call {
-            Call::Handle(callback) | Call::Timer(_, callback) => catch(|| callback.run()),
+            Call::Handle(_, callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
             Call::Task(step) => {
                 // Panics of the future are caught in `task/catch_unwind.rs`.
-                step.run();
+                if step.metadata().is_normal() {
+                    step.run();
+                } else {
+                    run_in_lane(step);
+                }
                 Ok(())
             }
             Call::Wake(waker) => catch(|| waker.wake()),
-            Call::Watch(watch) | Call::Idle(watch) => catch(|| watch.fire()),
+            Call::Watch(watch) => catch(|| watch.fire()),
             Call::Main => {
                 self.core().inspect(|core| core.main.poll());
                 Ok(())
@@ -241,20 +280,25 @@ impl RustHost {
     #[cold]
     fn run_timed(&self, call: Call) {
         let timed = match &call {
-            Call::Handle(callback) | Call::Timer(_, callback) => TimedCall::Call(callback.location()),
+            Call::Handle(_, callback) => TimedCall::Call(callback.priority().lane, callback.location()),
             Call::Once(_) => TimedCall::FromOtherThread,
             Call::Watch(_) => TimedCall::Watch,
             Call::Main => TimedCall::Main,
             Call::Io(..) | Call::Deferred(..) => TimedCall::Transport,
-            Call::Task(..) | Call::Idle(_) | Call::Wake(_) | Call::MainDone(_) | Call::Stop => {
-                return self.run(call);
-            }
+            Call::Task(..) | Call::Wake(_) | Call::MainDone(_) | Call::Stop => return self.run(call),
         };
         match self.core() {
             Some(core) => core.time(|| timed, || self.run(call)),
             None => self.run(call),
         }
     }
+}
+
+/// Runs a step of a task whose lane is not the normal one.
+#[inline(never)]
+fn run_in_lane(step: Step) {
+    let priority = step.metadata().begin_step();
+    priority.run(|| step.run());
 }
 
 impl Host for RustHost {
@@ -300,12 +344,19 @@ impl Host for RustHost {
         }
     }
 
-    fn lane(&self, call: &Call) -> Lane {
+    fn lane(&self, call: &Call) -> EngineLane {
         match call {
-            Call::Task(step) => step.metadata().lane,
-            Call::Timer(lane, _) => *lane,
-            Call::Idle(_) => Lane::Background,
-            _ => Lane::Normal,
+            Call::Task(step) => step.metadata().next_lane(),
+            Call::Handle(lane, _) => lane.engine_lane(),
+            _ => EngineLane::Normal,
+        }
+    }
+
+    fn max_overdue(&self, call: &Call) -> Option<Duration> {
+        match call {
+            Call::Task(step) => step.metadata().limit.get(),
+            Call::Handle(_, callback) => callback.priority().limit.get(),
+            _ => None,
         }
     }
 

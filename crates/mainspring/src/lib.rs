@@ -32,7 +32,8 @@
 //!   [`join`], [`select`], [`wait`], [`as_completed`] and [`shield`] await several futures.
 //! - [`sleep`], [`interval`] and [`timeout`] wait. [`EventLoop::call_soon`] and [`EventLoop::call_later`] schedule
 //!   calls.
-//! - [`Lane`] is the priority of a call. [`after`] waits until the loop is otherwise idle.
+//! - [`Lane`] is the priority of a call. [`background`] and [`urgent`] set it for new tasks and callbacks. [`after`]
+//!   waits until the loop is otherwise idle.
 //! - [`Protocol`] and [`Transport`] are asyncio's, with [`EventLoop::create_connection`] and
 //!   [`EventLoop::create_server`]. [`net::open_connection`], [`net::start_server`], [`net::TcpStream`] and
 //!   [`net::UnixStream`] are for `await`.
@@ -102,7 +103,7 @@ pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics, t
 pub use executor::{Executor, ExecutorConfig};
 pub use future::{Future, FutureError};
 pub use handle::{Handle, TimerHandle};
-pub use lane::Lane;
+pub use lane::{Lane, background, current_lane, normal, urgent};
 pub use net::{Protocol, Server, Transport};
 pub use remote::Remote;
 pub use run::{Runner, run};

@@ -44,7 +44,7 @@ impl Remote {
     }
 
     /// Calls `callback` on the loop's thread and wakes the loop. On the loop's own thread this is
-    /// [`EventLoop::call_soon`](crate::EventLoop::call_soon).
+    /// [`EventLoop::call_soon`](crate::EventLoop::call_soon) in the normal lane.
     ///
     /// [`Error::Closed`] if the loop is closed.
     pub fn call_soon_threadsafe(&self, callback: impl FnOnce() + Send + 'static) -> Result<(), Error> {

@@ -19,10 +19,11 @@ use super::running;
 use crate::clock::Time;
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
-use crate::host::{Call, Failure, Inbound, RustHost, Step};
+use crate::host::{Call, Failure, Inbound, RustHost, Step, TaskMetadata};
 use crate::net::Resolver;
 use crate::panics::catch;
 use crate::task::{AnyTask, FactorySlot};
+use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::wakeup::Inbox;
 use mainspring_engine::{Engine, Host};
 use slab::Slab;
@@ -110,6 +111,33 @@ impl Core {
         } else {
             self.engine.call_soon(call);
         }
+    }
+
+    /// Makes a call ready in `lane`, on an open loop. The normal lane is inlined: without the branch, `call_soon` and
+    /// `spawn` took 15 % to 45 % longer in a noisy comparison.
+    #[inline(always)]
+    pub(crate) fn call_soon_in(&self, lane: Lane, call: Call) {
+        if lane == Lane::Normal {
+            self.engine.call_soon(call);
+        } else {
+            self.call_soon_in_other_lane(lane, call);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_soon_in_other_lane(&self, lane: Lane, call: Call) {
+        self.engine.call_soon_in(lane, call);
+    }
+
+    /// Moves the next step of a background task to the normal lane, whether it is queued or not.
+    pub(crate) fn promote(&self, task: &TaskMetadata) {
+        if self.is_closed.get() {
+            return;
+        }
+        task.promote();
+        self.engine
+            .promote_if(|call| matches!(call, Call::Task(step) if std::ptr::eq(step.metadata(), task)));
     }
 
     pub(crate) fn call_exception_handler(&self, context: &ExceptionContext) {
@@ -223,7 +251,7 @@ pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<()
             return Err(Error::ShutDown);
         }
         let call = call.into();
-        core.engine.call_soon_in(core.engine.host().lane(&call), call);
+        core.call_soon_in(core.engine.host().lane(&call), call);
         return Ok(());
     }
     let pushed = if is_new_work { inbox.submit(call) } else { inbox.push(call) };

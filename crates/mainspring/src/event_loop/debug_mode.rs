@@ -4,7 +4,8 @@
 //! switched on later, they are reported without origin, or not at all.
 
 use super::{Core, EventLoop, ExceptionContext};
-use crate::handle::{Callback, LocatedCallback, Once};
+use crate::handle::{Callback, DetailedCallback, Once};
+use crate::lane::{Lane, LaneSuffix, Priority, current_lane};
 use crate::task::current_task;
 use std::cell::Cell;
 use std::fmt;
@@ -47,9 +48,10 @@ impl DebugMode {
 
     /// A closure that is called at most once, with its origin in debug mode.
     #[track_caller]
-    pub(crate) fn callback(&self, closure: impl FnOnce() + 'static) -> Rc<dyn Callback> {
-        if self.is_on() {
-            LocatedCallback::shared(closure, Location::caller())
+    pub(crate) fn callback(&self, priority: Priority, closure: impl FnOnce() + 'static) -> Rc<dyn Callback> {
+        if self.is_on() || !priority.is_normal() {
+            let location = Location::caller();
+            DetailedCallback::shared(closure, priority, self.is_on().then_some(location))
         } else {
             Once::shared(closure)
         }
@@ -58,24 +60,28 @@ impl DebugMode {
 
 /// A timed call, for the report.
 pub(crate) enum TimedCall {
-    Call(Option<&'static Location<'static>>),
+    Call(Lane, Option<&'static Location<'static>>),
     FromOtherThread,
     Watch,
     Transport,
     Main,
-    Task(String, &'static Location<'static>),
+    Task(Lane, String, &'static Location<'static>),
 }
 
 impl fmt::Display for TimedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TimedCall::Call(Some(location)) => write!(f, "a call scheduled at {location}"),
-            TimedCall::Call(None) => f.write_str("a call"),
+            TimedCall::Call(lane, Some(location)) => {
+                write!(f, "a call{} scheduled at {location}", LaneSuffix(*lane))
+            }
+            TimedCall::Call(lane, None) => write!(f, "a call{}", LaneSuffix(*lane)),
             TimedCall::FromOtherThread => f.write_str("a call from another thread"),
             TimedCall::Watch => f.write_str("the callback of a descriptor or a signal"),
             TimedCall::Transport => f.write_str("a protocol's callback"),
             TimedCall::Main => f.write_str("a step of the main future"),
-            TimedCall::Task(name, location) => write!(f, "a step of {name}, started at {location},"),
+            TimedCall::Task(lane, name, location) => {
+                write!(f, "a step of {name}{}, started at {location},", LaneSuffix(*lane))
+            }
         }
     }
 }
@@ -111,7 +117,7 @@ pub(crate) async fn timed<F: Future>(
             None => step(),
             Some(core) => {
                 let name = || current_task().map_or_else(String::new, |task| task.name());
-                core.time(|| TimedCall::Task(name(), started), step)
+                core.time(|| TimedCall::Task(current_lane(), name(), started), step)
             }
         }
     })

@@ -5,6 +5,7 @@ use super::running::Running;
 use super::{Core, EventLoop};
 use crate::error::Error;
 use crate::host::Call;
+use crate::lane::{Priority, RestorePriority};
 use crate::task::context::copy_context;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -144,17 +145,26 @@ impl EventLoop {
     }
 
     fn enter(&self) -> Result<impl Drop + use<>, Error> {
-        struct RunGuard(Rc<Core>, Option<Running>);
+        struct RunGuard {
+            core: Rc<Core>,
+            running: Option<Running>,
+            _restore_priority: RestorePriority,
+        }
         impl Drop for RunGuard {
             fn drop(&mut self) {
-                self.0.is_running.set(false);
-                drop(self.1.take());
+                self.core.is_running.set(false);
+                drop(self.running.take());
             }
         }
         self.core().check_open()?;
         let running = Running::enter(&self.owner).ok_or(Error::AlreadyRunning)?;
         self.core().is_running.set(true);
-        Ok(RunGuard(Rc::clone(self.core()), Some(running)))
+        Ok(RunGuard {
+            core: Rc::clone(self.core()),
+            running: Some(running),
+            // Calls in the normal lane do not set it themselves.
+            _restore_priority: Priority::NORMAL.enter(),
+        })
     }
 
     fn run(&self) -> Result<(), Error> {

@@ -2,8 +2,7 @@
 
 use super::core::Core;
 use super::{EventLoop, Owner};
-use crate::host::{Call, Inbound, Step, TaskMetadata};
-use mainspring_engine::ready_queue::Lane;
+use crate::host::{Call, Inbound, Step};
 use mainspring_engine::wakeup::Inbox;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -73,8 +72,8 @@ pub(super) fn call_soon_if_running(step: Step) -> Result<(), Step> {
     // SAFETY: `Running::enter` set the pointer on this thread. Dropping `Running` clears it before the owner in
     // `RUNNING`, which owns the core, is released. Making a step ready runs no foreign code that could end the run.
     let core = unsafe { core.as_ref() };
-    let TaskMetadata { inbox, lane, .. } = step.metadata();
-    if !Arc::ptr_eq(core.inbox(), inbox) || *lane != Lane::Normal || core.check_open().is_err() {
+    let task = step.metadata();
+    if !Arc::ptr_eq(core.inbox(), &task.inbox) || !task.is_normal() || core.check_open().is_err() {
         return Err(step);
     }
     core.engine.call_soon(Call::Task(step));

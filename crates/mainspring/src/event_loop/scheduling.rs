@@ -1,11 +1,11 @@
-//! `call_soon`, `call_later`, `call_at`, `spawn`, and their variants for lanes.
+//! `call_soon`, `call_later`, `call_at`, `call_after`, `spawn`, and their variants for lanes.
 
 use super::EventLoop;
 use crate::clock::Time;
 use crate::error::Error;
 use crate::handle::{Handle, TimerHandle};
 use crate::host::Call;
-use crate::lane::Lane;
+use crate::lane::{Lane, Priority};
 use crate::task::{Task, TaskBuilder};
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl EventLoop {
     /// ```
     #[track_caller]
     pub fn call_soon(&self, callback: impl FnOnce() + 'static) -> Result<Handle, Error> {
-        self.call_soon_in(Lane::Normal, callback)
+        self.schedule_soon(Priority::current(), callback)
     }
 
     /// [`call_soon`](EventLoop::call_soon) in a [`Lane`].
@@ -50,10 +50,16 @@ impl EventLoop {
     /// ```
     #[track_caller]
     pub fn call_soon_in(&self, lane: Lane, callback: impl FnOnce() + 'static) -> Result<Handle, Error> {
+        self.schedule_soon(Priority::in_lane(lane), callback)
+    }
+
+    #[track_caller]
+    fn schedule_soon(&self, priority: Priority, callback: impl FnOnce() + 'static) -> Result<Handle, Error> {
         let core = self.core();
         core.check_open()?;
-        let callback = core.debug_mode().callback(callback);
-        core.engine.call_soon_in(lane.engine_lane(), Call::Handle(Rc::clone(&callback)));
+        let callback = core.debug_mode().callback(priority, callback);
+        let call = Call::Handle(priority.lane, Rc::clone(&callback));
+        core.call_soon_in(priority.lane.engine_lane(), call);
         Ok(Handle(callback))
     }
 
@@ -99,7 +105,7 @@ impl EventLoop {
     /// ```
     #[track_caller]
     pub fn call_at(&self, when: Time, callback: impl FnOnce() + 'static) -> Result<TimerHandle, Error> {
-        self.call_at_in(Lane::Normal, when, callback)
+        self.schedule_at(Priority::current(), when, callback)
     }
 
     /// [`call_later`](EventLoop::call_later) in a [`Lane`].
@@ -153,10 +159,50 @@ impl EventLoop {
         when: Time,
         callback: impl FnOnce() + 'static,
     ) -> Result<TimerHandle, Error> {
+        self.schedule_at(Priority::in_lane(lane), when, callback)
+    }
+
+    /// Calls `callback` in [`Lane::Background`] after `delay`: in the next iteration with nothing else to do.
+    /// MicroPython's `after` of `fast_io`, for a callback.
+    ///
+    /// If the current code is in that lane, its limit applies: see [`background`](crate::background). Otherwise that of
+    /// [`set_max_overdue`](EventLoop::set_max_overdue) does.
+    ///
+    /// [`Error::Closed`] if the loop is closed.
+    ///
+    /// ```
+    /// use mainspring::EventLoop;
+    /// use std::{cell::RefCell, rc::Rc, time::Duration};
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// let order = Rc::new(RefCell::new(Vec::new()));
+    /// let (cleanup, request) = (Rc::clone(&order), Rc::clone(&order));
+    /// event_loop.call_after(Duration::ZERO, move || cleanup.borrow_mut().push("cleanup"))?;
+    /// event_loop.call_later(Duration::ZERO, move || request.borrow_mut().push("request"))?;
+    /// event_loop.run_until_idle()?;
+    /// assert_eq!(*order.borrow(), ["request", "cleanup"]);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn call_after(
+        &self,
+        delay: Duration,
+        callback: impl FnOnce() + 'static,
+    ) -> Result<TimerHandle, Error> {
+        self.call_later_in(Lane::Background, delay, callback)
+    }
+
+    #[track_caller]
+    fn schedule_at(
+        &self,
+        priority: Priority,
+        when: Time,
+        callback: impl FnOnce() + 'static,
+    ) -> Result<TimerHandle, Error> {
         let core = self.core();
         core.check_open()?;
-        let callback = core.debug_mode().callback(callback);
-        let key = core.engine.call_at(when.0, Call::Timer(lane.engine_lane(), Rc::clone(&callback)));
+        let callback = core.debug_mode().callback(priority, callback);
+        let key = core.engine.call_at(when.0, Call::Handle(priority.lane, Rc::clone(&callback)));
         let sequence = core.timers_made.get();
         core.timers_made.set(sequence + 1);
         Ok(TimerHandle { callback, core: Rc::downgrade(core), key, when, sequence })
@@ -200,9 +246,9 @@ impl EventLoop {
         TaskBuilder::new().lane(lane).spawn_on(self, future)
     }
 
-    /// Whether I/O runs before other ready calls, as MicroPython's `fast_io`. If so, a call in [`Lane::Urgent`] that
-    /// becomes ready during an iteration runs before the next call of that iteration. The default is `false`: I/O and
-    /// calls in turn, as in asyncio.
+    /// Whether I/O runs before other ready calls, as MicroPython's `fast_io`. If so, the loop polls for I/O before each
+    /// ready call in [`Lane::Normal`], and I/O is in [`Lane::Urgent`]. A call that enters that lane during an iteration
+    /// runs before the next normal call of that iteration. The default is `false`: I/O and calls in turn, as in asyncio.
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane};
@@ -225,8 +271,9 @@ impl EventLoop {
         self.core().engine.set_io_first(io_first);
     }
 
-    /// Limits how long a call in [`Lane::Background`] waits for an iteration with nothing else to do, before it runs
-    /// in turn with the others. The default is `None`: no limit.
+    /// Limits how long a call in [`Lane::Background`] waits for an iteration with nothing else to do. After this time it
+    /// runs before the next normal call. The default is `None`: no limit. A limit of its own, such as that of
+    /// [`background`](crate::background), takes precedence.
     ///
     /// ```
     /// use mainspring::{EventLoop, Lane, yield_now};

@@ -7,7 +7,7 @@ use super::state::TaskState;
 use super::{JoinError, current_task};
 use crate::event_loop::{Core, wake_step};
 use crate::host::{Canceller, Step, TaskMetadata};
-use crate::lane::Lane;
+use crate::lane::Priority;
 use crate::panics::{catch, catch_payload};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -124,12 +124,16 @@ impl<F: Future, S: ResultSink<Output = F::Output>> Drop for CatchUnwind<F, S> {
 }
 
 /// Allocates the cell of a task: the future, the state of its wakers, and the metadata for scheduling.
-pub(super) fn allocate_task<F, S>(core: &Core, lane: Lane, future: CatchUnwind<F, S>) -> (Step, Canceller)
+pub(super) fn allocate_task<F, S>(
+    core: &Core,
+    priority: Priority,
+    future: CatchUnwind<F, S>,
+) -> (Step, Canceller)
 where
     F: Future + 'static,
     S: ResultSink<Output = F::Output> + 'static,
 {
-    let metadata = TaskMetadata { inbox: Arc::clone(core.inbox()), lane: lane.engine_lane() };
+    let metadata = TaskMetadata::new(Arc::clone(core.inbox()), priority);
     let builder = async_task::Builder::new().metadata(metadata);
     // SAFETY: the future stays on this thread. Each wake passes the step to `wake_step`. On this thread that pushes it
     // to the ready queue; on another thread, to the inbox, which is drained on this thread only. If the inbox of a

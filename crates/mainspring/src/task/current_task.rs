@@ -5,6 +5,7 @@
 
 use super::TaskHandle;
 use super::state::{AnyTask, TaskState};
+use crate::lane::Lane;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -59,6 +60,13 @@ pub(super) fn current() -> Option<TaskHandle> {
 /// ```
 pub fn current_task() -> Option<TaskHandle> {
     current()
+}
+
+/// The current task, if it is in the background lane.
+pub(crate) fn current_background_task() -> Option<TaskHandle> {
+    let is_background =
+        with_current(|task| task.is_some_and(|task| task.header().lane() == Lane::Background));
+    is_background.then(current).flatten()
 }
 
 /// Passes the current task to `f`, without a reference count.

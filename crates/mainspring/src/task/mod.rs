@@ -41,6 +41,7 @@ pub use state::TaskId;
 pub use task_handle::TaskHandle;
 pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 
+pub(crate) use current_task::current_background_task;
 pub(crate) use factory::FactorySlot;
 pub(crate) use state::{AnyTask, TaskName};
 
@@ -242,9 +243,8 @@ impl<T> Drop for Task<T> {
 
 impl<T> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
-            .field("name", &self.name())
-            .field("phase", &self.state.header.phase())
-            .finish_non_exhaustive()
+        let mut task = f.debug_struct("Task");
+        self.state.header.debug_fields(&mut task);
+        task.finish_non_exhaustive()
     }
 }

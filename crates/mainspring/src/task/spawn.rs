@@ -7,9 +7,10 @@ use super::state::TaskState;
 use crate::error::Error;
 use crate::event_loop::{Core, EventLoop, timed};
 use crate::host::Call;
-use crate::lane::Lane;
+use crate::lane::{Lane, OverdueLimit, Priority};
 use std::panic::Location;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Runs `future` as a task on the current loop. Its first step is in the next iteration.
 ///
@@ -57,7 +58,7 @@ where
     TaskBuilder::new().name(name).spawn(future)
 }
 
-/// Starts a task with a name, a context or a lane. It stays on its thread (`!Send`).
+/// Starts a task with a name, a context, or a lane and its limit. It stays on its thread (`!Send`).
 ///
 /// ```
 /// use mainspring::TaskBuilder;
@@ -75,7 +76,8 @@ where
 pub struct TaskBuilder {
     name: Option<String>,
     context: Option<Context>,
-    lane: Lane,
+    lane: Option<Lane>,
+    max_overdue: Option<Duration>,
 }
 
 impl TaskBuilder {
@@ -94,7 +96,7 @@ impl TaskBuilder {
         TaskBuilder { context: Some(context), ..self }
     }
 
-    /// Sets the lane of the task's steps. The default is [`Lane::Normal`].
+    /// Sets the lane of the task's steps. The default is [`current_lane`](crate::current_lane).
     ///
     /// ```
     /// use mainspring::{Lane, TaskBuilder};
@@ -107,7 +109,28 @@ impl TaskBuilder {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn lane(self, lane: Lane) -> Self {
-        TaskBuilder { lane, ..self }
+        TaskBuilder { lane: Some(lane), ..self }
+    }
+
+    /// Limits how long a step of the task waits in [`Lane::Background`]. After this time it runs before the next normal
+    /// call. The default is the limit that the current code has in that lane, otherwise that of the loop:
+    /// [`EventLoop::set_max_overdue`]. Ignored in other lanes.
+    ///
+    /// ```
+    /// use mainspring::{Lane, TaskBuilder, yield_now};
+    /// use std::time::Duration;
+    ///
+    /// # mainspring::run(async {
+    /// let cleanup =
+    ///     TaskBuilder::new().lane(Lane::Background).max_overdue(Duration::from_millis(1)).spawn(async {});
+    /// while !cleanup.is_finished() {
+    ///     yield_now().await; // The loop is never idle.
+    /// }
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn max_overdue(self, limit: Duration) -> Self {
+        TaskBuilder { max_overdue: Some(limit), ..self }
     }
 
     /// Starts the task on the current loop.
@@ -156,7 +179,11 @@ impl TaskBuilder {
     fn start<T: 'static>(self, core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Task<T> {
         let context = self.context.map_or_else(context::copy_current, Context::into_slot);
         let state = TaskState::new(core, self.name, context);
-        start_task_in(core, self.lane, Rc::clone(&state), future);
+        let mut priority = self.lane.map_or_else(Priority::current, Priority::in_lane);
+        if let Some(limit) = self.max_overdue {
+            priority.limit = OverdueLimit::new(limit);
+        }
+        start_task_in(core, priority, Rc::clone(&state), future);
         Task { state }
     }
 }
@@ -171,34 +198,34 @@ impl<T: 'static> Task<T> {
     }
 }
 
-/// Makes `future` a task of the loop. Calls the task factory if there is one.
+/// Makes `future` a task of the loop, in the lane of the current code. Calls the task factory if there is one.
 #[track_caller]
 pub(super) fn start_task<F, S>(core: &Rc<Core>, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
 {
-    start_task_in(core, Lane::Normal, sink, future);
+    start_task_in(core, Priority::current(), sink, future);
 }
 
-/// [`start_task`] with a lane.
+/// [`start_task`] with a priority.
 #[track_caller]
-fn start_task_in<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
+fn start_task_in<F, S>(core: &Rc<Core>, priority: Priority, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
 {
     match core.task_factory.get() {
-        None => start_wrapped(core, lane, sink, future),
+        None => start_wrapped(core, priority, sink, future),
         Some(factory) => {
             let wrapped = factory.wrap(sink.state(), future);
-            start_wrapped(core, lane, sink, wrapped);
+            start_wrapped(core, priority, sink, wrapped);
         }
     }
 }
 
 #[track_caller]
-fn start_wrapped<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
+fn start_wrapped<F, S>(core: &Rc<Core>, priority: Priority, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
@@ -209,22 +236,22 @@ where
     }
     if core.debug_mode().is_on() {
         let future = timed(Rc::downgrade(core), future, Location::caller());
-        schedule(core, lane, sink, future);
+        schedule(core, priority, sink, future);
     } else {
-        schedule(core, lane, sink, future);
+        schedule(core, priority, sink, future);
     }
 }
 
 /// Schedules the first step.
-fn schedule<F, S>(core: &Rc<Core>, lane: Lane, sink: S, future: F)
+fn schedule<F, S>(core: &Rc<Core>, priority: Priority, sink: S, future: F)
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
 {
     let state = Rc::clone(sink.state());
     core.live_futures.set(core.live_futures.get() + 1);
-    let (step, canceller) = allocate_task(core, lane, CatchUnwind::new(future, sink));
+    let (step, canceller) = allocate_task(core, priority, CatchUnwind::new(future, sink));
     let list_index = core.insert_task(Rc::clone(&state) as _);
-    state.header.set_started(list_index, canceller);
-    core.engine.call_soon_in(lane.engine_lane(), Call::Task(step));
+    state.header.set_started(list_index, priority.lane, canceller);
+    core.call_soon_in(step.metadata().next_lane(), Call::Task(step));
 }

@@ -3,15 +3,17 @@
 //! # Rules of the phase
 //!
 //! - `Running` from the beginning. The canceller is set when the task is started.
-//! - `Cancelling` after a cancellation: the canceller is dropped, the future is not yet.
+//! - `Cancelling` after a cancellation: the canceller is dropped, the future is not yet. The step that drops it is in
+//!   the normal lane if the task is in the background lane.
 //! - `Finished`, `Cancelled` or `Panicked` after the future is dropped. The loop no longer lists the task, and its
 //!   callbacks are scheduled.
 
 use super::context::ContextSlot;
 use super::{JoinError, TaskHandle};
 use crate::event_loop::{Core, ExceptionContext};
-use crate::handle::Once;
+use crate::handle::{Once, debug_lane};
 use crate::host::{Call, Canceller};
+use crate::lane::Lane;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::{Rc, Weak};
@@ -74,6 +76,8 @@ pub(crate) struct TaskHeader {
     core: Weak<Core>,
     id: TaskId,
     phase: Cell<Phase>,
+    /// The lane of the steps, when the task is started.
+    lane: Cell<Lane>,
     /// The result will not be taken.
     pub(super) is_detached: Cell<bool>,
     /// The index of the task in the core's list, or [`UNLISTED`].
@@ -148,10 +152,27 @@ impl TaskHeader {
         if self.phase.get() != Phase::Running {
             return false;
         }
+        self.promote();
         self.phase.set(Phase::Cancelling);
         let canceller = self.canceller.take();
         drop(canceller);
         true
+    }
+
+    pub(super) fn lane(&self) -> Lane {
+        self.lane.get()
+    }
+
+    /// If the task is in the background lane, moves its next step to the normal lane.
+    pub(super) fn promote(&self) {
+        if self.lane.get() != Lane::Background {
+            return;
+        }
+        let canceller = self.canceller.take();
+        if let (Some(canceller), Some(core)) = (&canceller, self.core()) {
+            core.promote(canceller.metadata());
+        }
+        self.canceller.set(canceller);
     }
 
     pub(super) fn core(&self) -> Option<Rc<Core>> {
@@ -159,12 +180,13 @@ impl TaskHeader {
     }
 
     /// The task is started and can be cancelled from now on. A cancellation that was requested earlier takes effect.
-    pub(super) fn set_started(&self, list_index: usize, canceller: Canceller) {
+    pub(super) fn set_started(&self, list_index: usize, lane: Lane, canceller: Canceller) {
         self.list_index.set(list_index);
-        if self.phase.get() == Phase::Running {
-            self.canceller.set(Some(canceller));
-        } else {
-            drop(canceller);
+        self.lane.set(lane);
+        self.canceller.set(Some(canceller));
+        if self.phase.get() != Phase::Running {
+            self.promote();
+            drop(self.canceller.take());
         }
     }
 
@@ -179,6 +201,13 @@ impl TaskHeader {
             core.future_ended();
             core.remove_task(list_index);
         }
+    }
+
+    /// The fields of the `Debug` output.
+    pub(super) fn debug_fields(&self, output: &mut fmt::DebugStruct<'_, '_>) {
+        output.field("name", &self.task_name().to_string());
+        debug_lane(output, self.lane());
+        output.field("phase", &self.phase());
     }
 
     pub(super) fn report(&self, text: &str) {
@@ -205,7 +234,7 @@ impl TaskHandle {
         let Some(core) = header.core() else { return };
         if core.check_open().is_ok() {
             let task = self.clone();
-            core.call_soon(Call::Handle(Once::shared(move || callback(&task))));
+            core.call_soon(Call::Handle(Lane::Normal, Once::shared(move || callback(&task))));
         } else {
             let name = header.task_name();
             let message = format!("{name} was done after its loop was closed: its callback is not called");
@@ -239,6 +268,7 @@ impl<T: 'static> TaskState<T> {
                 core,
                 id,
                 phase: Cell::new(Phase::Running),
+                lane: Cell::new(Lane::Normal),
                 is_detached: Cell::new(false),
                 list_index: Cell::new(UNLISTED),
                 canceller: Cell::new(None),

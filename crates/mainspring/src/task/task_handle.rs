@@ -84,6 +84,11 @@ impl TaskHandle {
         self.0.header().set_name(name.into());
     }
 
+    /// If the task is in the background lane, moves its next step to the normal lane.
+    pub(crate) fn promote(&self) {
+        self.0.header().promote();
+    }
+
     /// Calls `callback` when the task is done. See [`Task::add_done_callback`](crate::Task::add_done_callback).
     pub fn add_done_callback(&self, callback: impl FnOnce(&TaskHandle) + 'static) {
         self.call_when_done(Box::new(callback));
@@ -100,10 +105,9 @@ impl Eq for TaskHandle {}
 
 impl fmt::Debug for TaskHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskHandle")
-            .field("name", &self.name())
-            .field("phase", &self.0.header().phase())
-            .finish_non_exhaustive()
+        let mut task = f.debug_struct("TaskHandle");
+        self.0.header().debug_fields(&mut task);
+        task.finish_non_exhaustive()
     }
 }
 

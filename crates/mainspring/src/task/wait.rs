@@ -5,7 +5,6 @@ use super::wake_queue::WakeQueue;
 use super::{JoinError, Task};
 use crate::time::{Elapsed, sleep, timeout};
 use std::future::poll_fn;
-use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -119,7 +118,7 @@ async fn wait_until<T>(
     let tasks: Vec<_> = tasks.into_iter().collect();
     let mut queue = WakeQueue::new(tasks.len());
     let mut pending = tasks.len();
-    let mut deadline = pin!(limit.map(sleep));
+    let mut deadline = limit.map(sleep);
     poll_fn(|cx| {
         queue.begin_step(cx.waker());
         let mut has_enough = false;
@@ -139,7 +138,7 @@ async fn wait_until<T>(
         if has_enough || pending == 0 {
             return Poll::Ready(());
         }
-        deadline.as_mut().as_pin_mut().map_or(Poll::Pending, |time| time.poll(cx))
+        deadline.as_mut().map_or(Poll::Pending, |time| time.poll_deadline(cx))
     })
     .await;
     tasks.into_iter().partition(Task::is_finished)

@@ -2,7 +2,10 @@
 
 use super::expect_running_core;
 use crate::event_loop::Core;
-use crate::host::{Call, Watch};
+use crate::handle::Callback;
+use crate::host::Call;
+use crate::lane::{Lane, Priority};
+use crate::task::{TaskHandle, current_background_task};
 use mainspring_engine::timers::TimerKey;
 use std::cell::Cell;
 use std::fmt;
@@ -15,7 +18,8 @@ use std::time::Duration;
 /// must not delay other work. MicroPython's `after` of `fast_io`.
 ///
 /// It never ends before `delay` has passed. [`Builder::max_overdue`](crate::Builder::max_overdue) limits how long it
-/// waits on a busy loop; without it there is no limit.
+/// waits on a busy loop; without it there is no limit. In [`Lane::Background`] the limit of the current code applies
+/// instead, if it has one: see [`background`](crate::background).
 ///
 /// # Panics
 ///
@@ -73,21 +77,38 @@ enum AfterState {
 }
 
 /// Whether the call ran, and the task to wake.
-#[derive(Default)]
 struct IdleCall {
+    priority: Priority,
     has_run: Cell<bool>,
-    waker: Cell<Option<Waker>>,
+    waiter: Cell<Option<Waiter>>,
 }
 
-impl Watch for IdleCall {
-    fn fire(&self) {
+struct Waiter {
+    waker: Waker,
+    /// The task, if it is in the background lane. Its next step is in the normal lane: it does not wait a second time.
+    background_task: Option<TaskHandle>,
+}
+
+impl Callback for IdleCall {
+    fn run(&self) {
         self.has_run.set(true);
-        if let Some(waker) = self.waker.take() {
+        if let Some(Waiter { waker, background_task }) = self.waiter.take() {
+            if let Some(task) = background_task {
+                task.promote();
+            }
             waker.wake();
         }
     }
 
     fn cancel(&self) {}
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn priority(&self) -> Priority {
+        self.priority
+    }
 }
 
 impl Future for After {
@@ -99,9 +120,12 @@ impl Future for After {
             AfterState::Done => return Poll::Ready(()),
             AfterState::New(delay) => {
                 let core = expect_running_core();
-                let idle_call = Rc::new(IdleCall::default());
+                let priority = Priority::in_lane(Lane::Background);
+                let idle_call =
+                    Rc::new(IdleCall { priority, has_run: Cell::new(false), waiter: Cell::new(None) });
                 let when = core.engine.now().saturating_add(*delay);
-                let timer = core.engine.call_at(when, Call::Idle(Rc::<IdleCall>::clone(&idle_call)));
+                let call = Call::Handle(Lane::Background, Rc::<IdleCall>::clone(&idle_call));
+                let timer = core.engine.call_at(when, call);
                 self.state = AfterState::Waiting {
                     core: Rc::downgrade(&core),
                     timer,
@@ -119,7 +143,8 @@ impl Future for After {
             }
             AfterState::Waiting { idle_call, .. } => Rc::clone(idle_call),
         };
-        let former = idle_call.waker.replace(Some(cx.waker().clone()));
+        let waiter = Waiter { waker: cx.waker().clone(), background_task: current_background_task() };
+        let former = idle_call.waiter.replace(Some(waiter));
         drop(former);
         Poll::Pending
     }
@@ -130,8 +155,8 @@ impl After {
         let former = std::mem::replace(&mut self.state, AfterState::Done);
         if let AfterState::Waiting { core, timer, idle_call } = former {
             let call = core.upgrade().and_then(|core| core.engine.cancel_timer(timer));
-            let waker = idle_call.waker.take();
-            drop((call, waker));
+            let waiter = idle_call.waiter.take();
+            drop((call, waiter));
         }
     }
 }

@@ -2,16 +2,18 @@
 
 mod after;
 mod interval;
+mod timeout;
 
 pub use after::{After, after};
 pub use interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use timeout::{Elapsed, timeout, timeout_at};
 
 use crate::clock::Time;
 use crate::event_loop::{Core, running_core};
 use crate::host::Call;
 use mainspring_engine::timers::TimerKey;
 use std::fmt;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -113,6 +115,19 @@ impl Future for Sleep {
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_timer(cx, Call::Wake)
+    }
+}
+
+#[track_caller]
+fn expect_running_core() -> Rc<Core> {
+    running_core().unwrap_or_else(|| Rc::clone(crate::EventLoop::current().core()))
+}
+
+impl Sleep {
+    /// Polls it. `make_call` makes the call of the timer, which wakes the task.
+    #[track_caller]
+    fn poll_timer(&mut self, cx: &mut Context<'_>, make_call: impl FnOnce(Waker) -> Call) -> Poll<()> {
         let (core, when) = match &self.state {
             SleepState::Done => return Poll::Ready(()),
             // As in asyncio, a zero delay yields once.
@@ -142,18 +157,11 @@ impl Future for Sleep {
         };
         self.finish();
         let waker = cx.waker().clone();
-        let timer = core.engine.call_at(when.0, Call::Wake(waker.clone()));
+        let timer = core.engine.call_at(when.0, make_call(waker.clone()));
         self.state = SleepState::Waiting { core: Rc::downgrade(&core), when, timer, waker };
         Poll::Pending
     }
-}
 
-#[track_caller]
-fn expect_running_core() -> Rc<Core> {
-    running_core().unwrap_or_else(|| Rc::clone(crate::EventLoop::current().core()))
-}
-
-impl Sleep {
     /// The deadline. `None` before the first poll of [`sleep`], and after the end.
     pub fn deadline(&self) -> Option<Time> {
         match &self.state {
@@ -221,101 +229,4 @@ impl fmt::Debug for Sleep {
         };
         sleep.finish_non_exhaustive()
     }
-}
-
-/// [`timeout`] expired. Converts to an [`io::Error`](std::io::Error) of the kind
-/// [`TimedOut`](std::io::ErrorKind::TimedOut).
-///
-/// ```
-/// use mainspring::{Elapsed, timeout};
-/// use std::io;
-/// use std::time::Duration;
-///
-/// async fn answer() -> io::Result<i32> {
-///     Ok(timeout(Duration::from_millis(1), std::future::pending()).await?)
-/// }
-///
-/// let error = mainspring::run(answer())?.unwrap_err();
-/// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-/// # Ok::<(), mainspring::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elapsed;
-
-impl fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time is up")
-    }
-}
-
-impl std::error::Error for Elapsed {}
-
-impl From<Elapsed> for std::io::Error {
-    fn from(elapsed: Elapsed) -> Self {
-        std::io::Error::new(std::io::ErrorKind::TimedOut, elapsed)
-    }
-}
-
-/// Awaits `future` for at most `limit`, then drops it. The future is polled at least once: a result that is ready
-/// counts even with a zero limit.
-///
-/// Cancel safety: that of the future. Pass `&mut future` to keep it after the timeout.
-///
-/// # Panics
-///
-/// As [`sleep`].
-///
-/// ```
-/// use mainspring::{Elapsed, timeout};
-/// use std::time::Duration;
-///
-/// mainspring::run(async {
-///     let never = std::future::pending::<()>();
-///     assert_eq!(timeout(Duration::from_millis(1), never).await, Err(Elapsed));
-/// })?;
-/// # Ok::<(), mainspring::Error>(())
-/// ```
-#[doc(alias = "wait_for")]
-pub async fn timeout<F: IntoFuture>(limit: Duration, future: F) -> Result<F::Output, Elapsed> {
-    with_deadline(sleep(limit), future.into_future()).await
-}
-
-/// Awaits `future` until the loop's clock reaches `deadline`. See [`timeout`].
-///
-/// Cancel safety: that of the future.
-///
-/// # Panics
-///
-/// As [`sleep`].
-///
-/// ```
-/// use mainspring::{Elapsed, sleep, time::now, timeout_at};
-/// use std::time::Duration;
-///
-/// # mainspring::run(async {
-/// let deadline = now().saturating_add(Duration::from_millis(5));
-/// assert_eq!(timeout_at(deadline, async { 6 * 7 }).await, Ok(42));
-/// assert_eq!(timeout_at(deadline, sleep(Duration::from_secs(3600))).await, Err(Elapsed));
-/// # })?;
-/// # Ok::<(), mainspring::Error>(())
-/// ```
-#[doc(alias = "wait_for")]
-pub async fn timeout_at<F: IntoFuture>(deadline: Time, future: F) -> Result<F::Output, Elapsed> {
-    with_deadline(sleep_until(deadline), future.into_future()).await
-}
-
-async fn with_deadline<F: Future>(sleep: Sleep, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future);
-    let mut sleep = pin!(sleep);
-    std::future::poll_fn(|cx| {
-        // A result that is ready counts, however late.
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        if sleep.is_due() {
-            return Poll::Ready(Err(Elapsed));
-        }
-        sleep.as_mut().poll(cx).map(|()| Err(Elapsed))
-    })
-    .await
 }

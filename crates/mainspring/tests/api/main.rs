@@ -27,6 +27,7 @@ mod polling;
 #[allow(dead_code, reason = "shared with other targets")]
 #[path = "../support/polls.rs"]
 mod polls;
+mod priorities;
 mod readers_writers;
 mod remote;
 mod run_until_idle;
