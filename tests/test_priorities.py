@@ -52,7 +52,7 @@ async def iterations(count):
 
 def test_lanes_run_in_order(loop):
     order = []
-    with mainspring.background():
+    with mainspring.background(max_overdue=None):
         loop.call_soon(order.append, "background")
     loop.call_soon(order.append, "normal")
     with mainspring.urgent():
@@ -161,7 +161,7 @@ def test_eager_tasks_inherit_the_lane():
 
 def test_a_task_with_a_context_of_its_own_gets_the_lane_of_that():
     async def main(loop):
-        with mainspring.background():
+        with mainspring.background(max_overdue=None):
             context = contextvars.copy_context()
         loop.call_soon(order.append, "normal")
         loop.call_soon(order.append, "background", context=context)
@@ -300,6 +300,44 @@ def test_cancellation_of_a_queued_background_task_is_not_delayed(debug):
     assert run(main)
 
 
+def test_many_queued_background_tasks_are_cancelled_at_once():
+    async def main(loop):
+        async def work():
+            while True:
+                await asyncio.sleep(0)
+
+        with mainspring.background(max_overdue=None):
+            tasks = [asyncio.create_task(work()) for _ in range(20_000)]
+        busy = BusyLoop(loop)
+        await iterations(3)
+        for task in tasks:
+            task.cancel()
+        await iterations(4)
+        is_done = all(task.cancelled() for task in tasks)
+        busy.stop()
+        return is_done
+
+    assert run(main)
+
+
+def test_a_queued_background_task_of_a_closed_loop_can_be_cancelled():
+    async def main(loop):
+        async def work():
+            while True:
+                await asyncio.sleep(0)
+
+        with mainspring.background(max_overdue=None):
+            task = asyncio.create_task(work())
+        await asyncio.sleep(0.001)
+        return task
+
+    task = run(main)
+    task.cancel()
+    task._log_destroy_pending = False
+    # The coroutine was not closed by the loop.
+    task.get_coro().close()
+
+
 def test_cancellation_reaches_a_task_that_awaits_another_task():
     async def main(loop):
         async def inner():
@@ -321,22 +359,25 @@ def test_cancellation_reaches_a_task_that_awaits_another_task():
     assert run(main)
 
 
-def test_timeouts_of_a_background_task_are_not_delayed():
+def test_wait_for_interrupts_a_background_task_on_a_busy_loop():
     async def main(loop):
+        timed_out = []
+
         async def work():
             with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(asyncio.sleep(3600), 0.05)
-            return True
+                await asyncio.wait_for(asyncio.sleep(3600), 0.02)
+            timed_out.append(True)
 
         with mainspring.background(max_overdue=None):
             task = asyncio.create_task(work())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.005)
         busy = BusyLoop(loop)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
         await iterations(10)
-        # The step after the timeout is a normal one of the task: it is in the background lane again.
+        result = bool(timed_out)
         busy.stop()
-        return await task
+        await task
+        return result
 
     assert run(main)
 
@@ -391,7 +432,9 @@ def test_wait_with_a_timeout_ends_on_a_busy_loop():
     assert run(main)
 
 
-def test_after_resumes_when_nothing_else_is_ready():
+def test_after_resumes_when_nothing_else_is_ready(monkeypatch):
+    monkeypatch.setattr(mainspring._priorities, "DEFAULT_MAX_OVERDUE", None)
+
     async def main(loop):
         resumed = []
 
@@ -464,7 +507,7 @@ def test_calls_from_other_threads_keep_their_lane():
         order = []
 
         def send():
-            with mainspring.background():
+            with mainspring.background(max_overdue=None):
                 loop.call_soon_threadsafe(order.append, "background")
             loop.call_soon_threadsafe(order.append, "normal")
             with mainspring.urgent():

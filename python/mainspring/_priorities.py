@@ -12,7 +12,7 @@ import enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._internals import LoopParts
-from ._mainspring import LaneSetting, NativeLoop, lane_variable
+from ._mainspring import LaneSetting, lane_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -127,6 +127,19 @@ class Priorities(LoopParts):
             context.run(_variable.set, LaneSetting("background", DEFAULT_MAX_OVERDUE))
         return self.call_later(delay, callback, *args, context=context)
 
+    _promotes_cancelled = False
+
+    def _promote_cancelled_soon(self) -> None:
+        """Moves the queued steps of cancelled tasks to the normal lane: once for all that are cancelled until then."""
+        if not self._promotes_cancelled and not self.is_closed():
+            self._promotes_cancelled = True
+            with urgent():
+                self.call_soon(self._promote_cancelled)
+
+    def _promote_cancelled(self) -> None:
+        self._promotes_cancelled = False
+        self._promote([handle for handle in self._ready_handles() if _is_cancelled_step(handle)])
+
 
 if TYPE_CHECKING:
     Task = asyncio.Task[Any]
@@ -145,8 +158,8 @@ class BackgroundTask(Task):
         if is_cancelled and self._must_cancel:
             # The next step is in a queue already, and delivers the exception.
             loop = self.get_loop()
-            if isinstance(loop, NativeLoop):
-                loop._promote([handle for handle in loop._ready_handles() if _runs(handle, self)])
+            if isinstance(loop, Priorities):
+                loop._promote_cancelled_soon()
         return is_cancelled
 
     def __repr__(self) -> str:
@@ -157,9 +170,9 @@ class BackgroundTask(Task):
 BackgroundTask.__name__ = BackgroundTask.__qualname__ = "Task"
 
 
-def _runs(handle: Any, task: asyncio.Task[Any]) -> bool:
-    """Whether a handle runs a step of a task."""
-    return getattr(handle._callback, "__self__", None) is task
+def _is_cancelled_step(handle: Any) -> bool:
+    task = getattr(handle._callback, "__self__", None)
+    return isinstance(task, BackgroundTask) and task._must_cancel
 
 
 def create_background_task(loop: LoopParts, coro: Coroutine[Any, Any, Any], **kwargs: Any) -> BackgroundTask:

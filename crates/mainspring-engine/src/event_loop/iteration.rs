@@ -5,7 +5,7 @@ use super::io_budget::CallTimer;
 use super::{Engine, Host, Parking, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
 use crate::poller::{Event, Readiness};
-use crate::ready_queue::IterationBound;
+use crate::ready_queue::{IterationBound, Lane};
 use crate::registrations::{Registrant, Watches};
 use std::cell::Cell;
 use std::io;
@@ -316,6 +316,9 @@ impl<H: Host> Engine<H> {
     }
 
     fn run_ready(&self) -> Result<(), H::Error> {
+        if self.rechecks_background.take() {
+            self.promote_if(|call| self.host.lane(call) != Lane::Background);
+        }
         let mut pass = self.lanes.borrow_mut().begin_iteration();
         let mut timer = self.start_call_timer();
         loop {

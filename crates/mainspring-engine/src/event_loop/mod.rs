@@ -95,6 +95,8 @@ pub struct Engine<H: Host> {
     spin: adaptive_spin::AdaptiveSpin,
     scopes: callback_scope::CallbackScopes<H>,
     max_overdue: Cell<Option<Duration>>,
+    /// Whether [`Engine::recheck_background`] was called.
+    rechecks_background: Cell<bool>,
 }
 
 impl<H: Host> Engine<H> {
@@ -127,6 +129,7 @@ impl<H: Host> Engine<H> {
             spin: adaptive_spin::AdaptiveSpin::default(),
             scopes: callback_scope::CallbackScopes::default(),
             max_overdue: Cell::new(None),
+            rechecks_background: Cell::new(false),
         })
     }
 
@@ -203,8 +206,13 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Moves the background calls that `is_it` accepts to the end of the normal lane, such as the next step of a task
-    /// that was cancelled. `is_it` must neither run user code nor use the engine.
+    /// [`Host::lane`] of a background call has changed: the next iteration moves all calls that are not in the background
+    /// lane any more, such as the next step of a cancelled task. One search for all of them.
+    pub fn recheck_background(&self) {
+        self.rechecks_background.set(true);
+    }
+
+    /// Moves the background calls that `is_it` accepts to the end of the normal lane. `is_it` must neither run user code nor use the engine.
     pub fn promote_if(&self, is_it: impl FnMut(&H::Call) -> bool) {
         self.lanes.borrow_mut().promote_if(is_it);
     }

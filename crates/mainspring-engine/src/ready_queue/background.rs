@@ -100,11 +100,11 @@ impl<T> Background<T> {
     pub(super) fn take_if(&mut self, mut is_it: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut taken = Vec::new();
         for queue in &mut self.queues {
-            let mut start = 0;
-            // In place: usually there is one such item.
-            while let Some(index) = queue.items.range(start..).position(|item| is_it(&item.value)) {
-                start += index;
-                taken.extend(queue.items.remove(start));
+            if !queue.items.iter().any(|item| is_it(&item.value)) {
+                continue;
+            }
+            for item in std::mem::take(&mut queue.items) {
+                if is_it(&item.value) { taken.push(item) } else { queue.items.push_back(item) }
             }
         }
         self.queues.retain(|queue| queue.limit.is_none() || !queue.items.is_empty());

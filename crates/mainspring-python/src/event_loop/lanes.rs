@@ -13,12 +13,14 @@ use crate::python::context;
 use crate::python::guard::catch_unwind;
 use crate::python::interpreter::attached;
 use crate::python::object::Obj;
+use crate::python::thread_exit;
 use mainspring_engine::ready_queue::Lane;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ struct Shared {
     task_class: Py<PyAny>,
     /// `types.MethodType`.
     method_class: Py<PyAny>,
+    /// `functools.partial`.
+    partial_class: Py<PyAny>,
 }
 
 impl Shared {
@@ -54,6 +58,7 @@ impl Shared {
                 timeout_callbacks: release_waiter.into_iter().chain(on_timeout).map(Obj::from).collect(),
                 task_class: tasks.getattr("Task")?.unbind(),
                 method_class: py.import("types")?.getattr("MethodType")?.unbind(),
+                partial_class: py.import("functools")?.getattr("partial")?.unbind(),
             })
         })
     }
@@ -95,12 +100,14 @@ impl LaneSetting {
     /// The name of the lane.
     #[getter]
     fn lane(&self) -> &'static str {
+        thread_exit::guard();
         name(self.lane)
     }
 
     /// The limit in seconds.
     #[getter]
     fn max_overdue(&self) -> Option<f64> {
+        thread_exit::guard();
         self.max_overdue.map(|limit| limit.as_secs_f64())
     }
 }
@@ -142,9 +149,15 @@ fn is_timeout(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<
     let Some(callback) = types.callback(handle) else { return Ok(false) };
     let shared = Shared::get(py)?;
     let callback = callback.bind(py);
-    // No Python code runs: the type is `types.MethodType` itself.
-    let is_method = callback.get_type().is(&shared.method_class);
-    let function = if is_method { callback.getattr(intern!(py, "__func__"))? } else { callback };
+    let class = callback.get_type();
+    // No Python code runs: these are the types themselves.
+    let function = if class.is(&shared.method_class) {
+        callback.getattr(intern!(py, "__func__"))?
+    } else if class.is(&shared.partial_class) {
+        callback.getattr(intern!(py, "func"))?
+    } else {
+        callback
+    };
     let function = Obj::from(function);
     Ok(shared.timeout_callbacks.iter().any(|known| known.is(&function)))
 }
@@ -232,6 +245,6 @@ pub fn makes_background_task(py: Python<'_>, context: Option<&Obj>) -> PyResult<
 
 /// Moves handles from the background lane to the normal one.
 pub fn promote(native: &NativeLoop, handles: &Bound<'_, PyList>) {
-    let handles: Vec<Obj> = handles.iter().map(Obj::from).collect();
-    native.engine().promote_if(|call| handles.iter().any(|handle| handle.is(call.object())));
+    let handles: HashSet<_> = handles.iter().map(|handle| handle.as_ptr()).collect();
+    native.engine().promote_if(|call| handles.contains(&call.object().as_ptr()));
 }

@@ -136,8 +136,7 @@ impl Core {
             return;
         }
         task.promote();
-        self.engine
-            .promote_if(|call| matches!(call, Call::Task(step) if std::ptr::eq(step.metadata(), task)));
+        self.engine.recheck_background();
     }
 
     pub(crate) fn call_exception_handler(&self, context: &ExceptionContext) {

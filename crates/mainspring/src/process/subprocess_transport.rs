@@ -170,11 +170,11 @@ impl SubprocessTransport {
     /// let event_loop = EventLoop::current();
     /// // Each of the three ends a program that does not handle signals.
     /// let ways = [
-    ///     |transport: &SubprocessTransport| transport.send_signal(SignalKind::hangup()),
+    ///     |transport: &SubprocessTransport| transport.send_signal(SignalKind::user_defined1()),
     ///     |transport: &SubprocessTransport| transport.terminate(),
     ///     |transport: &SubprocessTransport| transport.kill(),
     /// ];
-    /// for (end, returncode) in ways.iter().zip([-1, -15, -9]) {
+    /// for (end, returncode) in ways.iter().zip([-10, -15, -9]) {
     ///     let exited = event_loop.create_future();
     ///     let mut sleep = Command::new("sleep");
     ///     let (transport, _) =

@@ -54,6 +54,17 @@ fn a_background_task_is_cancelled_in_the_next_iteration_of_a_busy_loop() {
 }
 
 #[test]
+fn many_queued_background_tasks_are_cancelled_in_one_iteration() {
+    let (event_loop, clock) = virtual_loop();
+    let tasks: Vec<_> =
+        (0..20_000).map(|_| event_loop.spawn_in(Lane::Background, pending::<()>()).unwrap()).collect();
+    run_busy_iterations(&event_loop, &clock, 2);
+    assert!(tasks.iter().all(Task::cancel));
+    run_busy_iterations(&event_loop, &clock, 1);
+    assert!(tasks.iter().all(Task::cancelled));
+}
+
+#[test]
 fn a_background_task_that_another_thread_has_woken_is_cancelled_in_the_next_iteration() {
     let (event_loop, clock) = virtual_loop();
     let (promise, result) = ConcurrentFuture::<()>::pair();
