@@ -131,12 +131,6 @@ impl From<Rc<dyn Watch>> for Call {
 
 /// A transport or listener, as the engine holds it.
 pub(crate) trait Source {
-    /// The fd is ready. Returns `true` if this woke a task that waits to receive; [`Source::io_ready`] is then skipped.
-    fn wake_reader(&self, readiness: Readiness) -> bool {
-        let _ = readiness;
-        false
-    }
-
     /// Handles an event of the fd.
     fn io_ready(self: Rc<Self>, core: &Core, readiness: Readiness) -> Result<(), Failure>;
 
@@ -325,7 +319,7 @@ impl Host for RustHost {
     #[inline]
     fn io_ready(&self, source: Rc<dyn Source>, readiness: Readiness) -> Option<Call> {
         // A waker may panic. The event is then handled as if no task had waited.
-        match catch(|| source.wake_reader(readiness)) {
+        match catch(|| source.transport_impl().is_some_and(|transport| transport.wake_reader(readiness))) {
             Ok(true) => return None,
             Ok(false) => {}
             Err(text) => self.report_exception(ExceptionContext::from_panic("A waker panicked", text)),

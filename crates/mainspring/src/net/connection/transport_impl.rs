@@ -237,11 +237,6 @@ impl<B: TransportImpl + 'static> Source for B {
         TransportImpl::scope_ended(&*self, Cx { engine: &core.engine, this: &this })
     }
 
-    #[inline]
-    fn wake_reader(&self, readiness: Readiness) -> bool {
-        TransportImpl::wake_reader(self, readiness)
-    }
-
     fn run_deferred(self: Rc<Self>, core: &Core, deferred: DeferredCall) -> Result<(), Failure> {
         let this: Rc<dyn Source> = Rc::<B>::clone(&self);
         TransportImpl::run_deferred(&*self, Cx { engine: &core.engine, this: &this }, deferred)
