@@ -359,64 +359,15 @@ def test_cancellation_reaches_a_task_that_awaits_another_task():
     assert run(main)
 
 
-def test_wait_for_interrupts_a_background_task_on_a_busy_loop():
-    async def main(loop):
-        timed_out = []
+def ends_on_a_busy_loop(wait):
+    """Whether ``await wait()``, which takes 20 ms, ends in a background task while the loop is busy."""
 
-        async def work():
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(asyncio.sleep(3600), 0.02)
-            timed_out.append(True)
-
-        with mainspring.background(max_overdue=None):
-            task = asyncio.create_task(work())
-        await asyncio.sleep(0.005)
-        busy = BusyLoop(loop)
-        await asyncio.sleep(0.05)
-        await iterations(10)
-        result = bool(timed_out)
-        busy.stop()
-        await task
-        return result
-
-    assert run(main)
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio.timeout()")
-def test_asyncio_timeout_interrupts_a_background_task_on_a_busy_loop():
-    async def main(loop):
-        timed_out = []
-
-        async def work():
-            try:
-                async with asyncio.timeout(0.02):
-                    await asyncio.sleep(3600)
-            except TimeoutError:
-                timed_out.append(True)
-
-        with mainspring.background(max_overdue=None):
-            task = asyncio.create_task(work())
-        await asyncio.sleep(0.005)
-        busy = BusyLoop(loop)
-        await asyncio.sleep(0.05)
-        await iterations(10)
-        result = bool(timed_out)
-        busy.stop()
-        await task
-        return result
-
-    assert run(main)
-
-
-def test_wait_with_a_timeout_ends_on_a_busy_loop():
     async def main(loop):
         ended = []
 
         async def work():
-            waiting = loop.create_future()
-            await asyncio.wait([waiting], timeout=0.02)
+            await wait()
             ended.append(True)
-            waiting.cancel()
 
         with mainspring.background(max_overdue=None):
             task = asyncio.create_task(work())
@@ -429,7 +380,34 @@ def test_wait_with_a_timeout_ends_on_a_busy_loop():
         await task
         return result
 
-    assert run(main)
+    return run(main)
+
+
+def test_wait_for_interrupts_a_background_task_on_a_busy_loop():
+    async def wait():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.sleep(3600), 0.02)
+
+    assert ends_on_a_busy_loop(wait)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio.timeout()")
+def test_asyncio_timeout_interrupts_a_background_task_on_a_busy_loop():
+    async def wait():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await asyncio.sleep(3600)
+
+    assert ends_on_a_busy_loop(wait)
+
+
+def test_wait_with_a_timeout_ends_on_a_busy_loop():
+    async def wait():
+        waiting = asyncio.get_running_loop().create_future()
+        await asyncio.wait([waiting], timeout=0.02)
+        waiting.cancel()
+
+    assert ends_on_a_busy_loop(wait)
 
 
 def test_after_resumes_when_nothing_else_is_ready(monkeypatch):

@@ -212,7 +212,8 @@ impl<H: Host> Engine<H> {
         self.rechecks_background.set(true);
     }
 
-    /// Moves the background calls that `is_it` accepts to the end of the normal lane. `is_it` must neither run user code nor use the engine.
+    /// Moves the background calls that `is_it` accepts to the end of the normal lane. `is_it` must neither run user code
+    /// nor use the engine.
     pub fn promote_if(&self, is_it: impl FnMut(&H::Call) -> bool) {
         self.lanes.borrow_mut().promote_if(is_it);
     }

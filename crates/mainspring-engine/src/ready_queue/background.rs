@@ -63,30 +63,25 @@ impl<T> Background<T> {
 
     /// Removes the item that arrived first.
     pub(super) fn pop(&mut self) -> Option<T> {
-        let sequence = |queue: &Queue<T>| queue.items.front().map(|item| item.sequence);
-        let candidates = self.queues.iter().enumerate();
-        let (index, _) = candidates
-            .filter_map(|(index, queue)| Some((index, sequence(queue)?)))
-            .min_by_key(|&(_, sequence)| sequence)?;
-        self.pop_from(index)
+        self.pop_first_if(|_, _| true)
     }
 
     /// Removes an item that is overdue at `now`: the one that arrived first. `default_limit` applies to items without a
     /// limit of their own; `None`: these are never overdue.
     pub(super) fn pop_overdue(&mut self, now: Time, default_limit: Option<Duration>) -> Option<T> {
-        let overdue = |queue: &Queue<T>| {
-            let limit = queue.limit.or(default_limit)?;
-            let item = queue.items.front()?;
-            (now.saturating_duration_since(item.since) > limit).then_some(item.sequence)
-        };
-        let candidates = self.queues.iter().enumerate();
-        let (index, _) = candidates
-            .filter_map(|(index, queue)| Some((index, overdue(queue)?)))
-            .min_by_key(|&(_, sequence)| sequence)?;
-        self.pop_from(index)
+        self.pop_first_if(|limit, item| {
+            let limit = limit.or(default_limit);
+            limit.is_some_and(|limit| now.saturating_duration_since(item.since) > limit)
+        })
     }
 
-    fn pop_from(&mut self, index: usize) -> Option<T> {
+    /// Of the items at the front of a queue that `is_it` accepts with the queue's limit, removes the one that arrived
+    /// first.
+    fn pop_first_if(&mut self, is_it: impl Fn(Option<Duration>, &Item<T>) -> bool) -> Option<T> {
+        let fronts = self.queues.iter().enumerate();
+        let fronts = fronts.filter_map(|(index, queue)| Some((index, queue.limit, queue.items.front()?)));
+        let accepted = fronts.filter(|&(_, limit, item)| is_it(limit, item));
+        let (index, ..) = accepted.min_by_key(|(_, _, item)| item.sequence)?;
         let queue = self.queues.get_mut(index)?;
         let item = queue.items.pop_front()?;
         self.len -= 1;

@@ -44,7 +44,7 @@ fn create_task(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<
         && !native.is_debug()
         && this.getattr(py, &names._task_factory)?.is_none();
     if lanes::in_use() && base_create_task.is(&names.base_create_task) {
-        let context = args.find(&names.context)?;
+        let context = args.find(&names.context);
         if lanes::makes_background_task(py, context)? && this.getattr(py, &names._task_factory)?.is_none() {
             return create_background_task(receiver, args);
         }

@@ -143,13 +143,9 @@ impl<'a> Args<'a> {
     }
 
     /// The value of a keyword argument, if it was given.
-    pub fn find(&self, keyword: &Py<PyString>) -> PyResult<Option<&'a Obj>> {
-        for (index, value) in self.keywords.iter().enumerate() {
-            if self.keyword_name(index).is_some_and(|name| name.eq(keyword).unwrap_or(false)) {
-                return Ok(Some(value));
-            }
-        }
-        Ok(None)
+    pub fn find(&self, keyword: &Py<PyString>) -> Option<&'a Obj> {
+        let is_it = |index| self.keyword_name(index).is_some_and(|name| name.eq(keyword).unwrap_or(false));
+        self.keywords.iter().enumerate().find(|(index, _)| is_it(*index)).map(|(_, value)| value)
     }
 
     /// The value of the only keyword-only argument of a method. `keyword` is an interned string.
