@@ -68,8 +68,8 @@ pub trait Clock {
     /// The current time. Never decreases.
     fn now(&self) -> Time;
 
-    /// Whether [`Clock::skip_to`] may move this clock. The loop then polls for I/O before it calls that: virtual time
-    /// stands still while anything is ready.
+    /// Whether [`Clock::skip_to`] may move this clock. The loop calls it only when nothing but a timer can make it
+    /// continue: virtual time stands still while a call is ready, or while a thread or a socket may make one ready.
     fn is_virtual(&self) -> bool {
         false
     }

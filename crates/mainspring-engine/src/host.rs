@@ -81,6 +81,27 @@ pub trait Host: Sized + 'static {
         None
     }
 
+    /// Whether the order of this call among the ready calls of one iteration may change: see [`Shuffle`]. The rules of
+    /// [`Host::lane`] apply.
+    ///
+    /// [`Shuffle`]: crate::Shuffle
+    fn may_shuffle(&self, call: &Self::Call) -> bool {
+        let _ = call;
+        false
+    }
+
+    /// Whether a thread that the engine does not know may send an item to the loop. A virtual clock waits for it in real
+    /// time, and asks again from time to time.
+    fn waits_for_threads(&self) -> bool {
+        false
+    }
+
+    /// The clock is virtual, and nothing can make the loop continue: no call is ready, no timer will be due, no
+    /// fd can become ready, and no other thread is known to send an item. An error ends the run; otherwise the loop waits.
+    fn deadlocked(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// Calls `wait`, which may block, exactly once. Python releases the interpreter lock around it.
     fn blocking(&self, wait: &mut dyn FnMut());
 

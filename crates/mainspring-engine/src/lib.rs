@@ -105,7 +105,7 @@ pub mod tls;
 pub mod transport;
 pub mod wakeup;
 
-pub use event_loop::{CallbackScope, Direction, Engine, GcReference, READ_SIZE, Unreleased};
+pub use event_loop::{CallbackScope, Direction, Engine, GcReference, READ_SIZE, Shuffle, Unreleased};
 pub use host::Host;
 pub use poller::Readiness;
 pub use registrations::{Registration, WatchTicket};

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// report only a signal that the loop has no handler for.
 const POLL_INTERVAL_WITHOUT_IO: u32 = 64;
 /// The longest wait (asyncio's limit, one day): some kernels mishandle larger timeouts.
-const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 impl<H: Host> Engine<H> {
     /// Iterates until [`Engine::stop`], or until a call returns an error. Ready calls that have not run stay ready.
@@ -88,15 +88,9 @@ impl<H: Host> Engine<H> {
         }
         self.skipped_polls.set(0);
         if self.clock.is_virtual() {
-            self.wait(Some(Duration::ZERO))?;
-            if self.is_busy() {
-                return Ok(());
-            }
+            return self.wait_in_virtual_time(deadline);
         }
         let timeout = match deadline {
-            // A job in a thread takes real time; virtual time stands still meanwhile.
-            _ if self.clock.is_virtual() && self.inbox.waits_for_work() => None,
-            _ if self.clock.skip_to(deadline) => Some(Duration::ZERO),
             Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
             _ => None,
         };
@@ -131,7 +125,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Waits for events and makes their calls ready.
-    fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
+    pub(super) fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
         let Some(mut parking) = self.parking.take() else {
             // Another thread is blocked in this loop, or a callback runs the loop from inside dispatch.
             let error = io::Error::new(
@@ -188,6 +182,7 @@ impl<H: Host> Engine<H> {
         // If a thread schedules a call and then causes an event, the call runs first, as in asyncio.
         self.take_inbox_if_pending();
         let mut signalled = false;
+        self.shuffle_events(events);
         for event in events.drain(..) {
             match event.key {
                 // The event has ended the wait, its only purpose. The eventfd is edge-triggered and never read.
@@ -284,6 +279,9 @@ impl<H: Host> Engine<H> {
 
     fn ready_due_timers(&self) {
         let now = self.clock.now();
+        if self.is_shuffled() {
+            return self.ready_shuffled_timers(now);
+        }
         let mut timers = self.timers.borrow_mut();
         let mut lanes = self.lanes.borrow_mut();
         // Without memory a timer stays due.
@@ -319,6 +317,7 @@ impl<H: Host> Engine<H> {
         if self.rechecks_background.take() {
             self.promote_if(|call| self.host.lane(call) != Lane::Background);
         }
+        self.shuffle_ready();
         let mut pass = self.lanes.borrow_mut().begin_iteration();
         let mut timer = self.start_call_timer();
         loop {

@@ -25,10 +25,13 @@ mod gc;
 mod io_budget;
 mod iteration;
 mod read_buffer;
+mod shuffle;
 mod timer_calls;
+mod virtual_time;
 
 pub use callback_scope::CallbackScope;
 pub use gc::{GcReference, Unreleased};
+pub use shuffle::Shuffle;
 
 use crate::clock::{Clock, Time};
 use crate::host::Host;
@@ -97,6 +100,8 @@ pub struct Engine<H: Host> {
     max_overdue: Cell<Option<Duration>>,
     /// Whether [`Engine::recheck_background`] was called.
     rechecks_background: Cell<bool>,
+    real_wait: virtual_time::RealWait,
+    shuffle: Cell<Option<Shuffle>>,
 }
 
 impl<H: Host> Engine<H> {
@@ -130,6 +135,8 @@ impl<H: Host> Engine<H> {
             scopes: callback_scope::CallbackScopes::default(),
             max_overdue: Cell::new(None),
             rechecks_background: Cell::new(false),
+            real_wait: virtual_time::RealWait::default(),
+            shuffle: Cell::new(None),
         })
     }
 

@@ -45,9 +45,11 @@
 mod closed;
 pub(crate) mod epoll;
 mod file;
+pub(crate) mod peers;
 pub(crate) mod socket;
 #[allow(unsafe_code, reason = "system calls")]
 mod sys;
+mod unix_diag;
 
 pub(crate) use closed::ClosedPoller;
 pub use epoll::open as open_epoll;

@@ -7,6 +7,7 @@
 //!   and under seccomp profiles that refuse the newer call.
 //! - The name in a Unix address: rustix asserts that a path ends in a zero byte inside `sun_path`, but a peer may
 //!   bind to a path that fills all 108 bytes, and must not be able to panic the loop.
+//! - An fd that may be closed, for calls that only describe it.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -14,6 +15,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
+
+/// Calls `describe` with an fd that may be closed. It must only make system calls that describe the fd: on a closed one
+/// these fail with `EBADF`.
+pub(super) fn inspect<R>(fd: RawFd, describe: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
+    // A negative number stands for no fd.
+    let fd = if fd < 0 { RawFd::MAX } else { fd };
+    // SAFETY: `fd` is not -1. The kernel checks the number in every call, and a description of the wrong file does no
+    // harm.
+    describe(unsafe { BorrowedFd::borrow_raw(fd) })
+}
 
 /// The operation of `epoll_ctl`.
 #[derive(Clone, Copy)]

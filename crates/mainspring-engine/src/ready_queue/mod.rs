@@ -141,6 +141,11 @@ impl<T> Lanes<T> {
         self.io().items.push_back(item);
     }
 
+    /// The normal lane.
+    pub(crate) fn normal_mut(&mut self) -> &mut VecDeque<T> {
+        &mut self.normal.items
+    }
+
     /// Reserves room for `count` more items in the normal lane, so that as many [`Lanes::push_normal`] calls do not
     /// allocate. `false` if there is no memory.
     #[inline(always)]

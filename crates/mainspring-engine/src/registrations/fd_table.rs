@@ -69,6 +69,13 @@ impl<O: Copy> FdTable<O> {
         }
     }
 
+    /// The numbers of the slots that are not empty.
+    pub fn used(&self) -> Vec<RawFd> {
+        let slots = self.0.borrow();
+        let used = slots.iter().enumerate().filter(|(_, slot)| slot.key != Key::UNREGISTERED);
+        used.map(|(number, _)| number as RawFd).collect()
+    }
+
     /// Empties the slot if its key is `key`.
     pub fn release(&self, fd: RawFd, key: Key) {
         if self.get(fd) == key {

@@ -147,6 +147,11 @@ impl<H: Host> SourceTable<H> {
         key != Key::UNREGISTERED && !fd_table::is_registered(key)
     }
 
+    /// The fds that are registered or have an owner.
+    pub fn known_fds(&self) -> Vec<RawFd> {
+        self.fd_table.used()
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }

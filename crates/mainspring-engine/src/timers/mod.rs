@@ -197,6 +197,11 @@ impl<T> TimerQueue<T> {
 
     /// Removes and returns the next timer that is due at `now`. Call it until it returns `None`.
     pub fn pop_due(&mut self, now: Time) -> Option<T> {
+        self.pop_due_at(now).map(|(_, item)| item)
+    }
+
+    /// As [`TimerQueue::pop_due`], with the deadline.
+    pub fn pop_due_at(&mut self, now: Time) -> Option<(Time, T)> {
         let now_tick = tick_of(now);
         self.now_tick = self.now_tick.max(now_tick);
         loop {
@@ -205,7 +210,7 @@ impl<T> TimerQueue<T> {
                     return None;
                 }
                 self.heap.pop();
-                return self.slab.remove(due.slot);
+                return Some((due.when, self.slab.remove(due.slot)?));
             }
             match self.wheel.first() {
                 Some(first) if first.start <= now_tick => {

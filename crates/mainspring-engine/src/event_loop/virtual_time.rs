@@ -1,0 +1,82 @@
+//! Waiting with a virtual clock.
+//!
+//! If only a timer can make the loop continue, the clock jumps to its deadline. If something outside of the loop can, a
+//! job in a thread or a socket whose peer is not in this loop, the loop waits for it in real time. The clock stands still
+//! meanwhile. It moves to the deadline when the loop has waited in real time for as long as the timer would have. So
+//! virtual time is never ahead of the outside, and a timeout around a job still expires.
+
+use super::iteration::MAX_WAIT;
+use super::{Engine, Host};
+use crate::clock::Time;
+use crate::poller::peers::{self, Sender};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// A thread that the engine does not know may end without a wake-up, so the loop checks it at this interval.
+const THREAD_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// With sockets the loop polls for this long before the clock jumps: the kernel may deliver what one socket of the loop
+/// sent to another a little later.
+const DELIVERY_TIME: Duration = Duration::from_millis(1);
+
+/// How long the loop has waited in real time since the clock moved.
+#[derive(Default)]
+pub(super) struct RealWait {
+    clock: Cell<Time>,
+    waited: Cell<Duration>,
+}
+
+impl RealWait {
+    /// The time waited while the clock showed `now`.
+    fn at(&self, now: Time) -> Duration {
+        if self.clock.replace(now) != now {
+            self.waited.set(Duration::ZERO);
+        }
+        self.waited.get()
+    }
+
+    fn add(&self, waited: Duration) {
+        self.waited.set(self.waited.get().saturating_add(waited));
+    }
+}
+
+impl<H: Host> Engine<H> {
+    /// Waits until a call may be ready, or a timer is due at `deadline`.
+    #[cold]
+    pub(super) fn wait_in_virtual_time(&self, deadline: Option<Time>) -> Result<(), H::Error> {
+        self.wait(Some(if self.registered_len() == 0 { Duration::ZERO } else { DELIVERY_TIME }))?;
+        if self.is_busy() {
+            return Ok(());
+        }
+        let deadline = deadline.filter(|&when| when != Time::NEVER);
+        let threads = self.host.waits_for_threads();
+        let sender = self.io_sender();
+        let is_alone = !threads && !self.inbox.waits_for_work() && sender != Sender::Outside;
+        // The host may have scheduled a call.
+        if self.is_busy() || (is_alone && self.clock.skip_to(deadline)) {
+            return Ok(());
+        }
+        if is_alone && sender == Sender::Inside && self.inbox.is_quiet() {
+            self.host.deadlocked()?;
+        }
+        let now = self.clock.now();
+        let waited = self.real_wait.at(now);
+        let left = deadline.map(|when| when.saturating_duration_since(now).saturating_sub(waited));
+        if left == Some(Duration::ZERO) && self.clock.skip_to(deadline) {
+            return Ok(());
+        }
+        let check = threads.then_some(THREAD_CHECK_INTERVAL);
+        let timeout = left.into_iter().chain(check).min().map(|timeout| timeout.min(MAX_WAIT));
+        let started = Instant::now();
+        let result = self.wait(timeout);
+        self.real_wait.add(started.elapsed());
+        result
+    }
+
+    /// Who can make a registered fd ready.
+    fn io_sender(&self) -> Sender {
+        let table = self.table.borrow();
+        let registered: Vec<_> = table.iter().map(|(_, entry)| entry.fd).collect();
+        if registered.is_empty() { Sender::Inside } else { peers::sender(&registered, &table.known_fds()) }
+    }
+}
