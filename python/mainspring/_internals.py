@@ -65,7 +65,8 @@ USES: dict[str, tuple[str, ...]] = {
     "TimerHandle": ("_scheduled", "_when"),
     "_ThreadSafeHandle": ("_lock",),
     "Future": ("_asyncio_future_blocking",),
-    "Task": ("_must_cancel",),
+    "_GatheringFuture": ("_children",),
+    "Task": ("_fut_waiter", "_must_cancel"),
     "Timeout": ("_on_timeout",),  # from Python 3.11 on
     "Server": ("_attach", "_detach"),
     "StreamReaderProtocol": ("_stream_reader",),

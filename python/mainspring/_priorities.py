@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ("Lane", "Priorities", "after", "background", "current_lane", "normal", "urgent")
 
 T = TypeVar("T")
+AnyTask = TypeVar("AnyTask", bound="asyncio.Task[Any]")
 
 DEFAULT_MAX_OVERDUE = 0.5
 
@@ -151,7 +152,6 @@ class BackgroundTask(Task):
     """A task in the background lane.  Its cancellation is not delayed."""
 
     _must_cancel: bool
-    _source_traceback: Any
 
     def cancel(self, msg: Any = None) -> bool:
         is_cancelled = super().cancel(msg)
@@ -177,8 +177,16 @@ def _is_cancelled_step(handle: Any) -> bool:
 
 def create_background_task(loop: LoopParts, coro: Coroutine[Any, Any, Any], **kwargs: Any) -> BackgroundTask:
     """``create_task()`` in the background lane."""
+    return create_task_of(BackgroundTask, loop, coro, **kwargs)
+
+
+def create_task_of(
+    task_class: type[AnyTask], loop: LoopParts, coro: Coroutine[Any, Any, Any], **kwargs: Any
+) -> AnyTask:
+    """``create_task()`` with another class than ``asyncio.Task``."""
     loop._check_closed()
-    task = BackgroundTask(coro, loop=loop, **kwargs)
-    if task._source_traceback:
-        del task._source_traceback[-1]
+    task = task_class(coro, loop=loop, **kwargs)
+    traceback: list[Any] | None = getattr(task, "_source_traceback", None)
+    if traceback:
+        del traceback[-1]
     return task

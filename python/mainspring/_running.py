@@ -11,7 +11,7 @@ from ._internals import HAS_POLICIES
 from ._loop import Loop
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 __all__ = ("install", "new_event_loop", "run")
 
@@ -49,17 +49,22 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     """``asyncio.run()`` on this loop: runs the coroutine, cleans up after it, closes the loop."""
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("mainspring.run() cannot be called from a running event loop")
+    return run_on(new_event_loop, main, debug=debug)
+
+
+def run_on(loop_factory: Callable[[], Loop], main: Coroutine[Any, Any, T], *, debug: bool | None) -> T:
+    """``asyncio.run()`` on a loop that ``loop_factory`` creates."""
     if sys.version_info >= (3, 11):
-        with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
+        with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
-    return _run_on_310(main, debug)
+    return _run_on_310(loop_factory, main, debug)
 
 
-def _run_on_310(main: Coroutine[Any, Any, T], debug: bool | None) -> T:
+def _run_on_310(loop_factory: Callable[[], Loop], main: Coroutine[Any, Any, T], debug: bool | None) -> T:
     """``asyncio.run()`` of Python 3.10, which has no loop factory."""
     if not asyncio.iscoroutine(main):
         raise ValueError(f"a coroutine was expected, got {main!r}")
-    loop = Loop()
+    loop = loop_factory()
     try:
         asyncio.set_event_loop(loop)
         if debug is not None:

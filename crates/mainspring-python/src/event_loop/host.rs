@@ -5,7 +5,7 @@
 //! `SystemExit` end the run, as in asyncio.
 
 use super::source::Source;
-use super::{NativeLoop, lanes};
+use super::{NativeLoop, lanes, virtual_time};
 use crate::errors;
 use crate::handle::{self, Callback, Handle, HandleTypes};
 use crate::names::names;
@@ -381,6 +381,19 @@ impl Host for PyHost {
 
     fn receive(&self, handle: Handle) -> Call {
         handle.into()
+    }
+
+    fn may_shuffle(&self, call: &Call) -> bool {
+        call.handle().is_some_and(|handle| virtual_time::is_task_step(attached(), self.types, handle))
+    }
+
+    fn waits_for_threads(&self) -> bool {
+        virtual_time::waits_for_threads(attached(), self)
+    }
+
+    fn deadlocked(&self) -> PyResult<()> {
+        let py = attached();
+        self.event_loop(py)?.call_method0("_deadlocked").map(drop)
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {

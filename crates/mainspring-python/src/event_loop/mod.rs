@@ -12,6 +12,7 @@ pub mod readers;
 pub mod scheduling;
 mod source;
 mod views;
+mod virtual_time;
 
 use crate::handle::{Callback, Handle, HandleTypes};
 use crate::python::dealloc::ClassData;
@@ -20,7 +21,7 @@ use crate::python::guard::{catch_panic, catch_unwind};
 use crate::python::interpreter::thread_ident;
 use crate::python::object::{Obj, generic_setattr};
 use crate::python::thread_exit;
-use clock::LoopClock;
+use clock::{BaseClock, LoopClock};
 use host::{PyHost, Watch, os_error, unbound};
 use mainspring_engine::{Direction, Engine, GcReference};
 use overrides::Overrides;
@@ -38,6 +39,7 @@ struct LoopState {
     /// The identifier of the thread that runs the loop.
     running_in: Cell<Option<u64>>,
     overrides: Rc<Overrides>,
+    base_clock: Rc<BaseClock>,
 }
 
 /// See the module comment.
@@ -73,6 +75,12 @@ impl NativeLoop {
     /// Methods of the loop that Python code has replaced.
     pub fn overrides(&self) -> &Overrides {
         &self.state.overrides
+    }
+
+    /// The clock without a replaced `time()`.
+    #[inline]
+    pub fn base_clock(&self) -> &BaseClock {
+        &self.state.base_clock
     }
 
     /// `RuntimeError` if the loop is closed, `AttributeError` if its `__init__()` was not called.
@@ -133,10 +141,11 @@ impl NativeLoop {
         catch_unwind(|| {
             let backend = mainspring_engine::poller::open_epoll().map_err(|error| os_error(py, error))?;
             let overrides = Rc::<Overrides>::default();
-            let clock = LoopClock::new(overrides.clone());
+            let base_clock = Rc::<BaseClock>::default();
+            let clock = LoopClock::new(base_clock.clone(), overrides.clone());
             let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
             let engine = engine.map_err(|error| os_error(py, error))?;
-            let state = LoopState { engine, running_in: Cell::new(None), overrides };
+            let state = LoopState { engine, running_in: Cell::new(None), overrides, base_clock };
             Ok(NativeLoop { state: ClassData::new(state) })
         })
     }
@@ -303,6 +312,34 @@ impl NativeLoop {
     fn _promote(&self, handles: &Bound<'_, PyList>) {
         thread_exit::guard();
         lanes::promote(self, handles);
+    }
+
+    /// Replaces the clock by a virtual one that shows `start` seconds. Before the loop runs.
+    fn _use_virtual_clock(&self, start: f64) -> PyResult<()> {
+        catch_unwind(|| virtual_time::use_virtual_clock(self, start))
+    }
+
+    /// Moves the virtual clock.
+    fn _advance_clock(&self, seconds: f64) -> PyResult<()> {
+        catch_unwind(|| virtual_time::advance_clock(self, seconds))
+    }
+
+    /// Shuffles what asyncio leaves unordered, and with `ready` also the task steps of one iteration.
+    fn _shuffle(&self, seed: u64, ready: bool) {
+        thread_exit::guard();
+        virtual_time::shuffle(self, seed, ready);
+    }
+
+    /// A job has begun in a thread or process: a virtual clock waits for it.
+    fn _begin_work(&self) {
+        thread_exit::guard();
+        self.engine().inbox().begin_work();
+    }
+
+    /// Ends one _begin_work().
+    fn _end_work(&self) {
+        thread_exit::guard();
+        self.engine().inbox().end_work();
     }
 
     /// Empties the ready queue.

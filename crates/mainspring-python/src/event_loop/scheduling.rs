@@ -8,7 +8,7 @@ use crate::names::names;
 use crate::python::args::Args;
 use crate::python::method::{Method, PyO3, Receiver};
 use crate::python::object::Obj;
-use mainspring_engine::clock::{Clock, MonotonicClock, Time};
+use mainspring_engine::clock::Time;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -202,9 +202,9 @@ fn call_at(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj>
     Request { receiver, args, method, callback, callback_args }.schedule(when)
 }
 
-/// Reads the system's clock and not the engine's: that one calls a replaced `time()`, which may call this method.
+/// Does not read the engine's clock: that one calls a replaced `time()`, which may call this method.
 fn time(receiver: Receiver<'_, NativeLoop>) -> PyResult<Obj> {
-    Obj::float(receiver.py, seconds(MonotonicClock.now()))
+    Obj::float(receiver.py, seconds(receiver.data.base_clock().now()))
 }
 
 fn get_debug(receiver: Receiver<'_, NativeLoop>) -> PyResult<bool> {
@@ -223,7 +223,7 @@ fn seconds(time: Time) -> f64 {
 
 /// A deadline in seconds as a time of the engine, which is never earlier. A deadline in the past or NaN is due at once,
 /// as in asyncio; infinity is never due.
-fn deadline_to_time(deadline: f64) -> Time {
+pub fn deadline_to_time(deadline: f64) -> Time {
     if deadline.is_nan() || deadline <= 0.0 {
         return Time::ZERO;
     }
