@@ -33,12 +33,12 @@ def test_the_source_files_that_a_page_names_exist(page):
     assert missing == []
 
 
+PAGES_WITH_PROGRAMS = ("priorities.md", "testing.md")
 PROGRAMS = [
-    pytest.param(program, id=f"priorities-{number}")
+    pytest.param(program, id=f"{Path(page).stem}-{number}")
+    for page in PAGES_WITH_PROGRAMS
     for number, program in enumerate(
-        re.findall(
-            r"```python\n(.*?)```", (ROOT / "docs" / "priorities.md").read_text(encoding="utf-8"), re.DOTALL
-        )
+        re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
     )
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import sys
 import threading
 import weakref
@@ -42,13 +43,12 @@ class VirtualTimeLoop(Loop):
     """A loop whose clock jumps to the next deadline when nothing can run."""
 
     def __init__(self, *, seed: int | None = None, start: float = 0.0, shuffle_ready: bool = False) -> None:
-        if shuffle_ready and seed is None:
-            raise ValueError("shuffle_ready needs a seed: the seed determines the order")
         super().__init__()
         self._use_virtual_clock(start)
         self.seed = seed
         if seed is not None:
             self._shuffle(seed % 2**64, shuffle_ready)
+        self._task_numbers = itertools.count()
         self._known_threads = weakref.WeakSet(threading.enumerate())
 
     def advance(self, seconds: float) -> None:
@@ -103,11 +103,9 @@ class OrderedTask(Task):
     asyncio stores tasks in sets: a task group cancels its tasks in the order of one.
     """
 
-    _numbers = itertools.count()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._number = next(self._numbers)
-        super().__init__(*args, **kwargs)
+    def __init__(self, coro: Coroutine[Any, Any, Any], *, loop: VirtualTimeLoop, **kwargs: Any) -> None:
+        self._number = next(loop._task_numbers)
+        super().__init__(coro, loop=loop, **kwargs)
 
     def __hash__(self) -> int:
         return self._number
@@ -171,6 +169,10 @@ def new_event_loop(
     *, seed: int | None = None, start: float = 0.0, real_io: RealIO = "allow", shuffle_ready: bool = False
 ) -> VirtualTimeLoop:
     """A new loop in virtual time.  Can be passed as ``loop_factory``.  The arguments are those of ``run()``."""
+    if not (math.isfinite(start) and start >= 0):
+        raise ValueError(f"start must be a finite number of seconds, not negative, not {start!r}")
+    if shuffle_ready and seed is None:
+        raise ValueError("shuffle_ready needs a seed: the seed determines the order")
     if real_io not in ("allow", "refuse"):
         raise ValueError(f"real_io must be 'allow' or 'refuse', not {real_io!r}")
     loop_class = VirtualTimeLoop if real_io == "allow" else NoIOLoop
