@@ -51,5 +51,9 @@ def test_programs_in_the_documentation_run(program):
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=30
     )
-    assert (run.returncode, run.stderr) == (0, "")
+    stderr = run.stderr
+    if sys.version_info < (3, 11):
+        # Exceptions have no notes there, so the seed is printed.
+        stderr = re.sub(r"^mainspring: seed .*\n", "", stderr)
+    assert (run.returncode, stderr) == (0, "")
     assert run.stdout
