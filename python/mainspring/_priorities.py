@@ -128,19 +128,6 @@ class Priorities(LoopParts):
             context.run(_variable.set, LaneSetting("background", DEFAULT_MAX_OVERDUE))
         return self.call_later(delay, callback, *args, context=context)
 
-    _promotes_cancelled = False
-
-    def _promote_cancelled_soon(self) -> None:
-        """Moves the queued steps of cancelled tasks to the normal lane: once for all that are cancelled until then."""
-        if not self._promotes_cancelled and not self.is_closed():
-            self._promotes_cancelled = True
-            with urgent():
-                self.call_soon(self._promote_cancelled)
-
-    def _promote_cancelled(self) -> None:
-        self._promotes_cancelled = False
-        self._promote([handle for handle in self._ready_handles() if _is_cancelled_step(handle)])
-
 
 if TYPE_CHECKING:
     Task = asyncio.Task[Any]
@@ -159,7 +146,7 @@ class BackgroundTask(Task):
             # The next step is in a queue already, and delivers the exception.
             loop = self.get_loop()
             if isinstance(loop, Priorities):
-                loop._promote_cancelled_soon()
+                loop._recheck_background()
         return is_cancelled
 
     def __repr__(self) -> str:
@@ -168,11 +155,6 @@ class BackgroundTask(Task):
 
 # In reprs.
 BackgroundTask.__name__ = BackgroundTask.__qualname__ = "Task"
-
-
-def _is_cancelled_step(handle: Any) -> bool:
-    task = getattr(handle._callback, "__self__", None)
-    return isinstance(task, BackgroundTask) and task._must_cancel
 
 
 def create_background_task(loop: LoopParts, coro: Coroutine[Any, Any, Any], **kwargs: Any) -> BackgroundTask:

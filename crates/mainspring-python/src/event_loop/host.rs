@@ -5,7 +5,7 @@
 //! `SystemExit` end the run, as in asyncio.
 
 use super::source::Source;
-use super::{NativeLoop, lanes, virtual_time};
+use super::{NativeLoop, lanes, tasks, virtual_time};
 use crate::errors;
 use crate::handle::{self, Callback, Handle, HandleTypes};
 use crate::names::names;
@@ -384,7 +384,8 @@ impl Host for PyHost {
     }
 
     fn may_shuffle(&self, call: &Call) -> bool {
-        call.handle().is_some_and(|handle| virtual_time::is_task_step(attached(), self.types, handle))
+        let task = call.handle().map(|handle| tasks::task_of(attached(), self.types, handle));
+        matches!(task, Some(Ok(Some(_))))
     }
 
     fn waits_for_threads(&self) -> bool {

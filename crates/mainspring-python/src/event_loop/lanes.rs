@@ -6,8 +6,8 @@
 //!
 //! Cancellation and timeouts of a background task are not delayed: the handle that delivers them runs in the normal lane.
 
-use super::NativeLoop;
 use super::host::PyHost;
+use super::{NativeLoop, tasks};
 use crate::handle::{Handle, HandleTypes};
 use crate::python::context;
 use crate::python::guard::catch_unwind;
@@ -19,8 +19,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyList;
-use std::collections::HashSet;
+use pyo3::types::PyType;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -40,6 +39,8 @@ struct Shared {
     method_class: Py<PyAny>,
     /// `functools.partial`.
     partial_class: Py<PyAny>,
+    /// `mainspring._priorities.BackgroundTask`, from the first setting on.
+    background_task: PyOnceLock<Py<PyType>>,
 }
 
 impl Shared {
@@ -59,8 +60,15 @@ impl Shared {
                 task_class: tasks.getattr("Task")?.unbind(),
                 method_class: py.import("types")?.getattr("MethodType")?.unbind(),
                 partial_class: py.import("functools")?.getattr("partial")?.unbind(),
+                background_task: PyOnceLock::new(),
             })
         })
+    }
+
+    /// Looks up what the lane of a handle depends on. An import may run Python code, the search for a lane must not.
+    fn load(py: Python<'_>) -> PyResult<()> {
+        Self::get(py)?.background_task.import(py, "mainspring._priorities", "BackgroundTask")?;
+        tasks::load(py)
     }
 }
 
@@ -76,8 +84,9 @@ impl LaneSetting {
     /// A lane by its name, and for the background lane how long a call may wait in it, in seconds.
     #[new]
     #[pyo3(signature = (lane, max_overdue = None))]
-    fn new(lane: &str, max_overdue: Option<f64>) -> PyResult<Self> {
+    fn new(py: Python<'_>, lane: &str, max_overdue: Option<f64>) -> PyResult<Self> {
         catch_unwind(|| {
+            Shared::load(py)?;
             let lane = match lane {
                 "urgent" => Lane::Urgent,
                 "normal" => Lane::Normal,
@@ -162,14 +171,31 @@ fn is_timeout(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<
     Ok(shared.timeout_callbacks.iter().any(|known| known.is(&function)))
 }
 
-/// The lane of a handle that a timer or another thread has made ready. Runs no Python code. Lack of memory makes the lane
-/// a normal one.
+/// Whether a handle delivers the cancellation of a task in the background lane. Runs no Python code.
+#[cold]
+fn is_cancelled_step(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<bool> {
+    let Some(task) = tasks::task_of(py, types, handle)? else { return Ok(false) };
+    // The getter of a derived class could be Python code.
+    let class = Shared::get(py)?.background_task.get(py);
+    if !class.is_some_and(|class| task.get_type().is(class)) {
+        return Ok(false);
+    }
+    task.getattr(intern!(py, "_must_cancel"))?.is_truthy()
+}
+
+/// The lane of a handle that a timer or another thread has made ready, or whose task was cancelled. Runs no Python code.
+/// Lack of memory makes the lane a normal one.
 #[cold]
 pub fn of_handle(types: &HandleTypes, handle: &Handle) -> Lane {
     let py = attached();
     let lane = types.context(handle).map_or(Ok(Lane::Normal), |context| lane_of_context(py, &context));
     match lane {
-        Ok(Lane::Background) if is_timeout(py, types, handle).unwrap_or(true) => Lane::Normal,
+        Ok(Lane::Background)
+            if is_timeout(py, types, handle).unwrap_or(true)
+                || is_cancelled_step(py, types, handle).unwrap_or(true) =>
+        {
+            Lane::Normal
+        }
         lane => lane.unwrap_or_default(),
     }
 }
@@ -241,10 +267,4 @@ pub fn makes_background_task(py: Python<'_>, context: Option<&Obj>) -> PyResult<
         None => lane_of_context(py, &context::copy_current(py)?)?,
     };
     Ok(lane == Lane::Background)
-}
-
-/// Moves handles from the background lane to the normal one.
-pub fn promote(native: &NativeLoop, handles: &Bound<'_, PyList>) {
-    let handles: HashSet<_> = handles.iter().map(|handle| handle.as_ptr()).collect();
-    native.engine().promote_if(|call| handles.contains(&call.object().as_ptr()));
 }

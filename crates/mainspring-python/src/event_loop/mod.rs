@@ -11,6 +11,7 @@ mod overrides;
 pub mod readers;
 pub mod scheduling;
 mod source;
+mod tasks;
 mod views;
 mod virtual_time;
 
@@ -308,10 +309,10 @@ impl NativeLoop {
         self.engine().set_io_first(io_first);
     }
 
-    /// Moves handles from the background lane to the normal one.
-    fn _promote(&self, handles: &Bound<'_, PyList>) {
+    /// A background task whose next step is queued was cancelled: moves the step to the normal lane.
+    fn _recheck_background(&self) {
         thread_exit::guard();
-        lanes::promote(self, handles);
+        self.engine().recheck_background();
     }
 
     /// Replaces the clock by a virtual one that shows `start` seconds. Before the loop runs.
@@ -325,9 +326,8 @@ impl NativeLoop {
     }
 
     /// Shuffles what asyncio leaves unordered, and with `ready` also the task steps of one iteration.
-    fn _shuffle(&self, seed: u64, ready: bool) {
-        thread_exit::guard();
-        virtual_time::shuffle(self, seed, ready);
+    fn _shuffle(&self, py: Python<'_>, seed: u64, ready: bool) -> PyResult<()> {
+        catch_unwind(|| virtual_time::shuffle(py, self, seed, ready))
     }
 
     /// A job has begun in a thread or process: a virtual clock waits for it.

@@ -1,16 +1,12 @@
 //! Virtual time and shuffled order, for `mainspring.testing`.
 
-use super::NativeLoop;
 use super::host::PyHost;
 use super::scheduling::deadline_to_time;
-use crate::handle::{Handle, HandleTypes};
-use crate::python::object::Obj;
+use super::{NativeLoop, tasks};
 use mainspring_engine::Shuffle;
 use mainspring_engine::testing::VirtualClock;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use std::time::Duration;
 
 pub fn use_virtual_clock(native: &NativeLoop, start: f64) -> PyResult<()> {
@@ -31,9 +27,11 @@ pub fn advance_clock(native: &NativeLoop, seconds: f64) -> PyResult<()> {
     Ok(())
 }
 
-pub fn shuffle(native: &NativeLoop, seed: u64, ready: bool) {
+pub fn shuffle(py: Python<'_>, native: &NativeLoop, seed: u64, ready: bool) -> PyResult<()> {
+    tasks::load(py)?;
     let shuffle = Shuffle::new(seed);
     native.engine().set_shuffle(Some(if ready { shuffle.with_ready() } else { shuffle }));
+    Ok(())
 }
 
 /// Whether a thread may call the loop: see `VirtualTimeLoop._waits_for_threads()`.
@@ -46,43 +44,4 @@ pub fn waits_for_threads(py: Python<'_>, host: &PyHost) -> bool {
         error.write_unraisable(py, None);
         false
     })
-}
-
-/// The types of a callback that runs a step of a task.
-struct TaskTypes {
-    task: Obj,
-    /// `types.BuiltinMethodType` and `types.MethodType`: a wake-up of a C task, and each step of a Python task.
-    methods: [Obj; 2],
-}
-
-static TASK_TYPES: PyOnceLock<TaskTypes> = PyOnceLock::new();
-
-impl TaskTypes {
-    fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        TASK_TYPES.get_or_try_init(py, || {
-            let types = py.import("types")?;
-            Ok(TaskTypes {
-                task: py.import("asyncio")?.getattr("Task")?.into(),
-                methods: [types.getattr("BuiltinMethodType")?.into(), types.getattr("MethodType")?.into()],
-            })
-        })
-    }
-}
-
-/// Whether a handle runs a step of a task. Runs no Python code.
-pub fn is_task_step(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> bool {
-    types.callback(handle).is_some_and(|callback| runs_task(&callback.bind(py)).unwrap_or(false))
-}
-
-fn runs_task(callback: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = callback.py();
-    let types = TaskTypes::get(py)?;
-    let class = callback.get_type();
-    if types.methods.iter().any(|method| class.is(method.bind(py))) {
-        let receiver = callback.getattr(intern!(py, "__self__"))?;
-        return receiver.get_type().is_subclass(&types.task.bind(py));
-    }
-    // The first step of a C task. The type has no public name.
-    Ok(class.get_type().is(py.get_type::<pyo3::types::PyType>())
-        && class.name()?.to_str()? == "TaskStepMethWrapper")
 }
