@@ -5,6 +5,8 @@ Three ways to use it, from the least change to the most:
 - ``python -m mainspring app.py`` runs a program that uses asyncio on this loop, unchanged;
 - ``mainspring.run(main())`` instead of ``asyncio.run(main())``;
 - ``asyncio.Runner(loop_factory=mainspring.new_event_loop)``, and everything else that accepts a loop factory.
+
+PYTEST_DONT_REWRITE (for pytest: ``python -m mainspring -m pytest`` imports this module before pytest can rewrite it).
 """
 
 from __future__ import annotations
