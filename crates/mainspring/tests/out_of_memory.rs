@@ -83,6 +83,47 @@ fn ready_lanes_refuse_an_item_and_keep_the_rest() {
 }
 
 #[test]
+fn background_items_that_cannot_be_promoted_stay() {
+    let mut lanes = Lanes::new();
+    // Two limits, so two queues.
+    for number in 0..1000_u64 {
+        let limit = (number % 2 == 0).then_some(std::time::Duration::from_nanos(1));
+        lanes.try_push_background(number, Time::ZERO, limit).unwrap();
+    }
+    for limit in [0, 100, 1000, 10_000] {
+        assert!(!with_limit(limit, || lanes.promote_if(|_| true)), "{limit} bytes are not enough");
+    }
+    assert_eq!(lanes.len(), 1000);
+    assert!(lanes.promote_if(|_| true));
+    let mut pass = lanes.begin_iteration();
+    let mut taken: Vec<_> = std::iter::from_fn(|| lanes.next(&mut pass, None, None)).collect();
+    assert_eq!(taken.len(), 1000);
+    taken.sort_unstable();
+    assert_eq!(taken, (0..1000).collect::<Vec<_>>(), "each item once");
+}
+
+#[test]
+fn a_cancelled_background_task_ends_when_there_is_memory_again() {
+    use mainspring::{Lane, yield_now};
+    let (event_loop, _) = new_loop();
+    let tasks: Vec<_> = (0..1000)
+        .map(|_| event_loop.spawn_in(Lane::Background, std::future::pending::<()>()).unwrap())
+        .collect();
+    let ended = event_loop.run_until_complete(async {
+        tasks.iter().for_each(|task| assert!(task.cancel()));
+        LIMIT.set(1000);
+        yield_now().await;
+        LIMIT.set(usize::MAX);
+        // The loop is never idle, so a call that stays in the background lane does not run.
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        tasks.iter().filter(|task| task.cancelled()).count()
+    });
+    assert_eq!(ended.unwrap(), 1000);
+}
+
+#[test]
 fn a_write_queue_refuses_a_chunk_and_keeps_the_rest() {
     let mut queue = WriteQueue::default();
     with_limit(1000, || {

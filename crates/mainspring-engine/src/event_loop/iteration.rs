@@ -315,7 +315,9 @@ impl<H: Host> Engine<H> {
 
     fn run_ready(&self) -> Result<(), H::Error> {
         if self.rechecks_background.take() {
-            self.promote_if(|call| self.host.lane(call) != Lane::Background);
+            // Without memory the next iteration tries again.
+            let all_moved = self.promote_if(|call| self.host.lane(call) != Lane::Background);
+            self.rechecks_background.set(!all_moved);
         }
         self.shuffle_ready();
         let mut pass = self.lanes.borrow_mut().begin_iteration();

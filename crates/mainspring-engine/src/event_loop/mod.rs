@@ -220,9 +220,9 @@ impl<H: Host> Engine<H> {
     }
 
     /// Moves the background calls that `is_it` accepts to the end of the normal lane. `is_it` must neither run user code
-    /// nor use the engine.
-    pub fn promote_if(&self, is_it: impl FnMut(&H::Call) -> bool) {
-        self.lanes.borrow_mut().promote_if(is_it);
+    /// nor use the engine. Without memory for a call, it stays where it is. Returns whether all were moved.
+    pub fn promote_if(&self, is_it: impl FnMut(&H::Call) -> bool) -> bool {
+        self.lanes.borrow_mut().promote_if(is_it)
     }
 
     /// Serves I/O before each ready call (`true`), or in arrival order with them, as asyncio does (`false`).

@@ -8,11 +8,11 @@ use crate::clock::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-struct Item<T> {
+pub(super) struct Item<T> {
     since: Time,
     /// Counts arrivals.
     sequence: u64,
-    value: T,
+    pub(super) value: T,
 }
 
 /// The items with one limit.
@@ -91,21 +91,30 @@ impl<T> Background<T> {
         Some(item.value)
     }
 
-    /// Removes the items that `is_it` accepts, in the order of their arrival.
-    pub(super) fn take_if(&mut self, mut is_it: impl FnMut(&T) -> bool) -> Vec<T> {
+    /// Removes the items that `is_it` accepts, in the order of their arrival. `try_reserve` makes room for as many items
+    /// at their new place. Without memory for an item, it stays.
+    pub(super) fn take_if(
+        &mut self,
+        mut is_it: impl FnMut(&T) -> bool,
+        mut try_reserve: impl FnMut(usize) -> bool,
+    ) -> Vec<Item<T>> {
         let mut taken = Vec::new();
         for queue in &mut self.queues {
-            if !queue.items.iter().any(|item| is_it(&item.value)) {
-                continue;
-            }
-            for item in std::mem::take(&mut queue.items) {
-                if is_it(&item.value) { taken.push(item) } else { queue.items.push_back(item) }
+            // Each item is taken out once. The queue has room for those that stay.
+            for _ in 0..queue.items.len() {
+                let Some(item) = queue.items.pop_front() else { break };
+                if is_it(&item.value) && taken.try_reserve(1).is_ok() && try_reserve(taken.len() + 1) {
+                    taken.push(item);
+                } else {
+                    queue.items.push_back(item);
+                }
             }
         }
         self.queues.retain(|queue| queue.limit.is_none() || !queue.items.is_empty());
         self.len -= taken.len();
-        taken.sort_by_key(|item| item.sequence);
-        taken.into_iter().map(|item| item.value).collect()
+        // Not the stable sort, which allocates.
+        taken.sort_unstable_by_key(|item| item.sequence);
+        taken
     }
 
     /// All items; those with equal limits in the order of their arrival.

@@ -165,12 +165,20 @@ impl<T> Lanes<T> {
         self.background.try_push(item, now, limit)
     }
 
-    /// Moves the background items that `is_it` accepts to the end of the normal lane. Returns how many these are.
-    pub fn promote_if(&mut self, is_it: impl FnMut(&T) -> bool) -> usize {
-        let items = self.background.take_if(is_it);
-        let count = items.len();
-        self.normal.items.extend(items);
-        count
+    /// Moves the background items that `is_it` accepts to the end of the normal lane. Without memory for an item, it stays
+    /// where it is. Returns whether all were moved.
+    pub fn promote_if(&mut self, mut is_it: impl FnMut(&T) -> bool) -> bool {
+        let mut accepted = 0;
+        let count = |item: &T| {
+            let is_accepted = is_it(item);
+            accepted += usize::from(is_accepted);
+            is_accepted
+        };
+        let normal = &mut self.normal;
+        let items = self.background.take_if(count, |room| normal.try_reserve(room));
+        let moved = items.len();
+        normal.items.extend(items.into_iter().map(|item| item.value));
+        moved == accepted
     }
 
     /// The number of ready items, in all lanes.
@@ -422,7 +430,12 @@ mod tests {
     fn promote_if_moves_accepted_background_items_only() {
         let mut lanes = lanes_of(&[(Lane::Background, "x"), (Lane::Background, "y"), (Lane::Normal, "a")]);
         push_at(&mut lanes, "z", 1_000, Some(1));
-        assert_eq!(lanes.promote_if(|&item| item != "y"), 2);
+        let mut asked = 0;
+        assert!(lanes.promote_if(|&item| {
+            asked += 1;
+            item != "y"
+        }));
+        assert_eq!(asked, 3, "once for each item");
         assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["a", "x", "z"]);
         assert_eq!((lanes.len(), lanes.len_of(Lane::Background)), (1, 1));
         assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["y"]);
