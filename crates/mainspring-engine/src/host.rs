@@ -7,6 +7,7 @@
 use crate::poller::Readiness;
 use crate::ready_queue::Lane;
 use std::io;
+use std::os::fd::RawFd;
 use std::time::Duration;
 
 /// The code on top of an engine. See the [example](super).
@@ -99,6 +100,13 @@ pub trait Host: Sized + 'static {
     /// The clock is virtual, and nothing can make the loop continue: no call is ready, no timer will be due, no
     /// fd can become ready, and no other thread is known to send an item. An error ends the run; otherwise the loop waits.
     fn deadlocked(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// The clock is virtual, and the loop is about to wait in real time for these fds: their peers are outside of the loop,
+    /// or may be. An error ends the run.
+    fn waits_for_io(&self, fds: &[RawFd]) -> Result<(), Self::Error> {
+        let _ = fds;
         Ok(())
     }
 

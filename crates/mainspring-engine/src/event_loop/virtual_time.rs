@@ -10,6 +10,7 @@ use super::{Engine, Host};
 use crate::clock::Time;
 use crate::poller::peers::{self, Sender};
 use std::cell::Cell;
+use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 /// A thread that the engine does not know may end without a wake-up, so the loop checks it at this interval.
@@ -44,20 +45,33 @@ impl<H: Host> Engine<H> {
     /// Waits until a call may be ready, or a timer is due at `deadline`.
     #[cold]
     pub(super) fn wait_in_virtual_time(&self, deadline: Option<Time>) -> Result<(), H::Error> {
-        self.wait(Some(if self.registered_len() == 0 { Duration::ZERO } else { DELIVERY_TIME }))?;
+        self.wait(Some(Duration::ZERO))?;
         if self.is_busy() {
             return Ok(());
         }
+        let (mut sender, mut fds) = self.io_sender();
+        if sender != Sender::Outside && !fds.is_empty() {
+            self.wait(Some(DELIVERY_TIME))?;
+            if self.is_busy() {
+                return Ok(());
+            }
+            if sender == Sender::Connecting {
+                (sender, fds) = self.io_sender();
+            }
+        }
         let deadline = deadline.filter(|&when| when != Time::NEVER);
         let threads = self.host.waits_for_threads();
-        let sender = self.io_sender();
-        let is_alone = !threads && !self.inbox.waits_for_work() && sender != Sender::Outside;
+        let is_outside = sender >= Sender::Connecting;
+        let is_alone = !threads && !self.inbox.waits_for_work() && !is_outside;
         // The host may have scheduled a call.
         if self.is_busy() || (is_alone && self.clock.skip_to(deadline)) {
             return Ok(());
         }
         if is_alone && sender == Sender::Inside && self.inbox.is_quiet() {
             self.host.deadlocked()?;
+        }
+        if is_outside || (is_alone && sender == Sender::Anyone) {
+            self.host.waits_for_io(&fds)?;
         }
         let now = self.clock.now();
         let waited = self.real_wait.at(now);
@@ -73,10 +87,13 @@ impl<H: Host> Engine<H> {
         result
     }
 
-    /// Who can make a registered fd ready.
-    fn io_sender(&self) -> Sender {
+    /// Who can make a registered fd ready, and which fds these are.
+    fn io_sender(&self) -> (Sender, Vec<RawFd>) {
         let table = self.table.borrow();
         let registered: Vec<_> = table.iter().map(|(_, entry)| entry.fd).collect();
-        if registered.is_empty() { Sender::Inside } else { peers::sender(&registered, &table.known_fds()) }
+        if registered.is_empty() {
+            return (Sender::Inside, Vec::new());
+        }
+        peers::sender(&registered, &table.known_fds())
     }
 }

@@ -53,6 +53,7 @@ mod unix_diag;
 
 pub(crate) use closed::ClosedPoller;
 pub use epoll::open as open_epoll;
+pub use peers::describe;
 pub use socket::{local_address, peer_address};
 pub use socket::{peek_from, remote_address};
 

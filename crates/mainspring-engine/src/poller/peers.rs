@@ -24,6 +24,8 @@ pub(crate) enum Sender {
     Inside,
     /// Someone who is not known yet.
     Anyone,
+    /// The peer of a connection that is being established.
+    Connecting,
     /// Another process or thread.
     Outside,
 }
@@ -63,6 +65,7 @@ impl Kind {
     fn sender(&self, set: &[Kind]) -> Sender {
         match self {
             Kind::Ip { peer: Peer::Any, .. } | Kind::Unix { peer: Peer::Any, .. } => Sender::Anyone,
+            Kind::Ip { peer: Peer::Unknown, .. } => Sender::Connecting,
             _ if self.has_peer_in(set) => Sender::Inside,
             _ => Sender::Outside,
         }
@@ -106,10 +109,26 @@ fn receives_at(local: SocketAddr, address: SocketAddr) -> bool {
     is_same_host && local.port() == address.port()
 }
 
-/// The sender that the `registered` fds wait for: of several, the one that is most independent of the loop. `all` are the
-/// fds of the loop. An fd may be closed.
-pub(crate) fn sender(registered: &[RawFd], all: &[RawFd]) -> Sender {
+/// The fd with its addresses, for messages. It may be closed.
+pub fn describe(fd: RawFd) -> String {
+    match sys::inspect(fd, Kind::of) {
+        Kind::Pipe { .. } => format!("fd {fd} (a pipe)"),
+        Kind::Ip { local, peer: Peer::Any } => format!("fd {fd} (a socket at {local})"),
+        Kind::Ip { local, peer: Peer::Address(peer) } => format!("fd {fd} (a socket from {local} to {peer})"),
+        Kind::Ip { local, peer: Peer::Unknown } => {
+            format!("fd {fd} (a socket at {local} that is connecting)")
+        }
+        Kind::Unix { .. } => format!("fd {fd} (a Unix socket)"),
+        Kind::Other => format!("fd {fd}"),
+    }
+}
+
+/// The sender that the `registered` fds wait for: of several, the one that is most independent of the loop; and the fds
+/// that wait for it. `all` are the fds of the loop. An fd may be closed.
+pub(crate) fn sender(registered: &[RawFd], all: &[RawFd]) -> (Sender, Vec<RawFd>) {
     let kind = |&fd: &RawFd| sys::inspect(fd, Kind::of);
     let all: Vec<_> = all.iter().map(kind).collect();
-    registered.iter().map(|fd| kind(fd).sender(&all)).max().unwrap_or(Sender::Inside)
+    let senders: Vec<_> = registered.iter().map(|fd| (kind(fd).sender(&all), *fd)).collect();
+    let sender = senders.iter().map(|&(sender, _)| sender).max().unwrap_or(Sender::Inside);
+    (sender, senders.into_iter().filter(|&(other, _)| other == sender).map(|(_, fd)| fd).collect())
 }

@@ -11,9 +11,8 @@ use crate::clock::{Clock, Time};
 
 /// A clock that moves only by [`VirtualClock::advance`], or when the loop is idle. It stays on its thread (`!Send`).
 ///
-/// A job in the executor holds the clock: time stands still until it ends, so that a timeout around it does not
-/// expire at once. A job that waits for a later timer of the same loop therefore never ends. Other work of other
-/// threads does not hold the clock.
+/// `event_loop/virtual_time.rs` has the rule: the loop moves the clock if nothing but a timer can make it continue. It waits
+/// in real time for a job in a thread and for a peer outside of the loop, at most for as long as the nearest timer.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock {
     now: Rc<Cell<Time>>,
