@@ -106,8 +106,9 @@ pub trait Clock {
     /// The time now. It never decreases.
     fn now(&self) -> Time;
 
-    /// Whether [`Clock::skip_to`] can move this clock. If so, the loop polls for I/O before it calls `skip_to`: virtual
-    /// time does not pass while I/O is ready.
+    /// Whether [`Clock::skip_to`] can move this clock. The loop calls it only when nothing but a timer can continue the
+    /// program, or when it has waited for the outside for as long as that timer: see
+    /// [`VirtualClock`](crate::testing::VirtualClock).
     fn is_virtual(&self) -> bool {
         false
     }

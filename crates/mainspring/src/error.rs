@@ -1,5 +1,6 @@
 //! `Error`: why the loop refused a call.
 
+use crate::testing::{Deadlock, RealIoError};
 use std::fmt;
 use std::io;
 
@@ -40,6 +41,10 @@ pub enum Error {
         /// The low mark.
         low: usize,
     },
+    /// Nothing can ever continue the program. Only with a virtual clock: see [`Deadlock`].
+    Deadlock(Deadlock),
+    /// The program waits for something outside of its loop, and [`testing::Options`](crate::testing::Options) forbid it.
+    RealIo(RealIoError),
     /// The system call failed.
     Io(io::Error),
 }
@@ -56,6 +61,8 @@ impl fmt::Display for Error {
             Error::InvalidLimits { high, low } => {
                 write!(f, "the high-water mark ({high}) must not be below the low one ({low})")
             }
+            Error::Deadlock(deadlock) => deadlock.fmt(f),
+            Error::RealIo(refused) => refused.fmt(f),
             Error::Io(error) => error.fmt(f),
         }
     }

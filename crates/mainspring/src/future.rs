@@ -5,6 +5,7 @@ use crate::event_loop::{Core, ExceptionContext};
 use crate::handle::Once;
 use crate::host::Call;
 use crate::lane::Lane;
+use crate::task::waits_for;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::pin::Pin;
@@ -262,6 +263,7 @@ impl<T: Clone + 'static> std::future::Future for Future<T> {
             }
         };
         drop(former);
+        waits_for("Future");
         Poll::Pending
     }
 }

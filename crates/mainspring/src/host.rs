@@ -3,18 +3,20 @@
 //! Panics of user code are caught here, or in `net/connection/` if a transport must handle them, and reported to the
 //! loop's exception handler. They do not end the loop.
 
+use crate::error::Error;
 use crate::event_loop::{Core, DebugMode, ExceptionContext, TimedCall};
 use crate::handle::Callback;
 use crate::lane::{Lane, OverdueLimit, Priority};
 use crate::net::{TransportImpl, WriteOutcome};
 use crate::panics::catch;
+use crate::testing::RealIoError;
 use mainspring_engine::ready_queue::Lane as EngineLane;
 use mainspring_engine::transport::{DeferredCall, TransportHost};
 use mainspring_engine::wakeup::Inbox;
 use mainspring_engine::{Host, Readiness};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -173,6 +175,17 @@ pub(crate) enum Failure {
     Io(io::Error),
     /// A panic of user code, with its message.
     Panic(String),
+    /// The run ends with this error.
+    Run(Box<Error>),
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Run(error) => *error,
+            other => Error::Io(other.into()),
+        }
+    }
 }
 
 impl From<Failure> for io::Error {
@@ -180,6 +193,7 @@ impl From<Failure> for io::Error {
         match failure {
             Failure::Io(error) => error,
             Failure::Panic(text) => io::Error::other(format!("the protocol panicked: {text}")),
+            Failure::Run(error) => (*error).into(),
         }
     }
 }
@@ -189,6 +203,7 @@ impl From<Failure> for io::Error {
 pub(crate) struct RustHost {
     core: OnceCell<Weak<Core>>,
     debug_mode: DebugMode,
+    refuses_real_io: Cell<bool>,
 }
 
 impl RustHost {
@@ -196,6 +211,16 @@ impl RustHost {
     pub(crate) fn bind(&self, core: &Rc<Core>) {
         // The builder calls this once.
         let _ = self.core.set(Rc::downgrade(core));
+    }
+
+    /// Sets whether the loop may not wait for the outside.
+    pub(crate) fn refuse_real_io(&self, refuses: bool) {
+        self.refuses_real_io.set(refuses);
+    }
+
+    /// Whether the loop may not wait for the outside.
+    pub(crate) fn refuses_real_io(&self) -> bool {
+        self.refuses_real_io.get()
     }
 
     pub(crate) fn debug_mode(&self) -> &DebugMode {
@@ -351,6 +376,24 @@ impl Host for RustHost {
             Call::Task(step) => step.metadata().limit.get(),
             Call::Handle(_, callback) => callback.priority().limit.get(),
             _ => None,
+        }
+    }
+
+    fn may_shuffle(&self, call: &Call) -> bool {
+        matches!(call, Call::Task(_) | Call::Main)
+    }
+
+    fn deadlocked(&self) -> Result<(), Failure> {
+        match self.core().map(|core| core.check_deadlock()) {
+            Some(Err(error)) => Err(Failure::Run(Box::new(error))),
+            _ => Ok(()),
+        }
+    }
+
+    fn waits_for_io(&self, fds: &[RawFd]) -> Result<(), Failure> {
+        match self.core().filter(|_| self.refuses_real_io()) {
+            Some(core) => Err(Failure::Run(Box::new(Error::RealIo(RealIoError::new(&core, fds))))),
+            None => Ok(()),
         }
     }
 

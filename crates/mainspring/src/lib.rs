@@ -47,7 +47,7 @@
 //!   [`EventLoop::create_datagram_endpoint`]. [`net::UdpSocket`] and [`net::UnixDatagram`] are for `await`.
 //!   [`net::lookup_host`] resolves names.
 //! - [`fs`] has files, read and written by executor threads.
-//! - [`testing`] has virtual time and a poller that fails on demand.
+//! - [`testing`] has virtual time, reproducible schedules, and a poller that fails on demand.
 //!
 //! The guide, `docs/rust-guide.md` in the repository, starts from asyncio or tokio, and has examples of every part.
 //!

@@ -36,11 +36,19 @@ use std::task::Poll;
 #[derive(Clone)]
 pub struct Remote {
     inbox: Arc<Inbox<Inbound>>,
+    /// While it exists, the loop is not deadlocked. `None` for the crate's own.
+    _counted: Option<Arc<()>>,
 }
 
 impl Remote {
+    /// A remote that the crate itself uses.
     pub(crate) fn new(inbox: Arc<Inbox<Inbound>>) -> Self {
-        Remote { inbox }
+        Remote { inbox, _counted: None }
+    }
+
+    /// A remote for the program. `remotes` counts it.
+    pub(crate) fn counted(inbox: Arc<Inbox<Inbound>>, remotes: &Arc<()>) -> Self {
+        Remote { inbox, _counted: Some(Arc::clone(remotes)) }
     }
 
     /// Calls `callback` on the loop's thread and wakes the loop. On the loop's own thread this is

@@ -35,7 +35,7 @@ pub fn isolated(test: impl FnOnce()) {
 }
 
 /// Aborts the process unless the returned sender is dropped in time.
-fn watchdog(test: &str) -> Sender<()> {
+pub fn watchdog(test: &str) -> Sender<()> {
     let test = test.to_owned();
     let (alive, is_dropped) = mpsc::channel::<()>();
     thread::spawn(move || {

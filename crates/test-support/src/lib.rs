@@ -8,7 +8,7 @@ mod isolated;
 mod leak_check;
 
 pub use checked_test::test;
-pub use isolated::{DELIBERATE, TIMEOUT, isolated, now_testing};
+pub use isolated::{DELIBERATE, TIMEOUT, isolated, now_testing, watchdog};
 pub use leak_check::{checked, checked_within, meant_from_here, open_fds, untracked};
 
 use mainspring_engine::poller::{Backend, open_epoll};

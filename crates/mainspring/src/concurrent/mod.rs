@@ -14,6 +14,7 @@ pub use promise::Promise;
 use crate::event_loop::{KeepAlive, running_core};
 use crate::panics::Payload;
 use crate::task::JoinError;
+use crate::task::waits_for;
 use shared::{ChainedClosure, LoopInbox, ResultStage, Shared, Waiting};
 use std::fmt;
 use std::mem;
@@ -259,6 +260,7 @@ impl<T, E: From<JoinError>> Future for ConcurrentFuture<T, E> {
         let former = state.waiting.replace(waiting);
         drop(state);
         drop(former);
+        waits_for("ConcurrentFuture");
         Poll::Pending
     }
 }

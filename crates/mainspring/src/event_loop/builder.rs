@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::executor::ExecutorConfig;
 use crate::host::RustHost;
 use crate::net::Resolver;
-use crate::testing::Backend;
-use mainspring_engine::Engine;
+use crate::testing::{self, Backend, RealIo};
 use mainspring_engine::clock::{Clock as EngineClock, MonotonicClock};
 use mainspring_engine::poller::open_epoll;
+use mainspring_engine::{Engine, Shuffle};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub struct Builder {
     io_first: bool,
     max_overdue: Option<Duration>,
     poll_interval: Option<u32>,
+    testing: Option<testing::Options>,
 }
 
 impl Builder {
@@ -52,6 +53,23 @@ impl Builder {
     /// Sets the loop's clock. The default is the system's monotonic clock.
     pub fn clock(self, clock: impl Clock + 'static) -> Self {
         Builder { clock: Some(Box::new(clock::EngineClock(clock))), ..self }
+    }
+
+    /// Sets the options of a test: a virtual clock, the seed, and whether real I/O is allowed. A clock that is set with
+    /// [`clock`](Builder::clock) replaces that of the options.
+    ///
+    /// ```
+    /// use mainspring::testing::{Options, VirtualClock};
+    /// use mainspring::{Builder, sleep};
+    /// use std::time::Duration;
+    ///
+    /// let clock = VirtualClock::default();
+    /// let event_loop = Builder::new().testing(&Options::new().seed(17)).clock(clock.clone()).build()?;
+    /// event_loop.run_until_complete(sleep(Duration::from_secs(3600)))?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn testing(self, options: &testing::Options) -> Self {
+        Builder { testing: Some(options.clone()), ..self }
     }
 
     /// Sets the poller, for tests. The default is epoll.
@@ -207,15 +225,27 @@ impl Builder {
             Some(backend) => backend.0,
             None => open_epoll()?,
         };
-        let clock = self.clock.unwrap_or_else(|| Box::new(MonotonicClock));
+        let clock: Box<dyn EngineClock> = match (self.clock, &self.testing) {
+            (Some(clock), _) => clock,
+            (None, Some(options)) => Box::new(clock::EngineClock(options.clock())),
+            (None, None) => Box::new(MonotonicClock),
+        };
+        let is_virtual = clock.is_virtual();
         let engine = Engine::new(RustHost::default(), backend, clock)?;
+        if let Some(options) = self.testing {
+            let shuffle = options.seed.map(Shuffle::new);
+            engine.set_shuffle(
+                shuffle.map(|shuffle| if options.shuffle_ready { shuffle.with_ready() } else { shuffle }),
+            );
+            engine.host().refuse_real_io(options.real_io == RealIo::Refuse);
+        }
         engine.set_io_first(self.io_first);
         engine.set_max_overdue(self.max_overdue);
         if let Some(iterations) = self.poll_interval {
             engine.set_poll_interval(iterations);
         }
         engine.host().debug_mode().configure(self.debug);
-        let core = Core::new(engine, self.name, self.executor);
+        let core = Core::new(engine, self.name, self.executor, is_virtual);
         if let Some(resolver) = self.resolver {
             // The core is new, so the resolver is not set yet.
             let _ = core.resolver.set(resolver);

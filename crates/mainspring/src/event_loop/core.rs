@@ -23,6 +23,7 @@ use crate::host::{Call, Failure, Inbound, RustHost, Step, TaskMetadata};
 use crate::net::Resolver;
 use crate::panics::catch;
 use crate::task::{AnyTask, FactorySlot};
+use crate::testing::Deadlock;
 use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::wakeup::Inbox;
 use mainspring_engine::{Engine, Host};
@@ -41,6 +42,10 @@ pub(crate) struct Core {
     pub(crate) main: MainSlot,
     pub(super) exception_handler: ExceptionHandler,
     pub(super) name: String,
+    /// Whether the clock is virtual. The tasks then record where they were spawned and what they wait for.
+    pub(crate) is_virtual: bool,
+    /// Shared with each [`Remote`](crate::Remote).
+    pub(super) remotes: Arc<()>,
     pub(super) is_running: Cell<bool>,
     pub(super) is_closed: Cell<bool>,
     /// Refuses new work on this thread, as the sealed inbox does for other threads.
@@ -64,12 +69,19 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(engine: Engine<RustHost>, name: String, executor_config: ExecutorConfig) -> Rc<Self> {
+    pub(super) fn new(
+        engine: Engine<RustHost>,
+        name: String,
+        executor_config: ExecutorConfig,
+        is_virtual: bool,
+    ) -> Rc<Self> {
         let core = Rc::new(Core {
             engine,
             main: MainSlot::default(),
             exception_handler: ExceptionHandler::default(),
             name,
+            is_virtual,
+            remotes: Arc::new(()),
             is_running: Cell::new(false),
             is_closed: Cell::new(false),
             is_sealed: Cell::new(false),
@@ -102,6 +114,24 @@ impl Core {
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.is_closed.get() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Nothing that the loop knows of can make it continue. An error if the future of `run_until_complete` can then never
+    /// end.
+    pub(crate) fn check_deadlock(&self) -> Result<(), Error> {
+        // Another thread may use a remote, and a signal may arrive.
+        let may_continue = Arc::strong_count(&self.remotes) > 1 || self.has_signal_handlers();
+        if may_continue || !self.main.is_running() {
+            return Ok(());
+        }
+        Err(Error::Deadlock(Deadlock::new(self)))
+    }
+
+    fn has_signal_handlers(&self) -> bool {
+        #[cfg(not(loom))]
+        return !self.signals.is_empty();
+        #[cfg(loom)]
+        false
     }
 
     /// Makes a call ready. A closed loop drops it.

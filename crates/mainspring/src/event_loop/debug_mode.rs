@@ -6,7 +6,7 @@
 use super::{Core, EventLoop, ExceptionContext};
 use crate::handle::{Callback, DetailedCallback, Once};
 use crate::lane::{Lane, LaneSuffix, Priority, current_lane};
-use crate::task::current_task;
+use crate::task::{WaitReason, current_task, record_wait};
 use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
@@ -104,22 +104,28 @@ impl Core {
     }
 }
 
-/// The future of a task, with timed steps.
-pub(crate) async fn timed<F: Future>(
+/// The future of a task of which the loop records something: in debug mode the time of its steps, with a virtual clock
+/// what it waits for.
+pub(crate) async fn instrumented<F: Future>(
     core: Weak<Core>,
     future: F,
     started: &'static Location<'static>,
 ) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|cx| {
+        WaitReason::take();
         let mut step = || future.as_mut().poll(cx);
-        match core.upgrade().filter(|core| core.debug_mode().is_on()) {
+        let polled = match core.upgrade().filter(|core| core.debug_mode().is_on()) {
             None => step(),
             Some(core) => {
                 let name = || current_task().map_or_else(String::new, |task| task.name());
                 core.time(|| TimedCall::Task(current_lane(), name(), started), step)
             }
+        };
+        if polled.is_pending() {
+            record_wait(started, WaitReason::take());
         }
+        polled
     })
     .await
 }

@@ -63,6 +63,7 @@ impl ExceptionContext {
         match failure {
             Failure::Io(error) => Self::new(message).with_error(error),
             Failure::Panic(text) => Self::from_panic(message, text),
+            Failure::Run(error) => Self::new(message).with_error(*error),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::core::wake_call;
 use crate::host::Inbound;
+use crate::task::WaitReason;
 use mainspring_engine::wakeup::Inbox;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -18,6 +19,8 @@ pub(crate) struct MainSlot {
     step: Cell<Option<NonNull<dyn FnMut()>>>,
     /// The number of the run. A stop of an earlier run is ignored.
     run: Cell<u64>,
+    /// What the future waits for, if that is known.
+    pub(crate) waits_for: Cell<Option<WaitReason>>,
 }
 
 impl MainSlot {
@@ -37,6 +40,11 @@ impl MainSlot {
         let _clear = ClearSlot(self);
         self.step.set(Some(step));
         run()
+    }
+
+    /// Whether there is a main future, and it is not being polled.
+    pub(crate) fn is_running(&self) -> bool {
+        self.step.get().is_some()
     }
 
     /// The number of the current run, or of the next one.

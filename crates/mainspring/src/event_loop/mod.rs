@@ -28,7 +28,7 @@ pub use keep_alive::KeepAlive;
 pub use run_in_executor::to_thread;
 
 pub(crate) use self::core::{Core, wake_call, wake_step};
-pub(crate) use debug_mode::{DebugMode, TimedCall, timed};
+pub(crate) use debug_mode::{DebugMode, TimedCall, instrumented};
 pub(crate) use exception_handler::report_here;
 pub(crate) use retained::Retained;
 pub(crate) use run_in_executor::run_in_executor;
@@ -256,7 +256,7 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn remote(&self) -> Remote {
-        Remote::new(Arc::clone(self.core().inbox()))
+        Remote::counted(Arc::clone(self.core().inbox()), &self.core().remotes)
     }
 
     /// A future of this loop, whose result the program sets.

@@ -6,6 +6,7 @@ use super::{Core, EventLoop};
 use crate::error::Error;
 use crate::host::Call;
 use crate::lane::{Priority, RestorePriority};
+use crate::task::WaitReason;
 use crate::task::context::copy_context;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -35,7 +36,8 @@ impl EventLoop {
     /// Runs until `future` is ready, and returns its output. The future may borrow from the caller.
     ///
     /// Other tasks run at the same time, and stay on the loop afterwards. If the loop is stopped before the future is
-    /// ready, the future is dropped, and this returns [`Error::Stopped`].
+    /// ready, the future is dropped, and this returns [`Error::Stopped`]. With a
+    /// [`VirtualClock`](crate::testing::VirtualClock) it returns [`Error::Deadlock`] if the future can never be ready.
     ///
     /// # Panics
     ///
@@ -63,11 +65,12 @@ impl EventLoop {
                 return;
             }
             scheduling.begin_step();
+            WaitReason::take();
             let polled = catch_unwind(AssertUnwindSafe(|| {
                 context.run(|| future.as_mut().poll(&mut Context::from_waker(&waker)))
             }));
             outcome = match polled {
-                Ok(Poll::Pending) => return,
+                Ok(Poll::Pending) => return core.main.waits_for.set(WaitReason::take()),
                 Ok(Poll::Ready(output)) => Some(Ok(output)),
                 Err(payload) => Some(Err(payload)),
             };
@@ -122,7 +125,7 @@ impl EventLoop {
         match self.core().engine.run_until_idle() {
             Ok(true) => Ok(self.core().live_futures.get()),
             Ok(false) => Err(Error::Stopped),
-            Err(failure) => Err(Error::Io(failure.into())),
+            Err(failure) => Err(failure.into()),
         }
     }
 
@@ -168,7 +171,7 @@ impl EventLoop {
     }
 
     fn run(&self) -> Result<(), Error> {
-        self.core().engine.run_forever().map_err(|failure| Error::Io(failure.into()))
+        self.core().engine.run_forever().map_err(Error::from)
     }
 
     /// Stops the current run, or the next one, at the end of its iteration.

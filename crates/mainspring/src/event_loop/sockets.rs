@@ -6,6 +6,7 @@
 use super::{Core, EventLoop};
 use crate::host::Watch;
 use crate::net::connect_socket;
+use crate::task::waits_for;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::socket_ops::{Pending, Ready};
 use mainspring_engine::{Direction, READ_SIZE};
@@ -217,6 +218,7 @@ pub(crate) async fn ready(core: &Rc<Core>, socket: BorrowedFd<'_>, direction: Di
         }
         let former = wait.waker.replace(Some(cx.waker().clone()));
         drop(former);
+        waits_for("a socket");
         Poll::Pending
     })
     .await

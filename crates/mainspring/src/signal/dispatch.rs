@@ -32,6 +32,11 @@ struct SignalHandlers {
 }
 
 impl CaughtSignals {
+    /// Whether no signal is installed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
     /// Sets the callback of `signum` and returns the former one.
     pub(crate) fn set_callback(
         core: &Rc<Core>,

@@ -3,10 +3,11 @@
 //! A pointer in a thread-local, set around every step and every drop of a task's future. It does not count as a
 //! reference: that would cost every step, and few steps need it.
 
-use super::TaskHandle;
 use super::state::{AnyTask, TaskState};
+use super::{TaskHandle, WaitReason};
 use crate::lane::Lane;
 use std::cell::Cell;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -67,6 +68,15 @@ pub(crate) fn current_background_task() -> Option<TaskHandle> {
     let is_background =
         with_current(|task| task.is_some_and(|task| task.header().lane() == Lane::Background));
     is_background.then(current).flatten()
+}
+
+/// The step of the current task waits. Records where the task was spawned, and what it waits for.
+pub(crate) fn record_wait(spawned_at: &'static Location<'static>, reason: Option<WaitReason>) {
+    with_current(|task| {
+        if let Some(task) = task {
+            task.header().record(spawned_at, reason);
+        }
+    });
 }
 
 /// Passes the current task to `f`, without a reference count.

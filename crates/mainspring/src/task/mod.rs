@@ -27,6 +27,7 @@ mod spawn;
 mod state;
 mod task_handle;
 mod wait;
+mod wait_reason;
 mod wake_queue;
 
 pub use current_task::current_task;
@@ -41,9 +42,10 @@ pub use state::TaskId;
 pub use task_handle::TaskHandle;
 pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 
-pub(crate) use current_task::current_background_task;
+pub(crate) use current_task::{current_background_task, record_wait};
 pub(crate) use factory::FactorySlot;
 pub(crate) use state::{AnyTask, TaskName};
+pub(crate) use wait_reason::{WaitReason, named, waits_for};
 
 use state::{Phase, Progress, TaskState};
 use std::fmt;
@@ -209,7 +211,10 @@ impl<T> Task<T> {
     /// Waits for the result without taking it.
     fn poll_done(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &*self.state.progress.borrow() {
-            Progress::Running(Some(waiting)) if waiting.will_wake(cx.waker()) => return Poll::Pending,
+            Progress::Running(Some(waiting)) if waiting.will_wake(cx.waker()) => {
+                WaitReason::Task(self.id()).set();
+                return Poll::Pending;
+            }
             Progress::Running(_) => {}
             Progress::Finished(_) | Progress::Taken => return Poll::Ready(()),
         }
@@ -220,6 +225,7 @@ impl<T> Task<T> {
             Progress::Finished(_) | Progress::Taken => return Poll::Ready(()),
         };
         drop(former);
+        WaitReason::Task(self.id()).set();
         Poll::Pending
     }
 }

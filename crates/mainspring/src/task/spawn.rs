@@ -5,7 +5,7 @@ use super::catch_unwind::{CatchUnwind, ResultSink, allocate_task};
 use super::context::{self, Context};
 use super::state::TaskState;
 use crate::error::Error;
-use crate::event_loop::{Core, EventLoop, timed};
+use crate::event_loop::{Core, EventLoop, instrumented};
 use crate::host::Call;
 use crate::lane::{Lane, OverdueLimit, Priority};
 use std::panic::Location;
@@ -234,8 +234,8 @@ where
         // The code that made the future, or the factory, has closed the loop. Dropping the guard settles the task.
         return drop(CatchUnwind::new(future, sink));
     }
-    if core.debug_mode().is_on() {
-        let future = timed(Rc::downgrade(core), future, Location::caller());
+    if core.debug_mode().is_on() || core.is_virtual {
+        let future = instrumented(Rc::downgrade(core), future, Location::caller());
         schedule(core, priority, sink, future);
     } else {
         schedule(core, priority, sink, future);

@@ -9,13 +9,14 @@
 //!   callbacks are scheduled.
 
 use super::context::ContextSlot;
-use super::{JoinError, TaskHandle};
+use super::{JoinError, TaskHandle, WaitReason};
 use crate::event_loop::{Core, ExceptionContext};
 use crate::handle::{Once, debug_lane};
 use crate::host::{Call, Canceller};
 use crate::lane::Lane;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::panic::Location;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
@@ -92,6 +93,9 @@ pub(crate) struct TaskHeader {
 #[derive(Default)]
 struct Extras {
     name: Option<String>,
+    /// Where the task was spawned.
+    spawned_at: Option<&'static Location<'static>>,
+    waits_for: Option<WaitReason>,
     callbacks: Vec<DoneCallback>,
 }
 
@@ -110,11 +114,11 @@ pub(super) enum Progress<T> {
 }
 
 impl TaskHeader {
-    pub(super) fn id(&self) -> TaskId {
+    pub(crate) fn id(&self) -> TaskId {
         self.id
     }
 
-    pub(super) fn task_name(&self) -> TaskName {
+    pub(crate) fn task_name(&self) -> TaskName {
         let extras = self.extras.take();
         let given = extras.as_ref().and_then(|extras| extras.name.clone());
         self.extras.set(extras);
@@ -138,6 +142,19 @@ impl TaskHeader {
 
     pub(super) fn set_name(&self, name: String) {
         self.with_extras(|extras| extras.name = Some(name));
+    }
+
+    /// Records where the task was spawned, and what its step waits for.
+    pub(super) fn record(&self, spawned_at: &'static Location<'static>, waits_for: Option<WaitReason>) {
+        self.with_extras(|extras| (extras.spawned_at, extras.waits_for) = (Some(spawned_at), waits_for));
+    }
+
+    /// What [`TaskHeader::record`] has recorded.
+    pub(crate) fn trace(&self) -> (Option<&'static Location<'static>>, Option<WaitReason>) {
+        let extras = self.extras.take();
+        let trace = extras.as_ref().map(|extras| (extras.spawned_at, extras.waits_for));
+        self.extras.set(extras);
+        trace.unwrap_or_default()
     }
 
     pub(super) fn phase(&self) -> Phase {

@@ -8,9 +8,17 @@ use std::time::Duration;
 /// A clock that stands still while callbacks run, and jumps to the next deadline when no call is ready. All clones are
 /// the same clock. It stays on its thread (`!Send`).
 ///
-/// A call that runs in the executor holds the clock until it returns, so that a timeout around it does not expire at
-/// once. If that call itself waits for a later timer of the loop, both wait forever. Other work on other threads does
-/// not hold the clock.
+/// The clock jumps only if nothing but a timer can continue the program. If something outside of the loop can, the loop
+/// waits for it in real time, and the clock stands still: a job in the executor, a child process, or a socket or pipe whose
+/// other end is not in the loop. When the loop has waited for as long as the nearest timer, the clock moves to its
+/// deadline. So a timeout around a job does not expire at once, but it does expire.
+///
+/// These do not hold the clock: a socket or pipe whose two ends are in the loop, a listening socket, a datagram socket
+/// without a peer, and a thread that the loop does not know of, even if it has a [`Remote`](crate::Remote).
+///
+/// If nothing can ever continue the program, [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete)
+/// returns [`Error::Deadlock`](crate::Error::Deadlock). [`testing::run`](super::run) runs a future in virtual time, and
+/// [`testing::Options`](super::Options) have options for it.
 ///
 /// ```
 /// use mainspring::clock::Clock;
@@ -50,7 +58,7 @@ impl Clock for VirtualClock {
     }
 
     /// Moves to `deadline` if that is later. Returns `false` without a deadline, or with [`Time::NEVER`]: then only
-    /// I/O can continue the program, and I/O takes real time.
+    /// the outside can continue the program, and that takes real time.
     fn skip_to(&self, deadline: Option<Time>) -> bool {
         self.0.skip_to(deadline.map(|deadline| deadline.0))
     }

@@ -11,6 +11,7 @@ pub use timeout::{Elapsed, timeout, timeout_at};
 use crate::clock::Time;
 use crate::event_loop::{Core, running_core};
 use crate::host::Call;
+use crate::task::waits_for;
 use mainspring_engine::timers::TimerKey;
 use std::fmt;
 use std::pin::Pin;
@@ -159,6 +160,7 @@ impl Sleep {
         let waker = cx.waker().clone();
         let timer = core.engine.call_at(when.0, make_call(waker.clone()));
         self.state = SleepState::Waiting { core: Rc::downgrade(&core), when, timer, waker };
+        waits_for("sleep");
         Poll::Pending
     }
 

@@ -50,6 +50,14 @@ fn streams_sockets_processes_and_signals_are_neither_send_nor_sync() {
 }
 
 #[test]
+fn options_and_errors_of_tests_are_send_and_sync() {
+    check! { send: true, sync: true;
+        testing::Options, testing::RealIo, testing::Deadlock, testing::RealIoError, testing::StuckTask,
+        testing::ExploreError, mainspring::Error,
+    }
+}
+
+#[test]
 fn locks_and_queues_are_send_but_not_sync() {
     check! { send: true, sync: false;
         sync::Lock<u8>, sync::RwLock<u8>, sync::Event, sync::Condition, sync::Semaphore, sync::Barrier,

@@ -216,6 +216,11 @@ async fn resolve_host(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>
     if let Some(resolver) = resolver {
         return resolver.look_up(lookup).await;
     }
+    if core.engine.host().refuses_real_io() {
+        let host = &lookup.host;
+        let text = format!("real I/O is refused, but the program looks up {host:?}: set Builder::resolver");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
     let lookup = run_in_executor(core, move || {
         let hints = AddrInfoHints { family: lookup.family, kind: lookup.kind, ..AddrInfoHints::default() };
         let mut addresses = Vec::new();

@@ -8,6 +8,7 @@ use crate::event_loop::Core;
 use crate::host::{Failure, RustHost};
 use crate::net::stream::resource_busy;
 use crate::sync::wait_list::WaitList;
+use crate::task::named;
 use mainspring_engine::poller::PeerAddress;
 use mainspring_engine::transport::{Acceptor, Cx, Listener};
 use std::cell::RefCell;
@@ -80,7 +81,7 @@ impl AcceptQueue {
             let (socket, peer) = self.accepted.connections.borrow_mut().pop_front()?;
             Some(Ok((core, socket, peer)))
         };
-        let (core, socket, peer) = self.accepted.waiters.wait_until(next).await?;
+        let (core, socket, peer) = named("accept", self.accepted.waiters.wait_until(next)).await?;
         // The queue has space again. A listener that fails to resume has reported that to the exception handler; this
         // connection is still valid.
         for listener in &self.listeners {

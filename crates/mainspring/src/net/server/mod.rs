@@ -23,6 +23,7 @@ use crate::net::connection::{Protocol, Transport, WeakTransport};
 use crate::net::resolve::ToAddress;
 use crate::net::unix::address as unix_address;
 use crate::sync::wait_list::WaitList;
+use crate::task::named;
 use connections::ServerAcceptor;
 use listening::{start_listening, with_listener};
 use mainspring_engine::poller::PeerAddress;
@@ -375,7 +376,8 @@ impl Server {
             let core = state.core.upgrade();
             condition(state) || core.is_none_or(|core| core.check_open().is_err())
         };
-        self.state.waiters.wait_until(|| is_done(&self.state).then_some(())).await;
+        named("Server::wait_closed", self.state.waiters.wait_until(|| is_done(&self.state).then_some(())))
+            .await;
     }
 }
 

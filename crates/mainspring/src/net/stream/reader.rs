@@ -4,6 +4,7 @@ use super::byte_buffer::ByteBuffer;
 use super::errors::ReadError;
 use super::shared_stream::SharedStream;
 use crate::net::connection::Transport;
+use crate::task::named;
 use memchr::memmem;
 use std::cell::Cell;
 use std::fmt;
@@ -145,7 +146,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        self.shared.buffered.readers.wait_until(|| self.try_read(buffer))
+        named("StreamReader::read", self.shared.buffered.readers.wait_until(|| self.try_read(buffer)))
     }
 
     /// [`StreamReader::read`] without waiting. `None` if nothing is available.
@@ -203,7 +204,7 @@ impl StreamReader {
             Ok(some) if !some.is_empty() || count == 0 => Some(Ok(some)),
             Ok(none) => self.end_of_stream().map(|end_of_stream| end_of_stream.map(|()| none)),
         };
-        self.shared.buffered.readers.wait_until(check)
+        named("StreamReader::read", self.shared.buffered.readers.wait_until(check))
     }
 
     /// Reads to the end of the stream, without a size limit.
@@ -224,7 +225,7 @@ impl StreamReader {
             Some(end_of_stream) => Some(end_of_stream.map(|()| self.with(ByteBuffer::take_all))),
             None => self.wait_for_more(),
         };
-        self.shared.buffered.readers.wait_until(check)
+        named("StreamReader::read", self.shared.buffered.readers.wait_until(check))
     }
 
     /// Reads exactly `count` bytes. Fails with [`ReadError::Incomplete`] if the stream ends early.
@@ -289,7 +290,7 @@ impl StreamReader {
                 Some(Ok(())) => Some(Err(self.incomplete(Some(count)))),
             }
         };
-        self.shared.buffered.readers.wait_until(check).await
+        named("StreamReader::read", self.shared.buffered.readers.wait_until(check)).await
     }
 
     /// Reads up to and including `separator`. Fails with [`ReadError::Incomplete`] if the stream ends early, and with
@@ -324,7 +325,7 @@ impl StreamReader {
                 Some(Ok(())) => Some(Err(self.incomplete(None))),
             },
         };
-        self.shared.buffered.readers.wait_until(check).await
+        named("StreamReader::read", self.shared.buffered.readers.wait_until(check)).await
     }
 
     fn search(

@@ -3,6 +3,7 @@
 use super::buffered::Buffered;
 use crate::net::connection::{ProtocolRef, Transport};
 use crate::sync::wait_list::{WaitList, WaiterSlot};
+use crate::task::waits_for;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -78,6 +79,7 @@ impl SharedStream {
                 break Poll::Ready(result);
             }
             if list.poll_wait(&mut slot, cx).is_pending() {
+                waits_for("a stream");
                 break Poll::Pending;
             }
         };

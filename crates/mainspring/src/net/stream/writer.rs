@@ -3,6 +3,7 @@
 use super::shared_stream::SharedStream;
 use crate::error::Error;
 use crate::net::connection::{Transport, WriteOutcome, write_refused_error};
+use crate::task::named;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -125,7 +126,7 @@ impl StreamWriter {
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
-        self.shared.buffered.writers.wait_until(|| self.try_drain())
+        named("StreamWriter::drain", self.shared.buffered.writers.wait_until(|| self.try_drain()))
     }
 
     /// [`StreamWriter::drain`] without waiting. `None` if it would wait.
@@ -188,13 +189,21 @@ impl StreamWriter {
             return done;
         }
         let _write_lock = self.lock_writing().await?;
-        self.shared.buffered.writers.wait_until(|| self.continue_write(&mut rest, &mut is_draining)).await
+        named(
+            "StreamWriter::drain",
+            self.shared.buffered.writers.wait_until(|| self.continue_write(&mut rest, &mut is_draining)),
+        )
+        .await
     }
 
     /// Writes `data` for a caller that holds the write lock.
     pub(crate) async fn write_locked(&self, mut data: &[u8]) -> io::Result<()> {
         let mut is_draining = true;
-        self.shared.buffered.writers.wait_until(|| self.continue_write(&mut data, &mut is_draining)).await
+        named(
+            "StreamWriter::drain",
+            self.shared.buffered.writers.wait_until(|| self.continue_write(&mut data, &mut is_draining)),
+        )
+        .await
     }
 
     /// Writes chunk by chunk, draining in between. `None` if it has to wait.
@@ -285,7 +294,7 @@ impl StreamWriter {
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn wait_closed(&self) -> impl Future<Output = io::Result<()>> {
-        self.shared.buffered.writers.wait_until(|| self.try_closed())
+        named("StreamWriter::wait_closed", self.shared.buffered.writers.wait_until(|| self.try_closed()))
     }
 
     pub(super) fn try_closed(&self) -> Option<io::Result<()>> {

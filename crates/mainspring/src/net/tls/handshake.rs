@@ -70,5 +70,6 @@ fn clone_failure(failure: &Failure) -> Failure {
     match failure {
         Failure::Io(error) => Failure::Io(crate::net::clone_error(error)),
         Failure::Panic(text) => Failure::Panic(text.clone()),
+        Failure::Run(error) => Failure::Io(io::Error::other(error.to_string())),
     }
 }

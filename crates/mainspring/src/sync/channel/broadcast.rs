@@ -19,6 +19,7 @@
 pub use super::errors::SendError;
 
 use crate::sync::wait_list::WaitList;
+use crate::task::named;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -252,15 +253,13 @@ impl<T: Clone> Receiver<T> {
     /// ```
     pub async fn recv(&mut self) -> Result<T, RecvError> {
         let channel = Rc::clone(&self.channel);
-        channel
-            .receiving
-            .wait_until(|| match self.try_recv() {
-                Ok(value) => Some(Ok(value)),
-                Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Closed) => Some(Err(RecvError::Closed)),
-                Err(TryRecvError::Lagged(missed)) => Some(Err(RecvError::Lagged(missed))),
-            })
-            .await
+        let received = channel.receiving.wait_until(|| match self.try_recv() {
+            Ok(value) => Some(Ok(value)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(RecvError::Closed)),
+            Err(TryRecvError::Lagged(missed)) => Some(Err(RecvError::Lagged(missed))),
+        });
+        named("broadcast::Receiver::recv", received).await
     }
 
     /// The next value, if there is one. [`TryRecvError`] is the reason otherwise.

@@ -17,6 +17,7 @@
 pub use super::errors::{RecvError, TryRecvError};
 
 use crate::sync::wait_list::{WaitList, WaiterSlot};
+use crate::task::waits_for;
 use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
@@ -199,6 +200,7 @@ impl<T> Future for Receiver<T> {
             }
             let Receiver { channel, slot } = &mut *self;
             if channel.receiving.poll_wait(slot, cx).is_pending() {
+                waits_for("oneshot::Receiver");
                 return Poll::Pending;
             }
         }

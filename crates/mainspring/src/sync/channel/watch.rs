@@ -23,6 +23,7 @@
 pub use super::errors::RecvError;
 
 use crate::sync::wait_list::WaitList;
+use crate::task::named;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -245,7 +246,7 @@ impl<T> Receiver<T> {
             }
             (channel.senders.get() == 0).then_some(Err(RecvError))
         };
-        self.seen = channel.changing.wait_until(check).await?;
+        self.seen = named("watch::Receiver::changed", channel.changing.wait_until(check)).await?;
         Ok(())
     }
 

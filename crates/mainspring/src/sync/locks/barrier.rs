@@ -1,6 +1,7 @@
 //! `Barrier`: holds tasks until a given number has arrived.
 
 use crate::sync::wait_list::wait_queue::{self, WaitQueue, WaiterKey, Waiters};
+use crate::task::waits_for;
 use std::cell::RefCell;
 use std::fmt;
 use std::pin::Pin;
@@ -187,6 +188,7 @@ impl Future for Wait<'_> {
         let waiting_key = key.get_or_insert_with(|| barrier.state.borrow_mut().waiters.enqueue(None, None));
         wait_queue::register_waker(&barrier.state, |state| &mut state.waiters, waiting_key, cx);
         if !barrier.state.borrow().waiters.is_notified(waiting_key) {
+            waits_for("Barrier::wait");
             return Poll::Pending;
         }
         let Some(waiting_key) = key.take() else { return Poll::Pending };

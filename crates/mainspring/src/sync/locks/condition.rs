@@ -75,7 +75,7 @@ impl Condition {
         let mut wait = self.waiting.wait();
         wait.enter();
         let unlocked = guard.unlock();
-        wait.woken().await;
+        wait.woken("Condition::wait").await;
         // The notification is used only when the lock is acquired. If this future is dropped earlier, the next waiter
         // gets it.
         let guard = G::relock(unlocked).await;

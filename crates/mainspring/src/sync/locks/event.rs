@@ -1,6 +1,7 @@
 //! `Event`: a flag that tasks wait for.
 
 use crate::sync::wait_list::WaitList;
+use crate::task::named;
 use std::cell::Cell;
 use std::fmt;
 
@@ -62,7 +63,7 @@ impl Event {
     /// Cancel safety: nothing is lost.
     pub async fn wait(&self) {
         if !self.is_set() {
-            self.waiting.wait().await;
+            named("Event::wait", self.waiting.wait()).await;
         }
     }
 }

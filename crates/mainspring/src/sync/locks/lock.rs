@@ -4,6 +4,7 @@
 //! this file relies on that.
 
 use super::permits::Permits;
+use crate::task::named;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -141,7 +142,7 @@ impl<T: ?Sized> Lock<T> {
 
     async fn acquire_permit(&self) {
         // These permits are never closed.
-        let _ = self.permits.acquire(1).await;
+        let _ = named("Lock::lock", self.permits.acquire(1)).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! `Notify`: wakes tasks without a value.
 
 use crate::sync::wait_list::{WaitList, WaiterSlot};
+use crate::task::waits_for;
 use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
@@ -140,6 +141,7 @@ impl Future for Notified<'_> {
             return Poll::Ready(());
         }
         *state = NotifiedState::Waiting;
+        waits_for("Notify::notified");
         Poll::Pending
     }
 }

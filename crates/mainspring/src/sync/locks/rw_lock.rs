@@ -3,6 +3,7 @@
 //! A reader has one permit, a writer has all. The `unsafe` of this file relies on that.
 
 use super::permits::Permits;
+use crate::task::named;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -61,7 +62,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Cancel safety: nothing is acquired; the place in the queue is lost.
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {
         // These permits are never closed.
-        let _ = self.permits.acquire(1).await;
+        let _ = named("RwLock::read", self.permits.acquire(1)).await;
         RwLockReadGuard { lock: self }
     }
 
@@ -69,7 +70,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// Cancel safety: as [`read`](RwLock::read).
     pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let _ = self.permits.acquire(MAX_READERS).await;
+        let _ = named("RwLock::write", self.permits.acquire(MAX_READERS)).await;
         RwLockWriteGuard { lock: self }
     }
 

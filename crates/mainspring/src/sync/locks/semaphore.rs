@@ -1,6 +1,7 @@
 //! `Semaphore`: limits how many tasks do something at the same time.
 
 use super::permits::{AcquireError, Permits, TryAcquireError};
+use crate::task::named;
 use std::fmt;
 use std::rc::Rc;
 
@@ -113,7 +114,7 @@ impl Semaphore {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn acquire_many(&self, permits: usize) -> Result<SemaphorePermit<'_>, AcquireError> {
-        self.permits.acquire(permits).await?;
+        named("Semaphore::acquire", self.permits.acquire(permits)).await?;
         Ok(SemaphorePermit { semaphore: self, permits })
     }
 
@@ -186,7 +187,7 @@ impl Semaphore {
         self: Rc<Self>,
         permits: usize,
     ) -> Result<OwnedSemaphorePermit, AcquireError> {
-        self.permits.acquire(permits).await?;
+        named("Semaphore::acquire", self.permits.acquire(permits)).await?;
         Ok(OwnedSemaphorePermit { semaphore: self, permits })
     }
 

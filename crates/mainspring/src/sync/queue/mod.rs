@@ -10,6 +10,7 @@ pub use errors::{DoneTooOften, GetError, PutError, QueueShutDown};
 pub use order::{Fifo, LeastFirst, Lifo, Order};
 
 use crate::sync::wait_list::WaitList;
+use crate::task::named;
 pub(in crate::sync) use futures::{Get, GetMany, Put, Reserve};
 pub(in crate::sync) use polling::QueueCell;
 pub(in crate::sync) use state::QueueState;
@@ -260,7 +261,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// ```
     pub async fn join(&self) {
         if self.state.borrow().unfinished > 0 {
-            self.joining.wait().await;
+            named("Queue::join", self.joining.wait()).await;
         }
     }
 

@@ -5,6 +5,7 @@ use super::state::{QueueState, ToWake};
 use super::{GetError, Order, PutError, QueueShutDown};
 use crate::sync::state_cell::StateCell;
 use crate::sync::wait_list::wait_queue::{self, RemovedWaiter, WaiterKey, Waiters};
+use crate::task::waits_for;
 use std::task::{Context, Poll, Waker};
 
 /// The cell of a queue's state.
@@ -113,6 +114,7 @@ pub(in crate::sync) trait QueueCell:
             }
             if wait(&mut state.getters, key, &mut waker, cx) {
                 drop(state);
+                waits_for("an item of a queue or channel");
                 return Poll::Pending;
             }
             drop(state);
@@ -174,6 +176,7 @@ pub(in crate::sync) trait QueueCell:
             }
             if wait(&mut state.putters, key, &mut waker, cx) {
                 drop(state);
+                waits_for("a free slot of a queue or channel");
                 return Poll::Pending;
             }
             drop(state);

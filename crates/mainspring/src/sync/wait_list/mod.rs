@@ -18,6 +18,7 @@ pub(super) use single_waiter::SingleWaiter;
 pub(crate) use small_wait_queue::SmallWaitQueue;
 
 use crate::sync::state_cell::StateCell;
+use crate::task::named;
 use mainspring_engine::loom_shim::Mutex;
 use small_wait_queue::Handoff;
 use std::cell::RefCell;
@@ -219,9 +220,10 @@ impl<C: WaiterCell> Wait<'_, C> {
         self.list.key(&mut self.slot);
     }
 
-    /// Waits until the waiter is woken, and keeps its notification: dropping it now hands that off.
-    pub(crate) async fn woken(&mut self) {
-        poll_fn(|cx| self.list.poll_notified(self.list.key(&mut self.slot), cx)).await;
+    /// Waits in the method `name` until the waiter is woken, and keeps its notification: dropping it now hands that off.
+    pub(crate) async fn woken(&mut self, name: &'static str) {
+        let woken = poll_fn(|cx| self.list.poll_notified(self.list.key(&mut self.slot), cx));
+        named(name, woken).await;
     }
 
     /// The notification is used.

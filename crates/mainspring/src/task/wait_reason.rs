@@ -1,0 +1,64 @@
+//! What a task waits for, for the messages of [`testing`](crate::testing).
+//!
+//! A future that returns `Pending` names itself in a thread-local variable. A loop with a virtual clock reads it after
+//! each step of a task. Other loops never read it.
+
+use super::TaskId;
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitReason {
+    /// A method of this crate.
+    Event(&'static str),
+    /// Another task.
+    Task(TaskId),
+}
+
+thread_local! {
+    static LAST: Cell<Option<WaitReason>> = const { Cell::new(None) };
+}
+
+impl WaitReason {
+    /// The current step waits for this.
+    #[inline(always)]
+    pub(crate) fn set(self) {
+        LAST.set(Some(self));
+    }
+
+    /// Takes the last reason of the current step.
+    pub(crate) fn take() -> Option<WaitReason> {
+        LAST.take()
+    }
+}
+
+/// The current step waits in the method `name`.
+#[inline(always)]
+pub(crate) fn waits_for(name: &'static str) {
+    WaitReason::Event(name).set();
+}
+
+/// `future`, which is what the method `name` waits for.
+pub(crate) fn named<F: Future + Unpin>(name: &'static str, future: F) -> Named<F> {
+    Named { name, future }
+}
+
+/// See [`named`].
+pub(crate) struct Named<F> {
+    name: &'static str,
+    future: F,
+}
+
+impl<F: Future + Unpin> Future for Named<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let polled = Pin::new(&mut self.future).poll(cx);
+        if polled.is_pending() {
+            waits_for(self.name);
+        }
+        polled
+    }
+}
