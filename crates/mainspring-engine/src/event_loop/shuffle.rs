@@ -8,7 +8,7 @@ use super::{Engine, Host};
 use crate::clock::Time;
 use crate::poller::Event;
 
-/// The order of what is unordered. See the [module](self) comment.
+/// The order of what asyncio leaves unordered: see [`Engine::set_shuffle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shuffle {
     /// The state of a SplitMix64 generator.
@@ -46,7 +46,8 @@ impl Shuffle {
 }
 
 impl<H: Host> Engine<H> {
-    /// Shuffles what is unordered from now on; `None`: as asyncio's loop orders it.
+    /// Shuffles from now on timers with equal deadlines, I/O events of one poll, and with [`Shuffle::with_ready`] the ready
+    /// calls that [`Host::may_shuffle`] names. `None`: as asyncio's loop orders them.
     pub fn set_shuffle(&self, shuffle: Option<Shuffle>) {
         self.shuffle.set(shuffle);
     }
