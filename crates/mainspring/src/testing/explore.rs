@@ -13,25 +13,26 @@ use std::fmt;
 /// standard error is a terminal, it shows the progress.
 ///
 /// ```
-/// use mainspring::{sleep, spawn, testing};
-/// use std::time::Duration;
+/// use mainspring::{EventLoop, sleep, testing};
+/// use std::{cell::Cell, rc::Rc, time::Duration};
 ///
-/// // A refresh and an expiry at the same time: which is first?
+/// /// A cache entry expires at the moment at which it is refreshed.
 /// async fn test() {
-///     let mut cache = Some("old");
-///     let refresh = spawn(sleep(Duration::from_secs(60)));
-///     let expire = spawn(sleep(Duration::from_secs(60)));
-///     match mainspring::select(refresh, expire).await {
-///         mainspring::Either::Left(_) => cache = Some("new"),
-///         mainspring::Either::Right(_) => cache = None,
-///     }
-///     assert!(cache.is_some(), "expired before it was refreshed");
+///     let cache = Rc::new(Cell::new(Some("old")));
+///     let (expired, refreshed) = (Rc::clone(&cache), Rc::clone(&cache));
+///     let event_loop = EventLoop::current();
+///     event_loop.call_later(Duration::from_secs(60), move || expired.set(None)).unwrap();
+///     event_loop.call_later(Duration::from_secs(60), move || refreshed.set(Some("new"))).unwrap();
+///     sleep(Duration::from_secs(61)).await;
+///     assert_eq!(cache.get(), Some("new"));
 /// }
 ///
-/// let error = testing::Options::new().shuffle_ready(true).explore(0..100, test).unwrap_err();
+/// testing::run(test())?; // asyncio's order: no failure
+/// let error = testing::explore(0..100, test).unwrap_err();
 /// assert!(error.to_string().contains("replay it with"));
 /// // The same order again.
 /// assert!(error.options().explore([error.seed()], test).is_err());
+/// # Ok::<(), mainspring::Error>(())
 /// ```
 ///
 /// # Errors

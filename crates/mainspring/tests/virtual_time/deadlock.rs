@@ -5,7 +5,7 @@ use crate::{HOUR, yield_thread_repeatedly};
 use mainspring::net::UnixStream;
 use mainspring::sync::{Event, Lock, Queue};
 use mainspring::testing::{self, Deadlock};
-use mainspring::{Builder, Error, EventLoop, sleep, spawn, spawn_named, timeout};
+use mainspring::{Builder, ConcurrentFuture, Error, EventLoop, sleep, spawn, spawn_named, timeout};
 use std::future::pending;
 use std::rc::Rc;
 
@@ -147,6 +147,25 @@ fn a_keep_alive_prevents_a_deadlock() {
             std::task::Poll::Ready(())
         }))
         .unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_promise_and_a_channel_of_another_thread_may_continue_the_program() {
+    let (event_loop, _) = virtual_loop();
+    let (promise, done) = ConcurrentFuture::<()>::pair();
+    let (sender, mut receiver) = mainspring::sync::threadsafe::channel::<u8>(1);
+    let thread = std::thread::spawn(move || {
+        yield_thread_repeatedly();
+        promise.set_result(());
+        yield_thread_repeatedly();
+        sender.blocking_send(7).unwrap();
+    });
+    let received = event_loop.run_until_complete(async {
+        done.await.unwrap();
+        receiver.recv().await
+    });
+    assert_eq!(received.unwrap(), Some(7));
     thread.join().unwrap();
 }
 
