@@ -19,6 +19,7 @@ from ._loop import Loop
 from ._mainspring import __version__
 from ._priorities import Lane, after, background, current_lane, normal, urgent
 from ._running import install, new_event_loop, run
+from ._stalls import Stall
 
 if TYPE_CHECKING and _sys.version_info < (3, 16):
     from ._policy import EventLoopPolicy as EventLoopPolicy
@@ -26,6 +27,7 @@ if TYPE_CHECKING and _sys.version_info < (3, 16):
 __all__ = [
     "Lane",
     "Loop",
+    "Stall",
     "__version__",
     "after",
     "background",

@@ -32,6 +32,8 @@ def _after_in_child() -> None:
         except OSError:
             # Out of file descriptors.  The child will probably not use this loop.
             loop._close_native()
+        else:
+            loop._restart_stalls_after_fork()
 
 
 def _detach_signals(loops: list[Loop]) -> None:

@@ -21,6 +21,7 @@ from ._resolving import Resolving
 from ._sendfile import FileSending
 from ._signals import SignalHandlers
 from ._sockets import SocketOperations
+from ._stalls import StallReports
 from ._tls import Tls
 from ._unix import UnixSockets
 from ._views import Views
@@ -53,6 +54,7 @@ class Loop(
     Tls,
     Processes,
     Priorities,
+    StallReports,
     Views,
     asyncio.BaseEventLoop,
 ):
@@ -62,8 +64,11 @@ class Loop(
     # They skip a class that has this attribute; a nested run then fails as it does without them.
     _nest_patched = True
 
-    def __init__(self, *, io_first: bool = False) -> None:
-        """With ``io_first`` the loop serves I/O before each ready callback, not once per iteration."""
+    def __init__(self, *, io_first: bool = False, stalls: float | None = None) -> None:
+        """With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.
+
+        With ``stalls=0.1`` it reports callbacks that take longer than that; see ``watch_stalls()``.
+        """
         self._bind()
         self._set_io_first(io_first)
         self._init_signals()
@@ -71,12 +76,14 @@ class Loop(
         self._init_unix()
         self._init_processes()
         super().__init__()
+        self._init_stalls(stalls)
         register_for_fork(self)
 
     def run_forever(self) -> None:
         """Run until stop() is called."""
         self._run_forever_setup()
         try:
+            self._start_stall_thread()
             with self._wakeup_fd_installed():
                 self._run_native()
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,12 +19,13 @@ __all__ = ("install", "new_event_loop", "run")
 T = TypeVar("T")
 
 
-def new_event_loop(*, io_first: bool = False) -> Loop:
+def new_event_loop(*, io_first: bool = False, stalls: float | None = None) -> Loop:
     """A new loop.  Can be passed as ``loop_factory``.
 
-    With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.
+    With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.  With ``stalls=0.1`` it
+    reports callbacks that take longer than that; see ``Loop.watch_stalls()``.
     """
-    return Loop(io_first=io_first)
+    return Loop(io_first=io_first, stalls=stalls)
 
 
 def install() -> None:
@@ -45,11 +47,14 @@ def install() -> None:
         asyncio.set_event_loop_policy(EventLoopPolicy())
 
 
-def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
-    """``asyncio.run()`` on this loop: runs the coroutine, cleans up after it, closes the loop."""
+def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None, stalls: float | None = None) -> T:
+    """``asyncio.run()`` on this loop: runs the coroutine, cleans up after it, closes the loop.
+
+    With ``stalls=0.1`` callbacks that take longer than that are reported; see ``Loop.watch_stalls()``.
+    """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("mainspring.run() cannot be called from a running event loop")
-    return run_on(new_event_loop, main, debug=debug)
+    return run_on(functools.partial(new_event_loop, stalls=stalls), main, debug=debug)
 
 
 def run_on(loop_factory: Callable[[], Loop], main: Coroutine[Any, Any, T], *, debug: bool | None) -> T:

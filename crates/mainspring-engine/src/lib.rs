@@ -99,13 +99,17 @@ mod registrations;
 pub mod signals;
 pub mod socket_file;
 pub mod socket_ops;
+pub mod stalls;
 pub mod testing;
 pub mod timers;
 pub mod tls;
 pub mod transport;
 pub mod wakeup;
 
-pub use event_loop::{CallbackScope, Direction, Engine, GcReference, READ_SIZE, Shuffle, Unreleased};
+pub use event_loop::{
+    CallbackScope, Direction, Engine, GcReference, LAG_BOUNDS, LagHistogram, Metrics, READ_SIZE, Shuffle,
+    Unreleased,
+};
 pub use host::Host;
 pub use poller::Readiness;
 pub use registrations::{Registration, WatchTicket};

@@ -37,6 +37,7 @@ mod transport;
 use child_watch::PyChildWatch;
 use datagram::DatagramData;
 use event_loop::lanes::{self, LaneSetting};
+use event_loop::monitoring::PyStallWatch;
 use event_loop::{NativeLoop, create_task, scheduling};
 use pipe::{ReadPipeData, WritePipeData};
 use pyo3::exceptions::PyImportError;
@@ -60,6 +61,7 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyChildWatch>()?;
     module.add_class::<SocketWait>()?;
     module.add_class::<LaneSetting>()?;
+    module.add_class::<PyStallWatch>()?;
     module.add_function(wrap_pyfunction!(stream::open_stream, module)?)?;
     module.add_function(wrap_pyfunction!(datagram::open_datagram, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_read_pipe, module)?)?;

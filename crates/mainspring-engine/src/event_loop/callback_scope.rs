@@ -21,7 +21,8 @@ impl CallbackScope {
 
 /// The current scope, and the sources that wait for its end.
 pub(super) struct CallbackScopes<H: Host> {
-    number: Cell<u32>,
+    /// Counts the scopes.
+    number: Cell<u64>,
     is_under_way: Cell<bool>,
     is_awaited: Cell<bool>,
     awaited: RefCell<Vec<H::Source>>,
@@ -41,7 +42,12 @@ impl<H: Host> Default for CallbackScopes<H> {
 impl<H: Host> Engine<H> {
     /// The current scope; `None` while the loop makes no call.
     pub fn callback_scope(&self) -> Option<CallbackScope> {
-        self.scopes.is_under_way.get().then(|| CallbackScope(self.scopes.number.get()))
+        self.scopes.is_under_way.get().then(|| CallbackScope(self.scopes.number.get() as u32))
+    }
+
+    /// The number of calls that the loop has begun.
+    pub(super) fn calls_begun(&self) -> u64 {
+        self.scopes.number.get()
     }
 
     /// Calls [`Host::scope_ended`] for `source` when the current scope ends; when the next one ends, if none is
@@ -59,9 +65,13 @@ impl<H: Host> Engine<H> {
     ) -> Result<(), H::Error> {
         let scopes = &self.scopes;
         scopes.number.set(scopes.number.get().wrapping_add(1));
+        self.progress().step();
         let outer = scopes.is_under_way.replace(true);
         let outcome = call();
         scopes.is_under_way.set(outer);
+        if outer {
+            self.progress().step();
+        }
         if scopes.is_awaited.get() {
             let ended = self.end_scope();
             return self.host.merge_outcomes(outcome, ended);

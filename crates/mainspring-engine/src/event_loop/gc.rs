@@ -44,6 +44,7 @@ impl<H: Host> Engine<H> {
     #[must_use = "the caller drops the values"]
     pub fn close(&self) -> Vec<Unreleased<H>> {
         self.closed.set(true);
+        self.unwatch_stalls();
         let unread = self.inbox.close();
         let ready = self.lanes.borrow_mut().clear();
         let timers = self.timers.borrow_mut().clear();

@@ -39,17 +39,19 @@ impl<H: Host> Engine<H> {
     fn run_until(&self, is_over: impl Fn() -> bool) -> Result<(), H::Error> {
         // The first iteration of a run always polls.
         self.skipped_polls.set(u32::MAX);
-        let result = loop {
-            if is_over() {
-                break Ok(());
+        let result = self.as_run(|| {
+            loop {
+                if is_over() {
+                    break Ok(());
+                }
+                if let Err(error) = self.iterate() {
+                    break Err(error);
+                }
+                if self.stopping.get() {
+                    break Ok(());
+                }
             }
-            if let Err(error) = self.run_once() {
-                break Err(error);
-            }
-            if self.stopping.get() {
-                break Ok(());
-            }
-        };
+        });
         self.stopping.set(false);
         result
     }
@@ -65,10 +67,15 @@ impl<H: Host> Engine<H> {
 
     /// Runs one iteration.
     pub fn run_once(&self) -> Result<(), H::Error> {
+        self.as_run(|| self.iterate())
+    }
+
+    fn iterate(&self) -> Result<(), H::Error> {
         if self.closed.get() {
             let error = io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed");
             return Err(self.host.os_error(error));
         }
+        self.counters.count_iteration();
         self.poll()?;
         self.take_inbox_if_pending();
         if !self.timers.borrow().is_empty() {
@@ -88,7 +95,9 @@ impl<H: Host> Engine<H> {
         }
         self.skipped_polls.set(0);
         if self.clock.is_virtual() {
-            return self.wait_in_virtual_time(deadline);
+            let result = self.wait_in_virtual_time(deadline);
+            self.counters.count_idle(now, self.clock.now());
+            return result;
         }
         let timeout = match deadline {
             Some(when) if when != Time::NEVER => Some(when.saturating_duration_since(now).min(MAX_WAIT)),
@@ -96,7 +105,9 @@ impl<H: Host> Engine<H> {
         };
         self.spin.begin_sleep();
         let result = self.wait(timeout);
-        self.spin.end_sleep(now, self.clock.now());
+        let end = self.clock.now();
+        self.spin.end_sleep(now, end);
+        self.counters.count_idle(now, end);
         result
     }
 
@@ -138,8 +149,12 @@ impl<H: Host> Engine<H> {
         if sleeps && !self.inbox.prepare_sleep() {
             timeout = Some(Duration::ZERO);
         }
+        if sleeps {
+            self.progress().sleeps();
+        }
         let outcome = self.park(&mut parking, timeout);
         if sleeps {
+            self.progress().awakes();
             self.inbox.awake();
         }
         let signalled = self.dispatch(&mut parking.events);
@@ -286,8 +301,9 @@ impl<H: Host> Engine<H> {
         let mut lanes = self.lanes.borrow_mut();
         // Without memory a timer stays due.
         while lanes.try_reserve_normal(1)
-            && let Some(handle) = timers.pop_due(now)
+            && let Some((when, handle)) = timers.pop_due_at(now)
         {
+            self.counters.count_timer(when, now);
             let call = handle.into();
             self.push_ready(self.host.lane(&call), call, now, &mut lanes);
         }

@@ -24,6 +24,7 @@ mod fork;
 mod gc;
 mod io_budget;
 mod iteration;
+mod metrics;
 mod read_buffer;
 mod shuffle;
 mod timer_calls;
@@ -31,6 +32,7 @@ mod virtual_time;
 
 pub use callback_scope::CallbackScope;
 pub use gc::{GcReference, Unreleased};
+pub use metrics::{LAG_BOUNDS, LagHistogram, Metrics};
 pub use shuffle::Shuffle;
 
 use crate::clock::{Clock, Time};
@@ -39,6 +41,7 @@ use crate::poller::{Backend, Event, Interest, Key, Parker, Poller};
 use crate::ready_queue::{Lane, Lanes};
 use crate::registrations::SourceTable;
 use crate::signals::{SignalPipe, SignalTable};
+use crate::stalls::ProgressReport;
 use crate::timers::TimerQueue;
 use crate::wakeup::{EventFd, Inbox, LoopWaker};
 use std::cell::{Cell, RefCell};
@@ -97,6 +100,8 @@ pub struct Engine<H: Host> {
     io_budget: io_budget::IoBudget,
     spin: adaptive_spin::AdaptiveSpin,
     scopes: callback_scope::CallbackScopes<H>,
+    counters: metrics::Counters,
+    progress: ProgressReport,
     max_overdue: Cell<Option<Duration>>,
     /// Whether [`Engine::recheck_background`] was called.
     rechecks_background: Cell<bool>,
@@ -133,6 +138,8 @@ impl<H: Host> Engine<H> {
             io_budget: io_budget::IoBudget::default(),
             spin: adaptive_spin::AdaptiveSpin::default(),
             scopes: callback_scope::CallbackScopes::default(),
+            counters: metrics::Counters::default(),
+            progress: ProgressReport::default(),
             max_overdue: Cell::new(None),
             rechecks_background: Cell::new(false),
             real_wait: virtual_time::RealWait::default(),
@@ -148,6 +155,11 @@ impl<H: Host> Engine<H> {
     /// The time on the loop's clock.
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// What the loop shows to a thread that watches for stalls.
+    pub(crate) fn progress(&self) -> &ProgressReport {
+        &self.progress
     }
 
     /// The queue through which other threads reach the loop.

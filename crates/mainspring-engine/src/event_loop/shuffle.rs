@@ -86,7 +86,8 @@ impl<H: Host> Engine<H> {
             self.permute(equal.len(), |a, b| equal.swap(a, b));
         }
         let mut lanes = self.lanes.borrow_mut();
-        for (_, handle) in due {
+        for (when, handle) in due {
+            self.counters.count_timer(when, now);
             let call = handle.into();
             self.push_ready(self.host.lane(&call), call, now, &mut lanes);
         }

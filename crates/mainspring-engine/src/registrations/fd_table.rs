@@ -57,6 +57,12 @@ impl<O: Copy> FdTable<O> {
         self.slot(fd).owner
     }
 
+    /// All owners that have a name, with their fds.
+    pub fn owners(&self) -> Vec<(RawFd, O)> {
+        let slots = self.0.borrow();
+        (0..).zip(slots.iter()).filter_map(|(fd, slot)| Some((fd, slot.owner?))).collect()
+    }
+
     pub fn set(&self, fd: RawFd, key: Key, owner: Option<O>) {
         // An fd is never negative.
         let Ok(number) = usize::try_from(fd) else { return };

@@ -114,6 +114,11 @@ impl<H: Host> Engine<H> {
         self.table.borrow().fd_table().owner(fd)
     }
 
+    /// All transports that own an fd, by the host's names for them.
+    pub fn owners(&self) -> Vec<(RawFd, H::Owner)> {
+        self.table.borrow().fd_table().owners()
+    }
+
     /// The transport or listener for which this fd is registered.
     pub fn source_of(&self, fd: RawFd) -> Option<H::Source> {
         let table = self.table.borrow();

@@ -32,12 +32,13 @@ use std::os::fd::BorrowedFd;
 impl<H: Host> Engine<H> {
     /// Receives available bytes; `None` if there are none. Zero bytes into a non-empty buffer are EOF.
     pub fn try_recv(&self, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        none_if_would_block(self.with_poller(|poller| poller.recv(socket, buffer)))
+        none_if_would_block(self.count_received(self.with_poller(|poller| poller.recv(socket, buffer))))
     }
 
     /// Sends as much as the kernel accepts; `None` if that is nothing now.
     pub fn try_send(&self, socket: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
-        none_if_would_block(self.with_poller(|poller| poller.send(socket, &[IoSlice::new(data)])))
+        let result = self.with_poller(|poller| poller.send(socket, &[IoSlice::new(data)]));
+        none_if_would_block(self.count_sent(result))
     }
 }
 

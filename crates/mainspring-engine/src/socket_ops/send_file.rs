@@ -53,7 +53,7 @@ impl<H: Host> Operation<H> for SendFile {
         Direction::Outbound
     }
 
-    fn advance(&mut self, _: &Engine<H>, socket: BorrowedFd<'_>) -> io::Result<Option<u64>> {
+    fn advance(&mut self, engine: &Engine<H>, socket: BorrowedFd<'_>) -> io::Result<Option<u64>> {
         let block = self.block();
         if block == 0 {
             return Ok(Some(self.sent));
@@ -63,6 +63,7 @@ impl<H: Host> Operation<H> for SendFile {
         let Some(sent) = none_if_would_block(retry_on_intr(call).map_err(io::Error::from))? else {
             return Ok(None);
         };
+        engine.add_sent(sent);
         self.sent += sent as u64;
         // End of file, or the requested count is reached.
         let is_over = sent == 0 || self.count == Some(self.sent);

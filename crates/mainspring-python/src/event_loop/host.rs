@@ -89,6 +89,8 @@ pub struct PyHost {
     /// The loop object. `None` before the loop is bound.
     event_loop: Cell<Option<BackReference>>,
     debug: Cell<bool>,
+    /// The handle or source of the call that runs.
+    running: Cell<Option<BackReference>>,
     /// Whether the callback of a timeout runs.
     delivers_timeout: Cell<bool>,
     types: &'static HandleTypes,
@@ -101,6 +103,7 @@ impl PyHost {
         Ok(PyHost {
             event_loop: Cell::new(None),
             debug: Cell::new(false),
+            running: Cell::new(None),
             delivers_timeout: Cell::new(false),
             types: HandleTypes::get(py)?,
             ciphertext_buffer: SharedBuffer::default(),
@@ -144,6 +147,29 @@ impl PyHost {
         let result = run();
         self.delivers_timeout.set(outer);
         result
+    }
+
+    /// The handle or source of the call that runs, for other threads.
+    pub fn running_call<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        self.running.get()?.bind(py)
+    }
+
+    /// Shows `object` as the running call until the result is dropped. The caller holds `object`.
+    #[inline(always)]
+    fn show_running<'a>(&'a self, object: &'a Obj) -> impl Drop + 'a {
+        struct Restore<'a> {
+            running: &'a Cell<Option<BackReference>>,
+            outer: Option<BackReference>,
+            _held: &'a Obj,
+        }
+        impl Drop for Restore<'_> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                self.running.set(self.outer);
+            }
+        }
+        let outer = self.running.replace(Some(BackReference::to_held(object)));
+        Restore { running: &self.running, outer, _held: object }
     }
 
     pub fn is_debug(&self) -> bool {
@@ -335,8 +361,12 @@ impl Host for PyHost {
         let py = attached();
         let handle = match call {
             Call::Handle(handle) => handle,
-            Call::Io(source, readiness) => return self.serve_io(py, &source, readiness),
+            Call::Io(source, readiness) => {
+                let _shown = self.show_running(&source);
+                return self.serve_io(py, &source, readiness);
+            }
         };
+        let _shown = self.show_running(handle.as_obj());
         self.types.unschedule(&handle);
         if self.debug.get() {
             return self.run_in_debug_mode(py, &handle);

@@ -7,6 +7,7 @@ mod clock;
 pub mod create_task;
 pub mod host;
 pub mod lanes;
+pub mod monitoring;
 mod overrides;
 pub mod readers;
 pub mod scheduling;
@@ -25,15 +26,17 @@ use crate::python::thread_exit;
 use clock::{BaseClock, LoopClock};
 use host::{PyHost, Watch, os_error, unbound};
 use mainspring_engine::{Direction, Engine, GcReference};
+use monitoring::PyStallWatch;
 use overrides::Overrides;
 use pyo3::PyTraverseError;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 struct LoopState {
     engine: Engine<PyHost>,
@@ -340,6 +343,39 @@ impl NativeLoop {
     fn _end_work(&self) {
         thread_exit::guard();
         self.engine().inbox().end_work();
+    }
+
+    /// Starts a watch for callbacks that take longer than `limit` seconds, and ends the former one.
+    fn _new_stall_watch(&self, limit: f64) -> PyResult<PyStallWatch> {
+        catch_unwind(|| {
+            self.check_closed()?;
+            match Duration::try_from_secs_f64(limit) {
+                Ok(limit) if !limit.is_zero() => Ok(PyStallWatch::new(self.engine().watch_stalls(limit))),
+                _ => Err(PyValueError::new_err(format!("limit must be a positive number, not {limit}"))),
+            }
+        })
+    }
+
+    /// Ends the watch for stalls.
+    fn _end_stall_watch(&self) {
+        thread_exit::guard();
+        self.engine().unwatch_stalls();
+    }
+
+    /// The handle or transport that the loop runs; None between two of them.
+    fn _running_call<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        thread_exit::guard();
+        self.engine().host().running_call(py)
+    }
+
+    /// The counters of the engine, by name.
+    fn _counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        catch_unwind(|| monitoring::metrics(self.engine(), py))
+    }
+
+    /// The transports that own a file descriptor.
+    fn _open_transports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        catch_unwind(|| monitoring::transports(self.engine(), py))
     }
 
     /// Empties the ready queue.

@@ -8,13 +8,20 @@ use std::ptr::NonNull;
 /// A pointer from a part of an object to the object itself, which does not keep it alive.
 ///
 /// Rule: a `BackReference` is stored in the native data of the object that it refers to, or is removed from where it is
-/// stored when that data is dropped (the engine's table of fd owners). So the memory of the object is there while the
-/// pointer is.
+/// stored when that data is dropped (the engine's table of fd owners), or refers to an object that the running function
+/// holds, and is removed before that function returns. So the memory of the object is there while the pointer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BackReference(NonNull<ffi::PyObject>);
 
 impl BackReference {
     pub fn new(object: &Bound<'_, PyAny>) -> Self {
+        // SAFETY: the pointer of a reference is not null.
+        BackReference(unsafe { NonNull::new_unchecked(object.as_ptr()) })
+    }
+
+    /// A pointer to an object that the caller holds for as long as the pointer is stored.
+    #[inline]
+    pub fn to_held(object: &Obj) -> Self {
         // SAFETY: the pointer of a reference is not null.
         BackReference(unsafe { NonNull::new_unchecked(object.as_ptr()) })
     }

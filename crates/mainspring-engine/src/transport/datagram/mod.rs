@@ -315,6 +315,7 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
         cx.engine.with_read_buffer_of(MAX_DATAGRAM, |scratch| {
             match self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.recv_from(fd, scratch))) {
                 Ok((length, from)) => {
+                    cx.engine.add_received(length);
                     let data = scratch.get(..length).unwrap_or_default();
                     self.delivered(cx, self.sink.datagram_received(cx, data, from))?;
                 }
@@ -376,7 +377,7 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
         };
         let sent =
             self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_to(fd, data, address)));
-        sent.map_err(|error| match error {
+        sent.inspect(|()| cx.engine.add_sent(data.len())).map_err(|error| match error {
             error if is_retryable(&error) => Refusal::WouldBlock,
             error => Refusal::System(cx.host().os_error(error)),
         })

@@ -21,7 +21,7 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
     pub fn try_receive(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<(usize, PeerAddress)> {
         let received =
             self.endpoint.with_fd(|fd| cx.engine.with_poller(|poller| poller.recv_from(fd, buffer)));
-        received.map_err(or_would_block)
+        received.inspect(|(length, _)| cx.engine.add_received(*length)).map_err(or_would_block)
     }
 
     /// As [`Datagram::try_receive`], but leaves the datagram in the kernel.
@@ -39,6 +39,7 @@ impl<H: TransportHost, U: DatagramSink<H>> Datagram<H, U> {
     pub fn try_send(&self, cx: Cx<'_, H>, data: &[u8], destination: Option<&PeerAddress>) -> io::Result<()> {
         let sent = if self.queue.borrow().is_empty() {
             self.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_to(fd, data, destination)))
+                .inspect(|()| cx.engine.add_sent(data.len()))
                 .map_err(or_would_block)
         } else {
             Err(io::ErrorKind::WouldBlock.into())

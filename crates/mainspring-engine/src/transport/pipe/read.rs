@@ -72,7 +72,8 @@ impl<H: TransportHost, U: ProtocolSink<H>> ReadPipe<H, U> {
             return Ok(());
         }
         let read = |buffer: &mut [u8]| {
-            self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.read(fd, buffer)))
+            let result = self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.read(fd, buffer)));
+            cx.engine.count_received(result)
         };
         cx.engine.with_read_buffer(|scratch| match read(scratch) {
             Ok(0) => self.receive_eof(cx),

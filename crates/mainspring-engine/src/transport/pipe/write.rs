@@ -205,6 +205,7 @@ impl<H: TransportHost, U: ProtocolSink<H>> WritePipe<H, U> {
     }
 
     fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.write(fd, pieces)))
+        let result = self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.write(fd, pieces)));
+        cx.engine.count_sent(result)
     }
 }

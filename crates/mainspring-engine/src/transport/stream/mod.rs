@@ -423,6 +423,7 @@ impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
 
     #[inline(always)]
     fn recv(&self, cx: Cx<'_, H>, buffer: &mut [u8]) -> io::Result<usize> {
-        cx.engine.with_poller(|poller| poller.recv(self.end.lend()?.as_fd(), buffer))
+        let result = cx.engine.with_poller(|poller| poller.recv(self.end.lend()?.as_fd(), buffer));
+        cx.engine.count_received(result)
     }
 }

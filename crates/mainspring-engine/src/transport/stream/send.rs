@@ -3,13 +3,14 @@
 use super::Stream;
 use crate::transport::{Cx, ProtocolSink, TransportHost};
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
     #[inline(always)]
     pub(super) fn send(&self, cx: Cx<'_, H>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.coalescing.set_corked(false);
-        cx.engine.with_poller(|poller| poller.send(self.end.lend()?.as_fd(), pieces))
+        let result = cx.engine.with_poller(|poller| poller.send(self.end.lend()?.as_fd(), pieces));
+        cx.engine.count_sent(result)
     }
 
     /// Sends a new write of `length` bytes; with `MSG_MORE` if another write is expected in this scope.
@@ -30,7 +31,8 @@ impl<H: TransportHost, U: ProtocolSink<H>> Stream<H, U> {
         if !self.coalescing.set_corked(true) {
             cx.engine.at_scope_end(cx.this.clone());
         }
-        self.end.with_fd(|fd| cx.engine.with_poller(|poller| poller.send_more(fd, pieces)))
+        let send = |fd: BorrowedFd<'_>| cx.engine.with_poller(|poller| poller.send_more(fd, pieces));
+        cx.engine.count_sent(self.end.with_fd(send))
     }
 
     /// The scope of a coalesced write has ended ([`Engine::at_scope_end`]): releases the bytes that the kernel
