@@ -25,7 +25,7 @@ LISTED = {
 }
 
 # Names of this package or of other modules that asyncio happens to use for something else.
-COINCIDENCES = {"_check_signal", "_getframe", "_reap", "_release", "_state"}
+COINCIDENCES = {"_check_signal", "_getframe", "_reap", "_release", "_state", "_threads"}
 
 
 def is_private(name):

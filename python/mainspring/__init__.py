@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ._internals import HAS_POLICIES as _HAS_POLICIES
 from ._loop import Loop
 from ._mainspring import __version__
+from ._metrics import LagHistogram, Metrics
 from ._priorities import Lane, after, background, current_lane, normal, urgent
 from ._running import install, new_event_loop, run
 from ._stalls import Stall
@@ -25,8 +26,10 @@ if TYPE_CHECKING and _sys.version_info < (3, 16):
     from ._policy import EventLoopPolicy as EventLoopPolicy
 
 __all__ = [
+    "LagHistogram",
     "Lane",
     "Loop",
+    "Metrics",
     "Stall",
     "__version__",
     "after",

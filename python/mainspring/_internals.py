@@ -44,6 +44,7 @@ USES: dict[str, tuple[str, ...]] = {
         "_check_thread",
         "_current_handle",
         "_debug",
+        "_default_executor",
         "_ensure_resolved",
         "_run_forever_cleanup",  # from Python 3.13 on
         "_run_forever_setup",  # from Python 3.13 on

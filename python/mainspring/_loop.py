@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._fork import register_for_fork
 from ._mainspring import NativeLoop
+from ._metrics import MetricsReader
 from ._network import Network
 from ._priorities import Priorities
 from ._processes import Processes
@@ -55,6 +56,7 @@ class Loop(
     Processes,
     Priorities,
     StallReports,
+    MetricsReader,
     Views,
     asyncio.BaseEventLoop,
 ):
