@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
+from ._dump import dump
 from ._internals import HAS_POLICIES as _HAS_POLICIES
 from ._loop import Loop
 from ._mainspring import __version__
@@ -35,6 +36,7 @@ __all__ = [
     "after",
     "background",
     "current_lane",
+    "dump",
     "install",
     "new_event_loop",
     "normal",

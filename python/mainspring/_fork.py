@@ -16,15 +16,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._loop import Loop
 
-__all__ = ("register_for_fork",)
+__all__ = ("open_loops", "register_for_fork")
 
 _loops: weakref.WeakSet[Loop] = weakref.WeakSet()
 
 register_for_fork = _loops.add
 
 
+def open_loops() -> list[Loop]:
+    """The loops of this process that are not closed."""
+    while True:
+        try:
+            return [loop for loop in _loops if not loop.is_closed()]
+        except RuntimeError:  # another thread has created a loop during the iteration
+            pass
+
+
 def _after_in_child() -> None:
-    loops = [loop for loop in _loops if not loop.is_closed()]
+    loops = open_loops()
     _detach_signals(loops)
     for loop in loops:
         try:

@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ._dump import Dumps
 from ._fork import register_for_fork
 from ._mainspring import NativeLoop
 from ._metrics import MetricsReader
@@ -57,6 +58,7 @@ class Loop(
     Priorities,
     StallReports,
     MetricsReader,
+    Dumps,
     Views,
     asyncio.BaseEventLoop,
 ):
@@ -77,6 +79,7 @@ class Loop(
         self._init_network()
         self._init_unix()
         self._init_processes()
+        self._init_dumps()
         super().__init__()
         self._init_stalls(stalls)
         register_for_fork(self)
@@ -127,6 +130,7 @@ class Loop(
             return
         self._close_signals()
         self._close_processes()
+        self._close_dumps()
         super().close()
         self._listeners.clear()
         self._close_native()

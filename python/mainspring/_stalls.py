@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import inspect
 import logging
 import os
-import sys
 import threading
 import traceback
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ._internals import LoopParts, format_handle
+from ._frames import format_call, format_frame, frames_of, is_coroutine_frame
+from ._internals import LoopParts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
+    from collections.abc import Callable
 
     from ._loop import Loop
     from ._mainspring import StallWatch
@@ -31,8 +29,6 @@ __all__ = ("Stall", "StallReports")
 DEFAULT_LIMIT = 0.1
 
 logger = logging.getLogger("mainspring.stalls")
-
-_COROUTINE_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +115,14 @@ class StallReports(LoopParts):
             self._end_stall_watch()
             logger.warning("Stalls are not watched: %s", error)
 
+    def _report_from_thread(self, message: str, error: BaseException) -> None:
+        """Passes an exception to the exception handler, which runs in the loop."""
+        context = {"message": message, "exception": error, "loop": self}
+        try:
+            self.call_soon_threadsafe(self.call_exception_handler, context)
+        except RuntimeError:  # closed
+            logger.error(message, exc_info=error)
+
     def _restart_stalls_after_fork(self) -> None:
         """If the child goes on with a run of its parent, the next iteration starts a thread."""
         if self._stall_limit is not None and self.is_running():
@@ -152,7 +156,7 @@ def _watch(loop_reference: weakref.ref[Loop], watch: StallWatch) -> None:
                 _report(loop, dataclasses.replace(former, total=seconds))
         except BaseException as error:
             # Also SystemExit: it would end only this thread.
-            _report_failed(loop, error)
+            loop._report_from_thread("The report of a stall failed", error)
         del loop, former
 
 
@@ -164,23 +168,15 @@ def _report(loop: Loop, stall: Stall) -> None:
         report(stall)
 
 
-def _report_failed(loop: Loop, error: BaseException) -> None:
-    context = {"message": "The report of a stall failed", "exception": error, "loop": loop}
-    try:
-        loop.call_soon_threadsafe(loop.call_exception_handler, context)
-    except RuntimeError:  # closed
-        logger.error("The report of a stall failed", exc_info=error)
-
-
 def describe(loop: Loop, watch: StallWatch, elapsed: float) -> Stall:
     """What blocks the loop."""
     call = loop._running_call()
-    frames = [*_frames_of(loop)]
+    frames = [*frames_of(loop)]
     stall = Stall(
         loop=loop,
-        callback=_format_call(call),
+        callback=format_call(call),
         task=asyncio.current_task(loop),
-        await_chain=tuple(_format_frame(frame) for frame in frames if _is_coroutine_frame(frame)),
+        await_chain=tuple(format_frame(frame) for frame in frames if is_coroutine_frame(frame)),
         stack=traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames),
         elapsed=elapsed,
     )
@@ -188,35 +184,3 @@ def describe(loop: Loop, watch: StallWatch, elapsed: float) -> Stall:
         return stall
     # The loop went on before or while this was read.
     return Stall(loop, "", None, (), traceback.StackSummary(), elapsed)
-
-
-def _frames_of(loop: Loop) -> Iterator[FrameType]:
-    """The frames of the loop's thread above run_forever(), outermost first."""
-    frame = sys._current_frames().get(loop._thread_id)
-    frames: list[FrameType] = []
-    while frame is not None and not _runs_a_loop(frame):
-        frames.append(frame)
-        frame = frame.f_back
-    return reversed(frames)
-
-
-def _runs_a_loop(frame: FrameType) -> bool:
-    return frame.f_code.co_name == "run_forever" and frame.f_globals.get("__name__") == "mainspring._loop"
-
-
-def _is_coroutine_frame(frame: FrameType) -> bool:
-    return bool(frame.f_code.co_flags & _COROUTINE_FLAGS)
-
-
-def _format_frame(frame: FrameType) -> str:
-    code = frame.f_code
-    name = getattr(code, "co_qualname", code.co_name)  # new in Python 3.11
-    return f"{name} ({code.co_filename}:{frame.f_lineno})"
-
-
-def _format_call(call: Any) -> str:
-    if call is None:
-        return ""
-    if isinstance(call, asyncio.Handle):
-        return format_handle(call)
-    return f"the I/O of {call!r}"

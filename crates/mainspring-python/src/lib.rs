@@ -11,7 +11,7 @@
 //! | `stream/` | `StreamTransport`, listeners, accepted connections |
 //! | `datagram/`, `pipe/`, `tls/` | the other transports |
 //! | `socket_ops/` | the `sock_*` coroutines |
-//! | `child_watch.rs` | child processes |
+//! | `child_watch.rs`, `signal_watch.rs` | child processes; a signal that wakes a thread |
 //! | `coroutine.rs` | the methods of native objects that a task awaits |
 //! | `errors.rs`, `names.rs` | combining exceptions; interned names and asyncio's objects |
 //! | `allocator.rs` | a setting of the C library's allocator |
@@ -29,6 +29,7 @@ mod handle;
 mod names;
 mod pipe;
 mod python;
+mod signal_watch;
 mod socket_ops;
 mod stream;
 mod tls;
@@ -45,6 +46,7 @@ use pyo3::prelude::*;
 use python::interpreter;
 use python::method::add_methods;
 use python::native_class::NativeClass;
+use signal_watch::PySignalWatch;
 use socket_ops::SocketWait;
 use stream::StreamData;
 use stream::listener::{self, PyListener};
@@ -62,6 +64,7 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SocketWait>()?;
     module.add_class::<LaneSetting>()?;
     module.add_class::<PyStallWatch>()?;
+    module.add_class::<PySignalWatch>()?;
     module.add_function(wrap_pyfunction!(stream::open_stream, module)?)?;
     module.add_function(wrap_pyfunction!(datagram::open_datagram, module)?)?;
     module.add_function(wrap_pyfunction!(pipe::open_read_pipe, module)?)?;

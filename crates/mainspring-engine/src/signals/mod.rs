@@ -65,6 +65,12 @@ impl SignalPipe {
         self.write_end.as_raw_fd()
     }
 
+    /// Makes the pipe readable without a signal: writes a zero, which is no signal's number.
+    pub fn wake(&self) {
+        // A full pipe is readable.
+        let _ = rustix::io::write(&self.write_end, &[0]);
+    }
+
     /// Appends all pending signal numbers to `signums`, in the order of arrival.
     pub fn read_pending(&self, signums: &mut Vec<u8>) -> io::Result<()> {
         let mut buffer = [0; 512];
