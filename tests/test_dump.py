@@ -28,9 +28,6 @@ def dump_of(loop):
 
 def test_tasks_are_shown_with_their_await_chains_and_what_they_wait_for(loop):
     class Gate:
-        def __repr__(self):
-            return "<the gate>"
-
         def __await__(self):
             yield from wanted.__await__()
 
@@ -61,13 +58,16 @@ def test_tasks_are_shown_with_their_await_chains_and_what_they_wait_for(loop):
     wanted = loop.create_future()
     first, text = loop.run_until_complete(main())
     lines = [line.strip() for line in text.splitlines()]
-    waiter = lines.index(next(line for line in lines if line.startswith("waiter: waits for <Future pending")))
-    # The frame of generate() and __await__() are shown on the Python versions that expose them.
-    chain = [line.split(" ")[0].split(".")[-1] for line in lines[waiter + 1 : waiter + 3]]
-    assert chain == ["outer", "inner"]
-    assert any(line.startswith("other: waits for <Future pending") for line in lines)
-    assert "new: ready" in first
-    running = next(index for index, line in enumerate(lines) if line.endswith(": running"))
+    waiter = next(index for index, line in enumerate(lines) if line.startswith("waiter ("))
+    # The frames of generate() and __await__() are shown on the Python versions that expose them.
+    assert "in outer: await inner()" in lines[waiter + 1]
+    assert "in inner: async for _ in generate()" in lines[waiter + 2]
+    end = next(index for index in range(waiter, len(lines)) if lines[index].startswith("waits for"))
+    assert "Future pending" in lines[end]
+    assert any(line.startswith("other (") for line in lines)
+    new = next(index for index, line in enumerate(first.splitlines()) if "new (" in line)
+    assert "waits for its next step" in "".join(first.splitlines()[new : new + 4])
+    running = next(index for index, line in enumerate(lines) if line.endswith(" runs"))
     assert "main (" in lines[running + 1]
 
 
@@ -75,7 +75,7 @@ def test_a_loop_that_does_not_run_is_shown(loop):
     task = loop.create_task(asyncio.sleep(1000), name="sleeper")
     loop.run_until_complete(asyncio.sleep(0))
     text = dump_of(loop)
-    assert "sleeper: waits for" in text and "sleep (" in text and "running:" not in text
+    assert "sleeper (sleep)" in text and "waits for" in text and "running:" not in text
     task.cancel()
     loop.run_until_complete(asyncio.wait([task]))
 
@@ -164,7 +164,7 @@ def test_a_signal_dumps_a_loop_that_is_blocked():
 
     loop.run_until_complete(main())
     text = file.getvalue()
-    assert "culprit: running" in text and "file.written.wait(LIMIT)" in text
+    assert "culprit runs" in text and "file.written.wait(LIMIT)" in text
     close(loop)
 
 

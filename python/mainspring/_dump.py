@@ -14,9 +14,10 @@ import traceback
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from ._awaiting import describe
 from ._fork import open_loops
 from ._frames import format_call, format_frame, frames_of, is_coroutine_frame
-from ._internals import LoopParts, future_waited_for
+from ._internals import LoopParts
 from ._mainspring import SignalWatch
 from ._metrics import buffered_bytes
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from ._loop import Loop
 
 __all__ = ("Dumps", "dump")
-
-# Coroutines that await each other in a circle do not exist, but a program can make objects that look like it.
-MAX_CHAIN = 1000
 
 
 def dump(file: TextIO | None = None, *, loop: Loop | None = None) -> None:
@@ -57,16 +55,11 @@ def _describe(loop: Loop) -> Iterator[str]:
     tasks = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
     yield f"  tasks: {len(tasks)}"
     for task in tasks:
-        if task is current:
-            yield f"    {task.get_name()}: running"
-            chain = [format_frame(frame) for frame in frames if is_coroutine_frame(frame)]
-        else:
-            waits_for = future_waited_for(task)
-            yield f"    {task.get_name()}: " + (
-                "ready" if waits_for is None else f"waits for {_repr(waits_for)}"
-            )
-            chain = list(_await_chain(task))
-        yield from (f"      {entry}" for entry in chain)
+        if task is not current:
+            yield from _indented("    ", _describe_task(task))
+            continue
+        yield f"    {task.get_name()} runs"
+        yield from (f"        {format_frame(frame)}" for frame in frames if is_coroutine_frame(frame))
     transports = loop._open_transports()
     yield f"  transports: {len(transports)}"
     for transport in transports:
@@ -82,20 +75,11 @@ def _indented(margin: str, text: str) -> Iterator[str]:
     return (margin + line for line in text.splitlines())
 
 
-def _await_chain(task: asyncio.Task[Any]) -> Iterator[str]:
-    """The suspended coroutines of a task, from its own one inwards."""
-    awaited: Any = task.get_coro()
-    for _ in range(MAX_CHAIN):
-        frame = _attribute(awaited, "cr_frame", "gi_frame", "ag_frame")
-        if frame is None:
-            return
-        yield format_frame(frame)
-        awaited = _attribute(awaited, "cr_await", "gi_yieldfrom", "ag_await")
-
-
-def _attribute(coroutine: Any, *names: str) -> Any:
-    """The attribute that this kind of coroutine, generator or asynchronous generator has."""
-    return next((getattr(coroutine, name) for name in names if hasattr(coroutine, name)), None)
+def _describe_task(task: asyncio.Task[Any]) -> str:
+    try:
+        return str(describe(task))
+    except Exception as error:
+        return f"{task.get_name()}, whose description raised {type(error).__name__}"
 
 
 def _repr(value: object) -> str:

@@ -259,11 +259,6 @@ ONE_TRANSPORT_PER_SOCKET = sys.version_info >= (3, 12)
 SERVER_TAKES_TRANSPORT: bool = _base.Server._attach.__code__.co_argcount > 1
 
 
-def future_waited_for(task: asyncio.Task[Any]) -> Any:
-    """The future that a task waits for; None if its next step is ready or runs."""
-    return getattr(task, "_fut_waiter", None)
-
-
 def stream_reader(protocol: asyncio.StreamReaderProtocol) -> Any:
     """The reader of a stream's protocol, which has a ``_buffer``; None if it was garbage collected."""
     return getattr(protocol, "_stream_reader", None)
