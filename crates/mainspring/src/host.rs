@@ -4,7 +4,7 @@
 //! loop's exception handler. They do not end the loop.
 
 use crate::error::Error;
-use crate::event_loop::{Core, DebugMode, ExceptionContext, TimedCall};
+use crate::event_loop::{Core, DebugMode, ExceptionContext, RunningCall, TimedCall};
 use crate::handle::Callback;
 use crate::lane::{Lane, OverdueLimit, Priority};
 use crate::net::{TransportImpl, WriteOutcome};
@@ -61,6 +61,8 @@ pub(crate) type Canceller = async_task::Task<(), TaskMetadata>;
 /// Where the steps of a task are queued: the inbox of its loop, and the lane.
 pub(crate) struct TaskMetadata {
     pub(crate) inbox: Arc<Inbox<Inbound>>,
+    /// The identifier of the task.
+    id: u64,
     // Not a `Priority`: the flag fits in its padding.
     limit: OverdueLimit,
     lane: Lane,
@@ -70,8 +72,13 @@ pub(crate) struct TaskMetadata {
 }
 
 impl TaskMetadata {
-    pub(crate) fn new(inbox: Arc<Inbox<Inbound>>, Priority { lane, limit }: Priority) -> Self {
-        TaskMetadata { inbox, limit, lane, is_promoted: AtomicBool::new(false) }
+    pub(crate) fn new(inbox: Arc<Inbox<Inbound>>, id: u64, Priority { lane, limit }: Priority) -> Self {
+        TaskMetadata { inbox, id, limit, lane, is_promoted: AtomicBool::new(false) }
+    }
+
+    /// The number of the task.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Whether all steps are in the normal lane.
@@ -204,6 +211,7 @@ pub(crate) struct RustHost {
     core: OnceCell<Weak<Core>>,
     debug_mode: DebugMode,
     refuses_real_io: Cell<bool>,
+    running_call: RunningCall,
 }
 
 impl RustHost {
@@ -225,6 +233,10 @@ impl RustHost {
 
     pub(crate) fn debug_mode(&self) -> &DebugMode {
         &self.debug_mode
+    }
+
+    pub(crate) fn running_call(&self) -> &RunningCall {
+        &self.running_call
     }
 
     /// `None` while the loop is being dropped.
@@ -295,6 +307,13 @@ impl RustHost {
         }
     }
 
+    /// Runs a call in debug mode, or on a loop that is watched for stalls.
+    #[cold]
+    fn run_observed(&self, call: Call) {
+        let run = |call| if self.debug_mode.is_on() { self.run_timed(call) } else { self.run(call) };
+        self.running_call.show(call, run);
+    }
+
     /// Runs a call in debug mode. The steps of tasks are timed where their names are known.
     #[cold]
     fn run_timed(&self, call: Call) {
@@ -333,8 +352,8 @@ impl Host for RustHost {
 
     #[inline(always)]
     fn run_call(&self, call: Call) -> Result<(), Failure> {
-        if self.debug_mode.is_on() {
-            self.run_timed(call);
+        if self.debug_mode.is_on() | self.running_call.is_watched() {
+            self.run_observed(call);
         } else {
             self.run(call);
         }
@@ -422,6 +441,11 @@ impl Host for RustHost {
 impl TransportHost for RustHost {
     type Channel = OwnedFd;
     type Chunk = Vec<u8>;
+
+    /// All transports have the same name, so that they can be counted.
+    fn owner(&self, _: &Rc<dyn Source>) -> Option<()> {
+        Some(())
+    }
 
     fn deferred_call(&self, source: &Rc<dyn Source>, deferred: DeferredCall) -> Result<Call, Failure> {
         Ok(Call::Deferred(Rc::clone(source), deferred))

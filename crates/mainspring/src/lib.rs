@@ -64,6 +64,8 @@
 //! - `rustls`: TLS, in `net::tls`, for transports and streams of every kind. The cryptography comes with `rustls-ring`
 //!   or `rustls-aws-lc-rs`, or with the program's own dependency on rustls.
 //! - `hyper`: HTTP by hyper on this loop, in `hyper`.
+//! - `tracing`: what is written to stderr without an exception handler is also an event of tracing, with the target
+//!   `mainspring` and the level `ERROR`.
 
 #![deny(missing_docs)]
 // `unsafe` is allowed in leaf modules only, each with a reason.
@@ -99,7 +101,9 @@ pub mod time;
 pub use clock::Time;
 pub use concurrent::{CancelHandle, ConcurrentFuture, Promise};
 pub use error::Error;
-pub use event_loop::{Builder, EventLoop, ExceptionContext, KeepAlive, Metrics, to_thread};
+pub use event_loop::{
+    Builder, Counters, EventLoop, ExceptionContext, KeepAlive, LagHistogram, Metrics, Stall, to_thread,
+};
 pub use executor::{Executor, ExecutorConfig};
 pub use future::{Future, FutureError};
 pub use handle::{Handle, TimerHandle};

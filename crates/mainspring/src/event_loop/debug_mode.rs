@@ -123,7 +123,7 @@ pub(crate) async fn instrumented<F: Future>(
             }
         };
         if polled.is_pending() {
-            record_wait(started, WaitReason::take());
+            record_wait(WaitReason::take());
         }
         polled
     })

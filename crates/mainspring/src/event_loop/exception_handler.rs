@@ -192,6 +192,8 @@ pub(crate) fn report_here(context: &ExceptionContext) {
 
 /// The default handler.
 pub(super) fn write_to_stderr(context: &ExceptionContext) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: "mainspring", "{context}");
     // If stderr is closed, the report is lost.
     let _ = writeln!(std::io::stderr(), "mainspring: {context}");
 }

@@ -14,6 +14,7 @@ mod handlers;
 mod keep_alive;
 #[allow(unsafe_code, reason = "a pointer to a future on the stack of `run_until_complete`")]
 mod main_future;
+mod metrics;
 mod retained;
 mod run_in_executor;
 mod run_loop;
@@ -21,11 +22,14 @@ mod run_loop;
 mod running;
 mod scheduling;
 mod sockets;
+mod stalls;
 
 pub use builder::Builder;
 pub use exception_handler::ExceptionContext;
 pub use keep_alive::KeepAlive;
+pub use metrics::{Counters, LagHistogram, Metrics};
 pub use run_in_executor::to_thread;
+pub use stalls::Stall;
 
 pub(crate) use self::core::{Core, wake_call, wake_step};
 pub(crate) use debug_mode::{DebugMode, TimedCall, instrumented};
@@ -36,6 +40,7 @@ pub(crate) use run_in_executor::run_in_executor;
 pub(crate) use running::find_loop;
 pub(crate) use running::{current_core, running_core};
 pub(crate) use sockets::ready;
+pub(crate) use stalls::RunningCall;
 
 use crate::clock::Time;
 use crate::error::Error;
@@ -80,32 +85,6 @@ impl Drop for Owner {
     fn drop(&mut self) {
         self.core.close();
     }
-}
-
-/// The load of a loop. See [`EventLoop::metrics`].
-///
-/// ```
-/// use mainspring::EventLoop;
-/// use std::time::Duration;
-///
-/// let event_loop = EventLoop::new()?;
-/// event_loop.call_soon(|| ())?;
-/// event_loop.call_later(Duration::from_secs(60), || ())?;
-/// let metrics = event_loop.metrics();
-/// assert_eq!((metrics.ready, metrics.timers, metrics.tasks), (1, 1, 0));
-/// # Ok::<(), mainspring::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Metrics {
-    /// The number of ready calls.
-    pub ready: usize,
-    /// The number of timers.
-    pub timers: usize,
-    /// The number of registered file descriptors.
-    pub descriptors: usize,
-    /// The number of tasks that are not done.
-    pub tasks: usize,
 }
 
 impl EventLoop {
@@ -225,24 +204,6 @@ impl EventLoop {
     /// ```
     pub fn time(&self) -> Time {
         self.core().now()
-    }
-
-    /// The current load of the loop.
-    ///
-    /// ```
-    /// let event_loop = mainspring::EventLoop::new()?;
-    /// event_loop.spawn(std::future::pending::<()>())?;
-    /// assert_eq!(event_loop.metrics().tasks, 1);
-    /// # Ok::<(), mainspring::Error>(())
-    /// ```
-    pub fn metrics(&self) -> Metrics {
-        let core = self.core();
-        Metrics {
-            ready: core.engine.ready_len(),
-            timers: core.engine.timers_len(),
-            descriptors: core.engine.registered_len(),
-            tasks: core.live_futures.get(),
-        }
     }
 
     /// A reference to the loop for other threads.

@@ -200,6 +200,11 @@ impl Executor {
         Ok(())
     }
 
+    /// The number of jobs that wait for a thread.
+    pub(crate) fn queued(&self) -> usize {
+        self.shared.lock().queue.len()
+    }
+
     /// Refuses new jobs. Accepted jobs still run. With `wait`, returns when all threads have ended. Called on one of
     /// its own threads, which cannot wait for itself, it returns at once.
     pub fn shutdown(&self, wait: bool) {

@@ -133,7 +133,8 @@ where
     F: Future + 'static,
     S: ResultSink<Output = F::Output> + 'static,
 {
-    let metadata = TaskMetadata::new(Arc::clone(core.inbox()), priority);
+    let metadata =
+        TaskMetadata::new(Arc::clone(core.inbox()), future.sink.state().header.id().number(), priority);
     let builder = async_task::Builder::new().metadata(metadata);
     // SAFETY: the future stays on this thread. Each wake passes the step to `wake_step`. On this thread that pushes it
     // to the ready queue; on another thread, to the inbox, which is drained on this thread only. If the inbox of a

@@ -7,7 +7,6 @@ use super::state::{AnyTask, TaskState};
 use super::{TaskHandle, WaitReason};
 use crate::lane::Lane;
 use std::cell::Cell;
-use std::panic::Location;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -70,11 +69,11 @@ pub(crate) fn current_background_task() -> Option<TaskHandle> {
     is_background.then(current).flatten()
 }
 
-/// The step of the current task waits. Records where the task was spawned, and what it waits for.
-pub(crate) fn record_wait(spawned_at: &'static Location<'static>, reason: Option<WaitReason>) {
+/// The step of the current task waits. Records what it waits for.
+pub(crate) fn record_wait(reason: Option<WaitReason>) {
     with_current(|task| {
         if let Some(task) = task {
-            task.header().record(spawned_at, reason);
+            task.header().record_wait(reason);
         }
     });
 }

@@ -253,5 +253,8 @@ where
     let (step, canceller) = allocate_task(core, priority, CatchUnwind::new(future, sink));
     let list_index = core.insert_task(Rc::clone(&state) as _);
     state.header.set_started(list_index, priority.lane, canceller);
+    if core.running_call().is_watched() {
+        state.header.show_to(core.running_call());
+    }
     core.call_soon_in(step.metadata().next_lane(), Call::Task(step));
 }

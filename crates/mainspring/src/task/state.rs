@@ -10,7 +10,7 @@
 
 use super::context::ContextSlot;
 use super::{JoinError, TaskHandle, WaitReason};
-use crate::event_loop::{Core, ExceptionContext};
+use crate::event_loop::{Core, ExceptionContext, RunningCall};
 use crate::handle::{Once, debug_lane};
 use crate::host::{Call, Canceller};
 use crate::lane::Lane;
@@ -33,6 +33,12 @@ use std::task::Waker;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
+
+impl TaskId {
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,6 +82,8 @@ pub(super) type DoneCallback = Box<dyn FnOnce(&TaskHandle)>;
 pub(crate) struct TaskHeader {
     core: Weak<Core>,
     id: TaskId,
+    /// Where the task was spawned.
+    location: &'static Location<'static>,
     phase: Cell<Phase>,
     /// The lane of the steps, when the task is started.
     lane: Cell<Lane>,
@@ -93,8 +101,6 @@ pub(crate) struct TaskHeader {
 #[derive(Default)]
 struct Extras {
     name: Option<String>,
-    /// Where the task was spawned.
-    spawned_at: Option<&'static Location<'static>>,
     waits_for: Option<WaitReason>,
     callbacks: Vec<DoneCallback>,
 }
@@ -142,19 +148,31 @@ impl TaskHeader {
 
     pub(super) fn set_name(&self, name: String) {
         self.with_extras(|extras| extras.name = Some(name));
+        if let Some(core) = self.core().filter(|core| core.running_call().is_watched() && !self.is_done()) {
+            self.show_to(core.running_call());
+        }
     }
 
-    /// Records where the task was spawned, and what its step waits for.
-    pub(super) fn record(&self, spawned_at: &'static Location<'static>, waits_for: Option<WaitReason>) {
-        self.with_extras(|extras| (extras.spawned_at, extras.waits_for) = (Some(spawned_at), waits_for));
+    pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
+        self.location
     }
 
-    /// What [`TaskHeader::record`] has recorded.
-    pub(crate) fn trace(&self) -> (Option<&'static Location<'static>>, Option<WaitReason>) {
+    /// Shows the name and the origin of the task to a thread that watches for stalls.
+    pub(crate) fn show_to(&self, running: &RunningCall) {
+        running.task_named(self.id, self.task_name(), self.location);
+    }
+
+    /// Records what the step of the task waits for.
+    pub(super) fn record_wait(&self, waits_for: Option<WaitReason>) {
+        self.with_extras(|extras| extras.waits_for = waits_for);
+    }
+
+    /// What [`TaskHeader::record_wait`] has recorded.
+    pub(crate) fn waits_for(&self) -> Option<WaitReason> {
         let extras = self.extras.take();
-        let trace = extras.as_ref().map(|extras| (extras.spawned_at, extras.waits_for));
+        let waits_for = extras.as_ref().and_then(|extras| extras.waits_for);
         self.extras.set(extras);
-        trace.unwrap_or_default()
+        waits_for
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -217,6 +235,9 @@ impl TaskHeader {
         if let Some(core) = self.core().filter(|_| list_index != UNLISTED) {
             core.future_ended();
             core.remove_task(list_index);
+            if core.running_call().is_watched() {
+                core.running_call().task_done(self.id);
+            }
         }
     }
 
@@ -262,6 +283,7 @@ impl TaskHandle {
 
 impl<T: 'static> TaskState<T> {
     /// The state of a new task.
+    #[track_caller]
     pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: ContextSlot) -> Rc<Self> {
         let number = core.tasks_made.get() + 1;
         core.tasks_made.set(number);
@@ -269,6 +291,7 @@ impl<T: 'static> TaskState<T> {
     }
 
     /// The state of a task that was refused.
+    #[track_caller]
     pub(super) fn refused(core: Option<&Rc<Core>>) -> Rc<Self> {
         let state = match core {
             Some(core) => Self::new(core, None, ContextSlot::default()),
@@ -278,12 +301,14 @@ impl<T: 'static> TaskState<T> {
         state
     }
 
+    #[track_caller]
     fn with_id(core: Weak<Core>, id: TaskId, name: Option<String>, context: ContextSlot) -> Rc<Self> {
         let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
         Rc::new(TaskState {
             header: TaskHeader {
                 core,
                 id,
+                location: Location::caller(),
                 phase: Cell::new(Phase::Running),
                 lane: Cell::new(Lane::Normal),
                 is_detached: Cell::new(false),

@@ -4,6 +4,7 @@ use super::TaskId;
 use super::state::{AnyTask, Phase};
 use crate::event_loop::EventLoop;
 use std::fmt;
+use std::panic::Location;
 use std::rc::Rc;
 
 /// A task without its result: to cancel it, to query it, or to get a callback when it is done.
@@ -82,6 +83,19 @@ impl TaskHandle {
     /// Sets the task's name, for messages.
     pub fn set_name(&self, name: impl Into<String>) {
         self.0.header().set_name(name.into());
+    }
+
+    /// Where the task was spawned.
+    ///
+    /// ```
+    /// # mainspring::run(async {
+    /// let task = mainspring::spawn(async {});
+    /// assert_eq!(task.handle().spawned_at().file(), file!());
+    /// # })?;
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.0.header().spawned_at()
     }
 
     /// If the task is in the background lane, moves its next step to the normal lane.

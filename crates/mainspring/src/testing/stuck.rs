@@ -149,13 +149,10 @@ fn stuck_tasks(core: &Core) -> Vec<StuckTask> {
         spawned_at: None,
         waits_for: describe(core.main.waits_for.get()),
     });
-    let others = tasks.iter().map(|task| {
-        let (spawned_at, waits_for) = task.header().trace();
-        StuckTask {
-            name: Some(task.header().task_name().to_string()),
-            spawned_at,
-            waits_for: describe(waits_for),
-        }
+    let others = tasks.iter().map(|task| StuckTask {
+        name: Some(task.header().task_name().to_string()),
+        spawned_at: Some(task.header().spawned_at()),
+        waits_for: describe(task.header().waits_for()),
     });
     main.into_iter().chain(others).collect()
 }

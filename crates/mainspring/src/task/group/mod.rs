@@ -160,6 +160,7 @@ impl<E: 'static> TaskGroup<E> {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     #[doc(alias = "create_task")]
+    #[track_caller]
     pub fn spawn<T, F>(&self, future: F) -> Task<T>
     where
         T: 'static,
