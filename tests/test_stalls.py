@@ -16,6 +16,7 @@ import weakref
 import pytest
 
 import mainspring
+import mainspring.testing
 
 pytestmark = pytest.mark.mainspring_only
 
@@ -335,6 +336,13 @@ def test_an_eager_task_is_named(loop, reports):
 
     loop.run_until_complete(main())
     assert reports.stalls[0].task.get_name() == "eager"
+
+
+def test_virtual_time_does_not_wait_for_the_watch():
+    with contextlib.closing(mainspring.testing.new_event_loop()) as loop:
+        loop.watch_stalls(0.5)
+        loop.run_until_complete(asyncio.sleep(1_000_000))
+        assert loop.time() >= 1_000_000
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf")])

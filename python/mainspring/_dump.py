@@ -20,6 +20,7 @@ from ._frames import format_call, format_frame, frames_of, is_coroutine_frame
 from ._internals import LoopParts
 from ._mainspring import SignalWatch
 from ._metrics import buffered_bytes
+from ._stalls import WatchingThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,12 +104,7 @@ class Dumps(LoopParts):
         """
         self._check_closed()
         watch = SignalWatch(sig)
-        thread = threading.Thread(
-            target=_dump_on_signal,
-            args=(weakref.ref(self), watch, file),
-            name="mainspring-dump",
-            daemon=True,
-        )
+        thread = WatchingThread("mainspring-dump", _dump_on_signal, weakref.ref(self), watch, file)
         try:
             thread.start()
         except BaseException:

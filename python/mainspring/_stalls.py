@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._loop import Loop
     from ._mainspring import StallWatch
 
-__all__ = ("Stall", "StallReports")
+__all__ = ("Stall", "StallReports", "WatchingThread")
 
 DEFAULT_LIMIT = 0.1
 
@@ -63,6 +63,13 @@ class Stall:
         if self.stack:
             lines += ["Stack (most recent call last):", "".join(self.stack.format()).rstrip()]
         return "\n".join(lines)
+
+
+class WatchingThread(threading.Thread):
+    """A thread that watches a loop, and schedules nothing in it.  It does not keep the program from exiting."""
+
+    def __init__(self, name: str, target: Callable[..., None], *args: Any) -> None:
+        super().__init__(name=name, target=target, args=args, daemon=True)
 
 
 class StallReports(LoopParts):
@@ -106,9 +113,7 @@ class StallReports(LoopParts):
         if self._stall_limit is None or (self._stall_thread is not None and self._stall_thread.is_alive()):
             return
         watch = self._new_stall_watch(self._stall_limit)
-        self._stall_thread = threading.Thread(
-            target=_watch, args=(weakref.ref(self), watch), name="mainspring-stalls", daemon=True
-        )
+        self._stall_thread = WatchingThread("mainspring-stalls", _watch, weakref.ref(self), watch)
         try:
             self._stall_thread.start()
         except RuntimeError as error:  # no more threads, or the interpreter exits

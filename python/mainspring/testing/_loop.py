@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .._awaiting import WaitingTask, caller, waiting_tasks
 from .._loop import Loop
 from .._priorities import Lane, create_task_of, current_lane
+from .._stalls import WatchingThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -84,6 +85,8 @@ class VirtualTimeLoop(Loop):
 
 def _is_at_work(thread: threading.Thread, frames: dict[int, Any]) -> bool:
     """Whether a thread may do something.  A worker of a pool that waits for a job does not."""
+    if isinstance(thread, WatchingThread):
+        return False
     if type(thread).__name__ == "_ExecutorManagerThread":
         # Of a process pool.  The loop knows the jobs that it has given to the pool.
         return False

@@ -154,12 +154,12 @@ fn remotes_runtimes_and_concurrent_futures_are_send_and_sync() {
 #[test]
 fn results_errors_and_ids_are_send_and_sync() {
     use mainspring::{
-        AsCompleted, ChildError, Either, Elapsed, Error, ExecutorConfig, GroupError, JoinError, Lane,
-        Metrics, ReturnWhen, TaskId, Time,
+        AsCompleted, ChildError, Counters, Either, Elapsed, Error, ExecutorConfig, GroupError, JoinError,
+        LagHistogram, Lane, Metrics, ReturnWhen, Stall, TaskId, Time,
     };
     check! { send: true, sync: true;
         Error, JoinError, GroupError<u8>, ChildError<u8>, Elapsed, Either<u8, u8>, ReturnWhen, TaskId, Time, Lane,
-        Metrics, ExecutorConfig, AsCompleted<std::future::Ready<u8>>,
+        Metrics, Counters, LagHistogram, Stall, ExecutorConfig, AsCompleted<std::future::Ready<u8>>,
     }
     check! { send: false, sync: false; GroupError<std::rc::Rc<u8>>, AsCompleted<std::future::Ready<std::rc::Rc<u8>>> }
 }
