@@ -96,7 +96,8 @@ def test_transports_and_timers_are_shown(loop):
 
     text, size = loop.run_until_complete(main())
     assert "transports: 1" in text and f"{size} bytes to send" in text
-    assert "timers: 1" in text and "print('late')" in text.replace('"', "'")
+    # From Python 3.13 on the arguments are shown only in debug mode.
+    assert "timers: 1" in text and "print(" in text
 
 
 def test_an_object_whose_repr_fails_does_not_end_the_dump(loop):
