@@ -31,8 +31,6 @@ pub struct Metrics {
     pub timers: usize,
     /// The number of registered file descriptors.
     pub descriptors: usize,
-    /// The number of transports and streams that have a file descriptor, registered or not.
-    pub transports: usize,
     /// The number of tasks that are not done.
     pub tasks: usize,
     /// Calls that wait for a thread of the executor.
@@ -98,10 +96,20 @@ impl EventLoop {
             ready_background: core.engine.ready_len_of(Lane::Background),
             timers: core.engine.timers_len(),
             descriptors: core.engine.registered_len(),
-            transports: core.engine.owners().len(),
             tasks: core.live_futures.get(),
             executor_queued: executor.map_or(0, |executor| executor.queued()),
         }
+    }
+
+    /// The number of transports and streams that have a file descriptor, whether it is registered or not.
+    ///
+    /// ```
+    /// let event_loop = mainspring::EventLoop::new()?;
+    /// assert_eq!(event_loop.transport_count(), 0);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn transport_count(&self) -> usize {
+        self.core().engine.owners().len()
     }
 
     /// What the loop has done so far.

@@ -55,7 +55,7 @@ fn bytes_and_transports_are_counted() {
         reader.read_exact(&mut buffer).await.unwrap();
         let counters = event_loop.counters();
         assert_eq!((counters.sent_bytes, counters.received_bytes), (5, 5));
-        assert_eq!(event_loop.metrics().transports, 2);
+        assert_eq!(event_loop.transport_count(), 2);
     });
 }
 
