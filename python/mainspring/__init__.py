@@ -6,6 +6,8 @@ Three ways to use it, from the least change to the most:
 - ``mainspring.run(main())`` instead of ``asyncio.run(main())``;
 - ``asyncio.Runner(loop_factory=mainspring.new_event_loop)``, and everything else that accepts a loop factory.
 
+``mainspring.Runtime`` is a loop on its own thread, for programs that are not asynchronous themselves.
+
 PYTEST_DONT_REWRITE (for pytest: ``python -m mainspring -m pytest`` imports this module before pytest can rewrite it).
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
+from ._concurrent import ConcurrentFuture
 from ._dump import dump
 from ._internals import HAS_POLICIES as _HAS_POLICIES
 from ._loop import Loop
@@ -21,16 +24,19 @@ from ._mainspring import __version__
 from ._metrics import LagHistogram, Metrics
 from ._priorities import Lane, after, background, current_lane, normal, urgent
 from ._running import install, new_event_loop, run
+from ._runtime import Runtime
 from ._stalls import Stall
 
 if TYPE_CHECKING and _sys.version_info < (3, 16):
     from ._policy import EventLoopPolicy as EventLoopPolicy
 
 __all__ = [
+    "ConcurrentFuture",
     "LagHistogram",
     "Lane",
     "Loop",
     "Metrics",
+    "Runtime",
     "Stall",
     "__version__",
     "after",

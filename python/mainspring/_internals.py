@@ -125,6 +125,7 @@ SERVES: dict[str, tuple[str, ...]] = {
         "_sock",
         "_start_tls_compatible",
     ),
+    "a concurrent future": ("_get_snapshot",),  # from Python 3.14 on
 }
 
 # Names that we share with asyncio so that messages look the same and libraries find them (docs/private-names.md).

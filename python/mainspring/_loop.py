@@ -94,6 +94,18 @@ class Loop(
         finally:
             self._run_forever_cleanup()
 
+    def _run_until_idle(self) -> bool:
+        """Like run_forever(), but returns True as soon as nothing is pending; False if stop() was called first.
+
+        Ready callbacks, timers and registered fds are pending.  A task that only another thread can wake is not.
+        """
+        self._run_forever_setup()
+        try:
+            with self._wakeup_fd_installed():
+                return self._run_native_until_idle()
+        finally:
+            self._run_forever_cleanup()
+
     if sys.version_info < (3, 13):
 
         def _run_forever_setup(self) -> None:

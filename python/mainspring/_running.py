@@ -12,9 +12,10 @@ from ._internals import HAS_POLICIES
 from ._loop import Loop
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from collections.abc import Callable, Coroutine
 
-__all__ = ("install", "new_event_loop", "run")
+__all__ = ("cancel_remaining", "install", "new_event_loop", "run")
 
 T = TypeVar("T")
 
@@ -77,7 +78,7 @@ def _run_on_310(loop_factory: Callable[[], Loop], main: Coroutine[Any, Any, T], 
         return loop.run_until_complete(main)
     finally:
         try:
-            _cancel_remaining(loop)
+            cancel_remaining(loop, "mainspring.run()", loop.run_until_complete)
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
         finally:
@@ -85,18 +86,19 @@ def _run_on_310(loop_factory: Callable[[], Loop], main: Coroutine[Any, Any, T], 
             loop.close()
 
 
-def _cancel_remaining(loop: Loop) -> None:
+def cancel_remaining(loop: Loop, caller: str, complete: Callable[[Future[Any]], Any]) -> None:
+    """Cancels all tasks of the loop and waits for their ends with ``complete()``, as ``asyncio.run()`` does."""
     tasks = asyncio.all_tasks(loop)
     if not tasks:
         return
     for task in tasks:
         task.cancel()
-    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    complete(asyncio.gather(*tasks, return_exceptions=True))
     for task in tasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             loop.call_exception_handler(
                 {
-                    "message": "unhandled exception during mainspring.run() shutdown",
+                    "message": f"unhandled exception during {caller} shutdown",
                     "exception": error,
                     "task": task,
                 }

@@ -69,7 +69,7 @@ impl NativeLoop {
     }
 
     /// Runs the engine on this thread. Meanwhile calls from other threads go through the inbox, which wakes the loop.
-    fn run_here(&self, py: Python<'_>, run: impl FnOnce(&Engine<PyHost>) -> PyResult<()>) -> PyResult<()> {
+    fn run_here<T>(&self, py: Python<'_>, run: impl FnOnce(&Engine<PyHost>) -> PyResult<T>) -> PyResult<T> {
         let outer = self.state.running_in.replace(Some(thread_ident()));
         let result = catch_panic(py, || run(self.engine()));
         self.state.running_in.set(outer);
@@ -181,6 +181,14 @@ impl NativeLoop {
         catch_unwind(|| {
             slf.get().check_closed()?;
             slf.get().run_here(slf.py(), Engine::run_forever)
+        })
+    }
+
+    /// As `_run_native`, but returns True as soon as nothing is pending; False if it was stopped first.
+    fn _run_native_until_idle(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        catch_unwind(|| {
+            slf.get().check_closed()?;
+            slf.get().run_here(slf.py(), Engine::run_until_idle)
         })
     }
 
