@@ -124,6 +124,11 @@ pub use time::{Elapsed, Sleep, after, interval, sleep, sleep_until, timeout, tim
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Compiles the examples of the page on runtimes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/runtime.md")]
+struct RuntimePage;
+
 /// Compiles the examples of the guide, some of which need these features.
 #[cfg(all(doctest, feature = "hyper", feature = "rustls"))]
 #[doc = include_str!("../../../docs/rust-guide.md")]

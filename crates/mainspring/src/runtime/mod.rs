@@ -18,6 +18,7 @@
 
 mod builder;
 mod runtime_handle;
+mod socket_io;
 
 pub use builder::RuntimeBuilder;
 pub use runtime_handle::RuntimeHandle;

@@ -1,17 +1,13 @@
 //! `RuntimeHandle`: a reference to a runtime for any thread.
 
 use super::{ShutdownMode, ShutdownRequest};
-use crate::concurrent::{ConcurrentFuture, refused};
+use crate::concurrent::{CancelHandle, ConcurrentFuture, refused};
 use crate::error::Error;
-use crate::event_loop::EventLoop;
 use crate::host::Inbound;
-use crate::net::{ConnectOptions, ToAddress, connect};
 use crate::remote::Remote;
-use crate::time::sleep;
+use crate::task::JoinError;
+use crate::time::{Elapsed, sleep, timeout};
 use std::fmt;
-use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -149,6 +145,27 @@ impl RuntimeHandle {
         spawned.unwrap_or_else(|_| ConcurrentFuture::ready(Err(refused())))
     }
 
+    /// Runs a future as [`spawn`](RuntimeHandle::spawn) does, and waits for its result.
+    ///
+    /// # Panics
+    ///
+    /// On the loop's own thread, which would wait for itself: see [`ConcurrentFuture::wait`].
+    ///
+    /// ```
+    /// let runtime = mainspring::Runtime::start()?;
+    /// assert_eq!(runtime.run(|| async { 6 * 7 }), Ok(42));
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    #[track_caller]
+    #[doc(alias = "block_on")]
+    pub fn run<M, F>(&self, make: M) -> Result<F::Output, JoinError>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: IntoFuture<IntoFuture: 'static, Output: Send + 'static>,
+    {
+        self.spawn(make).wait()
+    }
+
     /// Completes after `delay` by the loop's clock.
     ///
     /// ```
@@ -163,108 +180,41 @@ impl RuntimeHandle {
         self.spawn(move || sleep(delay))
     }
 
-    /// Receives up to `count` bytes from a socket, at most 250 KiB. Waits for at least one. An empty result is the
-    /// end of the stream. With an `Arc<TcpStream>` the caller keeps the socket.
+    /// Gives `future` at most `limit` by the loop's clock. Then it is cancelled, and the result is an error: see
+    /// [`JoinError::is_timed_out`]. A future that is refused or cancelled here is cancelled too.
     ///
     /// ```
-    /// use std::io::Write;
-    /// use std::os::unix::net::UnixStream;
-    ///
-    /// let runtime = mainspring::Runtime::start()?;
-    /// let (socket, mut peer) = UnixStream::pair()?;
-    /// let shout = runtime.read(socket, 100).map(|data| data.to_ascii_uppercase());
-    /// peer.write_all(b"hello")?;
-    /// assert_eq!(shout.wait()?, b"HELLO");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn read(
-        &self,
-        socket: impl AsFd + Send + 'static,
-        count: usize,
-    ) -> ConcurrentFuture<Vec<u8>, io::Error> {
-        self.run_operation(async move |event_loop| event_loop.sock_recv(&socket, count).await)
-    }
-
-    /// Sends all of `data` to a socket. One task at a time may send: see [`EventLoop::sock_sendall`].
-    ///
-    /// ```
-    /// use std::io::Read;
-    /// use std::os::unix::net::UnixStream;
+    /// use std::time::Duration;
     ///
     /// let runtime = mainspring::Runtime::start()?;
-    /// let (socket, mut peer) = UnixStream::pair()?;
-    /// runtime.write_all(socket, b"hello").wait()?;
-    /// let mut text = String::new();
-    /// peer.read_to_string(&mut text)?;
-    /// assert_eq!(text, "hello");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// let never = runtime.spawn(std::future::pending::<()>);
+    /// let limited = runtime.timeout(Duration::from_millis(1), never);
+    /// assert!(limited.wait().unwrap_err().is_timed_out());
+    /// // The task is cancelled, and nothing keeps the loop.
+    /// runtime.shutdown()?;
+    /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub fn write_all(
-        &self,
-        socket: impl AsFd + Send + 'static,
-        data: impl Into<Vec<u8>>,
-    ) -> ConcurrentFuture<(), io::Error> {
-        let data = data.into();
-        self.run_operation(async move |event_loop| event_loop.sock_sendall(&socket, &data).await)
+    pub fn timeout<T, E>(&self, limit: Duration, future: ConcurrentFuture<T, E>) -> ConcurrentFuture<T, E>
+    where
+        T: Send + 'static,
+        E: From<JoinError> + From<Elapsed> + Send + 'static,
+    {
+        // Does nothing if there is a result.
+        let cancel = CancelOnDrop(future.cancel_handle());
+        let limited = self.spawn(move || async move {
+            let _cancel = cancel;
+            timeout(limit, future).await?
+        });
+        limited.flatten()
     }
+}
 
-    /// Connects to `address`, trying all addresses of a name. The socket is non-blocking.
-    ///
-    /// ```
-    /// use std::net::TcpListener;
-    ///
-    /// let runtime = mainspring::Runtime::start()?;
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let connected = runtime.connect(listener.local_addr()?);
-    /// let connection = connected.wait()?;
-    /// assert_eq!(connection.peer_addr()?, listener.local_addr()?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn connect(
-        &self,
-        address: impl ToAddress + Send + 'static,
-    ) -> ConcurrentFuture<TcpStream, io::Error> {
-        self.run_operation(async move |event_loop| {
-            let (socket, _) = connect(event_loop.core(), address, &ConnectOptions::default()).await?;
-            Ok(socket.into())
-        })
-    }
+/// Cancels a future that nothing waits for any more.
+struct CancelOnDrop(CancelHandle);
 
-    /// Accepts a connection, which is non-blocking. The listener is also made non-blocking.
-    ///
-    /// ```
-    /// use std::net::{TcpListener, TcpStream};
-    ///
-    /// let runtime = mainspring::Runtime::start()?;
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let address = listener.local_addr()?;
-    /// let accepted = runtime.accept(listener);
-    /// let client = TcpStream::connect(address)?;
-    /// assert_eq!(accepted.wait()?.1, client.local_addr()?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn accept(
-        &self,
-        listener: impl Into<Arc<TcpListener>>,
-    ) -> ConcurrentFuture<(TcpStream, SocketAddr), io::Error> {
-        let listener = listener.into();
-        self.run_operation(async move |event_loop| {
-            listener.set_nonblocking(true)?;
-            let (connection, peer) = event_loop.sock_accept(&listener).await?;
-            let connection = TcpStream::from(connection);
-            match peer {
-                Some(peer) => Ok((connection, peer)),
-                None => connection.peer_addr().map(|peer| (connection, peer)),
-            }
-        })
-    }
-
-    /// Runs an operation of the loop that may fail.
-    fn run_operation<T: Send + 'static>(
-        &self,
-        operation: impl AsyncFnOnce(EventLoop) -> io::Result<T> + Send + 'static,
-    ) -> ConcurrentFuture<T, io::Error> {
-        self.spawn(move || async move { operation(EventLoop::current()).await }).flatten()
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 

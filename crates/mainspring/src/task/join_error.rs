@@ -2,12 +2,14 @@
 
 use super::{TaskId, TaskName};
 use crate::panics::Payload;
+use crate::time::Elapsed;
 use std::any::Any;
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a task, or a call on another thread, has no result: it was cancelled, it panicked, or it was refused.
+/// Why a task, or a call on another thread, has no result: it was cancelled, it panicked, it was refused, or it took too
+/// long.
 ///
 /// It knows the task and the payload of the panic, so that the panic can be resumed. It is `Send` and `Sync`.
 ///
@@ -39,6 +41,7 @@ struct Inner {
 enum Cause {
     Cancelled,
     Refused,
+    TimedOut,
     /// The lock makes the payload `Sync`; it is never contended.
     Panicked(String, Mutex<Payload>),
 }
@@ -75,6 +78,11 @@ impl JoinError {
         matches!(self.0.cause, Cause::Refused)
     }
 
+    /// Whether it took longer than [`RuntimeHandle::timeout`](crate::RuntimeHandle::timeout) allows.
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self.0.cause, Cause::TimedOut)
+    }
+
     /// Whether it panicked.
     pub fn is_panic(&self) -> bool {
         matches!(self.0.cause, Cause::Panicked(..))
@@ -84,7 +92,7 @@ impl JoinError {
     pub fn panic_text(&self) -> Option<&str> {
         match &self.0.cause {
             Cause::Panicked(text, _) => Some(text),
-            Cause::Cancelled | Cause::Refused => None,
+            Cause::Cancelled | Cause::Refused | Cause::TimedOut => None,
         }
     }
 
@@ -141,6 +149,7 @@ impl fmt::Display for JoinError {
         match (&self.0.task, &self.0.cause) {
             (Some(task), Cause::Cancelled) => write!(f, "{task} was cancelled"),
             (Some(task), Cause::Panicked(text, _)) => write!(f, "{task} panicked: {text}"),
+            (_, Cause::TimedOut) => Elapsed.fmt(f),
             (_, Cause::Refused) => f.write_str("refused: the runtime or executor is shut down"),
             (None, Cause::Cancelled) => f.write_str("cancelled"),
             (None, Cause::Panicked(text, _)) => write!(f, "panicked: {text}"),
@@ -160,6 +169,7 @@ impl PartialEq for JoinError {
         self.id() == other.id()
             && self.panic_text() == other.panic_text()
             && self.is_refused() == other.is_refused()
+            && self.is_timed_out() == other.is_timed_out()
     }
 }
 
@@ -169,6 +179,13 @@ impl std::error::Error for JoinError {}
 
 impl From<JoinError> for io::Error {
     fn from(error: JoinError) -> Self {
-        io::Error::other(error)
+        let kind = if error.is_timed_out() { io::ErrorKind::TimedOut } else { io::ErrorKind::Other };
+        io::Error::new(kind, error)
+    }
+}
+
+impl From<Elapsed> for JoinError {
+    fn from(_: Elapsed) -> Self {
+        JoinError(Box::new(Inner { task: None, cause: Cause::TimedOut }))
     }
 }

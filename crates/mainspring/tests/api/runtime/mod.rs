@@ -4,6 +4,7 @@ mod dropping;
 mod foreign_channel;
 mod shutdown;
 mod sockets;
+mod time_limits;
 
 use mainspring::testing::{FakePoller, Op};
 use mainspring::{Error, EventLoop, JoinError, Runtime, RuntimeHandle, sleep};

@@ -1,4 +1,4 @@
-//! `connect`, `accept`, `read` and `write_all` of a runtime.
+//! `connect`, `accept`, `read`, `read_to_end`, `read_from` and `write_all` of a runtime.
 
 use mainspring::Runtime;
 use std::io::{self, Read, Write};
@@ -56,4 +56,45 @@ fn socket_errors_are_errors_of_the_result() {
     let invalid = runtime.connect("no-port").wait().unwrap_err();
     assert_eq!(invalid.kind(), io::ErrorKind::InvalidInput);
     drop(TcpStream::connect(unused_address));
+}
+
+#[test]
+fn read_to_end_and_read_from_return_everything_until_the_peer_closes() {
+    let runtime = Runtime::start().unwrap();
+    let message: Vec<u8> = (0..=250).cycle().take(4 << 20).collect();
+    let (local, mut peer) = UnixStream::pair().unwrap();
+    let local = Arc::new(local);
+    let received = runtime.read_to_end(Arc::clone(&local));
+    peer.write_all(&message).unwrap();
+    drop(peer);
+    assert!(received.wait().unwrap() == message);
+    local.peer_addr().expect("the caller keeps the socket");
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let received = runtime.read_from(listener.local_addr().unwrap());
+    let (mut connection, _) = listener.accept().unwrap();
+    connection.write_all(&message).unwrap();
+    drop(connection);
+    assert!(received.wait().unwrap() == message);
+}
+
+#[test]
+fn errors_while_reading_to_the_end_are_errors_of_the_result() {
+    let runtime = Runtime::start().unwrap();
+    let (pipe, _other) = io::pipe().unwrap();
+    assert_eq!(runtime.read_to_end(pipe).wait().unwrap_err().raw_os_error(), Some(88), "not a socket");
+    let unused_address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = runtime.read_from(unused_address).wait().unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_cancelled_read_to_the_end_closes_its_socket() {
+    let runtime = Runtime::start().unwrap();
+    let (local, mut peer) = UnixStream::pair().unwrap();
+    let reading = runtime.read_to_end(local);
+    assert!(reading.cancel());
+    let mut nothing = Vec::new();
+    peer.read_to_end(&mut nothing).unwrap();
+    assert!(nothing.is_empty());
 }
