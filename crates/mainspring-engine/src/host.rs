@@ -110,6 +110,24 @@ pub trait Host: Sized + 'static {
         Ok(())
     }
 
+    /// An iteration begins. Called if [`Hooks::iteration_begin`](crate::Hooks) is set. As for all hooks, the host reports
+    /// errors of user code itself and returns only those that must stop the loop.
+    fn on_iteration_begin(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// An iteration ends, with or without an error. Called if [`Hooks::iteration_end`](crate::Hooks) is set.
+    fn on_iteration_end(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// The loop is about to wait for `timeout` (`None`: without limit). If this makes a call ready, it does not wait.
+    /// Called if [`Hooks::idle`](crate::Hooks) is set.
+    fn on_idle(&self, timeout: Option<Duration>) -> Result<(), Self::Error> {
+        let _ = timeout;
+        Ok(())
+    }
+
     /// Calls `wait`, which may block, exactly once. Python releases the interpreter lock around it.
     fn blocking(&self, wait: &mut dyn FnMut());
 

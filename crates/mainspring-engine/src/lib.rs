@@ -107,8 +107,8 @@ pub mod transport;
 pub mod wakeup;
 
 pub use event_loop::{
-    CallbackScope, Direction, Engine, GcReference, LAG_BOUNDS, LagHistogram, Metrics, READ_SIZE, Shuffle,
-    Unreleased,
+    CallbackScope, Direction, Engine, GcReference, Hooks, LAG_BOUNDS, LagHistogram, Metrics, READ_SIZE,
+    Shuffle, Unreleased,
 };
 pub use host::Host;
 pub use poller::Readiness;

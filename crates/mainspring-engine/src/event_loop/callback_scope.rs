@@ -79,6 +79,17 @@ impl<H: Host> Engine<H> {
         outcome
     }
 
+    /// A call is about to run the loop: its scope ends here. Otherwise data that a transport holds back for a later
+    /// piece would wait for the nested run.
+    pub(super) fn end_scope_before_nested_run(&self) -> Result<(), H::Error> {
+        if self.scopes.is_awaited.get() { self.end_scope() } else { Ok(()) }
+    }
+
+    /// The nested run has ended: the rest of the call is another scope.
+    pub(super) fn begin_scope_after_nested_run(&self) {
+        self.scopes.number.set(self.scopes.number.get().wrapping_add(1));
+    }
+
     fn end_scope(&self) -> Result<(), H::Error> {
         self.scopes.is_awaited.set(false);
         let awaited = self.scopes.awaited.take();

@@ -27,6 +27,7 @@ impl<H: Host> Engine<H> {
         if self.closed.get() {
             return Ok(());
         }
+        self.driver_waits.set(false);
         let parents = (
             self.poller.replace(Box::new(ClosedPoller)),
             self.parking.take(),

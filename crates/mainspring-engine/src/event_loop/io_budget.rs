@@ -27,6 +27,8 @@ pub(super) struct IoBudget {
 pub(super) struct CallTimer {
     began: Time,
     calls: u64,
+    /// [`Engine::runs_begun`] at the start.
+    runs_begun: u64,
 }
 
 impl<H: Host> Engine<H> {
@@ -50,12 +52,15 @@ impl<H: Host> Engine<H> {
     /// Starts a measurement if this iteration serves many I/O events.
     pub(super) fn start_call_timer(&self) -> Option<CallTimer> {
         let is_crowded = self.io_budget.events.take() > MIN_EVENTS;
-        is_crowded.then(|| CallTimer { began: self.clock.now(), calls: 0 })
+        is_crowded.then(|| CallTimer { began: self.clock.now(), calls: 0, runs_begun: self.runs_begun() })
     }
 
-    /// Ends a measurement.
+    /// Ends a measurement. One that contains a nested run is discarded: a nested run may wait.
     pub(super) fn stop_call_timer(&self, timer: Option<CallTimer>) {
-        let Some(CallTimer { began, calls }) = timer else { return };
+        let Some(CallTimer { began, calls, runs_begun }) = timer else { return };
+        if runs_begun != self.runs_begun() {
+            return;
+        }
         let nanos = self.clock.now().saturating_duration_since(began).as_nanos();
         let each = u64::try_from(nanos).unwrap_or(u64::MAX) / calls.max(1);
         let average = match self.io_budget.nanos_per_call.get() {

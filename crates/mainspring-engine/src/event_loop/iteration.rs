@@ -37,23 +37,20 @@ impl<H: Host> Engine<H> {
     }
 
     fn run_until(&self, is_over: impl Fn() -> bool) -> Result<(), H::Error> {
+        let _run = self.begin_run()?;
         // The first iteration of a run always polls.
         self.skipped_polls.set(u32::MAX);
-        let result = self.as_run(|| {
+        self.as_run(|| {
             loop {
                 if is_over() {
-                    break Ok(());
+                    return Ok(());
                 }
-                if let Err(error) = self.iterate() {
-                    break Err(error);
-                }
+                self.iterate()?;
                 if self.stopping.get() {
-                    break Ok(());
+                    return Ok(());
                 }
             }
-        });
-        self.stopping.set(false);
-        result
+        })
     }
 
     /// Whether nothing is pending: no call is ready, no timer will be due, no fd is registered, and no other thread
@@ -71,12 +68,23 @@ impl<H: Host> Engine<H> {
     }
 
     fn iterate(&self) -> Result<(), H::Error> {
-        if self.closed.get() {
-            let error = io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed");
-            return Err(self.host.os_error(error));
-        }
+        self.check_open()?;
         self.counters.count_iteration();
+        if self.hooks.get().has_iteration_hook() {
+            return self.with_iteration_hooks(|| self.poll_and_run());
+        }
+        self.poll_and_run()
+    }
+
+    #[inline(always)]
+    fn poll_and_run(&self) -> Result<(), H::Error> {
         self.poll()?;
+        self.run_due_and_ready()
+    }
+
+    /// The second half of an iteration, after the poll.
+    #[inline(always)]
+    pub(super) fn run_due_and_ready(&self) -> Result<(), H::Error> {
         self.take_inbox_if_pending();
         if !self.timers.borrow().is_empty() {
             self.ready_due_timers();
@@ -84,8 +92,20 @@ impl<H: Host> Engine<H> {
         self.run_ready()
     }
 
+    /// An error if the loop is closed.
+    pub(super) fn check_open(&self) -> Result<(), H::Error> {
+        if self.closed.get() {
+            let error = io::Error::new(io::ErrorKind::NotConnected, "the event loop is closed");
+            return Err(self.host.os_error(error));
+        }
+        Ok(())
+    }
+
     fn poll(&self) -> Result<(), H::Error> {
         if self.is_busy() {
+            return self.poll_without_waiting();
+        }
+        if self.hooks.get().idle && self.call_idle_hook()? {
             return self.poll_without_waiting();
         }
         let deadline = self.timers.borrow_mut().next_wakeup();
@@ -136,32 +156,57 @@ impl<H: Host> Engine<H> {
     }
 
     /// Waits for events and makes their calls ready.
-    pub(super) fn wait(&self, mut timeout: Option<Duration>) -> Result<(), H::Error> {
-        let Some(mut parking) = self.parking.take() else {
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> Result<(), H::Error> {
+        let mut parking = self.take_parking()?;
+        let outcome = self.sleep(&mut parking, timeout);
+        let signalled = self.dispatch(&mut parking.events);
+        self.return_parking(parking);
+        self.after_wait(outcome, signalled)
+    }
+
+    /// Takes the blocking half of the back end. An error if it is in use.
+    pub(super) fn take_parking(&self) -> Result<Parking, H::Error> {
+        self.parking.take().ok_or_else(|| {
             // Another thread is blocked in this loop, or a callback runs the loop from inside dispatch.
             let error = io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "the event loop is already running: another thread or an outer callback waits in it",
             );
-            return Err(self.host.os_error(error));
-        };
+            self.host.os_error(error)
+        })
+    }
+
+    pub(super) fn return_parking(&self, parking: Parking) {
+        // Dispatch, or another thread during the wait, may have closed the loop.
+        if !self.closed.get() {
+            self.parking.set(Some(parking));
+        }
+    }
+
+    /// Waits for events. Items from other threads end the wait.
+    #[inline(always)]
+    pub(super) fn sleep(&self, parking: &mut Parking, mut timeout: Option<Duration>) -> io::Result<()> {
         let sleeps = timeout != Some(Duration::ZERO);
         if sleeps && !self.inbox.prepare_sleep() {
             timeout = Some(Duration::ZERO);
         }
-        if sleeps {
+        // A guest waits outside of a run, where the loop counts as asleep.
+        let was_awake = sleeps && self.progress().is_awake();
+        if was_awake {
             self.progress().sleeps();
         }
-        let outcome = self.park(&mut parking, timeout);
-        if sleeps {
+        let outcome = self.park(parking, timeout);
+        if was_awake {
             self.progress().awakes();
+        }
+        if sleeps {
             self.inbox.awake();
         }
-        let signalled = self.dispatch(&mut parking.events);
-        // Dispatch may have closed the loop.
-        if !self.closed.get() {
-            self.parking.set(Some(parking));
-        }
+        outcome
+    }
+
+    /// The result of a wait, after its events were dispatched.
+    pub(super) fn after_wait(&self, outcome: io::Result<()>, signalled: bool) -> Result<(), H::Error> {
         match outcome {
             // The signal's number came through the pipe; the host may have handlers of its own to run.
             Ok(()) if signalled => self.host.interrupted(),
@@ -193,7 +238,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// Makes the calls of `events` ready. Returns whether a signal was among them.
-    fn dispatch(&self, events: &mut Vec<Event>) -> bool {
+    pub(super) fn dispatch(&self, events: &mut Vec<Event>) -> bool {
         // If a thread schedules a call and then causes an event, the call runs first, as in asyncio.
         self.take_inbox_if_pending();
         let mut signalled = false;
@@ -276,6 +321,7 @@ impl<H: Host> Engine<H> {
     }
 
     fn take_inbox(&self) {
+        self.wake_waiting_driver();
         // Without memory the calls stay in the inbox until the next iteration.
         if !self.lanes.borrow_mut().try_reserve_normal(self.inbox.len()) {
             return;

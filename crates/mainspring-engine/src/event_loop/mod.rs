@@ -22,16 +22,20 @@ mod adaptive_spin;
 mod callback_scope;
 mod fork;
 mod gc;
+mod guest;
+mod hooks;
 mod io_budget;
 mod iteration;
 mod metrics;
 mod read_buffer;
+mod runs;
 mod shuffle;
 mod timer_calls;
 mod virtual_time;
 
 pub use callback_scope::CallbackScope;
 pub use gc::{GcReference, Unreleased};
+pub use hooks::Hooks;
 pub use metrics::{LAG_BOUNDS, LagHistogram, Metrics};
 pub use shuffle::Shuffle;
 
@@ -91,7 +95,12 @@ pub struct Engine<H: Host> {
     signal_pipe: RefCell<Option<Rc<SignalPipe>>>,
     signals: RefCell<SignalTable<H::Watch>>,
     scratch: Cell<Option<Box<[u8]>>>,
+    /// Whether the current run ends after its iteration. See `runs`.
     stopping: Cell<bool>,
+    runs: runs::Runs,
+    hooks: Cell<Hooks>,
+    /// See `guest`.
+    driver_waits: Cell<bool>,
     closed: Cell<bool>,
     /// Iterations without a poll since the last poll.
     skipped_polls: Cell<u32>,
@@ -132,6 +141,9 @@ impl<H: Host> Engine<H> {
             signals: RefCell::new(SignalTable::new()),
             scratch: Cell::new(None),
             stopping: Cell::new(false),
+            runs: runs::Runs::default(),
+            hooks: Cell::default(),
+            driver_waits: Cell::new(false),
             closed: Cell::new(false),
             skipped_polls: Cell::new(u32::MAX),
             poll_interval: Cell::new(1),
@@ -269,9 +281,10 @@ impl<H: Host> Engine<H> {
         self.table.borrow().len()
     }
 
-    /// Stops [`Engine::run_forever`] after the current iteration, or after the next one if none is running.
+    /// Stops the innermost run after its current iteration, or after the next one if none is running.
     pub fn stop(&self) {
         self.stopping.set(true);
+        self.wake_waiting_driver();
     }
 
     /// Whether a stop is pending.

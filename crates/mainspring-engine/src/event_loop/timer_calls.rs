@@ -7,11 +7,13 @@ use crate::timers::TimerKey;
 impl<H: Host> Engine<H> {
     /// Schedules `handle` for `when` on the loop's clock. Calls with equal deadlines keep their order.
     pub fn call_at(&self, when: Time, handle: H::Handle) -> TimerKey {
+        self.wake_waiting_driver();
         self.timers.borrow_mut().insert(when, handle)
     }
 
     /// As [`Engine::call_at`]; returns the handle if there is no memory for it. The caller drops it.
     pub fn try_call_at(&self, when: Time, handle: H::Handle) -> Result<TimerKey, H::Handle> {
+        self.wake_waiting_driver();
         self.timers.borrow_mut().try_insert(when, handle)
     }
 

@@ -19,10 +19,12 @@
 //! - `epoll_wait` takes milliseconds. `epoll_pwait2` (Linux 5.11) takes nanoseconds, but an old kernel or a seccomp
 //!   profile may refuse it, so it is tried once when the back end is opened. Without it timeouts are rounded up: late
 //!   by less than a millisecond, never early.
+//! - An epoll fd can itself be polled: it is readable while its ready list is not empty. An edge-triggered fd leaves the
+//!   list when a wait reports it.
 //! - Regular files cannot be polled: `ADD` fails with `EPERM`, which is returned (a `PermissionError` in Python).
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,6 +116,10 @@ impl Poller for EpollPoller {
             }
         };
         Ok(done?)
+    }
+
+    fn pollable_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.epoll.as_fd())
     }
 }
 

@@ -186,6 +186,11 @@ pub trait Poller {
     /// The key is fixed for the registration. To change it, deregister the fd and register it again.
     fn update(&mut self, fd: RawFd, key: Key, old: Interest, new: Interest) -> io::Result<()>;
 
+    /// An fd that is readable while a wait would return an event. `None` if the back end has none.
+    fn pollable_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// Receives from a stream socket into `buffer`; `Ok(0)` for a non-empty buffer is EOF.
     fn recv(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         socket::recv(fd, buffer)

@@ -159,6 +159,10 @@ impl Poller for FakePoller {
         Ok(())
     }
 
+    fn pollable_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.pollable_fd()
+    }
+
     fn recv(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         let call = Call::Recv { fd: fd.as_raw_fd(), room: buffer.len() };
         self.control.move_in(call, buffer, |buffer| self.inner.recv(fd, buffer))

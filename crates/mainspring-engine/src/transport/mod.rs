@@ -250,6 +250,13 @@ pub trait TransportHost: Host {
         self.deferred_call(source, DeferredCall::ConnectionLost)
     }
 
+    /// Schedules a call of a transport in place of the engine, if the program has replaced `call_soon()`. Returns whether
+    /// it did.
+    fn schedules(&self, call: &Self::Call) -> Result<bool, Self::Error> {
+        let _ = call;
+        Ok(false)
+    }
+
     /// Reports an error that does not end the transport to the exception handler. Returns an error that must stop the
     /// loop.
     fn report(&self, source: &Self::Source, error: Self::Error, message: &str) -> Result<(), Self::Error>;
@@ -335,7 +342,11 @@ impl<'a, H: Host> Cx<'a, H> {
 
     /// Schedules a call; fails if there is no memory.
     pub fn call_soon(&self, call: impl Into<H::Call>) -> Result<(), H::Error> {
-        match self.engine.try_call_soon(call.into()) {
+        let call = call.into();
+        if self.host().schedules(&call)? {
+            return Ok(());
+        }
+        match self.engine.try_call_soon(call) {
             Ok(()) => Ok(()),
             Err(call) => {
                 drop(call);

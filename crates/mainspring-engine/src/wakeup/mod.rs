@@ -10,7 +10,8 @@
 //!   one wake-up, and a loop that is awake none.
 //! - `woken` records a wake-up without an item while the loop was awake: the next `prepare_sleep` refuses to sleep.
 //! - `pending` mirrors "an item or `woken` is present". It is written under the lock and read without it, as a hint:
-//!   a stale `false` costs at most one iteration, because `prepare_sleep` checks the state itself.
+//!   a stale `false` costs at most one iteration, because `prepare_sleep` checks the state itself. A `true` without an
+//!   item costs one look at the queue ([`Inbox::raise_hint`]).
 //! - `expected` counts operations of other threads that will send to the loop ([`Inbox::expect`]). If the queue is
 //!   empty and nothing is expected, no item can arrive any more. The end of the last expectation wakes the loop, if
 //!   the loop requested that.
@@ -210,6 +211,11 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     #[inline]
     pub fn has_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Makes [`has_pending`](Inbox::has_pending) return `true` once. For the loop's thread.
+    pub fn raise_hint(&self) {
+        self.pending.store(true, Ordering::Relaxed);
     }
 
     /// Appends all items to `items`, in the order of the pushes. An empty vector is swapped with the queue's, so that
