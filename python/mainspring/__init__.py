@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from ._concurrent import ConcurrentFuture
 from ._dump import dump
+from ._guest import GuestHost, GuestRun, start_guest_run
 from ._internals import HAS_POLICIES as _HAS_POLICIES
 from ._loop import Loop
 from ._mainspring import __version__
 from ._metrics import LagHistogram, Metrics
+from ._nesting import allow_nested
 from ._priorities import Lane, after, background, current_lane, normal, urgent
 from ._running import install, new_event_loop, run
 from ._runtime import Runtime
@@ -32,6 +34,8 @@ if TYPE_CHECKING and _sys.version_info < (3, 16):
 
 __all__ = [
     "ConcurrentFuture",
+    "GuestHost",
+    "GuestRun",
     "LagHistogram",
     "Lane",
     "Loop",
@@ -40,6 +44,7 @@ __all__ = [
     "Stall",
     "__version__",
     "after",
+    "allow_nested",
     "background",
     "current_lane",
     "dump",
@@ -47,6 +52,7 @@ __all__ = [
     "new_event_loop",
     "normal",
     "run",
+    "start_guest_run",
     "urgent",
 ]
 

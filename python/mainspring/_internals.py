@@ -31,7 +31,7 @@ USES: dict[str, tuple[str, ...]] = {
     "asyncio.format_helpers": ("_format_callback_source",),
     "asyncio.futures": ("_set_result_unless_cancelled",),
     "asyncio.sslproto": ("_create_transport_context",),
-    "asyncio.tasks": ("_release_waiter",),
+    "asyncio.tasks": ("_enter_task", "_leave_task", "_release_waiter"),
     "asyncio.transports": ("_FlowControlMixin",),
     "asyncio.unix_events": ("_UnixSelectorEventLoop",),
     "BaseEventLoop": (
@@ -67,7 +67,7 @@ USES: dict[str, tuple[str, ...]] = {
     "_ThreadSafeHandle": ("_lock",),
     "Future": ("_asyncio_future_blocking",),
     "_GatheringFuture": ("_children",),
-    "Task": ("_fut_waiter", "_must_cancel"),
+    "Task": ("_fut_waiter", "_log_destroy_pending", "_must_cancel"),
     "Timeout": ("_on_timeout",),  # from Python 3.11 on
     "Server": ("_attach", "_detach"),
     "StreamReaderProtocol": ("_stream_reader",),
@@ -147,6 +147,7 @@ NAMED_AS_IN_ASYNCIO: tuple[str, ...] = (
     "_paused",
     "_pipe",
     "_read_ready",
+    "_run_until_complete_cb",
     "_selector",
     "_signal_handlers",
     "_sock_fd",
@@ -159,6 +160,7 @@ NAMED_AS_IN_ASYNCIO: tuple[str, ...] = (
 )
 
 if TYPE_CHECKING:
+    import contextlib
     import contextvars
     import socket
     import ssl
@@ -184,6 +186,7 @@ if TYPE_CHECKING:
         def _asyncgen_firstiter_hook(self, agen: Any) -> None: ...
         def _asyncgen_finalizer_hook(self, agen: Any) -> None: ...
         def _check_sendfile_params(self, sock: Any, file: Any, offset: int, count: int | None) -> None: ...
+        def _wakeup_fd_installed(self) -> contextlib.AbstractContextManager[None]: ...
         def _stop_serving(self, sock: Any) -> None: ...
         def _make_socket_transport(
             self, sock: socket.socket, protocol: asyncio.BaseProtocol, *args: Any, **options: Any
@@ -209,6 +212,9 @@ format_handle: Callable[[asyncio.Handle], str] = _base._format_handle
 format_callback_source: Callable[..., str] = _helpers._format_callback_source
 extract_stack: Callable[[Any], traceback.StackSummary] = format_helpers.extract_stack
 set_result_unless_cancelled: Callable[..., None] = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
+# asyncio's documentation of custom task types describes these two.
+enter_task: Callable[..., None] = asyncio.tasks._enter_task
+leave_task: Callable[..., None] = asyncio.tasks._leave_task
 SendfileMode = constants._SendfileMode
 # Replaces a transport's protocol while a file is sent in blocks.
 SendfileFallbackProtocol: Any = _base._SendfileFallbackProtocol

@@ -16,6 +16,7 @@ from ._dump import Dumps
 from ._fork import register_for_fork
 from ._mainspring import NativeLoop
 from ._metrics import MetricsReader
+from ._nesting import Nesting
 from ._network import Network
 from ._priorities import Priorities
 from ._processes import Processes
@@ -47,6 +48,7 @@ __all__ = ("Loop",)
 
 class Loop(
     NativeFirst,
+    Nesting,
     SignalHandlers,
     SocketOperations,
     FileSending,
@@ -64,16 +66,16 @@ class Loop(
 ):
     """An asyncio event loop with an engine in Rust."""
 
-    # nest_asyncio and nest-asyncio2 replace _run_once() of the class by one that uses the selector of asyncio's loop.
-    # They skip a class that has this attribute; a nested run then fails as it does without them.
-    _nest_patched = True
-
-    def __init__(self, *, io_first: bool = False, stalls: float | None = None) -> None:
+    def __init__(
+        self, *, io_first: bool = False, nested: bool = False, stalls: float | None = None
+    ) -> None:
         """With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.
 
-        With ``stalls=0.1`` it reports callbacks that take longer than that; see ``watch_stalls()``.
+        With ``nested`` its callbacks and tasks can call run_until_complete() and run_forever().  With ``stalls=0.1`` it
+        reports callbacks that take longer than that; see ``watch_stalls()``.
         """
         self._bind()
+        self._nested = nested
         self._set_io_first(io_first)
         self._init_signals()
         self._init_network()
@@ -86,6 +88,11 @@ class Loop(
 
     def run_forever(self) -> None:
         """Run until stop() is called."""
+        if asyncio._get_running_loop() is not None and self._allows_nested():
+            self._check_closed()
+            self._check_other_threads()
+            self._run_nested()
+            return
         self._run_forever_setup()
         try:
             self._start_stall_thread()
@@ -128,6 +135,13 @@ class Loop(
             asyncio._set_running_loop(None)
             self._set_coroutine_origin_tracking(False)
             sys.set_asyncgen_hooks(*self._former_asyncgen_hooks)
+
+    def process_ready(self) -> bool:
+        """Run the callbacks that are ready now, for a host that drives the loop.  False after stop()."""
+        self._check_closed()
+        self._check_other_threads()
+        with self._as_running_loop():
+            return self._process_ready()
 
     def set_debug(self, enabled: bool) -> None:
         """Turn debug mode on or off."""

@@ -36,6 +36,15 @@ def callback_failed(loop: Loop, handle: Any, exception: BaseException) -> None:
     loop.call_exception_handler(context)
 
 
+def hook_failed(loop: Loop, name: str, exception: BaseException) -> None:
+    loop.call_exception_handler({"message": f"Exception in {name}()", "exception": exception})
+
+
+def call_soon(loop: Loop, handle: Any) -> None:
+    """Schedules a callback of a native transport on a loop whose ``call_soon()`` was replaced."""
+    loop.call_soon(handle._callback, *handle._args, context=handle._context)
+
+
 def slow_callback(handle: asyncio.Handle, seconds: float) -> None:
     logger.warning("Executing %s took %.3f seconds", _internals.format_handle(handle), seconds)
 

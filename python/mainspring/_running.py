@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import sys
 import warnings
@@ -13,20 +14,23 @@ from ._loop import Loop
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
 __all__ = ("cancel_remaining", "install", "new_event_loop", "run")
 
 T = TypeVar("T")
 
 
-def new_event_loop(*, io_first: bool = False, stalls: float | None = None) -> Loop:
+def new_event_loop(
+    *, io_first: bool = False, nested: bool = False, stalls: float | None = None
+) -> Loop:
     """A new loop.  Can be passed as ``loop_factory``.
 
-    With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.  With ``stalls=0.1`` it
-    reports callbacks that take longer than that; see ``Loop.watch_stalls()``.
+    With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.  With ``nested`` its
+    callbacks and tasks can run it again.  With ``stalls=0.1`` it reports callbacks that take longer than that; see
+    ``Loop.watch_stalls()``.
     """
-    return Loop(io_first=io_first, stalls=stalls)
+    return Loop(io_first=io_first, nested=nested, stalls=stalls)
 
 
 def install() -> None:
@@ -52,9 +56,14 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None, stalls: floa
     """``asyncio.run()`` on this loop: runs the coroutine, cleans up after it, closes the loop.
 
     With ``stalls=0.1`` callbacks that take longer than that are reported; see ``Loop.watch_stalls()``.
+
+    Inside a running loop that allows nested runs, the coroutine runs on that loop.
     """
-    if asyncio._get_running_loop() is not None:
-        raise RuntimeError("mainspring.run() cannot be called from a running event loop")
+    running = asyncio._get_running_loop()
+    if running is not None:
+        if not isinstance(running, Loop) or not running._allows_nested():
+            raise RuntimeError("mainspring.run() cannot be called from a running event loop")
+        return _run_nested(running, main, debug)
     return run_on(functools.partial(new_event_loop, stalls=stalls), main, debug=debug)
 
 
@@ -64,6 +73,37 @@ def run_on(loop_factory: Callable[[], Loop], main: Coroutine[Any, Any, T], *, de
         with asyncio.Runner(debug=debug, loop_factory=loop_factory) as runner:
             return runner.run(main)
     return _run_on_310(loop_factory, main, debug)
+
+
+def _run_nested(loop: Loop, main: Coroutine[Any, Any, T], debug: bool | None) -> T:
+    if not asyncio.iscoroutine(main):
+        raise ValueError(f"a coroutine was expected, got {main!r}")
+    outer_debug = loop.get_debug()
+    if debug is not None:
+        loop.set_debug(debug)
+    task: asyncio.Task[T] = loop.create_task(main)
+    try:
+        return loop.run_until_complete(task)
+    finally:
+        try:
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    loop.run_until_complete(task)
+        finally:
+            if debug is not None:
+                loop.set_debug(outer_debug)
+
+
+async def shut_down(loop: Loop) -> None:
+    """The end of ``asyncio.run()``, in the last task of a loop."""
+    tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    _report_failures(loop, "mainspring.run()", tasks)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
 
 
 def _run_on_310(loop_factory: Callable[[], Loop], main: Coroutine[Any, Any, T], debug: bool | None) -> T:
@@ -94,8 +134,12 @@ def cancel_remaining(loop: Loop, caller: str, complete: Callable[[Future[Any]], 
     for task in tasks:
         task.cancel()
     complete(asyncio.gather(*tasks, return_exceptions=True))
+    _report_failures(loop, caller, tasks)
+
+
+def _report_failures(loop: Loop, caller: str, tasks: Iterable[asyncio.Task[Any] | None]) -> None:
     for task in tasks:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task is not None and not task.cancelled() and (error := task.exception()) is not None:
             loop.call_exception_handler(
                 {
                     "message": f"unhandled exception during {caller} shutdown",

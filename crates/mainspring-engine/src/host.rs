@@ -110,6 +110,13 @@ pub trait Host: Sized + 'static {
         Ok(())
     }
 
+    /// Schedules a call of a transport in place of the engine, if the program has replaced `call_soon()`. Returns whether
+    /// it did.
+    fn schedules(&self, call: &Self::Call) -> Result<bool, Self::Error> {
+        let _ = call;
+        Ok(false)
+    }
+
     /// An iteration begins. Called if [`Hooks::iteration_begin`](crate::Hooks) is set. As for all hooks, the host reports
     /// errors of user code itself and returns only those that must stop the loop.
     fn on_iteration_begin(&self) -> Result<(), Self::Error> {

@@ -249,6 +249,11 @@ impl<H: Host> Engine<H> {
         self.lanes.borrow_mut().promote_if(is_it)
     }
 
+    /// Puts calls back that a nested run could not run, at the front of the normal lane and in their order.
+    pub fn put_back(&self, calls: Vec<H::Call>) {
+        self.lanes.borrow_mut().put_back(calls);
+    }
+
     /// Serves I/O before each ready call (`true`), or in arrival order with them, as asyncio does (`false`).
     pub fn set_io_first(&self, io_first: bool) {
         self.lanes.borrow_mut().set_io_first(io_first);

@@ -76,6 +76,14 @@ impl<T> Fifo<T> {
         if self.taken < end { self.pop() } else { None }
     }
 
+    /// Puts items back that have left the lane last, in their order.
+    fn put_back(&mut self, items: Vec<T>) {
+        for item in items.into_iter().rev() {
+            self.items.push_front(item);
+            self.taken = self.taken.saturating_sub(1);
+        }
+    }
+
     fn clear(&mut self) -> VecDeque<T> {
         self.taken = self.end();
         std::mem::take(&mut self.items)
@@ -179,6 +187,11 @@ impl<T> Lanes<T> {
         let moved = items.len();
         normal.items.extend(items.into_iter().map(|item| item.value));
         moved == accepted
+    }
+
+    /// Puts items back at the front of the normal lane. A current iteration runs them.
+    pub fn put_back(&mut self, items: Vec<T>) {
+        self.normal.put_back(items);
     }
 
     /// The number of ready items, in all lanes.
@@ -452,6 +465,29 @@ mod tests {
         });
         assert_eq!((ran, inner), (vec!["outer"], vec!["a", "b"]));
         assert_eq!(lanes.len(), 2);
+    }
+
+    #[test]
+    fn items_that_are_put_back_run_first_and_in_the_same_iteration() {
+        let mut lanes = lanes_of(&[(Lane::Normal, "a"), (Lane::Normal, "b"), (Lane::Normal, "c")]);
+        let mut refused = Vec::new();
+        let ran = run_iteration(&mut lanes, |lanes, &item| match item {
+            "a" => refused = run_iteration(lanes, |lanes, _| push(lanes, Lane::Normal, "new")),
+            _ => unreachable!("the nested iteration took the others"),
+        });
+        assert_eq!((ran, &*refused), (vec!["a"], &["b", "c"][..]));
+        lanes.put_back(refused);
+        assert_eq!(run_iteration(&mut lanes, |_, _| {}), ["b", "c", "new", "new"]);
+
+        push(&mut lanes, Lane::Normal, "outer");
+        push(&mut lanes, Lane::Normal, "x");
+        let ran = run_iteration(&mut lanes, |lanes, &item| {
+            if item == "outer" {
+                let refused = run_iteration(lanes, |_, _| {});
+                lanes.put_back(refused);
+            }
+        });
+        assert_eq!(ran, ["outer", "x"]);
     }
 
     #[test]

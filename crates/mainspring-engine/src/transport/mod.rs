@@ -250,13 +250,6 @@ pub trait TransportHost: Host {
         self.deferred_call(source, DeferredCall::ConnectionLost)
     }
 
-    /// Schedules a call of a transport in place of the engine, if the program has replaced `call_soon()`. Returns whether
-    /// it did.
-    fn schedules(&self, call: &Self::Call) -> Result<bool, Self::Error> {
-        let _ = call;
-        Ok(false)
-    }
-
     /// Reports an error that does not end the transport to the exception handler. Returns an error that must stop the
     /// loop.
     fn report(&self, source: &Self::Source, error: Self::Error, message: &str) -> Result<(), Self::Error>;

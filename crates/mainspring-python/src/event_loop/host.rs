@@ -18,6 +18,7 @@ use crate::transport::write_data::PyChunk;
 use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::transport::{DeferredCall, TransportHost};
 use mainspring_engine::{Host, Readiness};
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyAttributeError, PyException, PyMemoryError, PyOSError};
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -93,6 +94,10 @@ pub struct PyHost {
     running: Cell<Option<BackReference>>,
     /// Whether the callback of a timeout runs.
     delivers_timeout: Cell<bool>,
+    /// Whether the current run is a nested one.
+    is_nested: Cell<bool>,
+    /// Handles whose context was entered already when a nested run reached them. They run after the nested run.
+    postponed: Cell<Vec<Call>>,
     types: &'static HandleTypes,
     ciphertext_buffer: SharedBuffer,
     plaintext_buffer: SharedBuffer,
@@ -105,6 +110,8 @@ impl PyHost {
             debug: Cell::new(false),
             running: Cell::new(None),
             delivers_timeout: Cell::new(false),
+            is_nested: Cell::new(false),
+            postponed: Cell::default(),
             types: HandleTypes::get(py)?,
             ciphertext_buffer: SharedBuffer::default(),
             plaintext_buffer: SharedBuffer::default(),
@@ -172,6 +179,52 @@ impl PyHost {
         Restore { running: &self.running, outer, _held: object }
     }
 
+    /// A run begins. Returns whether the one around it is nested, for [`PyHost::end_run`].
+    pub fn begin_run(&self, is_nested: bool) -> bool {
+        self.is_nested.replace(is_nested)
+    }
+
+    /// A run ends. Returns the calls that it has postponed.
+    pub fn end_run(&self, was_nested: bool) -> Vec<Call> {
+        self.is_nested.set(was_nested);
+        self.postponed.take()
+    }
+
+    /// Runs a handle in its context.
+    fn run_handle(&self, py: Python<'_>, handle: &Handle) -> PyResult<()> {
+        let is_postponed = |refused| self.postpones(py, handle, refused);
+        lanes::run(self, handle, || handle::run(py, self.types, handle, is_postponed))
+    }
+
+    /// The context of a handle is entered already. In a nested run it was entered by a callback that waits for this run.
+    /// The step of a task is then postponed; other callbacks run in a copy of the context. Otherwise this is an error, as
+    /// in asyncio.
+    #[cold]
+    fn postpones(&self, py: Python<'_>, handle: &Handle, refused: PyErr) -> PyResult<bool> {
+        if !self.is_nested.get() {
+            return Err(refused);
+        }
+        if tasks::task_of(py, self.types, handle)?.is_none() {
+            return Ok(false);
+        }
+        let mut postponed = self.postponed.take();
+        let has_room = postponed.try_reserve(1).is_ok();
+        if has_room {
+            postponed.push(handle.clone().into());
+        }
+        self.postponed.set(postponed);
+        if has_room { Ok(true) } else { Err(out_of_memory()) }
+    }
+
+    /// Reports the exception of a hook to the loop's exception handler. `Err` for an exception that ends the run.
+    fn run_hook<'py>(&self, name: &str, arguments: impl PyCallArgs<'py>, py: Python<'py>) -> PyResult<()> {
+        let event_loop = self.event_loop(py)?;
+        let Err(error) = event_loop.call_method1(name, arguments) else { return Ok(()) };
+        let error = pass_exit_exceptions(py, error)?;
+        let arguments = (event_loop, name, error.into_value(py));
+        names(py)?.reports.bind(py).call_method1("hook_failed", arguments).map(drop)
+    }
+
     pub fn is_debug(&self) -> bool {
         self.debug.get()
     }
@@ -201,7 +254,7 @@ impl PyHost {
         let object = handle.as_obj().bind(py);
         event_loop.setattr(&names._current_handle, &object)?;
         let started = Instant::now();
-        let result = lanes::run(self, handle, || handle::run(py, self.types, handle));
+        let result = self.run_handle(py, handle);
         let seconds = started.elapsed().as_secs_f64();
         let result = match result {
             Ok(()) => Ok(()),
@@ -371,7 +424,7 @@ impl Host for PyHost {
         if self.debug.get() {
             return self.run_in_debug_mode(py, &handle);
         }
-        match lanes::run(self, &handle, || handle::run(py, self.types, &handle)) {
+        match self.run_handle(py, &handle) {
             Ok(()) => Ok(()),
             Err(error) => self.callback_failed(py, &handle, error),
         }
@@ -425,6 +478,31 @@ impl Host for PyHost {
     fn deadlocked(&self) -> PyResult<()> {
         let py = attached();
         self.event_loop(py)?.call_method0("_deadlocked").map(drop)
+    }
+
+    fn schedules(&self, call: &Call) -> PyResult<bool> {
+        let Call::Handle(handle) = call else { return Ok(false) };
+        let py = attached();
+        let event_loop = Obj::from(self.event_loop(py)?);
+        match NativeLoop::of(py, &event_loop) {
+            Some(native) if native.overrides().affect_transports(py)? => {
+                let arguments = (event_loop.bind(py), handle.as_obj().bind(py));
+                names(py)?.reports.bind(py).call_method1("call_soon", arguments).map(|_| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn on_iteration_begin(&self) -> PyResult<()> {
+        self.run_hook("on_iteration_begin", (), attached())
+    }
+
+    fn on_iteration_end(&self) -> PyResult<()> {
+        self.run_hook("on_iteration_end", (), attached())
+    }
+
+    fn on_idle(&self, timeout: Option<Duration>) -> PyResult<()> {
+        self.run_hook("on_idle", (timeout.map(|timeout| timeout.as_secs_f64()),), attached())
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {

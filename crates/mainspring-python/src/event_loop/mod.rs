@@ -5,6 +5,7 @@
 
 mod clock;
 pub mod create_task;
+mod guest;
 pub mod host;
 pub mod lanes;
 pub mod monitoring;
@@ -69,9 +70,17 @@ impl NativeLoop {
     }
 
     /// Runs the engine on this thread. Meanwhile calls from other threads go through the inbox, which wakes the loop.
-    fn run_here<T>(&self, py: Python<'_>, run: impl FnOnce(&Engine<PyHost>) -> PyResult<T>) -> PyResult<T> {
+    pub fn run_here<R>(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(&Engine<PyHost>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let engine = self.engine();
+        engine.set_hooks(self.overrides().hooks(py)?);
         let outer = self.state.running_in.replace(Some(thread_ident()));
-        let result = catch_panic(py, || run(self.engine()));
+        let was_nested = engine.host().begin_run(engine.run_depth() > 0);
+        let result = catch_panic(py, || run(engine));
+        engine.put_back(engine.host().end_run(was_nested));
         self.state.running_in.set(outer);
         result
     }
@@ -129,7 +138,12 @@ impl NativeLoop {
     }
 
     fn update_overrides(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<()> {
-        if Overrides::includes(name) { slf.get().overrides().update(slf.as_any()) } else { Ok(()) }
+        if !Overrides::includes(name) {
+            return Ok(());
+        }
+        slf.get().overrides().update(slf.as_any())?;
+        slf.get().engine().set_hooks(slf.get().overrides().hooks(slf.py())?);
+        Ok(())
     }
 }
 
@@ -195,6 +209,47 @@ impl NativeLoop {
     /// Runs one iteration of the loop.
     fn _run_once(slf: &Bound<'_, Self>) -> PyResult<()> {
         catch_unwind(|| slf.get().run_here(slf.py(), Engine::run_once))
+    }
+
+    /// The depth of the current run: 0 if the loop is not running, 2 or more in a nested run.
+    fn _run_depth(&self) -> usize {
+        thread_exit::guard();
+        self.engine().run_depth()
+    }
+
+    /// Stops the run at this depth after its current iteration.
+    fn _stop_run(&self, depth: usize) {
+        thread_exit::guard();
+        self.engine().stop_run(depth);
+    }
+
+    /// The file descriptor that is readable while the loop has an event. For a host that drives the loop.
+    fn fileno(&self) -> PyResult<RawFd> {
+        catch_unwind(|| guest::fileno(self))
+    }
+
+    /// How long a host may wait for fileno(), in seconds; None: without limit. Called before each wait.
+    fn next_timeout(&self) -> PyResult<Option<f64>> {
+        catch_unwind(|| guest::next_timeout(self))
+    }
+
+    /// Waits for events, at most for `timeout` seconds, and returns them for process_events().
+    #[pyo3(signature = (timeout=None))]
+    fn poll_events(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<(u64, u8)>> {
+        catch_unwind(|| guest::poll_events(self, py, timeout))
+    }
+
+    /// Makes the callbacks of events ready.
+    fn process_events(&self, py: Python<'_>, events: Vec<(u64, u8)>) -> PyResult<()> {
+        catch_unwind(|| guest::process_events(self, py, &events))
+    }
+
+    /// Runs the callbacks that are ready now: the native part of process_ready(). False after stop().
+    fn _process_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        catch_unwind(|| {
+            self.check_closed()?;
+            self.run_here(py, Engine::process_ready)
+        })
     }
 
     /// Closes the engine, and drops everything that it holds.

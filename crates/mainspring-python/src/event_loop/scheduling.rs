@@ -160,7 +160,7 @@ fn call_soon_threadsafe(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> 
     let request = Request { receiver, args, method, callback, callback_args };
     let handle = request.handle(false, |callback| callback.new_thread_safe(receiver.py))?;
     let native = receiver.data;
-    if native.runs_elsewhere() {
+    if native.runs_elsewhere() || native.engine().is_driver_waiting() {
         let inbox = native.engine().inbox();
         // No other thread can push between the two calls: this one holds the interpreter lock.
         if !inbox.try_reserve() {

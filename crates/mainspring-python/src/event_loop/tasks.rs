@@ -10,8 +10,8 @@ use pyo3::types::PyType;
 static TYPES: PyOnceLock<Types> = PyOnceLock::new();
 
 struct Types {
-    /// `asyncio.Task`.
-    task: Obj,
+    /// asyncio's task classes, in C and in Python. nest_asyncio makes the second one `asyncio.Task`.
+    tasks: [Obj; 2],
     /// `types.BuiltinMethodType` and `types.MethodType`: a wake-up of a C task, and each step of a Python task.
     methods: [Obj; 2],
 }
@@ -21,7 +21,10 @@ impl Types {
         TYPES.get_or_try_init(py, || {
             let types = py.import("types")?;
             Ok(Types {
-                task: py.import("asyncio")?.getattr("Task")?.into(),
+                tasks: [
+                    py.import("_asyncio")?.getattr("Task")?.into(),
+                    py.import("asyncio.tasks")?.getattr("_PyTask")?.into(),
+                ],
                 methods: [types.getattr("BuiltinMethodType")?.into(), types.getattr("MethodType")?.into()],
             })
         })
@@ -47,7 +50,12 @@ pub fn task_of<'py>(
         return Ok(None);
     }
     let receiver = callback.getattr(intern!(py, "__self__"))?;
-    Ok(receiver.get_type().is_subclass(&types.task.bind(py))?.then_some(receiver))
+    for task in &types.tasks {
+        if receiver.get_type().is_subclass(&task.bind(py))? {
+            return Ok(Some(receiver));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a callback of this class runs the first step of a C task. The class has no public name.

@@ -92,23 +92,41 @@ impl Callback<'_> {
     }
 }
 
-/// Runs the callback in its context, unless the handle was cancelled. `Err` is what the callback raised.
+/// Runs the callback in its context, unless the handle was cancelled. `Err` is what the callback raised. If the context
+/// is entered already, `is_postponed` gets the exception and decides: `Ok(true)` for not running the callback,
+/// `Ok(false)` for running it in a copy.
 #[inline]
-pub fn run(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<()> {
+pub fn run(
+    py: Python<'_>,
+    types: &HandleTypes,
+    handle: &Handle,
+    is_postponed: impl FnOnce(PyErr) -> PyResult<bool>,
+) -> PyResult<()> {
     match types.lock(handle) {
-        None => run_unlocked(py, types, handle),
-        Some(lock) => run_locked(py, types, handle, &lock.bind(py)),
+        None => run_unlocked(py, types, handle, is_postponed),
+        Some(lock) => run_locked(py, types, handle, &lock.bind(py), is_postponed),
     }
 }
 
-fn run_locked(py: Python<'_>, types: &HandleTypes, handle: &Handle, lock: &Bound<'_, PyAny>) -> PyResult<()> {
+fn run_locked(
+    py: Python<'_>,
+    types: &HandleTypes,
+    handle: &Handle,
+    lock: &Bound<'_, PyAny>,
+    is_postponed: impl FnOnce(PyErr) -> PyResult<bool>,
+) -> PyResult<()> {
     lock.call_method0(intern!(py, "acquire"))?;
-    let result = run_unlocked(py, types, handle);
+    let result = run_unlocked(py, types, handle, is_postponed);
     merge_outcomes(py, result, lock.call_method0(intern!(py, "release")).map(drop))
 }
 
 #[inline]
-fn run_unlocked(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<()> {
+fn run_unlocked(
+    py: Python<'_>,
+    types: &HandleTypes,
+    handle: &Handle,
+    is_postponed: impl FnOnce(PyErr) -> PyResult<bool>,
+) -> PyResult<()> {
     if types.is_cancelled(handle) {
         return Ok(());
     }
@@ -118,7 +136,7 @@ fn run_unlocked(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResul
         // Python code has changed the slots; asyncio's own method raises the right exception.
         return handle.as_obj().bind(py).call_method0(intern!(py, "_run")).map(drop);
     };
-    context::run_in(py, &context, || callback.call_tuple(py, &args)).map(drop)
+    context::run_in_or_postpone(py, &context, || callback.call_tuple(py, &args), is_postponed).map(drop)
 }
 
 /// asyncio's `_repr_info()`, and the lane if it is not the normal one.

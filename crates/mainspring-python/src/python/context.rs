@@ -33,13 +33,51 @@ pub fn get(py: Python<'_>, context: &Obj, variable: &Obj) -> PyResult<Option<Obj
     }
 }
 
-/// Runs `body` in the context. Raises if the context is entered already, or is not a context.
+/// Runs `body` in the context; in a copy if the context is entered already, by a callback that runs the loop. Raises if
+/// the object is not a context.
 #[inline]
 pub fn run_in<R>(py: Python<'_>, context: &Obj, body: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
     // SAFETY: a live object; raises if it is not a context.
     if unsafe { ffi::PyContext_Enter(context.as_ptr()) } != 0 {
-        return Err(PyErr::fetch(py));
+        let _refused = PyErr::fetch(py);
+        let copy = copy(py, context)?;
+        // SAFETY: a context that no other code has.
+        if unsafe { ffi::PyContext_Enter(copy.as_ptr()) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        return run_and_exit(py, &copy, body);
     }
+    run_and_exit(py, context, body)
+}
+
+/// As [`run_in`], but calls `is_postponed` with the exception if the context is entered already, and returns `None`
+/// without running `body` if that returns `true`.
+#[inline]
+pub fn run_in_or_postpone<R>(
+    py: Python<'_>,
+    context: &Obj,
+    body: impl FnOnce() -> PyResult<R>,
+    is_postponed: impl FnOnce(PyErr) -> PyResult<bool>,
+) -> PyResult<Option<R>> {
+    // SAFETY: a live object; raises if it is not a context.
+    if unsafe { ffi::PyContext_Enter(context.as_ptr()) } != 0 {
+        let refused = PyErr::fetch(py);
+        // SAFETY: a live object.
+        let is_context = unsafe { ffi::PyContext_CheckExact(context.as_ptr()) } != 0;
+        return if !is_context {
+            Err(refused)
+        } else if is_postponed(refused)? {
+            Ok(None)
+        } else {
+            run_in(py, context, body).map(Some)
+        };
+    }
+    run_and_exit(py, context, body).map(Some)
+}
+
+/// Runs `body` in a context that was entered, and exits it.
+#[inline(always)]
+fn run_and_exit<R>(py: Python<'_>, context: &Obj, body: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
     let result = body();
     // SAFETY: as above. If the context is not the current one any more, this raises.
     if unsafe { ffi::PyContext_Exit(context.as_ptr()) } != 0 {
