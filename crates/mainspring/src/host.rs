@@ -4,7 +4,7 @@
 //! loop's exception handler. They do not end the loop.
 
 use crate::error::Error;
-use crate::event_loop::{Core, DebugMode, ExceptionContext, RunningCall, TimedCall};
+use crate::event_loop::{Core, DebugMode, ExceptionContext, Hooks, RunningCall, TimedCall};
 use crate::handle::Callback;
 use crate::lane::{Lane, OverdueLimit, Priority};
 use crate::net::{TransportImpl, WriteOutcome};
@@ -34,9 +34,9 @@ pub(crate) enum Call {
     /// Wakes a sleeping task.
     Wake(Waker),
     /// One step of the future that [`EventLoop::run_until_complete`](crate::EventLoop::run_until_complete)
-    /// runs.
-    Main,
-    /// That future is done: stops the loop if the current run has this number.
+    /// runs, with the number of the run.
+    Main(u64),
+    /// That future is done: stops the run with this number.
     MainDone(u64),
     /// A registered fd is ready, or a signal arrived.
     Watch(Rc<dyn Watch>),
@@ -108,7 +108,7 @@ impl TaskMetadata {
 pub(crate) enum Inbound {
     Once(Box<dyn FnOnce() + Send>),
     Task(Step),
-    Main,
+    Main(u64),
     Stop,
 }
 
@@ -117,7 +117,7 @@ impl From<Inbound> for Call {
         match inbound {
             Inbound::Once(call) => Call::Once(call),
             Inbound::Task(step) => Call::Task(step),
-            Inbound::Main => Call::Main,
+            Inbound::Main(run) => Call::Main(run),
             Inbound::Stop => Call::Stop,
         }
     }
@@ -212,9 +212,20 @@ pub(crate) struct RustHost {
     debug_mode: DebugMode,
     refuses_real_io: Cell<bool>,
     running_call: RunningCall,
+    hooks: Hooks,
 }
 
 impl RustHost {
+    pub(crate) fn new(hooks: Hooks) -> Self {
+        RustHost { hooks, ..Self::default() }
+    }
+
+    fn run_hook(&self, name: &str, hook: impl FnOnce()) {
+        if let Err(text) = catch(hook) {
+            self.report_exception(ExceptionContext::from_panic(&format!("The hook {name} panicked"), text));
+        }
+    }
+
     /// Sets the loop of this host.
     pub(crate) fn bind(&self, core: &Rc<Core>) {
         // The builder calls this once.
@@ -275,12 +286,16 @@ impl RustHost {
             }
             Call::Wake(waker) => catch(|| waker.wake()),
             Call::Watch(watch) => catch(|| watch.fire()),
-            Call::Main => {
-                self.core().inspect(|core| core.main.poll());
+            Call::Main(run) => {
+                self.core().inspect(|core| core.main.poll(run));
                 Ok(())
             }
             Call::MainDone(run) => {
-                self.core().filter(|core| core.main.run() == run).inspect(|core| core.engine.stop());
+                if let Some(core) = self.core()
+                    && let Some(depth) = core.main.depth(run)
+                {
+                    core.engine.stop_run(depth);
+                }
                 Ok(())
             }
             Call::Stop => {
@@ -321,7 +336,7 @@ impl RustHost {
             Call::Handle(_, callback) => TimedCall::Call(callback.priority().lane, callback.location()),
             Call::Once(_) => TimedCall::FromOtherThread,
             Call::Watch(_) => TimedCall::Watch,
-            Call::Main => TimedCall::Main,
+            Call::Main(_) => TimedCall::Main,
             Call::Io(..) | Call::Deferred(..) => TimedCall::Transport,
             Call::Task(..) | Call::Wake(_) | Call::MainDone(_) | Call::Stop => return self.run(call),
         };
@@ -399,7 +414,7 @@ impl Host for RustHost {
     }
 
     fn may_shuffle(&self, call: &Call) -> bool {
-        matches!(call, Call::Task(_) | Call::Main)
+        matches!(call, Call::Task(_) | Call::Main(_))
     }
 
     fn deadlocked(&self) -> Result<(), Failure> {
@@ -418,6 +433,21 @@ impl Host for RustHost {
 
     fn receive(&self, inbound: Inbound) -> Call {
         inbound.into()
+    }
+
+    fn on_iteration_begin(&self) -> Result<(), Failure> {
+        self.run_hook("on_iteration_begin", || self.hooks.call_iteration_begin());
+        Ok(())
+    }
+
+    fn on_iteration_end(&self) -> Result<(), Failure> {
+        self.run_hook("on_iteration_end", || self.hooks.call_iteration_end());
+        Ok(())
+    }
+
+    fn on_idle(&self, timeout: Option<Duration>) -> Result<(), Failure> {
+        self.run_hook("on_idle", || self.hooks.call_idle(timeout));
+        Ok(())
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {

@@ -102,7 +102,8 @@ pub use clock::Time;
 pub use concurrent::{CancelHandle, ConcurrentFuture, Promise};
 pub use error::Error;
 pub use event_loop::{
-    Builder, Counters, EventLoop, ExceptionContext, KeepAlive, LagHistogram, Metrics, Stall, to_thread,
+    Builder, Counters, EventLoop, ExceptionContext, Guest, KeepAlive, LagHistogram, Metrics, PolledEvents,
+    Stall, to_thread,
 };
 pub use executor::{Executor, ExecutorConfig};
 pub use future::{Future, FutureError};

@@ -27,12 +27,12 @@ impl<H: Host> Engine<H> {
     /// first.
     pub fn run_until_idle(&self) -> Result<bool, H::Error> {
         let is_idle = Cell::new(false);
-        self.inbox.report_quiet(true);
+        let outer = self.inbox.report_quiet(true);
         let result = self.run_until(|| {
             is_idle.set(self.is_idle());
             is_idle.get()
         });
-        self.inbox.report_quiet(false);
+        self.inbox.report_quiet(outer);
         result.map(|()| is_idle.get())
     }
 

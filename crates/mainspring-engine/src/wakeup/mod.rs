@@ -303,9 +303,9 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         state.minds_work
     }
 
-    /// Sets whether the end of the last expectation wakes the loop.
-    pub fn report_quiet(&self, minds_quiet: bool) {
-        self.lock().minds_quiet = minds_quiet;
+    /// Sets whether the end of the last expectation wakes the loop. Returns the previous setting.
+    pub fn report_quiet(&self, minds_quiet: bool) -> bool {
+        mem::replace(&mut self.lock().minds_quiet, minds_quiet)
     }
 
     /// Whether there is no item and nothing is expected.

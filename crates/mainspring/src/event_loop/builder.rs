@@ -1,6 +1,6 @@
 //! `Builder`: makes a loop with options.
 
-use super::{Core, EventLoop, Owner};
+use super::{Core, EventLoop, Hooks, Owner};
 use crate::clock::{self, Clock};
 use crate::error::Error;
 use crate::executor::ExecutorConfig;
@@ -42,6 +42,8 @@ pub struct Builder {
     max_overdue: Option<Duration>,
     poll_interval: Option<u32>,
     testing: Option<testing::Options>,
+    nested: bool,
+    pub(super) hooks: Hooks,
 }
 
 impl Builder {
@@ -209,6 +211,11 @@ impl Builder {
         Builder { poll_interval: Some(iterations), ..self }
     }
 
+    /// Whether the loop can run inside a running loop: see [`EventLoop::allow_nested`].
+    pub fn nested(self, nested: bool) -> Self {
+        Builder { nested, ..self }
+    }
+
     /// Makes the loop.
     ///
     /// # Errors
@@ -231,7 +238,9 @@ impl Builder {
             (None, None) => Box::new(MonotonicClock),
         };
         let is_virtual = clock.is_virtual();
-        let engine = Engine::new(RustHost::default(), backend, clock)?;
+        let enabled_hooks = self.hooks.enabled();
+        let engine = Engine::new(RustHost::new(self.hooks), backend, clock)?;
+        engine.set_hooks(enabled_hooks);
         if let Some(options) = self.testing {
             let shuffle = options.seed.map(Shuffle::new);
             engine.set_shuffle(
@@ -246,6 +255,7 @@ impl Builder {
         }
         engine.host().debug_mode().configure(self.debug);
         let core = Core::new(engine, self.name, self.executor, is_virtual);
+        core.allows_nested.set(self.nested);
         if let Some(resolver) = self.resolver {
             // The core is new, so the resolver is not set yet.
             let _ = core.resolver.set(resolver);

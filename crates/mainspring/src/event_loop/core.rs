@@ -13,7 +13,7 @@
 
 use super::exception_handler::{ExceptionContext, ExceptionHandler};
 use super::keep_alive::KeepAlive;
-use super::main_future::MainSlot;
+use super::main_future::MainSlots;
 use super::retained::RetainedList;
 use super::running;
 use crate::clock::Time;
@@ -39,7 +39,7 @@ const MAX_WAIT_FOR_WAKERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Core {
     pub(crate) engine: Engine<RustHost>,
-    pub(crate) main: MainSlot,
+    pub(crate) main: MainSlots,
     pub(super) exception_handler: ExceptionHandler,
     pub(super) name: String,
     /// Whether the clock is virtual. The tasks then record where they were spawned and what they wait for.
@@ -47,6 +47,8 @@ pub(crate) struct Core {
     /// Shared with each [`Remote`](crate::Remote).
     pub(super) remotes: Arc<()>,
     pub(super) is_running: Cell<bool>,
+    /// Whether the loop can run inside a running loop.
+    pub(super) allows_nested: Cell<bool>,
     pub(super) is_closed: Cell<bool>,
     /// Refuses new work on this thread, as the sealed inbox does for other threads.
     pub(crate) is_sealed: Cell<bool>,
@@ -77,12 +79,13 @@ impl Core {
     ) -> Rc<Self> {
         let core = Rc::new(Core {
             engine,
-            main: MainSlot::default(),
+            main: MainSlots::default(),
             exception_handler: ExceptionHandler::default(),
             name,
             is_virtual,
             remotes: Arc::new(()),
             is_running: Cell::new(false),
+            allows_nested: Cell::new(false),
             is_closed: Cell::new(false),
             is_sealed: Cell::new(false),
             timers_made: Cell::new(0),
@@ -121,7 +124,7 @@ impl Core {
     pub(crate) fn check_deadlock(&self) -> Result<(), Error> {
         // Another thread may use a remote, and a signal may arrive.
         let may_continue = Arc::strong_count(&self.remotes) > 1 || self.has_signal_handlers();
-        if may_continue || !self.main.is_running() {
+        if may_continue || !self.main.is_waiting() {
             return Ok(());
         }
         Err(Error::Deadlock(Deadlock::new(self)))

@@ -9,8 +9,10 @@ mod builder;
 mod core;
 mod debug_mode;
 mod exception_handler;
+mod guest;
 #[cfg(not(loom))]
 mod handlers;
+mod hooks;
 mod keep_alive;
 #[allow(unsafe_code, reason = "a pointer to a future on the stack of `run_until_complete`")]
 mod main_future;
@@ -26,6 +28,7 @@ mod stalls;
 
 pub use builder::Builder;
 pub use exception_handler::ExceptionContext;
+pub use guest::{Guest, PolledEvents};
 pub use keep_alive::KeepAlive;
 pub use metrics::{Counters, LagHistogram, Metrics};
 pub use run_in_executor::to_thread;
@@ -34,6 +37,7 @@ pub use stalls::Stall;
 pub(crate) use self::core::{Core, wake_call, wake_step};
 pub(crate) use debug_mode::{DebugMode, TimedCall, instrumented};
 pub(crate) use exception_handler::report_here;
+pub(crate) use hooks::Hooks;
 pub(crate) use retained::Retained;
 pub(crate) use run_in_executor::run_in_executor;
 #[cfg(feature = "hyper")]

@@ -6,18 +6,20 @@ use super::{Core, EventLoop};
 use crate::error::Error;
 use crate::host::Call;
 use crate::lane::{Priority, RestorePriority};
-use crate::task::WaitReason;
 use crate::task::context::copy_context;
+use crate::task::{WaitReason, suspend_current_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 impl EventLoop {
     /// Runs until [`EventLoop::stop`] is called.
     ///
-    /// [`Error::AlreadyRunning`] if a loop runs on this thread.
+    /// [`Error::AlreadyRunning`] if a loop runs on this thread, unless nested runs are
+    /// [allowed](EventLoop::allow_nested).
     ///
     /// ```
     /// use mainspring::EventLoop;
@@ -51,14 +53,15 @@ impl EventLoop {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn run_until_complete<F: IntoFuture>(&self, future: F) -> Result<F::Output, Error> {
-        // Checked before the slot is used: a running loop may be using it.
+        // As in asyncio, the caller does not see context variables that the main task sets. Copied first: a nested run
+        // has no current task.
+        let context = copy_context();
         let _running = self.enter()?;
         let core = self.core();
         let mut future = pin!(future.into_future());
-        let scheduling = Arc::new(MainWaker::new(Arc::clone(core.inbox())));
+        let run = core.main.new_run();
+        let scheduling = Arc::new(MainWaker::new(Arc::clone(core.inbox()), run));
         let waker = Waker::from(Arc::clone(&scheduling));
-        // As in asyncio, the caller does not see context variables that the main task sets.
-        let context = copy_context();
         let mut outcome = None;
         let mut step = || {
             if outcome.is_some() {
@@ -70,15 +73,16 @@ impl EventLoop {
                 context.run(|| future.as_mut().poll(&mut Context::from_waker(&waker)))
             }));
             outcome = match polled {
-                Ok(Poll::Pending) => return core.main.waits_for.set(WaitReason::take()),
+                Ok(Poll::Pending) => return core.main.record_wait(run, WaitReason::take()),
                 Ok(Poll::Ready(output)) => Some(Ok(output)),
                 Err(payload) => Some(Err(payload)),
             };
             // As in asyncio, a done callback of the future stops the loop, one iteration later.
-            core.engine.call_soon(Call::MainDone(core.main.run()));
+            core.engine.call_soon(Call::MainDone(run));
         };
-        core.engine.call_soon(Call::Main);
-        let ran = core.main.with_step(&mut step, || self.run());
+        core.engine.call_soon(Call::Main(run));
+        let depth = core.engine.run_depth() + 1;
+        let ran = core.main.with_step(run, depth, &mut step, || self.run());
         match outcome {
             Some(Ok(output)) => Ok(output),
             Some(Err(payload)) => resume_unwind(payload),
@@ -143,38 +147,80 @@ impl EventLoop {
     /// ```
     pub fn run_once(&self) -> Result<(), Error> {
         let _running = self.enter()?;
-        self.stop();
-        self.run()
+        let engine = &self.core().engine;
+        let run = || {
+            engine.process_events(engine.poll_events(Some(Duration::ZERO))?)?;
+            engine.process_ready()
+        };
+        run().map(drop).map_err(|failure| Error::Io(failure.into()))
     }
 
     fn enter(&self) -> Result<impl Drop + use<>, Error> {
-        struct RunGuard {
+        self.enter_nested(self.core().allows_nested.get())
+    }
+
+    /// Makes this the running loop of the thread.
+    pub(super) fn enter_nested(&self, may_be_nested: bool) -> Result<impl Drop + use<>, Error> {
+        struct RunGuard<T> {
             core: Rc<Core>,
+            was_running: bool,
             running: Option<Running>,
             _restore_priority: RestorePriority,
+            _restore_task: T,
         }
-        impl Drop for RunGuard {
+        impl<T> Drop for RunGuard<T> {
             fn drop(&mut self) {
-                self.core.is_running.set(false);
+                self.core.is_running.set(self.was_running);
                 drop(self.running.take());
             }
         }
         self.core().check_open()?;
-        let running = Running::enter(&self.owner).ok_or(Error::AlreadyRunning)?;
-        self.core().is_running.set(true);
+        let running = Running::enter(&self.owner, may_be_nested).ok_or(Error::AlreadyRunning)?;
         Ok(RunGuard {
             core: Rc::clone(self.core()),
+            was_running: self.core().is_running.replace(true),
             running: Some(running),
             // Calls in the normal lane do not set it themselves.
             _restore_priority: Priority::NORMAL.enter(),
+            _restore_task: suspend_current_task(),
         })
+    }
+
+    /// Allows this loop to run inside a running loop of its thread: inside itself, or inside another one. For synchronous
+    /// functions that a task calls and that need the result of a future.
+    ///
+    /// Other tasks and callbacks run during a nested run, each ready call once and in order. The task that calls it is not
+    /// polled meanwhile: if it is cancelled, its future is dropped after the nested run. [`stop`](EventLoop::stop) ends
+    /// the innermost run. The end of the future of an outer run does not end a nested one.
+    ///
+    /// ```
+    /// use mainspring::{EventLoop, sleep};
+    /// use std::time::Duration;
+    ///
+    /// /// A function of a library that is not asynchronous.
+    /// fn load() -> u32 {
+    ///     EventLoop::current()
+    ///         .run_until_complete(async {
+    ///             sleep(Duration::from_millis(1)).await;
+    ///             42
+    ///         })
+    ///         .unwrap()
+    /// }
+    ///
+    /// let event_loop = EventLoop::new()?;
+    /// event_loop.allow_nested(true);
+    /// assert_eq!(event_loop.run_until_complete(async { load() })?, 42);
+    /// # Ok::<(), mainspring::Error>(())
+    /// ```
+    pub fn allow_nested(&self, allowed: bool) {
+        self.core().allows_nested.set(allowed);
     }
 
     fn run(&self) -> Result<(), Error> {
         self.core().engine.run_forever().map_err(Error::from)
     }
 
-    /// Stops the current run, or the next one, at the end of its iteration.
+    /// Stops the current run, or the next one, at the end of its iteration. Of nested runs, the innermost one.
     ///
     /// ```
     /// use mainspring::{Error, EventLoop};

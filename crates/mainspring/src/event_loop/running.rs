@@ -17,27 +17,30 @@ thread_local! {
     static LOOPS: RefCell<Vec<Weak<Core>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Marks a loop as running on this thread, until it is dropped.
-pub(super) struct Running(());
+/// Marks a loop as running on this thread, until it is dropped. The loop that ran before then runs again.
+pub(super) struct Running {
+    outer: Option<Rc<Owner>>,
+}
 
 impl Running {
-    /// `None` if a loop runs on this thread.
-    pub(super) fn enter(owner: &Rc<Owner>) -> Option<Self> {
+    /// `None` if a loop runs on this thread and this one may not be nested.
+    pub(super) fn enter(owner: &Rc<Owner>, may_be_nested: bool) -> Option<Self> {
         RUNNING.with_borrow_mut(|running| {
-            if running.is_some() {
+            if running.is_some() && !may_be_nested {
                 return None;
             }
-            *running = Some(Rc::clone(owner));
+            let outer = running.replace(Rc::clone(owner));
             RUNNING_CORE.set(Some(NonNull::from(&*owner.core)));
-            Some(Running(()))
+            Some(Running { outer })
         })
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        RUNNING_CORE.set(None);
-        let owner = RUNNING.with_borrow_mut(Option::take);
+        let outer = self.outer.take();
+        RUNNING_CORE.set(outer.as_ref().map(|owner| NonNull::from(&*owner.core)));
+        let owner = RUNNING.with_borrow_mut(|running| std::mem::replace(running, outer));
         drop(owner);
     }
 }
@@ -69,8 +72,8 @@ pub(crate) fn current_core() -> io::Result<Rc<Core>> {
 /// background call reads the clock, which may be user code that calls this function.
 pub(super) fn call_soon_if_running(step: Step) -> Result<(), Step> {
     let Some(core) = RUNNING_CORE.get() else { return Err(step) };
-    // SAFETY: `Running::enter` set the pointer on this thread. Dropping `Running` clears it before the owner in
-    // `RUNNING`, which owns the core, is released. Making a step ready runs no foreign code that could end the run.
+    // SAFETY: `Running::enter` set the pointer on this thread. Dropping `Running` replaces it before the owner in
+    // `RUNNING`, which owns the core, is released; the core of an outer run is owned by `RUNNING` again. Making a step ready runs no foreign code that could end the run.
     let core = unsafe { core.as_ref() };
     let task = step.metadata();
     if !Arc::ptr_eq(core.inbox(), &task.inbox) || !task.is_normal() || core.check_open().is_err() {

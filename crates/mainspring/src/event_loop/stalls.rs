@@ -67,7 +67,7 @@ fn number_of(call: &Call) -> u64 {
         Call::Once(_) => 2,
         Call::Task(step) => CALLS.len() as u64 + step.metadata().id(),
         Call::Wake(_) => 3,
-        Call::Main => 4,
+        Call::Main(_) => 4,
         Call::Watch(_) => 5,
         Call::Io(..) | Call::Deferred(..) => 6,
         Call::MainDone(_) | Call::Stop => 7,

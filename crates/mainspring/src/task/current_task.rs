@@ -29,6 +29,18 @@ pub(super) fn run_as_current<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl 
     step()
 }
 
+/// There is no current task until the result is dropped: a step runs the loop.
+pub(crate) fn suspend() -> impl Drop + use<> {
+    struct Restore(Option<NonNull<dyn AnyTask>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // The function that set this pointer is still further down on this stack.
+            CURRENT.set(self.0);
+        }
+    }
+    Restore(CURRENT.take())
+}
+
 /// The task whose step runs.
 pub(super) fn current() -> Option<TaskHandle> {
     let pointer = CURRENT.get()?;

@@ -42,7 +42,7 @@ pub use state::TaskId;
 pub use task_handle::TaskHandle;
 pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 
-pub(crate) use current_task::{current_background_task, record_wait};
+pub(crate) use current_task::{current_background_task, record_wait, suspend as suspend_current_task};
 pub(crate) use factory::FactorySlot;
 pub(crate) use state::{AnyTask, TaskName};
 pub(crate) use wait_reason::{WaitReason, named, waits_for};

@@ -144,15 +144,15 @@ fn stuck_tasks(core: &Core) -> Vec<StuckTask> {
             WaitReason::Task(id) => name_of(id),
         })
     };
-    let main = core.main.is_running().then(|| StuckTask {
+    let main_futures = core.main.waits().into_iter().map(|reason| StuckTask {
         name: None,
         spawned_at: None,
-        waits_for: describe(core.main.waits_for.get()),
+        waits_for: describe(reason),
     });
     let others = tasks.iter().map(|task| StuckTask {
         name: Some(task.header().task_name().to_string()),
         spawned_at: Some(task.header().spawned_at()),
         waits_for: describe(task.header().waits_for()),
     });
-    main.into_iter().chain(others).collect()
+    main_futures.chain(others).collect()
 }
