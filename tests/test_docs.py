@@ -33,7 +33,7 @@ def test_the_source_files_that_a_page_names_exist(page):
     assert missing == []
 
 
-PAGES_WITH_PROGRAMS = ("monitoring.md", "priorities.md", "runtime.md", "testing.md")
+PAGES_WITH_PROGRAMS = ("embedding.md", "monitoring.md", "priorities.md", "runtime.md", "testing.md")
 PROGRAMS = [
     pytest.param(program, id=f"{Path(page).stem}-{number}")
     for page in PAGES_WITH_PROGRAMS

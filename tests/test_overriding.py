@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from unittest import mock
 
 import pytest
@@ -240,3 +241,92 @@ def test_a_subclass_that_does_not_call_init_is_refused(loop_kind, use):
     loop = type("Unfinished", (BASES[loop_kind],), {"__init__": nothing, "__del__": nothing})()
     with pytest.raises(AttributeError):
         use(loop)
+
+
+def test_an_overridden_call_soon_gets_the_callbacks_of_futures_tasks_and_transports(derived, loop_kind):
+    base, names = BASES[loop_kind], []
+
+    def call_soon(self, callback, *args, context=None):
+        names.append(getattr(callback, "__name__", type(callback).__name__))
+        return base.call_soon(self, callback, *args, context=context)
+
+    class Receiver(asyncio.Protocol):
+        def connection_lost(self, error):
+            lost.set_result(None)
+
+    def when_done(_):
+        pass
+
+    loop = derived(call_soon=call_soon)
+    lost = loop.create_future()
+
+    async def main():
+        future = loop.create_future()
+        future.add_done_callback(when_done)
+        future.set_result(None)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            transport, _ = await loop.create_connection(Receiver, sock=ours)
+            transport.close()
+            await lost
+
+    loop.run_until_complete(main())
+    assert {"when_done", "connection_made", "_call_connection_lost"} <= set(names)
+
+
+def test_an_overridden_create_task_gets_accepted_connections_and_asyncio_create_task(derived, loop_kind):
+    base, names = BASES[loop_kind], []
+
+    def create_task(self, coro, **kwargs):
+        names.append(coro.__name__)
+        return base.create_task(self, coro, **kwargs)
+
+    async def nothing():
+        pass
+
+    async def main():
+        closed = asyncio.Event()
+
+        async def serve(reader, writer):
+            writer.close()
+            closed.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        await closed.wait()
+        writer.close()
+        server.close()
+        await asyncio.create_task(nothing())
+
+    derived(create_task=create_task).run_until_complete(main())
+    assert "serve" in names
+    assert "nothing" in names
+    assert any("accept_connection" in name for name in names)
+
+
+def test_an_overridden_call_soon_threadsafe_gets_the_results_of_threads(derived, loop_kind):
+    base, names = BASES[loop_kind], []
+
+    def call_soon_threadsafe(self, callback, *args, context=None):
+        names.append(getattr(callback, "__name__", type(callback).__name__))
+        return base.call_soon_threadsafe(self, callback, *args, context=context)
+
+    loop = derived(call_soon_threadsafe=call_soon_threadsafe)
+    assert loop.run_until_complete(loop.run_in_executor(None, lambda: 42)) == 42
+    loop.run_until_complete(loop.shutdown_default_executor())
+    assert "_set_state" in names
+
+
+def test_an_overridden_call_later_gets_sleep_and_calls_call_at(derived, loop_kind):
+    base, calls = BASES[loop_kind], []
+
+    def call_later(self, delay, callback, *args, context=None):
+        calls.append("call_later")
+        return base.call_later(self, delay, callback, *args, context=context)
+
+    def call_at(self, when, callback, *args, context=None):
+        calls.append("call_at")
+        return base.call_at(self, when, callback, *args, context=context)
+
+    derived(call_later=call_later, call_at=call_at).run_until_complete(asyncio.sleep(0.001))
+    assert calls[:2] == ["call_later", "call_at"]
