@@ -136,7 +136,7 @@ fn a_loop_drives_another_one() {
     drive(&host, &guest, is_over);
     host.run_forever().unwrap();
     assert!(task.is_finished());
-    host.remove_reader(&*guest);
+    assert!(host.remove_reader(&*guest).unwrap());
     host.close().unwrap();
 }
 
@@ -195,5 +195,5 @@ fn a_guest_turn_does_not_read_what_it_was_not_told_to() {
     assert_eq!(called.get(), 1);
     ours.read_exact(&mut [0]).unwrap();
     assert!(guest.poll_events(Some(Duration::ZERO)).unwrap().is_empty());
-    event_loop.remove_reader(&ours);
+    assert!(event_loop.remove_reader(&ours).unwrap());
 }
