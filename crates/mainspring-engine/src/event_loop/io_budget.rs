@@ -27,7 +27,7 @@ pub(super) struct IoBudget {
 pub(super) struct CallTimer {
     began: Time,
     calls: u64,
-    /// [`Engine::runs_begun`] at the start.
+    /// `Engine::runs_begun` at the start.
     runs_begun: u64,
 }
 
