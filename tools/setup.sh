@@ -98,8 +98,8 @@ need_rust() {
   command -v cc >/dev/null || die "cc is missing: Rust links with it (on Debian: apt-get install gcc libc6-dev)"
 }
 
-# need_servers: installs PostgreSQL, Redis and Xvfb, which some tests start, if this is possible without a prompt. Otherwise
-# these tests report them as missing. RUNLEVEL=1 keeps apt from starting the services.
+# need_servers: installs PostgreSQL, Redis and Xvfb, which some tests start, if this is possible without a prompt.
+# Otherwise these tests report them as missing. RUNLEVEL=1 keeps apt from starting the services.
 need_servers() {
   local lacking=()
   command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || lacking+=(postgresql)
