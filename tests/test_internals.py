@@ -69,7 +69,7 @@ def names_of_asyncio():
 def own_names():
     package = pathlib.Path(mainspring.__file__).parent
     # The lists themselves do not count as uses.
-    python = [file for file in package.glob("*.py") if file.name != "_internals.py"]
+    python = [file for file in package.rglob("*.py") if file.name != "_internals.py"]
     lists, rest = (package / "_internals.py").read_text().split("if TYPE_CHECKING:", 1)
     assert "NAMED_AS_IN_ASYNCIO" in lists
     named = {name for name in names_in_python("if TYPE_CHECKING:" + rest) if is_private(name)}

@@ -31,7 +31,7 @@ USES: dict[str, tuple[str, ...]] = {
     "asyncio.format_helpers": ("_format_callback_source",),
     "asyncio.futures": ("_set_result_unless_cancelled",),
     "asyncio.sslproto": ("_create_transport_context",),
-    "asyncio.tasks": ("_PyTask", "_enter_task", "_leave_task", "_release_waiter"),
+    "asyncio.tasks": ("_PyTask", "_asyncio", "_enter_task", "_leave_task", "_release_waiter"),
     "asyncio.transports": ("_FlowControlMixin",),
     "asyncio.unix_events": ("_UnixSelectorEventLoop",),
     "BaseEventLoop": (

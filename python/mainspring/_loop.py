@@ -66,9 +66,7 @@ class Loop(
 ):
     """An asyncio event loop with an engine in Rust."""
 
-    def __init__(
-        self, *, io_first: bool = False, nested: bool = False, stalls: float | None = None
-    ) -> None:
+    def __init__(self, *, io_first: bool = False, nested: bool = False, stalls: float | None = None) -> None:
         """With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.
 
         With ``nested`` its callbacks and tasks can call run_until_complete() and run_forever().  With ``stalls=0.1`` it

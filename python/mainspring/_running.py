@@ -21,9 +21,7 @@ __all__ = ("cancel_remaining", "install", "new_event_loop", "run")
 T = TypeVar("T")
 
 
-def new_event_loop(
-    *, io_first: bool = False, nested: bool = False, stalls: float | None = None
-) -> Loop:
+def new_event_loop(*, io_first: bool = False, nested: bool = False, stalls: float | None = None) -> Loop:
     """A new loop.  Can be passed as ``loop_factory``.
 
     With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.  With ``nested`` its

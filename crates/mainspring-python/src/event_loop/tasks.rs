@@ -19,12 +19,9 @@ struct Types {
 impl Types {
     fn get(py: Python<'_>) -> PyResult<&'static Self> {
         TYPES.get_or_try_init(py, || {
-            let types = py.import("types")?;
+            let (types, tasks) = (py.import("types")?, py.import("asyncio.tasks")?);
             Ok(Types {
-                tasks: [
-                    py.import("_asyncio")?.getattr("Task")?.into(),
-                    py.import("asyncio.tasks")?.getattr("_PyTask")?.into(),
-                ],
+                tasks: [tasks.getattr("_asyncio")?.getattr("Task")?.into(), tasks.getattr("_PyTask")?.into()],
                 methods: [types.getattr("BuiltinMethodType")?.into(), types.getattr("MethodType")?.into()],
             })
         })
