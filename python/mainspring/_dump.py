@@ -48,8 +48,9 @@ def _describe(loop: Loop) -> Iterator[str]:
     yield _repr(loop)
     current, frames = None, list(frames_of(loop))
     call = loop._running_call()
-    if call is not None:
-        yield f"  running: {format_call(call)}"
+    if loop._is_awake():
+        # A loop that was not watched does not know its callback, but the stack shows it.
+        yield f"  running: {'a callback' if call is None else format_call(call)}"
         current = asyncio.current_task(loop)
         stack = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames)
         yield from _indented("    ", "".join(stack.format()))
@@ -103,6 +104,7 @@ class Dumps(LoopParts):
         Replaces the signal's handler.  A forked child does not inherit it.
         """
         self._check_closed()
+        self._show_running_calls()
         watch = SignalWatch(sig)
         thread = WatchingThread("mainspring-dump", _dump_on_signal, weakref.ref(self), watch, file)
         try:

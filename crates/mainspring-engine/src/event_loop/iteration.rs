@@ -70,16 +70,14 @@ impl<H: Host> Engine<H> {
     fn iterate(&self) -> Result<(), H::Error> {
         self.check_open()?;
         self.counters.count_iteration();
-        if self.hooks.get().has_iteration_hook() {
-            return self.with_iteration_hooks(|| self.poll_and_run());
+        if !self.hooks.get().has_iteration_hook() {
+            self.poll()?;
+            return self.run_due_and_ready();
         }
-        self.poll_and_run()
-    }
-
-    #[inline(always)]
-    fn poll_and_run(&self) -> Result<(), H::Error> {
-        self.poll()?;
-        self.run_due_and_ready()
+        self.with_iteration_hooks(|| {
+            self.poll()?;
+            self.run_due_and_ready()
+        })
     }
 
     /// The second half of an iteration, after the poll.

@@ -116,6 +116,11 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// Whether the loop runs and does not wait for events.
+    pub fn is_awake(&self) -> bool {
+        self.progress().is_awake()
+    }
+
     /// Counts the bytes that a system call has received.
     #[inline]
     pub(crate) fn count_received(&self, result: io::Result<usize>) -> io::Result<usize> {

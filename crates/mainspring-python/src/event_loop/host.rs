@@ -90,6 +90,10 @@ pub struct PyHost {
     /// The loop object. `None` before the loop is bound.
     event_loop: Cell<Option<BackReference>>,
     debug: Cell<bool>,
+    /// Whether `running` is set during each call.
+    shows_running: Cell<bool>,
+    /// Whether debug mode is on or `shows_running` is set: one check for each call.
+    observed: Cell<bool>,
     /// The handle or source of the call that runs.
     running: Cell<Option<BackReference>>,
     /// Whether the callback of a timeout runs.
@@ -108,6 +112,8 @@ impl PyHost {
         Ok(PyHost {
             event_loop: Cell::new(None),
             debug: Cell::new(false),
+            shows_running: Cell::new(false),
+            observed: Cell::new(false),
             running: Cell::new(None),
             delivers_timeout: Cell::new(false),
             is_nested: Cell::new(false),
@@ -161,22 +167,44 @@ impl PyHost {
         self.running.get()?.bind(py)
     }
 
-    /// Shows `object` as the running call until the result is dropped. The caller holds `object`.
-    #[inline(always)]
-    fn show_running<'a>(&'a self, object: &'a Obj) -> impl Drop + 'a {
-        struct Restore<'a> {
-            running: &'a Cell<Option<BackReference>>,
-            outer: Option<BackReference>,
-            _held: &'a Obj,
-        }
+    /// Lets other threads ask for the running call from now on.
+    pub fn show_running_calls(&self) {
+        self.shows_running.set(true);
+        self.update_observed();
+    }
+
+    fn update_observed(&self) {
+        self.observed.set(self.debug.get() || self.shows_running.get());
+    }
+
+    /// Shows `object`, which the caller holds, as the running call while `run` runs.
+    fn while_shown<R>(&self, object: &Obj, run: impl FnOnce() -> R) -> R {
+        struct Restore<'a>(&'a Cell<Option<BackReference>>, Option<BackReference>);
         impl Drop for Restore<'_> {
-            #[inline(always)]
             fn drop(&mut self) {
-                self.running.set(self.outer);
+                self.0.set(self.1);
             }
         }
         let outer = self.running.replace(Some(BackReference::to_held(object)));
-        Restore { running: &self.running, outer, _held: object }
+        let _restore = Restore(&self.running, outer);
+        run()
+    }
+
+    /// Runs a handle in debug mode, or while other threads may ask for it.
+    #[cold]
+    fn run_observed(&self, py: Python<'_>, handle: &Handle) -> PyResult<()> {
+        self.while_shown(handle.as_obj(), || match self.debug.get() {
+            true => self.run_in_debug_mode(py, handle),
+            false => self.run_and_report(py, handle),
+        })
+    }
+
+    #[inline(always)]
+    fn run_and_report(&self, py: Python<'_>, handle: &Handle) -> PyResult<()> {
+        match self.run_handle(py, handle) {
+            Ok(()) => Ok(()),
+            Err(error) => self.callback_failed(py, handle, error),
+        }
     }
 
     /// A run begins. Returns whether the one around it is nested, for [`PyHost::end_run`].
@@ -231,6 +259,7 @@ impl PyHost {
 
     pub fn set_debug(&self, enabled: bool) {
         self.debug.set(enabled);
+        self.update_observed();
     }
 
     /// The loop object.
@@ -275,8 +304,11 @@ impl PyHost {
 
     fn serve_io(&self, py: Python<'_>, source: &Obj, readiness: Readiness) -> PyResult<()> {
         let kind = Source::of(py, source)?;
-        if self.debug.get() {
-            return self.serve_in_debug_mode(py, &kind, source, readiness);
+        if self.observed.get() {
+            return self.while_shown(source, || match self.debug.get() {
+                true => self.serve_in_debug_mode(py, &kind, source, readiness),
+                false => self.serve(py, &kind, source, readiness),
+            });
         }
         self.serve(py, &kind, source, readiness)
     }
@@ -414,20 +446,13 @@ impl Host for PyHost {
         let py = attached();
         let handle = match call {
             Call::Handle(handle) => handle,
-            Call::Io(source, readiness) => {
-                let _shown = self.show_running(&source);
-                return self.serve_io(py, &source, readiness);
-            }
+            Call::Io(source, readiness) => return self.serve_io(py, &source, readiness),
         };
-        let _shown = self.show_running(handle.as_obj());
         self.types.unschedule(&handle);
-        if self.debug.get() {
-            return self.run_in_debug_mode(py, &handle);
+        if self.observed.get() {
+            return self.run_observed(py, &handle);
         }
-        match self.run_handle(py, &handle) {
-            Ok(()) => Ok(()),
-            Err(error) => self.callback_failed(py, &handle, error),
-        }
+        self.run_and_report(py, &handle)
     }
 
     #[inline]

@@ -412,6 +412,7 @@ impl NativeLoop {
     fn _new_stall_watch(&self, limit: f64) -> PyResult<PyStallWatch> {
         catch_unwind(|| {
             self.check_closed()?;
+            self.engine().host().show_running_calls();
             match Duration::try_from_secs_f64(limit) {
                 Ok(limit) if !limit.is_zero() => Ok(PyStallWatch::new(self.engine().watch_stalls(limit))),
                 _ => Err(PyValueError::new_err(format!("limit must be a positive number, not {limit}"))),
@@ -423,6 +424,18 @@ impl NativeLoop {
     fn _end_stall_watch(&self) {
         thread_exit::guard();
         self.engine().unwatch_stalls();
+    }
+
+    /// Lets _running_call() return a value from now on.
+    fn _show_running_calls(&self) {
+        thread_exit::guard();
+        self.engine().host().show_running_calls();
+    }
+
+    /// Whether the loop runs and does not wait for events.
+    fn _is_awake(&self) -> bool {
+        thread_exit::guard();
+        self.engine().is_awake()
     }
 
     /// The handle or transport that the loop runs; None between two of them.
