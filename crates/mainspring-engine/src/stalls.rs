@@ -15,7 +15,7 @@
 
 use crate::event_loop::Engine;
 use crate::host::Host;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
@@ -43,6 +43,8 @@ struct Progress {
 #[derive(Default)]
 pub(crate) struct ProgressReport {
     progress: Arc<Progress>,
+    /// Steps that were not the beginning of a call.
+    other_steps: Cell<u64>,
     watch: RefCell<Option<Watcher>>,
 }
 
@@ -80,10 +82,30 @@ impl ProgressReport {
         self.progress.word.store(change(word), Ordering::Relaxed);
     }
 
-    /// A call begins, or an outer one continues.
+    /// A call begins.
     #[inline(always)]
-    pub(crate) fn step(&self) {
+    pub(crate) fn begin_call(&self) {
         self.store(|word| word.wrapping_add(STEP));
+    }
+
+    /// An outer call continues.
+    pub(crate) fn continue_call(&self) {
+        self.count_other_step();
+        self.store(|word| word.wrapping_add(STEP));
+    }
+
+    fn count_other_step(&self) {
+        self.other_steps.set(self.other_steps.get().wrapping_add(1));
+    }
+
+    /// A number that changes with every step.
+    pub(crate) fn steps(&self) -> u64 {
+        self.progress.word.load(Ordering::Relaxed) / STEP
+    }
+
+    /// The number of calls that were begun.
+    pub(crate) fn calls(&self) -> u64 {
+        self.steps().wrapping_sub(self.other_steps.get())
     }
 
     /// The loop goes to sleep, or its run ends.
@@ -93,6 +115,7 @@ impl ProgressReport {
 
     /// The loop wakes up, or a run begins.
     pub(crate) fn awakes(&self) {
+        self.count_other_step();
         self.store(|word| word.wrapping_add(STEP) | AWAKE);
         if let Some(Watcher(state)) = &*self.watch.borrow() {
             // Pairs with the fence in `StallWatch::park`: either this thread sees that the other one is parked, or that

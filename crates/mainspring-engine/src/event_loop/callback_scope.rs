@@ -21,10 +21,6 @@ impl CallbackScope {
 
 /// The current scope, and the sources that wait for its end.
 pub(super) struct CallbackScopes<H: Host> {
-    /// Counts the calls.
-    calls: Cell<u64>,
-    /// Counts the nested runs that have ended. Each divides the scope of its call into two.
-    divisions: Cell<u64>,
     is_under_way: Cell<bool>,
     is_awaited: Cell<bool>,
     awaited: RefCell<Vec<H::Source>>,
@@ -33,8 +29,6 @@ pub(super) struct CallbackScopes<H: Host> {
 impl<H: Host> Default for CallbackScopes<H> {
     fn default() -> Self {
         CallbackScopes {
-            calls: Cell::new(0),
-            divisions: Cell::new(0),
             is_under_way: Cell::new(false),
             is_awaited: Cell::new(false),
             awaited: RefCell::default(),
@@ -45,14 +39,7 @@ impl<H: Host> Default for CallbackScopes<H> {
 impl<H: Host> Engine<H> {
     /// The current scope; `None` while the loop makes no call.
     pub fn callback_scope(&self) -> Option<CallbackScope> {
-        let scopes = &self.scopes;
-        let number = scopes.calls.get().wrapping_add(scopes.divisions.get());
-        scopes.is_under_way.get().then_some(CallbackScope(number as u32))
-    }
-
-    /// The number of calls that the loop has begun.
-    pub(super) fn calls_begun(&self) -> u64 {
-        self.scopes.calls.get()
+        self.scopes.is_under_way.get().then(|| CallbackScope(self.progress().steps() as u32))
     }
 
     /// Calls [`Host::scope_ended`] for `source` when the current scope ends; when the next one ends, if none is
@@ -69,13 +56,12 @@ impl<H: Host> Engine<H> {
         call: impl FnOnce() -> Result<(), H::Error>,
     ) -> Result<(), H::Error> {
         let scopes = &self.scopes;
-        scopes.calls.set(scopes.calls.get().wrapping_add(1));
-        self.progress().step();
+        self.progress().begin_call();
         let outer = scopes.is_under_way.replace(true);
         let outcome = call();
         scopes.is_under_way.set(outer);
         if outer {
-            self.progress().step();
+            self.progress().continue_call();
         }
         if scopes.is_awaited.get() {
             let ended = self.end_scope();
@@ -92,7 +78,7 @@ impl<H: Host> Engine<H> {
 
     /// The nested run has ended: the rest of the call is another scope.
     pub(super) fn begin_scope_after_nested_run(&self) {
-        self.scopes.divisions.set(self.scopes.divisions.get().wrapping_add(1));
+        self.progress().continue_call();
     }
 
     fn end_scope(&self) -> Result<(), H::Error> {

@@ -106,7 +106,7 @@ impl<H: Host> Engine<H> {
         }
         Metrics {
             iterations: counters.iterations.get(),
-            calls: self.calls_begun(),
+            calls: self.progress().calls(),
             busy: Duration::from_nanos(ran.saturating_sub(counters.idle.get())),
             idle: Duration::from_nanos(counters.idle.get()),
             timer_lag: LagHistogram { counts, sum: Duration::from_nanos(counters.lag_sum.get()) },
