@@ -115,10 +115,10 @@ class ProgressBar:
     def __init__(self, seeds: Iterable[int]) -> None:
         self._total = len(seeds) if isinstance(seeds, Sized) else None
         self._shown_at = 0.0
-        self._done = 0
+        self._seeds_done = 0
 
     def show(self, count: int) -> None:
-        self._done = count
+        self._seeds_done = count
         now = time.monotonic()
         if now - self._shown_at >= PROGRESS_INTERVAL:
             self._shown_at = now
@@ -126,11 +126,11 @@ class ProgressBar:
 
     def _draw(self) -> None:
         if self._total is None:
-            text = f"{self._done} seeds"
+            text = f"{self._seeds_done} seeds"
         else:
-            filled = BAR_WIDTH * self._done // max(self._total, 1)
+            filled = BAR_WIDTH * self._seeds_done // max(self._total, 1)
             bar = "#" * filled + "-" * (BAR_WIDTH - filled)
-            text = f"[{bar}] {self._done} of {self._total} seeds"
+            text = f"[{bar}] {self._seeds_done} of {self._total} seeds"
         print(f"\rmainspring: {text}", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
