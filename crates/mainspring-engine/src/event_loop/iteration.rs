@@ -376,7 +376,8 @@ impl<H: Host> Engine<H> {
     fn run_ready(&self) -> Result<(), H::Error> {
         if self.rechecks_background.take() {
             // Without memory the next iteration tries again.
-            let all_moved = self.promote_if(|call| self.host.lane(call) != Lane::Background);
+            let is_promoted = |call: &H::Call| self.host.lane(call) != Lane::Background;
+            let all_moved = self.lanes.borrow_mut().promote_if(is_promoted);
             self.rechecks_background.set(!all_moved);
         }
         self.shuffle_ready();

@@ -243,12 +243,6 @@ impl<H: Host> Engine<H> {
         self.rechecks_background.set(true);
     }
 
-    /// Moves the background calls that `is_it` accepts to the end of the normal lane. `is_it` must neither run user code
-    /// nor use the engine. Without memory for a call, it stays where it is. Returns whether all were moved.
-    pub fn promote_if(&self, is_it: impl FnMut(&H::Call) -> bool) -> bool {
-        self.lanes.borrow_mut().promote_if(is_it)
-    }
-
     /// Puts calls back that a nested run could not run, at the front of the normal lane and in their order.
     pub fn put_back(&self, calls: Vec<H::Call>) {
         self.lanes.borrow_mut().put_back(calls);
