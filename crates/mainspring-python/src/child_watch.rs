@@ -1,6 +1,6 @@
 //! `ChildWatch`: the engine's watch of a child process as a Python object.
 
-use crate::event_loop::host::os_error;
+use crate::errors::os_error;
 use crate::python::dealloc::ClassData;
 use crate::python::guard::catch_unwind;
 use crate::python::thread_exit;

@@ -1,10 +1,11 @@
-//! Two exceptions at once: as in Python, the later one is raised, and the earlier one becomes its `__context__`.
+//! Exceptions: two at once, and those of system errors.
 
 use crate::python::guard::move_traceback_to_value;
 use crate::python::interpreter::attached;
 use crate::python::object::{Obj, ObjRef};
-use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PySystemExit};
 use pyo3::prelude::*;
+use std::io;
 
 /// Longer chains of contexts are not changed: they may be circular.
 const MAX_CHAIN: usize = 1000;
@@ -80,4 +81,22 @@ fn last_before<'py>(error: &PyErr, other: &PyErr, py: Python<'py>) -> Option<Bou
         }
     }
     None
+}
+
+/// A system error as Python raises it: the subclass of `OSError` for its number, with the number in `errno`, which PyO3's
+/// own conversion leaves out.
+pub fn os_error(py: Python<'_>, error: io::Error) -> PyErr {
+    let Some(number) = error.raw_os_error() else {
+        let is_memory_error = error.kind() == io::ErrorKind::OutOfMemory;
+        return if is_memory_error { out_of_memory() } else { error.into() };
+    };
+    match py.import("os").and_then(|os| os.call_method1("strerror", (number,))) {
+        Ok(text) => PyOSError::new_err((number, text.unbind())),
+        Err(failure) => failure,
+    }
+}
+
+/// `MemoryError`.
+pub fn out_of_memory() -> PyErr {
+    PyMemoryError::new_err(())
 }

@@ -3,7 +3,7 @@
 //! Python's own handlers run in the main thread, between two instructions of Python code. This one writes to a pipe, so
 //! another thread notices the signal while the main thread is blocked in native code.
 
-use crate::event_loop::host::os_error;
+use crate::errors::os_error;
 use crate::python::dealloc::ClassData;
 use crate::python::guard::catch_unwind;
 use crate::python::thread_exit;

@@ -62,13 +62,7 @@ impl<H: Host> Engine<H> {
         self.check_open()?;
         let _run = self.begin_run()?;
         self.counters.count_iteration();
-        self.as_run(|| {
-            if self.hooks.get().has_iteration_hook() {
-                self.with_iteration_hooks(|| self.run_due_and_ready())
-            } else {
-                self.run_due_and_ready()
-            }
-        })?;
+        self.as_run(|| self.with_iteration_hooks(|| self.run_due_and_ready()))?;
         Ok(!self.stopping.get())
     }
 

@@ -16,7 +16,7 @@ pub struct Hooks {
 
 impl Hooks {
     #[inline(always)]
-    pub(super) fn has_iteration_hook(self) -> bool {
+    fn has_iteration_hook(self) -> bool {
         self.iteration_begin || self.iteration_end
     }
 }
@@ -27,12 +27,18 @@ impl<H: Host> Engine<H> {
         self.hooks.set(hooks);
     }
 
-    /// Calls the hooks around an iteration. The end hook is also called after an error.
-    #[cold]
+    /// Runs an iteration, with the hooks around it.
+    #[inline(always)]
     pub(super) fn with_iteration_hooks(
         &self,
         iterate: impl FnOnce() -> Result<(), H::Error>,
     ) -> Result<(), H::Error> {
+        if self.hooks.get().has_iteration_hook() { self.call_iteration_hooks(iterate) } else { iterate() }
+    }
+
+    /// The end hook is also called after an error.
+    #[cold]
+    fn call_iteration_hooks(&self, iterate: impl FnOnce() -> Result<(), H::Error>) -> Result<(), H::Error> {
         let begun = if self.hooks.get().iteration_begin { self.host.on_iteration_begin() } else { Ok(()) };
         let outcome = begun.and_then(|()| iterate());
         let ended = if self.hooks.get().iteration_end { self.host.on_iteration_end() } else { Ok(()) };

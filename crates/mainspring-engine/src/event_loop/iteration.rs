@@ -5,7 +5,7 @@ use super::io_budget::CallTimer;
 use super::{Engine, Host, Parking, SIGNAL_KEY, WAKE_KEY};
 use crate::clock::Time;
 use crate::poller::{Event, Readiness};
-use crate::ready_queue::{IterationBound, Lane};
+use crate::ready_queue::{IterationBound, Lane, Lanes};
 use crate::registrations::{Registrant, Watches};
 use std::cell::Cell;
 use std::io;
@@ -70,10 +70,6 @@ impl<H: Host> Engine<H> {
     fn iterate(&self) -> Result<(), H::Error> {
         self.check_open()?;
         self.counters.count_iteration();
-        if !self.hooks.get().has_iteration_hook() {
-            self.poll()?;
-            return self.run_due_and_ready();
-        }
         self.with_iteration_hooks(|| {
             self.poll()?;
             self.run_due_and_ready()
@@ -347,10 +343,16 @@ impl<H: Host> Engine<H> {
         while lanes.try_reserve_normal(1)
             && let Some((when, handle)) = timers.pop_due_at(now)
         {
-            self.counters.count_timer(when, now);
-            let call = handle.into();
-            self.push_ready(self.host.lane(&call), call, now, &mut lanes);
+            self.push_due(when, handle, now, &mut lanes);
         }
+    }
+
+    /// Makes a timer ready that was due at `when`.
+    #[inline(always)]
+    pub(super) fn push_due(&self, when: Time, handle: H::Handle, now: Time, lanes: &mut Lanes<H::Call>) {
+        self.counters.count_timer(when, now);
+        let call = handle.into();
+        self.push_ready(self.host.lane(&call), call, now, lanes);
     }
 
     #[inline(always)]

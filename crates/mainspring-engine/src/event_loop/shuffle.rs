@@ -87,9 +87,7 @@ impl<H: Host> Engine<H> {
         }
         let mut lanes = self.lanes.borrow_mut();
         for (when, handle) in due {
-            self.counters.count_timer(when, now);
-            let call = handle.into();
-            self.push_ready(self.host.lane(&call), call, now, &mut lanes);
+            self.push_due(when, handle, now, &mut lanes);
         }
     }
 

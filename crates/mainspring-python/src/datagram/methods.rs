@@ -1,7 +1,7 @@
 //! The methods of `DatagramTransport` beside those that transports share.
 
 use super::DatagramData;
-use crate::event_loop::host::out_of_memory;
+use crate::errors::out_of_memory;
 use crate::python::args::Args;
 use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;

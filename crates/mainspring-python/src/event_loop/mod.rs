@@ -17,6 +17,7 @@ mod tasks;
 mod views;
 mod virtual_time;
 
+use crate::errors::os_error;
 use crate::handle::{Callback, Handle, HandleTypes};
 use crate::python::dealloc::ClassData;
 use crate::python::gc;
@@ -25,7 +26,7 @@ use crate::python::interpreter::thread_ident;
 use crate::python::object::{Obj, generic_setattr};
 use crate::python::thread_exit;
 use clock::{BaseClock, LoopClock};
-use host::{PyHost, Watch, os_error, unbound};
+use host::{PyHost, Watch, unbound};
 use mainspring_engine::{Direction, Engine, GcReference};
 use monitoring::PyStallWatch;
 use overrides::Overrides;

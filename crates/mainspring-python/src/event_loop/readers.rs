@@ -1,7 +1,8 @@
 //! `add_reader()`, `remove_reader()`, `add_writer()`, `remove_writer()`.
 
 use super::NativeLoop;
-use super::host::{PyHost, Watch, os_error};
+use super::host::{PyHost, Watch};
+use crate::errors::os_error;
 use crate::python::object::{Obj, is_same};
 use mainspring_engine::{Direction, Engine, GcReference};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError};

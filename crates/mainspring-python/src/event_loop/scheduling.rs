@@ -1,8 +1,9 @@
 //! `call_soon()`, `call_soon_threadsafe()`, `call_later()`, `call_at()`, `time()`, `get_debug()`.
 
 use super::NativeLoop;
-use super::host::{Call, out_of_memory};
+use super::host::Call;
 use super::lanes;
+use crate::errors::out_of_memory;
 use crate::handle::{Callback, Handle, HandleTypes};
 use crate::names::names;
 use crate::python::args::Args;

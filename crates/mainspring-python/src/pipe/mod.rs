@@ -6,7 +6,8 @@
 mod read;
 mod write;
 
-use crate::event_loop::host::{PyHost, os_error};
+use crate::errors::os_error;
+use crate::event_loop::host::PyHost;
 use crate::python::descriptor;
 use crate::python::guard::catch_unwind;
 use crate::python::method::{Method, Native, Receiver};

@@ -10,8 +10,8 @@ mod wait;
 
 pub use wait::SocketWait;
 
+use crate::errors::os_error;
 use crate::event_loop::NativeLoop;
-use crate::event_loop::host::os_error;
 use crate::event_loop::readers::file_descriptor;
 use crate::names::names;
 use crate::python::args::Args;

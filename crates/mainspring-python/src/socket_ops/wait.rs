@@ -5,8 +5,9 @@
 
 use super::held_buffer::HeldBuffer;
 use crate::coroutine::{Coroutine, coroutine_class};
+use crate::errors::os_error;
 use crate::event_loop::NativeLoop;
-use crate::event_loop::host::{PyHost, os_error};
+use crate::event_loop::host::PyHost;
 use crate::event_loop::readers::{check_no_transport, watch_error};
 use crate::names::names;
 use crate::python::dealloc::ClassData;

@@ -6,8 +6,9 @@
 use super::accept_task::AcceptTask;
 use super::accepted_names::{AcceptedNames, common_name};
 use crate::errors;
+use crate::errors::os_error;
 use crate::event_loop::NativeLoop;
-use crate::event_loop::host::{PyHost, os_error};
+use crate::event_loop::host::PyHost;
 use crate::names::names;
 use crate::python::context;
 use crate::python::dealloc::ClassData;

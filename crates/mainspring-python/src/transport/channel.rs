@@ -1,6 +1,6 @@
 //! `PyChannel`: the owner of a transport's file descriptor.
 
-use crate::event_loop::host::os_error;
+use crate::errors::os_error;
 use crate::names::{Names, names};
 use crate::python::descriptor;
 use crate::python::interpreter::attached;

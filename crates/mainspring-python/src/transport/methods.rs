@@ -3,7 +3,7 @@
 use super::engine_transport::{EngineTransport, ReadableTransport, WritableTransport};
 use super::write_buffer_limits::write_buffer_limits;
 use super::{TransportClass, opened};
-use crate::event_loop::host::out_of_memory;
+use crate::errors::out_of_memory;
 use crate::python::args::Args;
 use crate::python::method::{Method, Native, Receiver};
 use crate::python::object::Obj;

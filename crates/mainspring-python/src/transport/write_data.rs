@@ -1,6 +1,6 @@
 //! Data to send: [`WriteData`] is the argument of `write()`, [`PyChunk`] an element of the write buffer.
 
-use crate::event_loop::host::out_of_memory;
+use crate::errors::out_of_memory;
 use crate::python::buffer::Buffer;
 use crate::python::bytes::{Bytes, is_bytes_like};
 use crate::python::object::Obj;
