@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 
 import pytest
+
+import mainspring
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -250,3 +253,57 @@ assert loop.run_until_complete(asyncio.wait_for(got, 20)) == b"x"
 loop.close()
 """)
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.mainspring_only
+def test_a_fork_in_a_nested_run(loop, loop_factory):
+    async def nested():
+        status = in_child(lambda: loop_factory().run_until_complete(pipe_and_thread_round_trip()))
+        await pipe_and_thread_round_trip()
+        return status
+
+    async def main():
+        status = loop.run_until_complete(nested())
+        await pipe_and_thread_round_trip()
+        return status
+
+    mainspring.allow_nested(loop)
+    assert loop.run_until_complete(main()) == 0
+
+
+def drive(loop, until):
+    """A host that waits for the loop, as guest mode needs it."""
+    while not until():
+        select.select([loop.fileno()], [], [], loop.next_timeout())
+        loop.process_events(loop.poll_events(0))
+        loop.process_ready()
+
+
+@pytest.mark.mainspring_only
+def test_both_processes_can_drive_their_copy_of_a_guest_loop(loop, registered_pipe):
+    def run_as_guest():
+        task = loop.create_task(pipe_and_thread_round_trip())
+        drive(loop, task.done)
+        task.result()
+
+    # The fork happens while the host would wait.
+    loop.next_timeout()
+    assert in_child(run_as_guest) == 0
+    run_as_guest()
+    registered_pipe.check()
+
+
+@pytest.mark.mainspring_only
+def test_a_guest_run_continues_after_a_fork_in_it(loop):
+    async def guest():
+        status = in_child(lambda: None)
+        await pipe_and_thread_round_trip()
+        return status
+
+    async def host():
+        over = asyncio.Event()
+        run = mainspring.start_guest_run(guest(), loop, done_callback=lambda run: over.set())
+        await over.wait()
+        return run.result()
+
+    assert loop.run_until_complete(host()) == 0

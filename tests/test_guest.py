@@ -13,6 +13,7 @@ import threading
 import pytest
 
 import mainspring
+import mainspring.testing
 
 pytestmark = pytest.mark.mainspring_only
 
@@ -245,6 +246,20 @@ def test_hooks_surround_process_ready(loop):
     loop.call_soon(order.append, "callback")
     turn(loop)
     assert order == ["begin", "callback", "end"]
+
+
+def test_the_host_moves_a_virtual_clock():
+    loop = mainspring.testing.new_event_loop()
+    fired = []
+    loop.call_later(10, fired.append, "timer")
+    assert loop.next_timeout() == 10
+    turn(loop)
+    assert (loop.time(), fired) == (0, [])
+    loop.advance(10)
+    assert loop.next_timeout() == 0
+    turn(loop)
+    assert fired == ["timer"]
+    loop.close()
 
 
 async def run_in_asyncio(main, **options):

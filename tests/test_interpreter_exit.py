@@ -72,6 +72,38 @@ WORK = {
         def work(strike):
             run(lambda loop: loop.call_later(0, strike))
     """,
+    "nested run": """
+        def work(strike):
+            import mainspring
+            async def nested():
+                strike()
+            async def main(loop):
+                loop.run_until_complete(nested())
+            loop = mainspring.Loop(nested=True)
+            loop.run_until_complete(main(loop))
+    """,
+    "guest turn": """
+        def work(strike):
+            import mainspring
+            loop = mainspring.Loop()
+            loop.call_soon(strike)
+            loop.process_events(loop.poll_events(0))
+            loop.process_ready()
+    """,
+    "guest run": """
+        def work(strike):
+            import mainspring
+            async def main():
+                strike()
+            run(lambda loop: setattr(loop, "keep", mainspring.start_guest_run(main(), loop)))
+    """,
+    "iteration hook": """
+        def work(strike):
+            import mainspring
+            loop = mainspring.Loop()
+            loop.on_iteration_begin = strike
+            loop.run_forever()
+    """,
     "handle": """
         def work(strike):
             run(lambda loop: loop.call_soon(print, Falls(strike)).cancel())
