@@ -161,7 +161,7 @@ try:
 except MemoryError:
     pass
 no_limit()
-print(scheduled > 10_000)
+print(scheduled > 1_000)
 if sys.argv[1] == "never":
     print(loop._counts()[1] == scheduled)
 else:

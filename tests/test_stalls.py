@@ -401,6 +401,7 @@ def test_an_environment_variable_that_is_no_number_is_an_error(monkeypatch):
     mainspring.new_event_loop().close()
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="a child cannot go on with a task of its parent")
 def test_a_forked_child_watches_again(run_python):
     run = run_python(
         BLOCK
