@@ -46,6 +46,27 @@ else:
 __all__ = ("Loop",)
 
 
+def attribute_names() -> tuple[str, ...]:
+    """The names of the attributes of a loop: asyncio's, and those of the classes below."""
+    base = asyncio.BaseEventLoop()
+    base.close()
+    # The native class and the views have descriptors for some of asyncio's.
+    theirs = [name for name in vars(base) if not hasattr(NativeLoop, name) and not hasattr(Views, name)]
+    return (
+        *theirs,
+        "_children",
+        "_dump_watches",
+        "_former_asyncgen_hooks",
+        "_listeners",
+        "_nested",
+        "_signal_handlers",
+        "_stall_limit",
+        "_stall_report",
+        "_stall_thread",
+        "_unix_server_sockets",
+    )
+
+
 class Loop(
     NativeFirst,
     Nesting,
@@ -65,6 +86,10 @@ class Loop(
     asyncio.BaseEventLoop,
 ):
     """An asyncio event loop with an engine in Rust."""
+
+    # Without an instance __dict__, which is created for other attributes only, the interpreter looks up a method of the
+    # loop faster: 10 % of the instructions of the row A.call_soon.chain.
+    __slots__ = attribute_names()
 
     def __init__(self, *, io_first: bool = False, nested: bool = False, stalls: float | None = None) -> None:
         """With ``io_first`` the loop serves I/O before each ready callback, not once per iteration.

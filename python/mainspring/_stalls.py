@@ -75,9 +75,9 @@ class WatchingThread(threading.Thread):
 class StallReports(LoopParts):
     """The part of the loop that reports stalls."""
 
-    _stall_limit: float | None = None
-    _stall_report: Callable[[Stall], object] | None = None
-    _stall_thread: threading.Thread | None = None
+    _stall_limit: float | None
+    _stall_report: Callable[[Stall], object] | None
+    _stall_thread: threading.Thread | None
 
     def watch_stalls(
         self, limit: float | None = DEFAULT_LIMIT, report: Callable[[Stall], object] | None = None
@@ -100,6 +100,7 @@ class StallReports(LoopParts):
             self._start_stall_thread()
 
     def _init_stalls(self, limit: float | None) -> None:
+        self._stall_limit = self._stall_report = self._stall_thread = None
         try:
             limit = limit_of_environment() if limit is None else limit
             if limit is not None:

@@ -26,7 +26,7 @@ use crate::python::interpreter::thread_ident;
 use crate::python::object::{Obj, generic_setattr};
 use crate::python::thread_exit;
 use clock::{BaseClock, LoopClock};
-use host::{PyHost, Watch, unbound};
+use host::{Call, PyHost, Watch, unbound};
 use mainspring_engine::{Direction, Engine, GcReference};
 use monitoring::PyStallWatch;
 use overrides::Overrides;
@@ -86,6 +86,28 @@ impl NativeLoop {
         result
     }
 
+    /// As [`NativeLoop::run_here`], and the garbage collector does not know new handles before the end of the run.
+    fn run_to_end<R>(&self, py: Python<'_>, run: impl FnOnce(&Engine<PyHost>) -> PyResult<R>) -> PyResult<R> {
+        let is_outermost = self.engine().host().set_tracks_handles(false);
+        let result = self.run_here(py, run);
+        if is_outermost {
+            self.track_handles();
+        }
+        result
+    }
+
+    /// Makes all handles known to the garbage collector.
+    fn track_handles(&self) {
+        let host = self.engine().host();
+        host.set_tracks_handles(true);
+        self.engine().for_each_gc_reference(&mut |held| match held {
+            GcReference::Call(Call::Handle(handle))
+            | GcReference::Timer(handle)
+            | GcReference::Inbound(handle) => host.types().track(handle),
+            _ => {}
+        });
+    }
+
     /// Methods of the loop that Python code has replaced.
     pub fn overrides(&self) -> &Overrides {
         &self.state.overrides
@@ -134,16 +156,17 @@ impl NativeLoop {
             args: &args,
             context: None,
             source_traceback: traceback.as_ref(),
+            is_tracked: true,
         }
         .new_handle(py)
     }
 
-    fn update_overrides(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<()> {
-        if !Overrides::includes(name) {
-            return Ok(());
+    /// An attribute of the instance was set, or deleted.
+    fn instance_changed(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>, is_set: bool) -> PyResult<()> {
+        let overrides = slf.get().overrides();
+        if overrides.instance_changed(slf.as_any(), name, is_set)? {
+            slf.get().engine().set_hooks(overrides.hooks(slf.py())?);
         }
-        slf.get().overrides().update(slf.as_any())?;
-        slf.get().engine().set_hooks(slf.get().overrides().hooks(slf.py())?);
         Ok(())
     }
 }
@@ -180,14 +203,14 @@ impl NativeLoop {
     fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         catch_unwind(|| {
             generic_setattr(slf, name, Some(value))?;
-            Self::update_overrides(slf, name)
+            Self::instance_changed(slf, name, true)
         })
     }
 
     fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyAny>) -> PyResult<()> {
         catch_unwind(|| {
             generic_setattr(slf, name, None)?;
-            Self::update_overrides(slf, name)
+            Self::instance_changed(slf, name, false)
         })
     }
 
@@ -195,7 +218,7 @@ impl NativeLoop {
     fn _run_native(slf: &Bound<'_, Self>) -> PyResult<()> {
         catch_unwind(|| {
             slf.get().check_closed()?;
-            slf.get().run_here(slf.py(), Engine::run_forever)
+            slf.get().run_to_end(slf.py(), Engine::run_forever)
         })
     }
 
@@ -203,7 +226,7 @@ impl NativeLoop {
     fn _run_native_until_idle(slf: &Bound<'_, Self>) -> PyResult<bool> {
         catch_unwind(|| {
             slf.get().check_closed()?;
-            slf.get().run_here(slf.py(), Engine::run_until_idle)
+            slf.get().run_to_end(slf.py(), Engine::run_until_idle)
         })
     }
 
@@ -262,6 +285,8 @@ impl NativeLoop {
     /// Separates the loop of a forked child from the loop of its parent.
     fn _after_fork(&self, py: Python<'_>) -> PyResult<()> {
         catch_unwind(|| {
+            // The run may never end in the child.
+            self.track_handles();
             self.engine()
                 .after_fork(mainspring_engine::poller::open_epoll)
                 .map_err(|error| os_error(py, error))
@@ -458,13 +483,19 @@ impl NativeLoop {
     /// Empties the ready queue.
     fn _clear_ready(&self) {
         thread_exit::guard();
-        drop(self.engine().take_ready());
+        let types = self.engine().host().types();
+        for call in self.engine().take_ready() {
+            if let Call::Handle(handle) = call {
+                types.release(handle);
+            }
+        }
     }
 
     /// Removes all timers.
     fn _clear_timers(&self) {
         thread_exit::guard();
-        drop(self.engine().take_timers());
+        let types = self.engine().host().types();
+        self.engine().take_timers().into_iter().for_each(|timer| types.release(timer));
     }
 
     /// Whether stop() was called and the run has not ended yet.
@@ -492,6 +523,10 @@ impl NativeLoop {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(state) = self.state.get() else { return Ok(()) };
+        if !state.engine.host().tracks_handles() {
+            // The loop runs, so it is alive, and so is everything that it refers to.
+            return Ok(());
+        }
         let mut result = Ok(());
         state.engine.for_each_gc_reference(&mut |held| {
             let (object, file) = match held {

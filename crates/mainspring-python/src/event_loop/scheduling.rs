@@ -72,6 +72,7 @@ impl<'a> Request<'a> {
             args: self.callback_args,
             context,
             source_traceback: traceback.as_ref(),
+            is_tracked: native.engine().host().tracks_handles(),
         })
     }
 

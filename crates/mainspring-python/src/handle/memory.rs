@@ -1,6 +1,8 @@
 //! The functions that CPython calls for the memory of handles: deallocation, traversal and clearing.
 
+use super::data::HandleData;
 use super::object::{HandleClass, HandleTypes, TYPES};
+use crate::python::attribute::{self, Attribute};
 use crate::python::dealloc;
 use crate::python::free_list::FreeList;
 use crate::python::guard::{catch_traverse, catch_unraisable};
@@ -15,24 +17,27 @@ use std::ffi::{CStr, c_int, c_void};
 pub(super) fn create_type(
     name: &'static CStr,
     base: &Bound<'_, PyType>,
-    extra: usize,
+    min_offset: usize,
     methods: Vec<Method<HandleClass>>,
+    args: Attribute<HandleClass>,
     dealloc: ffi::destructor,
 ) -> PyResult<NativeType> {
     let spec = Spec {
         name,
         bases: std::slice::from_ref(base),
-        extra,
+        extra: size_of::<HandleData>(),
+        min_offset,
         methods: methods.into_iter().map(Method::into_def).collect(),
         slots: vec![
             (ffi::Py_tp_dealloc, dealloc as *mut c_void),
             (ffi::Py_tp_traverse, traverse as *mut c_void),
             (ffi::Py_tp_clear, clear as *mut c_void),
+            (ffi::Py_tp_getset, attribute::definitions(vec![args])),
         ],
         is_base: false,
     };
     // SAFETY: the functions below are written for the three types, and `dealloc` is the one of this type. The methods
-    // belong to `HandleClass`, which is any of the types.
+    // and the attribute belong to `HandleClass`, which is any of the types.
     unsafe { spec.create() }
 }
 
@@ -74,7 +79,10 @@ unsafe fn dealloc(
         // SAFETY: the slots are those of the type. Emptied, the object is dead as the free list demands; it drops the
         // reference to its type that every instance of a heap type has.
         unsafe {
-            ffi::PyObject_ClearWeakRefs(this);
+            if !types.weak_references.get(this).is_null() {
+                ffi::PyObject_ClearWeakRefs(this);
+            }
+            types.data_of(&this).drop_args();
             for slot in types.slots().iter().chain(slots) {
                 slot.set(this, None);
             }
@@ -85,29 +93,34 @@ unsafe fn dealloc(
     });
 }
 
-unsafe extern "C" fn traverse(
-    this: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    argument: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn traverse(this: *mut ffi::PyObject, visit: ffi::visitproc, data: *mut c_void) -> c_int {
     catch_traverse(|| {
         // SAFETY: the collector passes an instance of one of the types. No reference count changes.
         unsafe {
             let Some(types) = TYPES.get(Python::assume_attached()) else { return 0 };
             let class = ffi::Py_TYPE(this);
+            let mut result = 0;
+            types.data_of(&this).visit_args(&mut |argument| {
+                if result == 0 {
+                    result = visit(argument.as_ptr(), data);
+                }
+            });
+            if result != 0 {
+                return result;
+            }
             // Plain loops: the collector calls this several times for each of a hundred thousand handles.
             for slots in [&types.slots()[..], types.own_slots(class)] {
                 for slot in slots {
                     let object = slot.get(this);
                     if !object.is_null() {
-                        let result = visit(object, argument);
+                        let result = visit(object, data);
                         if result != 0 {
                             return result;
                         }
                     }
                 }
             }
-            visit(class.cast(), argument)
+            visit(class.cast(), data)
         }
     })
 }
@@ -117,6 +130,7 @@ unsafe extern "C" fn clear(this: *mut ffi::PyObject) -> c_int {
         // SAFETY: the collector passes an instance of one of the types, on an attached thread.
         unsafe {
             let Some(types) = TYPES.get(Python::assume_attached()) else { return };
+            types.data_of(&this).drop_args();
             for slot in types.slots().iter().chain(types.own_slots(ffi::Py_TYPE(this))) {
                 slot.set(this, None);
             }

@@ -1,22 +1,22 @@
 //! `Handle` and `TimerHandle`: how they are created, run and cancelled.
 
+#[allow(unsafe_code, reason = "calls with borrowed arguments")]
+mod data;
 #[allow(unsafe_code, reason = "functions that CPython calls")]
 mod memory;
 #[allow(unsafe_code, reason = "accesses slots by offset")]
 mod object;
+mod thread_safe;
 
 pub use object::{Handle, HandleArgs, HandleMethods, HandleTypes};
 
-use crate::errors::merge_outcomes;
 use crate::event_loop::{NativeLoop, lanes};
+use crate::python::attribute::Attribute;
 use crate::python::context;
 use crate::python::method::{Method, Receiver};
 use crate::python::object::Obj;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-
-static RLOCK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A callback with its arguments, as the caller of `call_soon()` gave them.
 #[derive(Clone, Copy)]
@@ -28,6 +28,8 @@ pub struct Callback<'a> {
     pub context: Option<&'a Obj>,
     /// Set in debug mode.
     pub source_traceback: Option<&'a Obj>,
+    /// Whether the garbage collector knows the handle from the beginning: see `object.rs`.
+    pub is_tracked: bool,
 }
 
 impl HandleTypes {
@@ -44,7 +46,13 @@ fn methods() -> HandleMethods {
     HandleMethods {
         handle: vec![Method::noargs(c"cancel", cancel_handle, CANCEL), repr_info()],
         timer: vec![Method::noargs(c"cancel", cancel_timer, CANCEL), repr_info()],
-        thread_safe: vec![repr_info()],
+        thread_safe: vec![
+            Method::noargs(c"cancel", cancel_thread_safe, CANCEL),
+            Method::noargs(c"cancelled", is_cancelled, c"Whether the call was cancelled."),
+            Method::noargs(c"_run", run_thread_safe, c"Run the callback, unless the call was cancelled."),
+            repr_info(),
+        ],
+        args: || Attribute::new(c"_args", args, set_args, c"The arguments of the callback."),
     }
 }
 
@@ -56,14 +64,16 @@ impl Callback<'_> {
         py: Python<'_>,
         create: impl FnOnce(HandleArgs<'_>) -> PyResult<R>,
     ) -> PyResult<R> {
-        let Callback { event_loop, callback, args, context, source_traceback } = *self;
-        match context.filter(|context| !context.is_none()) {
-            Some(context) => create(HandleArgs { event_loop, callback, args, context, source_traceback }),
+        let Callback { event_loop, callback, args, context, source_traceback, is_tracked } = *self;
+        let copy;
+        let context = match context.filter(|context| !context.is_none()) {
+            Some(context) => context,
             None => {
-                let context = &context::copy_current(py)?;
-                create(HandleArgs { event_loop, callback, args, context, source_traceback })
+                copy = context::copy_current(py)?;
+                &copy
             }
-        }
+        };
+        create(HandleArgs { event_loop, callback, args, context, source_traceback, is_tracked })
     }
 
     /// A new `Handle`.
@@ -80,15 +90,11 @@ impl Callback<'_> {
         self.with_slots(py, |slots| types.new_timer(py, when, slots))
     }
 
-    /// A new handle for `call_soon_threadsafe()`: from Python 3.14 on one with a lock.
+    /// A new handle for `call_soon_threadsafe()`.
     #[inline]
     pub fn new_thread_safe(&self, py: Python<'_>) -> PyResult<Handle> {
         let types = HandleTypes::get(py)?;
-        if !types.has_thread_safe() {
-            return self.new_handle(py);
-        }
-        let lock = RLOCK.import(py, "threading", "RLock")?.call0()?;
-        self.with_slots(py, |slots| types.new_thread_safe(py, lock.into(), slots))
+        self.with_slots(py, |slots| types.new_thread_safe(py, slots))
     }
 }
 
@@ -102,22 +108,10 @@ pub fn run(
     handle: &Handle,
     is_postponed: impl FnOnce(PyErr) -> PyResult<bool>,
 ) -> PyResult<()> {
-    match types.lock(handle) {
-        None => run_unlocked(py, types, handle, is_postponed),
-        Some(lock) => run_locked(py, types, handle, &lock.bind(py), is_postponed),
+    if types.is_thread_safe(handle) {
+        return thread_safe::run(py, types, handle, || run_unlocked(py, types, handle, is_postponed));
     }
-}
-
-fn run_locked(
-    py: Python<'_>,
-    types: &HandleTypes,
-    handle: &Handle,
-    lock: &Bound<'_, PyAny>,
-    is_postponed: impl FnOnce(PyErr) -> PyResult<bool>,
-) -> PyResult<()> {
-    lock.call_method0(intern!(py, "acquire"))?;
-    let result = run_unlocked(py, types, handle, is_postponed);
-    merge_outcomes(py, result, lock.call_method0(intern!(py, "release")).map(drop))
+    run_unlocked(py, types, handle, is_postponed)
 }
 
 #[inline]
@@ -131,12 +125,56 @@ fn run_unlocked(
         return Ok(());
     }
     // New references: the callback can cancel the handle, which empties the slots.
-    let (Some(callback), Some(args)) = (types.callback(handle), types.args(handle)) else { return Ok(()) };
-    let Some(context) = types.context(handle).filter(|_| args.is_tuple()) else {
+    let Some(callback) = types.callback(handle) else { return Ok(()) };
+    let args = types.args(handle);
+    if args.is_none() && types.has_no_args(handle) {
+        return Ok(());
+    }
+    let Some(context) = types.context(handle).filter(|_| args.as_ref().is_none_or(Obj::is_tuple)) else {
         // Python code has changed the slots; asyncio's own method raises the right exception.
-        return handle.as_obj().bind(py).call_method0(intern!(py, "_run")).map(drop);
+        return run_by_asyncio(py, types, handle);
     };
-    context::run_in_or_postpone(py, &context, || callback.call_tuple(py, &args), is_postponed).map(drop)
+    let call = || match &args {
+        None => types.call(py, handle, &callback),
+        Some(args) => callback.call_tuple(py, args),
+    };
+    context::run_in_or_postpone(py, &context, call, is_postponed).map(drop)
+}
+
+/// `asyncio.Handle._run()`.
+#[cold]
+fn run_by_asyncio(py: Python<'_>, types: &HandleTypes, handle: &Handle) -> PyResult<()> {
+    let base = types.handle_class().bind(py).getattr(intern!(py, "__base__"))?;
+    base.call_method1(intern!(py, "_run"), (handle.as_obj().bind(py),)).map(drop)
+}
+
+/// `_run()` of a thread-safe handle, which Python code may call.
+fn run_thread_safe(receiver: Receiver<'_, Handle>) -> PyResult<()> {
+    let (py, handle) = (receiver.py, receiver.data);
+    let types = HandleTypes::get(py)?;
+    thread_safe::run(py, types, handle, || {
+        if types.is_cancelled(handle) { Ok(()) } else { run_by_asyncio(py, types, handle) }
+    })
+}
+
+fn is_cancelled(receiver: Receiver<'_, Handle>) -> PyResult<bool> {
+    let (py, handle) = (receiver.py, receiver.data);
+    let types = HandleTypes::get(py)?;
+    thread_safe::wait(py, types, handle)?;
+    Ok(types.is_cancelled(handle))
+}
+
+fn args(receiver: Receiver<'_, Handle>) -> PyResult<Obj> {
+    HandleTypes::get(receiver.py)?.args_tuple(receiver.py, receiver.data)
+}
+
+fn set_args(receiver: Receiver<'_, Handle>, args: Option<&Obj>) -> PyResult<()> {
+    let types = HandleTypes::get(receiver.py)?;
+    match args {
+        Some(args) => types.set_args(receiver.data, args.clone()),
+        None => types.delete_args(receiver.data),
+    }
+    Ok(())
 }
 
 /// asyncio's `_repr_info()`, and the lane if it is not the normal one.
@@ -158,6 +196,11 @@ fn cancel_handle(receiver: Receiver<'_, Handle>) -> PyResult<()> {
     cancel(py, types, handle, native_loop(py, event_loop.as_ref()))
 }
 
+fn cancel_thread_safe(receiver: Receiver<'_, Handle>) -> PyResult<()> {
+    thread_safe::wait(receiver.py, HandleTypes::get(receiver.py)?, receiver.data)?;
+    cancel_handle(receiver)
+}
+
 fn cancel_timer(receiver: Receiver<'_, Handle>) -> PyResult<()> {
     let (py, handle) = (receiver.py, receiver.data);
     let types = HandleTypes::get(py)?;
@@ -172,7 +215,9 @@ fn cancel_timer(receiver: Receiver<'_, Handle>) -> PyResult<()> {
         types.unschedule(handle);
         // Python code can set `_loop` and `_scheduled`. The comparison makes sure that no other timer is cancelled.
         let timer = native.engine().cancel_timer_if(key, |timer| timer.as_obj().is(handle.as_obj()));
-        drop(timer);
+        if let Some(timer) = timer {
+            types.release(timer);
+        }
     }
     Ok(())
 }

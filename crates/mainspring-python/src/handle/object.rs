@@ -1,17 +1,25 @@
 //! `Handle`, `TimerHandle` and `ThreadSafeHandle` objects: their types and slots, and how instances are created.
 //!
 //! They derive from the classes of the same names in `asyncio.events` and store everything in the slots of those, so
-//! `repr()`, `_run()` and every tool that reads `_callback` or `_args` work as with asyncio. Timers have one field of
-//! their own: the key of the engine's timer.
+//! `repr()`, `_run()` and every tool that reads `_callback` or `_args` work as with asyncio. Arguments are stored in the
+//! native data (`data.rs`).
+//!
+//! While a loop runs, the garbage collector does not know new handles, so that it need not traverse them (half of the
+//! time of the row `A.call_soon.fanout`). The running loop is alive, and so is everything that waits in it. A handle that
+//! leaves the engine while other code refers to it, or that waits when the run ends, becomes known: it can be part of a
+//! cycle.
 //!
 //! Python code can set and delete the slots. So each of them can hold any object, or none.
 
+use super::data::{HandleData, MAX_INLINE};
 use super::memory::{create_type, dealloc_handle, dealloc_thread_safe, dealloc_timer};
+use crate::python::attribute::Attribute;
 use crate::python::free_list::FreeList;
-use crate::python::heap_type::{NativeType, Slot};
+use crate::python::heap_type::{NativeType, Slot, weak_references};
 use crate::python::method::{Class, Method};
 use crate::python::object::Obj;
 use mainspring_engine::timers::TimerKey;
+use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -45,6 +53,8 @@ pub struct HandleArgs<'a> {
     pub context: &'a Obj,
     /// Set in debug mode.
     pub source_traceback: Option<&'a Obj>,
+    /// Whether the garbage collector knows the handle from the beginning.
+    pub is_tracked: bool,
 }
 
 /// The methods of the types. What is not among them is asyncio's.
@@ -52,6 +62,8 @@ pub struct HandleMethods {
     pub handle: Vec<Method<HandleClass>>,
     pub timer: Vec<Method<HandleClass>>,
     pub thread_safe: Vec<Method<HandleClass>>,
+    /// The attribute `_args` of all of them.
+    pub args: fn() -> Attribute<HandleClass>,
 }
 
 /// The types, and the offsets of their slots.
@@ -73,10 +85,12 @@ pub struct HandleTypes {
     scheduled: Slot,
     /// `when` and `scheduled`.
     pub(super) timer_slots: [Slot; 2],
+    pub(super) weak_references: Slot,
+    /// The offset of the native data, the same in all types.
+    data: usize,
 }
 
-/// `asyncio.events._ThreadSafeHandle`: a handle with a lock that is held while its callback runs, so that a thread that
-/// cancels the handle knows whether the callback ran.
+/// From Python 3.14 on: see `thread_safe.rs`.
 pub(super) struct ThreadSafe {
     native: NativeType,
     pub(super) lock: Slot,
@@ -96,35 +110,47 @@ impl HandleTypes {
         let events = py.import("asyncio.events")?;
         let base = |name: &str| Ok::<_, PyErr>(events.getattr(name)?.cast_into::<PyType>()?);
         let (handle_base, timer_base) = (base("Handle")?, base("TimerHandle")?);
-        let thread_safe = match base("_ThreadSafeHandle") {
-            Ok(base) => Some(ThreadSafe {
+        let thread_safe_base = base("_ThreadSafeHandle").ok();
+        let bases = [Some(&handle_base), Some(&timer_base), thread_safe_base.as_ref()];
+        // SAFETY: live type objects.
+        let sizes = bases.into_iter().flatten().map(|base| unsafe { (*base.as_type_ptr()).tp_basicsize });
+        let data = sizes.max().unwrap_or_default() as usize;
+        let thread_safe = match &thread_safe_base {
+            Some(base) => Some(ThreadSafe {
                 native: create_type(
                     c"mainspring._mainspring.ThreadSafeHandle",
-                    &base,
-                    0,
+                    base,
+                    data,
                     methods.thread_safe,
+                    (methods.args)(),
                     dealloc_thread_safe,
                 )?,
-                lock: Slot::find(&base, "_lock")?,
+                lock: Slot::find(base, "_lock")?,
                 free: FreeList::new(),
             }),
-            Err(_) => None,
+            None => None,
         };
+        let handle = create_type(
+            c"mainspring._mainspring.Handle",
+            &handle_base,
+            data,
+            methods.handle,
+            (methods.args)(),
+            dealloc_handle,
+        )?;
+        let timer = create_type(
+            c"mainspring._mainspring.TimerHandle",
+            &timer_base,
+            data,
+            methods.timer,
+            (methods.args)(),
+            dealloc_timer,
+        )?;
         Ok(HandleTypes {
-            handle: create_type(
-                c"mainspring._mainspring.Handle",
-                &handle_base,
-                0,
-                methods.handle,
-                dealloc_handle,
-            )?,
-            timer: create_type(
-                c"mainspring._mainspring.TimerHandle",
-                &timer_base,
-                size_of::<u64>(),
-                methods.timer,
-                dealloc_timer,
-            )?,
+            data: handle.offset,
+            weak_references: weak_references(&handle_base),
+            handle,
+            timer,
             thread_safe,
             free_handles: FreeList::new(),
             free_timers: FreeList::new(),
@@ -173,11 +199,6 @@ impl HandleTypes {
         &self.timer.class
     }
 
-    /// Whether `call_soon_threadsafe()` returns handles of a type of their own.
-    pub fn has_thread_safe(&self) -> bool {
-        self.thread_safe.is_some()
-    }
-
     #[inline]
     pub fn new_handle(&self, py: Python<'_>, args: HandleArgs<'_>) -> PyResult<Handle> {
         // SAFETY: the list holds dead instances of this type.
@@ -196,15 +217,11 @@ impl HandleTypes {
         }
     }
 
-    /// A `ThreadSafeHandle`; before Python 3.14 a `Handle`, and the lock is not used.
-    pub fn new_thread_safe(&self, py: Python<'_>, lock: Obj, args: HandleArgs<'_>) -> PyResult<Handle> {
+    /// A `ThreadSafeHandle`; before Python 3.14 a `Handle`.
+    pub fn new_thread_safe(&self, py: Python<'_>, args: HandleArgs<'_>) -> PyResult<Handle> {
         let Some(own) = &self.thread_safe else { return self.new_handle(py, args) };
-        // SAFETY: the list holds dead instances of this type, whose slot is empty in a new instance.
-        unsafe {
-            let handle = self.new_instance(py, &own.native, &own.free, args)?;
-            own.lock.initialize(handle.0.as_ptr(), lock);
-            Ok(handle)
-        }
+        // SAFETY: the list holds dead instances of this type.
+        unsafe { self.new_instance(py, &own.native, &own.free, args) }
     }
 
     /// # Safety
@@ -217,7 +234,7 @@ impl HandleTypes {
         free: &FreeList,
         args: HandleArgs<'_>,
     ) -> PyResult<Handle> {
-        let tuple = Obj::tuple(py, args.args)?;
+        let tuple = if args.args.len() > MAX_INLINE { Some(Obj::tuple(py, args.args)?) } else { None };
         // SAFETY: instances of the type have the slots, which are empty in a new one. The collector can traverse the
         // handle while they are being set: it skips empty slots.
         unsafe {
@@ -226,17 +243,58 @@ impl HandleTypes {
             let object = if is_reused { reused } else { ffi::PyType_GenericAlloc(class.as_type_ptr(), 0) };
             let handle = Handle(Obj::from_call(py, object)?);
             self.callback.initialize(object, args.callback.clone());
-            self.args.initialize(object, tuple);
+            match tuple {
+                Some(tuple) => self.args.initialize(object, tuple),
+                None => self.data(&handle).set_args(args.args),
+            }
             self.cancelled.initialize(object, Obj::bool(false));
             self.event_loop.initialize(object, args.event_loop.clone());
             let traceback = args.source_traceback.map_or_else(Obj::none, Obj::clone);
             self.source_traceback.initialize(object, traceback);
             self.repr.initialize(object, Obj::none());
             self.context.initialize(object, args.context.clone());
-            if is_reused {
-                ffi::PyObject_GC_Track(object.cast());
+            self.data(&handle).is_untracked.set(!args.is_tracked);
+            match (is_reused, args.is_tracked) {
+                (true, true) => ffi::PyObject_GC_Track(object.cast()),
+                (false, false) => ffi::PyObject_GC_UnTrack(object.cast()),
+                _ => {}
             }
             Ok(handle)
+        }
+    }
+
+    /// The native data of a handle.
+    #[inline]
+    pub(super) fn data<'a>(&self, handle: &'a Handle) -> &'a HandleData {
+        // SAFETY: instances of all types have their data at this offset. It is initialized with zeros, and lives as long
+        // as the handle.
+        unsafe { &*handle.0.as_ptr().byte_add(self.data).cast::<HandleData>() }
+    }
+
+    /// As [`HandleTypes::data`].
+    ///
+    /// # Safety
+    /// `this` points to an instance of one of the types, which lives as long as the reference.
+    #[inline]
+    pub(super) unsafe fn data_of<'a>(&self, this: &'a *mut ffi::PyObject) -> &'a HandleData {
+        // SAFETY: `Handle` is a transparent pointer to such an instance.
+        self.data(unsafe { &*std::ptr::from_ref(this).cast::<Handle>() })
+    }
+
+    /// Makes a handle known to the garbage collector.
+    pub fn track(&self, handle: &Handle) {
+        if self.data(handle).is_untracked.take() {
+            // SAFETY: a live object that is not tracked, whose slots the collector can traverse.
+            unsafe { ffi::PyObject_GC_Track(handle.0.as_ptr().cast()) };
+        }
+    }
+
+    /// The engine does not need this reference to a handle any more.
+    #[inline]
+    pub fn release(&self, handle: Handle) {
+        // SAFETY: a live object.
+        if unsafe { ffi::Py_REFCNT(handle.0.as_ptr()) } > 1 {
+            self.track(&handle);
         }
     }
 
@@ -251,9 +309,48 @@ impl HandleTypes {
         handle.get(self.callback)
     }
 
+    /// The content of the slot `_args`. `None` if the arguments are in the native data.
     #[inline]
     pub fn args(&self, handle: &Handle) -> Option<Obj> {
         handle.get(self.args)
+    }
+
+    /// `callback(*args)`, with the arguments of the native data.
+    #[inline]
+    pub fn call(&self, py: Python<'_>, handle: &Handle, callback: &Obj) -> PyResult<Obj> {
+        self.data(handle).call(py, callback)
+    }
+
+    /// Whether Python code has deleted `_args`.
+    #[inline]
+    pub fn has_no_args(&self, handle: &Handle) -> bool {
+        self.data(handle).has_no_args()
+    }
+
+    /// The value of `_args`; `AttributeError` if Python code has deleted it.
+    pub fn args_tuple(&self, py: Python<'_>, handle: &Handle) -> PyResult<Obj> {
+        if let Some(args) = self.args(handle) {
+            return Ok(args);
+        }
+        if self.has_no_args(handle) {
+            return Err(PyAttributeError::new_err("_args"));
+        }
+        let args = self.data(handle).tuple(py)?;
+        self.set_args(handle, args.clone());
+        Ok(args)
+    }
+
+    /// Sets `_args`.
+    pub fn set_args(&self, handle: &Handle, args: Obj) {
+        handle.set(self.args, args);
+        self.data(handle).drop_args();
+    }
+
+    /// Deletes `_args`.
+    pub fn delete_args(&self, handle: &Handle) {
+        self.data(handle).delete_args();
+        // SAFETY: a slot of every handle.
+        unsafe { self.args.set(handle.0.as_ptr(), None) };
     }
 
     #[inline]
@@ -270,11 +367,10 @@ impl HandleTypes {
         handle.is_true(self.cancelled)
     }
 
-    /// The lock of a thread-safe handle.
+    /// Whether a handle belongs to `call_soon_threadsafe()` of Python 3.14 or later.
     #[inline]
-    pub fn lock(&self, handle: &Handle) -> Option<Obj> {
-        let own = self.thread_safe.as_ref()?;
-        if handle.class() == own.native.as_type_ptr() { handle.get(own.lock) } else { None }
+    pub fn is_thread_safe(&self, handle: &Handle) -> bool {
+        self.thread_safe.as_ref().is_some_and(|own| handle.class() == own.native.as_type_ptr())
     }
 
     pub fn set_cancelled(&self, handle: &Handle) {
@@ -288,7 +384,7 @@ impl HandleTypes {
     /// Replaces the callback and its arguments by `None`.
     pub fn drop_callback(&self, handle: &Handle) {
         handle.set(self.callback, Obj::none());
-        handle.set(self.args, Obj::none());
+        self.set_args(handle, Obj::none());
     }
 
     /// Whether `_scheduled` of a timer is true; `false` for another handle.
@@ -307,23 +403,12 @@ impl HandleTypes {
 
     /// The key of a timer in the engine's queue.
     pub fn timer_key(&self, handle: &Handle) -> Option<TimerKey> {
-        // SAFETY: see `key_place`.
-        self.key_place(handle).map(|place| TimerKey::from_bits(unsafe { place.read() }))
+        self.is_timer(handle).then(|| TimerKey::from_bits(self.data(handle).word.get()))
     }
 
     #[inline]
-    pub fn set_timer_key(&self, handle: &Handle, key: TimerKey) {
-        if let Some(place) = self.key_place(handle) {
-            // SAFETY: see `key_place`.
-            unsafe { place.write(key.to_bits()) };
-        }
-    }
-
-    /// The field for the key: eight aligned bytes in an instance of the timer type, used under the interpreter lock.
-    #[inline]
-    fn key_place(&self, handle: &Handle) -> Option<*mut u64> {
-        // SAFETY: the offset is within every instance of the timer type.
-        self.is_timer(handle).then(|| unsafe { handle.0.as_ptr().byte_add(self.timer.offset).cast() })
+    pub fn set_timer_key(&self, timer: &Handle, key: TimerKey) {
+        self.data(timer).word.set(key.to_bits());
     }
 }
 

@@ -87,6 +87,12 @@ impl Slot {
     }
 }
 
+/// The slot for the weak references to an instance.
+pub fn weak_references(class: &Bound<'_, PyType>) -> Slot {
+    // SAFETY: a live type object.
+    Slot(unsafe { (*class.as_type_ptr()).tp_weaklistoffset })
+}
+
 /// All slots of a class and its bases.
 pub fn all_slots(class: &Bound<'_, PyType>) -> PyResult<Vec<Slot>> {
     let mut slots = Vec::new();
@@ -140,6 +146,8 @@ pub struct Spec<'a, 'py> {
     pub bases: &'a [Bound<'py, PyType>],
     /// Bytes of our own data behind the layout of the base, aligned to eight.
     pub extra: usize,
+    /// The offset of our own data, if it has to be larger than the layout of the base.
+    pub min_offset: usize,
     pub methods: Vec<MethodDef>,
     /// Further slots of the type.
     pub slots: Vec<(c_int, *mut c_void)>,
@@ -170,7 +178,7 @@ impl Spec<'_, '_> {
         // SAFETY: live type objects.
         let sizes = bases.iter().map(|base| unsafe { (*base.as_type_ptr()).tp_basicsize });
         let base_size = sizes.max().unwrap_or_default() as usize;
-        let offset = base_size.next_multiple_of(8);
+        let offset = base_size.max(self.min_offset).next_multiple_of(8);
         self.methods.push(MethodDef(ffi::PyMethodDef::zeroed()));
         let mut slots: Vec<ffi::PyType_Slot> = vec![ffi::PyType_Slot {
             slot: ffi::Py_tp_methods,

@@ -172,7 +172,7 @@ where
 ///
 /// The Rust function is a type parameter and not a value: a function item has no size, so a value of its type can be
 /// had without storing one.
-mod trampoline {
+pub(super) mod trampoline {
     use super::super::guard::enter;
     use super::{Args, Class, IntoObj, Receiver};
     use crate::python::object::Obj;
@@ -186,7 +186,7 @@ mod trampoline {
     }
 
     /// The value of a type without size.
-    fn function<F: Copy + 'static>() -> &'static F {
+    pub fn function<F: Copy + 'static>() -> &'static F {
         const { assert!(size_of::<F>() == 0) }
         // SAFETY: a value of `F` exists, since one was passed to the constructor of the method. It has no size, so that
         // every aligned pointer that is not null points to one, and it is `Copy`, so that there may be many.

@@ -1,7 +1,9 @@
-//! CPython's C API behind safe interfaces. With `handle/object.rs` and `handle/memory.rs`, the only modules with `unsafe` code.
+//! CPython's C API behind safe interfaces. With `handle/{data,memory,object}.rs`, the only modules with `unsafe` code.
 
 #[allow(unsafe_code, reason = "views CPython's argument arrays as slices")]
 pub mod args;
+#[allow(unsafe_code, reason = "functions that CPython calls, with raw arguments")]
+pub mod attribute;
 #[allow(unsafe_code, reason = "refers to an object without keeping it alive")]
 pub mod back_reference;
 #[allow(unsafe_code, reason = "calls the buffer protocol and reads exported memory")]

@@ -67,6 +67,7 @@ impl<T: NativeData> NativeClass<T> {
                 name: T::NAME,
                 bases: &bases,
                 extra: size_of::<T>(),
+                min_offset: 0,
                 methods: T::methods().into_iter().map(Method::into_def).collect(),
                 slots: vec![
                     (ffi::Py_tp_new, new::<T> as *mut c_void),

@@ -41,6 +41,8 @@ pub struct PyHost {
     observed: Cell<bool>,
     /// The handle or source of the call that runs.
     running: Cell<Option<BackReference>>,
+    /// Whether the garbage collector knows new handles: see `handle/object.rs`.
+    tracks_handles: Cell<bool>,
     /// Whether the callback of a timeout runs.
     delivers_timeout: Cell<bool>,
     /// Whether the current run is a nested one.
@@ -60,6 +62,7 @@ impl PyHost {
             shows_running: Cell::new(false),
             observed: Cell::new(false),
             running: Cell::new(None),
+            tracks_handles: Cell::new(true),
             delivers_timeout: Cell::new(false),
             is_nested: Cell::new(false),
             postponed: Cell::default(),
@@ -97,6 +100,17 @@ impl PyHost {
 
     pub fn types(&self) -> &'static HandleTypes {
         self.types
+    }
+
+    /// Whether the garbage collector knows new handles: not while the loop runs.
+    #[inline]
+    pub fn tracks_handles(&self) -> bool {
+        self.tracks_handles.get()
+    }
+
+    /// Sets [`PyHost::tracks_handles`]. Returns the former value.
+    pub fn set_tracks_handles(&self, tracks_handles: bool) -> bool {
+        self.tracks_handles.replace(tracks_handles)
     }
 
     /// Whether the callback of a timeout runs: see [`lanes`].
@@ -158,10 +172,12 @@ impl Host for PyHost {
             Call::Io(source, readiness) => return self.serve_io(py, &source, readiness),
         };
         self.types.unschedule(&handle);
-        if self.observed.get() {
-            return self.run_observed(py, &handle);
-        }
-        self.run_and_report(py, &handle)
+        let result = match self.observed.get() {
+            true => self.run_observed(py, &handle),
+            false => self.run_and_report(py, &handle),
+        };
+        self.types.release(handle);
+        result
     }
 
     #[inline]

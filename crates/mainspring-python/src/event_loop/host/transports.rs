@@ -59,6 +59,7 @@ impl PyHost {
             args: argument.as_slice(),
             context: kind.deferred_context(),
             source_traceback: traceback.as_ref(),
+            is_tracked: true,
         }
         .new_handle(py)
     }
