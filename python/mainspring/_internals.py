@@ -70,8 +70,18 @@ USES: dict[str, tuple[str, ...]] = {
     "Task": ("_fut_waiter", "_log_destroy_pending", "_must_cancel"),
     "Timeout": ("_on_timeout",),  # from Python 3.11 on
     "Server": ("_attach", "_detach"),
-    "StreamReaderProtocol": ("_stream_reader",),
-    "StreamReader": ("_buffer",),
+    "FlowControlMixin": ("_connection_lost", "_drain_helper"),
+    "StreamReaderProtocol": ("_client_connected_cb", "_stream_reader", "_stream_reader_wr"),
+    "StreamReader": (
+        "_buffer",
+        "_eof",
+        "_exception",
+        "_limit",
+        "_maybe_resume_transport",
+        "_wait_for_data",
+        "_wakeup_waiter",
+    ),
+    "StreamWriter": ("_reader",),
     "BaseSubprocessTransport": (
         "_check_proc",
         "_closed",

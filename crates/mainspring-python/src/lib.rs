@@ -10,6 +10,7 @@
 //! | `transport/` | what all transport objects share: methods, protocol, file descriptor, data to send |
 //! | `stream/` | `StreamTransport`, listeners, accepted connections |
 //! | `datagram/`, `pipe/`, `tls/` | the other transports |
+//! | `asyncio_streams/` | what `mainspring._streams` does natively for asyncio's readers and writers |
 //! | `socket_ops/` | the `sock_*` coroutines |
 //! | `child_watch.rs`, `signal_watch.rs` | child processes; a signal that wakes a thread |
 //! | `coroutine.rs` | the methods of native objects that a task awaits |
@@ -20,6 +21,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod asyncio_streams;
 mod child_watch;
 mod coroutine;
 mod datagram;
@@ -44,7 +46,7 @@ use pipe::{ReadPipeData, WritePipeData};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use python::interpreter;
-use python::method::add_methods;
+use python::method::{add_functions, add_methods};
 use python::native_class::NativeClass;
 use signal_watch::PySignalWatch;
 use socket_ops::SocketWait;
@@ -75,6 +77,7 @@ fn _mainspring(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add_methods(py, scheduling::methods())?;
     add_methods(py, create_task::methods())?;
     add_methods(py, socket_ops::methods())?;
+    add_functions(module, asyncio_streams::functions())?;
     module.add("StreamTransport", NativeClass::<StreamData>::get(py)?.class())?;
     module.add("DatagramTransport", NativeClass::<DatagramData>::get(py)?.class())?;
     module.add("ReadPipeTransport", NativeClass::<ReadPipeData>::get(py)?.class())?;

@@ -80,6 +80,9 @@ names! {
     set_exception, set_result, create_task, name, _task_factory,
     _ssl_protocol, _established, _handshake_ended, _tls_error, _log_tls_event, _force_close, do_handshake, unwrap, read,
     write, pending, close, abort, is_closing, pause_reading, resume_reading,
+    _buffer, _connection_lost, _drain_helper, _eof, _exception, _limit, _maybe_resume_transport, _paused, _protocol,
+    _reader, _stream_reader_wr, _transport, _wait_for_data, _waiter, _wakeup_waiter, cancelled, exception, feed_data,
+    readexactly, readline, readuntil,
 }
 
 static NAMES: PyOnceLock<Names> = PyOnceLock::new();

@@ -50,6 +50,12 @@ impl<'a> Args<'a> {
         self.positional.len()
     }
 
+    /// The arguments, if there are exactly `N` and all are given by position.
+    #[inline]
+    pub fn positional<const N: usize>(&self) -> Option<&'a [Obj; N]> {
+        if self.keywords.is_empty() { self.positional.try_into().ok() } else { None }
+    }
+
     /// The tuple of keyword names, if there are keywords.
     pub fn keyword_names(&self) -> Option<&'a Py<PyTuple>> {
         self.kwnames

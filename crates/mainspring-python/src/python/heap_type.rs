@@ -139,6 +139,19 @@ impl MethodDef {
     }
 }
 
+impl MethodDef {
+    /// Adds the function to a module.
+    pub(super) fn add_to_module(self, module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let definitions: &'static mut [MethodDef] =
+            Box::leak(Box::new([self, MethodDef(ffi::PyMethodDef::zeroed())]));
+        // SAFETY: the definitions live for ever and end with a zeroed one.
+        match unsafe { ffi::PyModule_AddFunctions(module.as_ptr(), definitions.as_mut_ptr().cast()) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(module.py())),
+        }
+    }
+}
+
 /// The parts of a new type.
 pub struct Spec<'a, 'py> {
     /// Qualified name: `mainspring._mainspring.Handle`.

@@ -76,6 +76,18 @@ where
     }
 }
 
+/// A module: the functions that it exports.
+pub struct Module;
+
+impl Class for Module {
+    type Data = ();
+
+    #[inline]
+    unsafe fn data<'a>(_: Python<'_>, _: &'a Obj) -> PyResult<&'a ()> {
+        Ok(&())
+    }
+}
+
 /// What a method may return.
 pub trait IntoObj {
     fn into_obj(self, py: Python<'_>) -> PyResult<Obj>;
@@ -166,6 +178,11 @@ where
 {
     let class: Bound<'_, PyType> = py.get_type::<T>();
     methods.into_iter().try_for_each(|method| method.into_def().add_to(&class))
+}
+
+/// Adds functions to a module.
+pub fn add_functions(module: &Bound<'_, PyModule>, functions: Vec<Method<Module>>) -> PyResult<()> {
+    functions.into_iter().try_for_each(|function| function.into_def().add_to_module(module))
 }
 
 /// The C functions that CPython calls.

@@ -10,6 +10,8 @@ pub mod back_reference;
 pub mod buffer;
 #[allow(unsafe_code, reason = "reads and writes the memory of bytes and bytearray objects")]
 pub mod bytes;
+#[allow(unsafe_code, reason = "reads a field of type objects")]
+pub mod class_version;
 #[allow(unsafe_code, reason = "calls PyContext_*")]
 pub mod context;
 #[allow(
@@ -27,6 +29,8 @@ pub mod gc;
 pub mod guard;
 #[allow(unsafe_code, reason = "creates types from raw specifications and accesses slots by offset")]
 pub mod heap_type;
+#[allow(unsafe_code, reason = "reads and writes the dictionaries of instances")]
+pub mod instance_dict;
 #[allow(unsafe_code, reason = "reads and releases the interpreter lock")]
 pub mod interpreter;
 #[allow(unsafe_code, reason = "functions that CPython calls, with raw arguments")]
@@ -35,5 +39,7 @@ pub mod method;
 pub mod native_class;
 #[allow(unsafe_code, reason = "reference counting and calls through the C API")]
 pub mod object;
+#[allow(unsafe_code, reason = "reads and writes the memory of a bytearray that others use too")]
+pub mod stream_buffer;
 #[allow(unsafe_code, reason = "calls the C library and the unwinder")]
 pub mod thread_exit;

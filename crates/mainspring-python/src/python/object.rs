@@ -131,6 +131,17 @@ impl Obj {
         self.as_ptr() == unsafe { ffi::Py_None() }
     }
 
+    /// The value as `bool()` sees it.
+    #[inline]
+    pub fn is_true(&self, py: Python<'_>) -> PyResult<bool> {
+        // SAFETY: a live object; a negative result comes with an exception.
+        match unsafe { ffi::PyObject_IsTrue(self.as_ptr()) } {
+            0 => Ok(false),
+            1.. => Ok(true),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+
     /// The same object as a PyO3 reference.
     #[inline]
     pub fn bind<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {

@@ -1,9 +1,11 @@
 //! `PyProtocol`: a Python protocol object, as the engine's transports call it.
 //!
 //! As in asyncio, methods are looked up by name at each call, so a method that is replaced on the protocol takes effect.
-//! If the protocol is an `SSLProtocol` of this module, it is called directly, without Python.
+//! If the protocol is an `SSLProtocol` of this module, it is called directly, without Python. If it is a stream's protocol,
+//! received bytes go to its reader without Python.
 
 use super::write_data::PyChunk;
+use crate::asyncio_streams::{self, StreamClasses};
 use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
 use crate::python::buffer::with_writable;
@@ -26,6 +28,8 @@ pub struct PyProtocol {
     is_buffered: Cell<bool>,
     /// Whether the protocol is an `SSLProtocol` of this module.
     is_tls: Cell<bool>,
+    /// Whether the protocol is a `StreamReaderProtocol` with the class of `mainspring._streams`.
+    is_stream: Cell<bool>,
     /// The `asyncio.Server` that accepted the connection, until the connection is lost.
     server: RefCell<Option<Obj>>,
 }
@@ -37,15 +41,18 @@ impl PyProtocol {
             protocol: RefCell::new(None),
             is_buffered: Cell::new(false),
             is_tls: Cell::new(false),
+            is_stream: Cell::new(false),
             server: RefCell::new(server),
         })
     }
 
     pub fn set_protocol(&self, protocol: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = protocol.py();
+        asyncio_streams::adopt(py, protocol)?;
         self.is_buffered.set(protocol.is_instance(self.names.buffered_protocol.bind(py))?);
         let protocol: Obj = protocol.clone().into();
         self.is_tls.set(tls::is_tls_protocol(py, &protocol)?);
+        self.is_stream.set(StreamClasses::get(py)?.is_stream_protocol(&protocol));
         let former = self.protocol.borrow_mut().replace(protocol);
         drop(former);
         Ok(())
@@ -81,6 +88,15 @@ impl PyProtocol {
         if self.is_tls.get() { self.protocol() } else { None }
     }
 
+    /// Passes bytes to the reader of a stream's protocol; `false` if `data_received()` has to be called.
+    #[inline]
+    fn feed_stream(&self, data: &[u8]) -> PyResult<bool> {
+        match self.is_stream.get().then(|| self.protocol()).flatten() {
+            Some(protocol) => asyncio_streams::feed(attached(), &protocol, data),
+            None => Ok(false),
+        }
+    }
+
     /// Calls a method of the protocol.
     #[inline]
     pub fn call<const N: usize>(&self, name: &Py<PyString>, args: [&Obj; N]) -> PyResult<Obj> {
@@ -101,6 +117,9 @@ impl ProtocolSink<PyHost> for PyProtocol {
     }
 
     fn data_received(&self, _: Cx<'_, PyHost>, data: &[u8]) -> PyResult<()> {
+        if self.feed_stream(data)? {
+            return Ok(());
+        }
         let bytes = Bytes::new(attached(), data)?;
         self.call(&self.names.data_received, [bytes.as_obj()]).map(drop)
     }
@@ -108,6 +127,9 @@ impl ProtocolSink<PyHost> for PyProtocol {
     fn chunk_received(&self, cx: Cx<'_, PyHost>, chunk: PyChunk, skip: usize) -> PyResult<()> {
         match &chunk {
             PyChunk::Bytes(bytes) if skip == 0 => {
+                if self.feed_stream(bytes.as_ref())? {
+                    return Ok(());
+                }
                 self.call(&self.names.data_received, [bytes.as_obj()]).map(drop)
             }
             _ => self.data_received(cx, chunk.as_ref().get(skip..).unwrap_or_default()),
