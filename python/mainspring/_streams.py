@@ -129,6 +129,8 @@ class StreamReaderProtocol(asyncio.StreamReaderProtocol):
             self._client_connected_cb = callback
             if type(writer) is _Writer:
                 writer.__class__ = StreamWriter
+                # As set_class() in asyncio_streams/classes.rs: a dictionary with keys of its own is faster.
+                writer.__dict__ = {**vars(writer)}
             return callback(reader, writer)
 
         self._client_connected_cb = call_with_native_writer

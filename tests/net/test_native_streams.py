@@ -195,6 +195,37 @@ def test_a_cancelled_read_loses_no_data(method):
     run(main())
 
 
+@pytest.mark.parametrize("method", ["readline", "readuntil", "readexactly"])
+def test_an_exception_that_follows_too_little_data_ends_the_wait(method):
+    """asyncio's readers wait forever: see docs/differences.md."""
+
+    async def main():
+        arguments = (5,) if method == "readexactly" else ()
+        async with connected() as (reader, _, _):
+            waiting = asyncio.ensure_future(getattr(reader, method)(*arguments))
+            await asyncio.sleep(0)
+            reader.feed_data(b"part")
+            reader.set_exception(ConnectionResetError("test"))
+            with pytest.raises(ConnectionResetError, match="test"):
+                await waiting
+
+    run(main())
+
+
+def test_data_that_is_enough_is_returned_before_an_exception():
+    async def main():
+        async with connected() as (reader, _, _):
+            waiting = asyncio.ensure_future(reader.readline())
+            await asyncio.sleep(0)
+            reader.feed_data(b"line\n")
+            reader.set_exception(ConnectionResetError("test"))
+            assert await waiting == b"line\n"
+            with pytest.raises(ConnectionResetError, match="test"):
+                await reader.readline()
+
+    run(main())
+
+
 def test_a_method_that_is_replaced_in_the_class_is_called():
     async def main():
         async with connected() as (reader, _, peer):
