@@ -63,8 +63,8 @@ pub trait Host: Sized + 'static {
         drop(watch);
     }
 
-    /// Converts an item from another thread into a call.
-    fn receive(&self, inbound: Self::Inbound) -> Self::Call;
+    /// Converts an item from another thread into a call. `None` if there is nothing to call any more.
+    fn receive(&self, inbound: Self::Inbound) -> Option<Self::Call>;
 
     /// The lane for a call from a timer or another thread. Must neither run user code nor call the engine, which has
     /// borrowed its queues.

@@ -50,8 +50,8 @@
 //!         Ok(())
 //!     }
 //!
-//!     fn receive(&self, inbound: Self::Inbound) -> Callback {
-//!         Rc::new(inbound)
+//!     fn receive(&self, inbound: Self::Inbound) -> Option<Callback> {
+//!         Some(Rc::new(inbound))
 //!     }
 //!
 //!     fn blocking(&self, wait: &mut dyn FnMut()) {

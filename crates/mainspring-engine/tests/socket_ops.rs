@@ -43,8 +43,8 @@ impl Host for ClosureHost {
         unreachable!("at_scope_end is never called")
     }
 
-    fn receive(&self, (): ()) -> Callback {
-        Rc::new(|| ())
+    fn receive(&self, (): ()) -> Option<Callback> {
+        None
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {

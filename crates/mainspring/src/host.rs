@@ -6,20 +6,18 @@
 use crate::error::Error;
 use crate::event_loop::{Core, DebugMode, ExceptionContext, Hooks, RunningCall, TimedCall};
 use crate::handle::Callback;
-use crate::lane::{Lane, OverdueLimit, Priority};
+use crate::lane::Lane;
 use crate::net::{TransportImpl, WriteOutcome};
 use crate::panics::catch;
+use crate::task::{Step, WokenTask};
 use crate::testing::RealIoError;
 use mainspring_engine::ready_queue::Lane as EngineLane;
 use mainspring_engine::transport::{DeferredCall, TransportHost};
-use mainspring_engine::wakeup::Inbox;
 use mainspring_engine::{Host, Readiness};
 use std::cell::{Cell, OnceCell};
 use std::io::{self, IoSlice};
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -51,75 +49,24 @@ pub(crate) enum Call {
 // The queues and timers store calls by value.
 const _: () = assert!(size_of::<Call>() == 3 * size_of::<usize>());
 
-/// One step of a task. The schedule function captures nothing: with captures, `async-task` changes a reference count in
-/// each step.
-pub(crate) type Step = async_task::Runnable<TaskMetadata>;
-
-/// Cancels the task when dropped.
-pub(crate) type Canceller = async_task::Task<(), TaskMetadata>;
-
-/// Where the steps of a task are queued: the inbox of its loop, and the lane.
-pub(crate) struct TaskMetadata {
-    pub(crate) inbox: Arc<Inbox<Inbound>>,
-    /// The identifier of the task.
-    id: u64,
-    // Not a `Priority`: the flag fits in its padding.
-    limit: OverdueLimit,
-    lane: Lane,
-    /// The next step is in the normal lane. Used on the loop's thread only; atomic because the wakers of a task, which
-    /// other threads may own, share the metadata.
-    is_promoted: AtomicBool,
-}
-
-impl TaskMetadata {
-    pub(crate) fn new(inbox: Arc<Inbox<Inbound>>, id: u64, Priority { lane, limit }: Priority) -> Self {
-        TaskMetadata { inbox, id, limit, lane, is_promoted: AtomicBool::new(false) }
-    }
-
-    /// The number of the task.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Whether all steps are in the normal lane.
-    #[inline(always)]
-    pub(crate) fn is_normal(&self) -> bool {
-        self.lane == Lane::Normal
-    }
-
-    /// The lane of the next step.
-    pub(crate) fn next_lane(&self) -> EngineLane {
-        if self.is_promoted.load(Ordering::Relaxed) { EngineLane::Normal } else { self.lane.engine_lane() }
-    }
-
-    /// Moves the next step to the normal lane. A step that is already queued stays where it is.
-    pub(crate) fn promote(&self) {
-        self.is_promoted.store(true, Ordering::Relaxed);
-    }
-
-    /// A step begins. Returns what it passes on to tasks and callbacks that it creates.
-    fn begin_step(&self) -> Priority {
-        self.is_promoted.store(false, Ordering::Relaxed);
-        Priority { lane: self.lane, limit: self.limit }
-    }
-}
-
 /// A call sent by another thread.
 pub(crate) enum Inbound {
     Once(Box<dyn FnOnce() + Send>),
-    Task(Step),
+    /// A task that the thread has woken.
+    Task(WokenTask),
     Main(u64),
     Stop,
 }
 
-impl From<Inbound> for Call {
-    fn from(inbound: Inbound) -> Self {
-        match inbound {
+impl Inbound {
+    /// The call to make ready, on the loop's thread. `None` if the task that was woken is ready, or done.
+    pub(crate) fn into_call(self) -> Option<Call> {
+        Some(match self {
             Inbound::Once(call) => Call::Once(call),
-            Inbound::Task(step) => Call::Task(step),
+            Inbound::Task(task) => Call::Task(task.into_step()?),
             Inbound::Main(run) => Call::Main(run),
             Inbound::Stop => Call::Stop,
-        }
+        })
     }
 }
 
@@ -276,8 +223,8 @@ impl RustHost {
             Call::Handle(_, callback) => catch(|| callback.run()),
             Call::Once(call) => catch(call),
             Call::Task(step) => {
-                // Panics of the future are caught in `task/catch_unwind.rs`.
-                if step.metadata().is_normal() {
+                // Panics of the future are caught in `task/cell.rs`.
+                if step.header().is_normal() {
                     step.run();
                 } else {
                     run_in_lane(step);
@@ -350,7 +297,7 @@ impl RustHost {
 /// Runs a step of a task whose lane is not the normal one.
 #[inline(never)]
 fn run_in_lane(step: Step) {
-    let priority = step.metadata().begin_step();
+    let priority = step.header().begin_step();
     priority.run(|| step.run());
 }
 
@@ -399,7 +346,7 @@ impl Host for RustHost {
 
     fn lane(&self, call: &Call) -> EngineLane {
         match call {
-            Call::Task(step) => step.metadata().next_lane(),
+            Call::Task(step) => step.header().next_lane(),
             Call::Handle(lane, _) => lane.engine_lane(),
             _ => EngineLane::Normal,
         }
@@ -407,7 +354,7 @@ impl Host for RustHost {
 
     fn max_overdue(&self, call: &Call) -> Option<Duration> {
         match call {
-            Call::Task(step) => step.metadata().limit.get(),
+            Call::Task(step) => step.header().limit().get(),
             Call::Handle(_, callback) => callback.priority().limit.get(),
             _ => None,
         }
@@ -431,8 +378,8 @@ impl Host for RustHost {
         }
     }
 
-    fn receive(&self, inbound: Inbound) -> Call {
-        inbound.into()
+    fn receive(&self, inbound: Inbound) -> Option<Call> {
+        inbound.into_call()
     }
 
     fn on_iteration_begin(&self) -> Result<(), Failure> {

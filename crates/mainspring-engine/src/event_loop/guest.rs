@@ -26,7 +26,7 @@ impl<H: Host> Engine<H> {
     /// wait.
     pub fn next_timeout(&self) -> Option<Duration> {
         self.end_driver_wait();
-        self.take_inbox_if_pending();
+        self.receive_pending();
         let timeout = self.time_until_work();
         if timeout == Some(Duration::ZERO) || !self.inbox.prepare_sleep() {
             return Some(Duration::ZERO);
@@ -41,7 +41,7 @@ impl<H: Host> Engine<H> {
     pub fn poll_events(&self, timeout: Option<Duration>) -> Result<Vec<Event>, H::Error> {
         self.check_open()?;
         self.end_driver_wait();
-        self.take_inbox_if_pending();
+        self.receive_pending();
         let timeout = if self.is_busy() { Some(Duration::ZERO) } else { timeout };
         let mut parking = self.take_parking()?;
         let outcome = self.sleep(&mut parking, timeout.map(|timeout| timeout.min(MAX_WAIT)));

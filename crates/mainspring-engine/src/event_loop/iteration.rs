@@ -79,7 +79,7 @@ impl<H: Host> Engine<H> {
     /// The second half of an iteration, after the poll.
     #[inline(always)]
     pub(super) fn run_due_and_ready(&self) -> Result<(), H::Error> {
-        self.take_inbox_if_pending();
+        self.receive_pending();
         if !self.timers.borrow().is_empty() {
             self.ready_due_timers();
         }
@@ -234,7 +234,7 @@ impl<H: Host> Engine<H> {
     /// Makes the calls of `events` ready. Returns whether a signal was among them.
     pub(super) fn dispatch(&self, events: &mut Vec<Event>) -> bool {
         // If a thread schedules a call and then causes an event, the call runs first, as in asyncio.
-        self.take_inbox_if_pending();
+        self.receive_pending();
         let mut signalled = false;
         self.shuffle_events(events);
         for event in events.drain(..) {
@@ -308,12 +308,13 @@ impl<H: Host> Engine<H> {
     /// Makes other threads' calls ready. Each function that makes a call ready does this first, so that a call that
     /// was sent earlier also runs earlier.
     #[inline(always)]
-    pub(super) fn take_inbox_if_pending(&self) {
+    pub fn receive_pending(&self) {
         if self.inbox.has_pending() {
             self.take_inbox();
         }
     }
 
+    #[inline(never)]
     fn take_inbox(&self) {
         self.wake_waiting_driver();
         // Without memory the calls stay in the inbox until the next iteration.
@@ -324,7 +325,7 @@ impl<H: Host> Engine<H> {
         let mut arrived = self.arrived.take();
         self.inbox.drain_into(&mut arrived);
         for inbound in arrived.drain(..) {
-            let call = self.host.receive(inbound);
+            let Some(call) = self.host.receive(inbound) else { continue };
             let lane = self.host.lane(&call);
             let now = self.arrival_time(lane);
             self.push_ready(lane, call, now, &mut self.lanes.borrow_mut());

@@ -182,14 +182,14 @@ impl<H: Host> Engine<H> {
     /// Schedules a call for the next iteration, after the calls that are already ready.
     #[inline(always)]
     pub fn call_soon(&self, call: H::Call) {
-        self.take_inbox_if_pending();
+        self.receive_pending();
         self.lanes.borrow_mut().push_normal(call);
     }
 
     /// As [`Engine::call_soon`]; returns the call if there is no memory for it. The caller drops it.
     #[inline(always)]
     pub fn try_call_soon(&self, call: H::Call) -> Result<(), H::Call> {
-        self.take_inbox_if_pending();
+        self.receive_pending();
         let mut lanes = self.lanes.borrow_mut();
         if !lanes.try_reserve_normal(1) {
             return Err(call);
@@ -200,14 +200,14 @@ impl<H: Host> Engine<H> {
 
     /// Schedules a call in `lane`.
     pub fn call_soon_in(&self, lane: Lane, call: H::Call) {
-        self.take_inbox_if_pending();
+        self.receive_pending();
         let now = self.arrival_time(lane);
         self.push_ready(lane, call, now, &mut self.lanes.borrow_mut());
     }
 
     /// As [`Engine::call_soon_in`]; returns the call if there is no memory for it. The caller drops it.
     pub fn try_call_soon_in(&self, lane: Lane, call: H::Call) -> Result<(), H::Call> {
-        self.take_inbox_if_pending();
+        self.receive_pending();
         let now = self.arrival_time(lane);
         let mut lanes = self.lanes.borrow_mut();
         if !lanes.try_reserve_normal(1) {

@@ -189,7 +189,9 @@ mod tests {
             Ok(())
         }
 
-        fn receive(&self, (): ()) {}
+        fn receive(&self, (): ()) -> Option<()> {
+            None
+        }
 
         fn blocking(&self, wait: &mut dyn FnMut()) {
             wait();

@@ -86,7 +86,7 @@
 //!         Ok(())
 //!     }
 //! #
-//! #     fn receive(&self, (): ()) -> Call {
+//! #     fn receive(&self, (): ()) -> Option<Call> {
 //! #         unreachable!("there is no other thread")
 //! #     }
 //! #

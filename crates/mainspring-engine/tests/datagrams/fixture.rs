@@ -114,8 +114,8 @@ impl Host for TestHost {
         unreachable!("at_scope_end is never called")
     }
 
-    fn receive(&self, (): ()) -> Call {
-        Call::Never
+    fn receive(&self, (): ()) -> Option<Call> {
+        None
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {

@@ -62,8 +62,8 @@ impl Host for Notes {
         Ok(())
     }
 
-    fn receive(&self, inbound: &'static str) -> Callback {
-        noting(inbound)
+    fn receive(&self, inbound: &'static str) -> Option<Callback> {
+        Some(noting(inbound))
     }
 
     fn on_iteration_begin(&self) -> io::Result<()> {

@@ -91,8 +91,8 @@ impl Host for ScriptHost {
         Err("the script registers no source".into())
     }
 
-    fn receive(&self, number: usize) -> Call {
-        Call::Numbered(number)
+    fn receive(&self, number: usize) -> Option<Call> {
+        Some(Call::Numbered(number))
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {

@@ -86,8 +86,8 @@ impl Host for TestHost {
         unreachable!("at_scope_end is never called")
     }
 
-    fn receive(&self, (): ()) -> Call {
-        Call::Closure(Rc::new(|| {}))
+    fn receive(&self, (): ()) -> Option<Call> {
+        None
     }
 
     fn blocking(&self, wait: &mut dyn FnMut()) {

@@ -19,7 +19,7 @@ use super::running;
 use crate::clock::Time;
 use crate::error::Error;
 use crate::executor::{Executor, ExecutorConfig};
-use crate::host::{Call, Failure, Inbound, RustHost, Step, TaskMetadata};
+use crate::host::{Call, Failure, Inbound, RustHost};
 use crate::net::Resolver;
 use crate::panics::catch;
 use crate::task::{AnyTask, FactorySlot};
@@ -31,11 +31,6 @@ use slab::Slab;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long `close` waits for another thread that is waking a task. That takes a few instructions, unless the thread
-/// no longer exists (after a `fork`).
-const MAX_WAIT_FOR_WAKERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Core {
     pub(crate) engine: Engine<RustHost>,
@@ -54,11 +49,9 @@ pub(crate) struct Core {
     pub(crate) is_sealed: Cell<bool>,
     pub(super) timers_made: Cell<u64>,
     /// The tasks that are not done.
-    tasks: RefCell<Slab<Rc<dyn AnyTask>>>,
+    tasks: RefCell<Slab<AnyTask>>,
     pub(crate) task_factory: FactorySlot,
-    /// The number of task futures that are not dropped.
-    pub(crate) live_futures: Cell<usize>,
-    /// Keeps the loop from being idle until `live_futures` is zero.
+    /// Keeps the loop from being idle until `tasks` is empty.
     keep_alive_while_tasks: Cell<Option<KeepAlive>>,
     pub(crate) tasks_made: Cell<u64>,
     pub(super) executor_config: ExecutorConfig,
@@ -91,7 +84,6 @@ impl Core {
             timers_made: Cell::new(0),
             tasks: RefCell::default(),
             task_factory: FactorySlot::default(),
-            live_futures: Cell::new(0),
             keep_alive_while_tasks: Cell::new(None),
             tasks_made: Cell::new(0),
             executor_config,
@@ -108,6 +100,12 @@ impl Core {
 
     pub(crate) fn inbox(&self) -> &Arc<Inbox<Inbound>> {
         self.engine.inbox()
+    }
+
+    /// Whether this is the loop's inbox: its identity.
+    #[inline(always)]
+    pub(super) fn has_inbox(&self, inbox: *const Inbox<Inbound>) -> bool {
+        std::ptr::eq(Arc::as_ptr(self.inbox()), inbox)
     }
 
     /// The time by the loop's clock.
@@ -163,15 +161,6 @@ impl Core {
         self.engine.call_soon_in(lane, call);
     }
 
-    /// Moves the next step of a background task to the normal lane, whether it is queued or not.
-    pub(crate) fn promote(&self, task: &TaskMetadata) {
-        if self.is_closed.get() {
-            return;
-        }
-        task.promote();
-        self.engine.recheck_background();
-    }
-
     pub(crate) fn call_exception_handler(&self, context: &ExceptionContext) {
         self.exception_handler.call_handler(context);
     }
@@ -212,7 +201,9 @@ impl Core {
         self.signals.clear();
         self.cancel_all_tasks();
         self.drop_each(self.engine.take_ready());
-        self.drop_futures_in_flight();
+        let mut arrived = Vec::new();
+        self.inbox().drain_into(&mut arrived);
+        self.drop_each(arrived);
         self.release_retained();
         self.drop_each(self.engine.close());
     }
@@ -220,90 +211,64 @@ impl Core {
     /// Cancels all tasks. On an open loop their futures are dropped in the next iteration.
     pub(super) fn cancel_all_tasks(&self) {
         for task in self.all_tasks() {
-            task.header().cancel();
+            task.cancel();
         }
     }
 
     /// The tasks that are not done, in no particular order.
-    pub(crate) fn all_tasks(&self) -> Vec<Rc<dyn AnyTask>> {
-        self.tasks.borrow().iter().map(|(_, task)| Rc::clone(task)).collect()
+    pub(crate) fn all_tasks(&self) -> Vec<AnyTask> {
+        self.tasks.borrow().iter().map(|(_, task)| task.clone()).collect()
+    }
+
+    /// The number of tasks that are not done.
+    pub(crate) fn task_count(&self) -> usize {
+        self.tasks.borrow().len()
     }
 
     /// Keeps the loop from being idle until all tasks are done. The loop does not know what wakes a task that awaits
     /// a future of another library.
     pub(crate) fn keep_alive_for_tasks(&self) {
-        let keep_alive = (self.live_futures.get() > 0).then(|| KeepAlive::new(self.inbox()));
+        let keep_alive = (self.task_count() > 0).then(|| KeepAlive::new(self.inbox()));
         self.keep_alive_while_tasks.set(keep_alive);
     }
 
-    /// The future of a task was dropped.
-    pub(crate) fn future_ended(&self) {
-        let left = self.live_futures.get().saturating_sub(1);
-        self.live_futures.set(left);
-        if left == 0 {
-            self.keep_alive_while_tasks.set(None);
-        }
-    }
-
     /// Adds a task. Returns its index.
-    pub(crate) fn insert_task(&self, task: Rc<dyn AnyTask>) -> usize {
+    pub(crate) fn insert_task(&self, task: AnyTask) -> usize {
         self.tasks.borrow_mut().insert(task)
     }
 
-    /// Removes a task.
+    /// Removes a task whose future is dropped.
     pub(crate) fn remove_task(&self, index: usize) {
-        let task = self.tasks.borrow_mut().try_remove(index);
+        let mut tasks = self.tasks.borrow_mut();
+        let task = tasks.try_remove(index);
+        let was_last = tasks.is_empty();
+        drop(tasks);
         drop(task);
-    }
-
-    /// A future is dropped by the code that runs the pending step of its task. That step may be in the inbox, or
-    /// another thread may be pushing it. The inbox must accept it until then, because the future must be dropped on
-    /// this thread.
-    fn drop_futures_in_flight(&self) {
-        let deadline = Instant::now() + MAX_WAIT_FOR_WAKERS;
-        loop {
-            let mut arrived = Vec::new();
-            self.inbox().drain_into(&mut arrived);
-            self.drop_each(arrived);
-            if self.live_futures.get() == 0 || Instant::now() >= deadline {
-                return;
-            }
-            std::thread::yield_now();
+        if was_last {
+            self.keep_alive_while_tasks.set(None);
         }
     }
 }
 
-/// Makes a step ready, from any thread. On the loop's own thread it is queued behind the ready calls, as by `call_soon`
+/// Makes a call ready, from any thread. On the loop's own thread it is queued behind the ready calls, as by `call_soon`
 /// in asyncio; other threads use the inbox. Fails if the loop is closed, or if it is sealed and this is new work.
 pub(crate) fn wake_call(inbox: &Arc<Inbox<Inbound>>, call: Inbound) -> Result<(), Error> {
     let is_new_work = matches!(call, Inbound::Once(_));
-    if let Some(core) = running::find_loop(inbox) {
+    if let Some(core) = running::find_loop(Arc::as_ptr(inbox)) {
         core.check_open()?;
         if is_new_work && core.is_sealed.get() {
             return Err(Error::ShutDown);
         }
-        let call = call.into();
-        core.call_soon_in(core.engine.host().lane(&call), call);
+        // An earlier wake of the same task is received first.
+        core.engine.receive_pending();
+        if let Some(call) = call.into_call() {
+            core.call_soon_in(core.engine.host().lane(&call), call);
+        }
         return Ok(());
     }
     let pushed = if is_new_work { inbox.submit(call) } else { inbox.push(call) };
     match pushed {
         Ok(()) => Ok(()),
-        Err(refused) => {
-            if let Inbound::Task(step) = refused.0 {
-                // The future belongs to the loop's thread, and `close` has stopped waiting for it. So it is leaked.
-                std::mem::forget(step);
-            }
-            Err(if inbox.is_closed() { Error::Closed } else { Error::ShutDown })
-        }
-    }
-}
-
-/// [`wake_call`] for a step of a task, whose metadata names its loop.
-pub(crate) fn wake_step(step: Step) {
-    if let Err(step) = running::call_soon_if_running(step) {
-        let inbox = Arc::clone(&step.metadata().inbox);
-        // A closed loop ignores it: the future is dropped with the step, or was dropped before.
-        let _ = wake_call(&inbox, Inbound::Task(step));
+        Err(_) => Err(if inbox.is_closed() { Error::Closed } else { Error::ShutDown }),
     }
 }

@@ -96,7 +96,7 @@ impl EventLoop {
             ready_background: core.engine.ready_len_of(Lane::Background),
             timers: core.engine.timers_len(),
             descriptors: core.engine.registered_len(),
-            tasks: core.live_futures.get(),
+            tasks: core.task_count(),
             executor_queued: executor.map_or(0, |executor| executor.queued()),
         }
     }

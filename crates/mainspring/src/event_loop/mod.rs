@@ -34,15 +34,13 @@ pub use metrics::{Counters, LagHistogram, Metrics};
 pub use run_in_executor::to_thread;
 pub use stalls::Stall;
 
-pub(crate) use self::core::{Core, wake_call, wake_step};
+pub(crate) use self::core::{Core, wake_call};
 pub(crate) use debug_mode::{DebugMode, TimedCall, instrumented};
 pub(crate) use exception_handler::report_here;
 pub(crate) use hooks::Hooks;
 pub(crate) use retained::Retained;
 pub(crate) use run_in_executor::run_in_executor;
-#[cfg(feature = "hyper")]
-pub(crate) use running::find_loop;
-pub(crate) use running::{current_core, running_core};
+pub(crate) use running::{current_core, find_loop, running_core, with_running_core};
 pub(crate) use sockets::ready;
 pub(crate) use stalls::RunningCall;
 
@@ -260,6 +258,3 @@ impl fmt::Debug for EventLoop {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;

@@ -127,7 +127,7 @@ impl EventLoop {
     pub fn run_until_idle(&self) -> Result<usize, Error> {
         let _running = self.enter()?;
         match self.core().engine.run_until_idle() {
-            Ok(true) => Ok(self.core().live_futures.get()),
+            Ok(true) => Ok(self.core().task_count()),
             Ok(false) => Err(Error::Stopped),
             Err(failure) => Err(failure.into()),
         }

@@ -2,13 +2,12 @@
 
 use super::core::Core;
 use super::{EventLoop, Owner};
-use crate::host::{Call, Inbound, Step};
+use crate::host::Inbound;
 use mainspring_engine::wakeup::Inbox;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr::NonNull;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 
 thread_local! {
     static RUNNING: RefCell<Option<Rc<Owner>>> = const { RefCell::new(None) };
@@ -66,21 +65,17 @@ pub(crate) fn current_core() -> io::Result<Rc<Core>> {
     })
 }
 
-/// Makes the step of a task ready if its loop is running on this thread. Otherwise returns the step.
+/// Calls `f` with the loop that has this inbox, if that is the loop that runs on this thread.
 ///
-/// Runs for every task step, so it does not touch the reference count. Only for the normal lane: scheduling a
-/// background call reads the clock, which may be user code that calls this function.
-pub(super) fn call_soon_if_running(step: Step) -> Result<(), Step> {
-    let Some(core) = RUNNING_CORE.get() else { return Err(step) };
-    // SAFETY: `Running::enter` set the pointer on this thread. Dropping `Running` replaces it before the owner in
-    // `RUNNING`, which owns the core, is released; the core of an outer run is owned by `RUNNING` again. Making a step ready runs no foreign code that could end the run.
+/// Runs for every wake of a task, so it does not touch the reference count.
+#[inline(always)]
+pub(crate) fn with_running_core<R>(inbox: *const Inbox<Inbound>, f: impl FnOnce(&Core) -> R) -> Option<R> {
+    let core = RUNNING_CORE.get()?;
+    // SAFETY: `Running::enter` set the pointer on this thread. Every `Running` is a local variable of a function that is
+    // further down on this stack, so it is dropped after `f` has returned. Dropping it replaces the pointer before the
+    // owner in `RUNNING`, which owns the core, is released; the core of an outer run is owned by `RUNNING` again.
     let core = unsafe { core.as_ref() };
-    let task = step.metadata();
-    if !Arc::ptr_eq(core.inbox(), &task.inbox) || !task.is_normal() || core.check_open().is_err() {
-        return Err(step);
-    }
-    core.engine.call_soon(Call::Task(step));
-    Ok(())
+    core.has_inbox(inbox).then(|| f(core))
 }
 
 /// Adds a new loop to the list of this thread.
@@ -92,8 +87,8 @@ pub(super) fn register_loop(core: &Rc<Core>) {
 }
 
 /// The loop with this inbox, if it is on this thread, running or not.
-pub(crate) fn find_loop(inbox: &Arc<Inbox<Inbound>>) -> Option<Rc<Core>> {
-    let has_inbox = |core: &Rc<Core>| Arc::ptr_eq(core.inbox(), inbox);
+pub(crate) fn find_loop(inbox: *const Inbox<Inbound>) -> Option<Rc<Core>> {
+    let has_inbox = |core: &Rc<Core>| core.has_inbox(inbox);
     running_core().filter(has_inbox).or_else(|| {
         let find = |loops: &RefCell<Vec<Weak<Core>>>| {
             loops.borrow().iter().filter_map(Weak::upgrade).find(has_inbox)

@@ -65,7 +65,7 @@ fn number_of(call: &Call) -> u64 {
     match call {
         Call::Handle(..) => 1,
         Call::Once(_) => 2,
-        Call::Task(step) => CALLS.len() as u64 + step.metadata().id(),
+        Call::Task(step) => CALLS.len() as u64 + step.header().id().number(),
         Call::Wake(_) => 3,
         Call::Main(_) => 4,
         Call::Watch(_) => 5,

@@ -87,7 +87,7 @@ impl HyperTimer {
 
 impl Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        let now = match find_loop(&self.inbox) {
+        let now = match find_loop(Arc::as_ptr(&self.inbox)) {
             Some(core) => core.now(),
             None => self.to_loop_time(Instant::now()),
         };
@@ -101,7 +101,7 @@ impl Timer for HyperTimer {
     /// The loop's clock; on another thread, the system's clock.
     fn now(&self) -> Instant {
         let (instant, time) = self.epoch;
-        match find_loop(&self.inbox) {
+        match find_loop(Arc::as_ptr(&self.inbox)) {
             Some(core) => instant + core.now().saturating_duration_since(time),
             None => Instant::now(),
         }
@@ -163,7 +163,7 @@ impl Future for HyperSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(core) = find_loop(&self.inbox) else { return self.poll_on_other_thread(cx) };
+        let Some(core) = find_loop(Arc::as_ptr(&self.inbox)) else { return self.poll_on_other_thread(cx) };
         if core.check_open().is_err() || core.now() >= self.when {
             self.cancel_timer();
             return Poll::Ready(());
@@ -203,7 +203,7 @@ impl HyperSleep {
         let former = std::mem::replace(&mut self.state, HyperSleepState::New);
         let HyperSleepState::Waiting(timer, _) = &former else { return };
         let timer = *timer;
-        match find_loop(&self.inbox) {
+        match find_loop(Arc::as_ptr(&self.inbox)) {
             Some(core) => {
                 let call = core.engine.cancel_timer(timer);
                 drop(call);

@@ -3,35 +3,33 @@
 //! A pointer in a thread-local, set around every step and every drop of a task's future. It does not count as a
 //! reference: that would cost every step, and few steps need it.
 
-use super::state::{AnyTask, TaskState};
+use super::cell::{AnyTask, TaskHead};
 use super::{TaskHandle, WaitReason};
 use crate::lane::Lane;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::rc::Rc;
 
 thread_local! {
-    static CURRENT: Cell<Option<NonNull<dyn AnyTask>>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<NonNull<TaskHead>>> = const { Cell::new(None) };
 }
 
 /// Runs a step of `task`, or a destructor.
-pub(super) fn run_as_current<T: 'static, R>(task: &Rc<TaskState<T>>, step: impl FnOnce() -> R) -> R {
-    struct Restore(Option<NonNull<dyn AnyTask>>);
+pub(super) fn run_as_current<R>(task: &AnyTask, step: impl FnOnce() -> R) -> R {
+    struct Restore(Option<NonNull<TaskHead>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             CURRENT.set(self.0);
         }
     }
-    let pointer = Rc::as_ptr(task) as *const dyn AnyTask;
     // The pointer is removed from the thread-local before this function returns or unwinds, while `task` is still
     // borrowed.
-    let _restore = Restore(CURRENT.replace(NonNull::new(pointer.cast_mut())));
+    let _restore = Restore(CURRENT.replace(Some(task.as_ptr())));
     step()
 }
 
 /// There is no current task until the result is dropped: a step runs the loop.
 pub(crate) fn suspend() -> impl Drop + use<> {
-    struct Restore(Option<NonNull<dyn AnyTask>>);
+    struct Restore(Option<NonNull<TaskHead>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             // The function that set this pointer is still further down on this stack.
@@ -44,14 +42,9 @@ pub(crate) fn suspend() -> impl Drop + use<> {
 /// The task whose step runs.
 pub(super) fn current() -> Option<TaskHandle> {
     let pointer = CURRENT.get()?;
-    // SAFETY: the pointer is that of an `Rc` which `run_as_current`, further down on this stack, borrows while the
-    // pointer is in the thread-local. So the value is alive, in an `Rc`, on this thread, and its count can be
-    // incremented.
-    let task = unsafe {
-        Rc::increment_strong_count(pointer.as_ptr());
-        Rc::from_raw(pointer.as_ptr())
-    };
-    Some(TaskHandle(task))
+    // SAFETY: the pointer is that of a reference which `run_as_current`, further down on this stack, borrows while the
+    // pointer is in the thread-local. So the task is alive, and this is its thread.
+    Some(TaskHandle(unsafe { AnyTask::from_ptr(pointer) }))
 }
 
 /// The task whose step runs on this thread. `None` in a callback, in the future of
@@ -91,7 +84,8 @@ pub(crate) fn record_wait(reason: Option<WaitReason>) {
 }
 
 /// Passes the current task to `f`, without a reference count.
-pub(super) fn with_current<R>(f: impl FnOnce(Option<&dyn AnyTask>) -> R) -> R {
+pub(super) fn with_current<R>(f: impl FnOnce(Option<&AnyTask>) -> R) -> R {
     // SAFETY: as in `current`. `f` returns before any function further down on this stack does.
-    f(CURRENT.get().map(|pointer| unsafe { &*pointer.as_ptr() }))
+    let task = CURRENT.get().map(|pointer| unsafe { AnyTask::borrowed(pointer) });
+    f(task.as_deref())
 }

@@ -1,6 +1,6 @@
 //! The task factory: a hook that is called for each new task and can wrap its future.
 
-use super::state::{AnyTask, TaskState};
+use super::cell::TaskRef;
 use super::{TaskFuture, TaskHandle};
 use crate::event_loop::EventLoop;
 use std::cell::{Cell, RefCell};
@@ -33,10 +33,10 @@ impl Factory {
     /// Calls the factory with `future`. Returns the future that the task runs.
     pub(super) fn wrap<T: 'static, O: 'static>(
         &self,
-        state: &Rc<TaskState<T>>,
+        task: &TaskRef<T>,
         future: impl Future<Output = O> + 'static,
     ) -> FactoryFuture<O> {
-        let handle = TaskHandle(Rc::clone(state) as Rc<dyn AnyTask>);
+        let handle = TaskHandle(task.any().clone());
         let output = Rc::new(Cell::new(None));
         let result = Rc::clone(&output);
         let inner: TaskFuture = Box::pin(async move {

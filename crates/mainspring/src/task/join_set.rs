@@ -7,10 +7,9 @@
 //! - The tasks share the record ([`Finished`]). Detached tasks keep the old record, so their entries do not reach the
 //!   set.
 
-use super::catch_unwind::ResultSink;
+use super::cell::{ResultSink, TaskRef};
 use super::spawn::start_task;
-use super::state::TaskState;
-use super::{JoinError, Task, TaskHandle, context};
+use super::{JoinError, Task, TaskHandle};
 use crate::event_loop::EventLoop;
 use crate::panics::catch;
 use slab::Slab;
@@ -18,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -107,12 +107,10 @@ impl<T: 'static> JoinSet<T> {
         F: IntoFuture<IntoFuture: 'static, Output = T>,
     {
         let event_loop = EventLoop::current();
-        let state = TaskState::new(event_loop.core(), None, context::copy_current());
         // The following may panic; the task is then not in the set.
         let index = self.tasks.vacant_key();
-        let sink = MemberSink { state: Rc::clone(&state), finished: Rc::clone(&self.finished), index };
-        start_task(event_loop.core(), sink, future.into_future());
-        let task = Task { state };
+        let sink = MemberSink { finished: Rc::clone(&self.finished), index, _marker: PhantomData };
+        let task = start_task(event_loop.core(), |_| sink, future.into_future());
         let handle = task.handle();
         self.tasks.insert(task);
         handle
@@ -284,28 +282,24 @@ fn take_result<T>(mut task: Task<T>) -> Result<T, JoinError> {
 
 /// Passes the result of a task to the task, and its index to the set.
 struct MemberSink<T> {
-    state: Rc<TaskState<T>>,
     finished: Rc<Finished>,
     index: usize,
+    _marker: PhantomData<T>,
 }
 
 impl<T: 'static> ResultSink for MemberSink<T> {
     type Output = T;
     type Value = T;
 
-    fn state(&self) -> &Rc<TaskState<T>> {
-        &self.state
-    }
-
-    fn settle(&self, result: Result<T, JoinError>) {
+    fn settle(&self, task: &TaskRef<T>, result: Result<T, JoinError>) {
         // The destructor of an unwanted output may panic: the set is notified in any case.
-        let settled = catch(|| TaskState::settle(&self.state, result));
+        let settled = catch(|| task.settle(result));
         self.finished.indexes.borrow_mut().push_back(self.index);
         if let Some(waker) = self.finished.waker.take() {
             waker.wake();
         }
         if let Err(text) = settled {
-            self.state.header.report(&text);
+            task.header.report(&text);
         }
     }
 }

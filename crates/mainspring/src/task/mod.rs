@@ -1,18 +1,17 @@
 //! Tasks: futures that the loop runs.
 //!
-//! A task is one future in one allocation of `async-task`, which also makes its wakers. Each step is a call like any
-//! other: a wake on the loop's thread adds it to the ready queue, a wake on another thread to the inbox.
+//! A task is one allocation ([`cell`]): its future, its result, and the state of its wakers ([`waker`]). Each step is a
+//! call like any other: a wake on the loop's thread adds it to the ready queue, a wake on another thread to the inbox.
 //!
 //! # Rules
 //!
-//! - The future is polled and dropped on the loop's thread only, and its panics are caught ([`catch_unwind`]).
-//! - The core lists all tasks that are not done. Each owns its canceller ([`state`]). The user's [`Task`] only
-//!   references the state that receives the result. So dropping a `Task` detaches it, and closing the loop ends all
-//!   tasks.
+//! - The future is polled and dropped on the loop's thread only, and its panics are caught.
+//! - The core lists all tasks that are not done, and keeps them. The user's [`Task`] only references the result. So
+//!   dropping a `Task` detaches it, and closing the loop ends all tasks.
 //! - A panic whose result is never taken is reported to the exception handler.
 
-#[allow(unsafe_code, reason = "pin projection; a task cell whose steps stay on their thread")]
-mod catch_unwind;
+#[allow(unsafe_code, reason = "one allocation per task, with references of several types")]
+mod cell;
 pub mod context;
 #[allow(unsafe_code, reason = "an uncounted pointer to the current task")]
 mod current_task;
@@ -29,6 +28,9 @@ mod task_handle;
 mod wait;
 mod wait_reason;
 mod wake_queue;
+#[allow(unsafe_code, reason = "raw wakers")]
+mod waker;
+mod waker_state;
 
 pub use current_task::current_task;
 pub use gather::{AsCompleted, as_completed, gather, race, try_gather};
@@ -44,13 +46,15 @@ pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 
 pub(crate) use current_task::{current_background_task, record_wait, suspend as suspend_current_task};
 pub(crate) use factory::FactorySlot;
-pub(crate) use state::{AnyTask, TaskName};
+pub(crate) use cell::{AnyTask, Step};
+pub(crate) use state::TaskName;
 pub(crate) use wait_reason::{WaitReason, named, waits_for};
+pub(crate) use waker::WokenTask;
 
-use state::{Phase, Progress, TaskState};
+use cell::TaskRef;
+use state::{Phase, Progress};
 use std::fmt;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// The future of a task, for a task factory: see [`EventLoop::set_task_factory`](crate::EventLoop::set_task_factory).
@@ -100,7 +104,7 @@ pub type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 /// # Ok::<(), mainspring::Error>(())
 /// ```
 pub struct Task<T> {
-    state: Rc<TaskState<T>>,
+    state: TaskRef<T>,
 }
 
 impl<T> Task<T> {
@@ -122,7 +126,7 @@ impl<T> Task<T> {
     /// ```
     #[doc(alias = "abort")]
     pub fn cancel(&self) -> bool {
-        self.state.header.cancel()
+        self.state.any().cancel()
     }
 
     /// Whether the task is done and was cancelled.
@@ -167,7 +171,7 @@ impl<T: 'static> Task<T> {
     /// ```
     #[doc(alias = "abort_handle")]
     pub fn handle(&self) -> TaskHandle {
-        TaskHandle(Rc::clone(&self.state) as Rc<dyn AnyTask>)
+        TaskHandle(self.state.any().clone())
     }
 
     /// Calls `callback` in the iteration after the task is done, or in the next one if it is done already. It is called

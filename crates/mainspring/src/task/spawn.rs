@@ -1,14 +1,14 @@
 //! [`spawn`], [`TaskBuilder`], and the function that makes a future a task of the loop.
 
 use super::Task;
-use super::catch_unwind::{CatchUnwind, ResultSink, allocate_task};
+use super::cell::{DirectSink, ResultSink, TaskRef, make_task};
 use super::context::{self, Context};
-use super::state::TaskState;
+use super::state::TaskHeader;
 use crate::error::Error;
 use crate::event_loop::{Core, EventLoop, instrumented};
 use crate::host::Call;
 use crate::lane::{Lane, OverdueLimit, Priority};
-use std::panic::Location;
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -178,13 +178,12 @@ impl TaskBuilder {
     #[track_caller]
     fn start<T: 'static>(self, core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Task<T> {
         let context = self.context.map_or_else(context::copy_current, Context::into_slot);
-        let state = TaskState::new(core, self.name, context);
         let mut priority = self.lane.map_or_else(Priority::current, Priority::in_lane);
         if let Some(limit) = self.max_overdue {
             priority.limit = OverdueLimit::new(limit);
         }
-        start_task_in(core, priority, Rc::clone(&state), future);
-        Task { state }
+        let header = TaskHeader::new(core, self.name, context, priority);
+        start_task_with(core, header, |_| DirectSink(PhantomData), future)
     }
 }
 
@@ -192,69 +191,82 @@ impl<T: 'static> Task<T> {
     /// Starts a task.
     #[track_caller]
     pub(crate) fn start(core: &Rc<Core>, future: impl Future<Output = T> + 'static) -> Self {
-        let state = TaskState::new(core, None, context::copy_current());
-        start_task(core, Rc::clone(&state), future);
-        Task { state }
+        start_task(core, |_| DirectSink(PhantomData), future)
     }
 }
 
 /// Makes `future` a task of the loop, in the lane of the current code. Calls the task factory if there is one.
 #[track_caller]
-pub(super) fn start_task<F, S>(core: &Rc<Core>, sink: S, future: F)
+pub(super) fn start_task<F, S>(
+    core: &Rc<Core>,
+    sink: impl FnOnce(&TaskRef<S::Value>) -> S,
+    future: F,
+) -> Task<S::Value>
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
 {
-    start_task_in(core, Priority::current(), sink, future);
+    let header = TaskHeader::new(core, None, context::copy_current(), Priority::current());
+    start_task_with(core, header, sink, future)
 }
 
-/// [`start_task`] with a priority.
-#[track_caller]
-fn start_task_in<F, S>(core: &Rc<Core>, priority: Priority, sink: S, future: F)
+/// [`start_task`] with a header.
+fn start_task_with<F, S>(
+    core: &Rc<Core>,
+    header: TaskHeader,
+    sink: impl FnOnce(&TaskRef<S::Value>) -> S,
+    future: F,
+) -> Task<S::Value>
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
 {
     match core.task_factory.get() {
-        None => start_wrapped(core, priority, sink, future),
-        Some(factory) => {
-            let wrapped = factory.wrap(sink.state(), future);
-            start_wrapped(core, priority, sink, wrapped);
-        }
+        None => start_wrapped(core, header, sink, |_| future),
+        Some(factory) => start_wrapped(core, header, sink, |task| factory.wrap(task, future)),
     }
 }
 
-#[track_caller]
-fn start_wrapped<F, S>(core: &Rc<Core>, priority: Priority, sink: S, future: F)
+fn start_wrapped<F, S>(
+    core: &Rc<Core>,
+    header: TaskHeader,
+    sink: impl FnOnce(&TaskRef<S::Value>) -> S,
+    future: impl FnOnce(&TaskRef<S::Value>) -> F,
+) -> Task<S::Value>
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
 {
-    if core.check_open().is_err() {
-        // The code that made the future, or the factory, has closed the loop. Dropping the guard settles the task.
-        return drop(CatchUnwind::new(future, sink));
-    }
     if core.debug_mode().is_on() || core.is_virtual {
-        let future = instrumented(Rc::downgrade(core), future, Location::caller());
-        schedule(core, priority, sink, future);
+        let location = header.spawned_at();
+        let weak = Rc::downgrade(core);
+        schedule(core, header, sink, |task| instrumented(weak, future(task), location))
     } else {
-        schedule(core, priority, sink, future);
+        schedule(core, header, sink, future)
     }
 }
 
 /// Schedules the first step.
-fn schedule<F, S>(core: &Rc<Core>, priority: Priority, sink: S, future: F)
+fn schedule<F, S>(
+    core: &Rc<Core>,
+    header: TaskHeader,
+    sink: impl FnOnce(&TaskRef<S::Value>) -> S,
+    future: impl FnOnce(&TaskRef<S::Value>) -> F,
+) -> Task<S::Value>
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink<Output: 'static> + 'static,
 {
-    let state = Rc::clone(sink.state());
-    core.live_futures.set(core.live_futures.get() + 1);
-    let (step, canceller) = allocate_task(core, priority, CatchUnwind::new(future, sink));
-    let list_index = core.insert_task(Rc::clone(&state) as _);
-    state.header.set_started(list_index, priority.lane, canceller);
-    if core.running_call().is_watched() {
-        state.header.show_to(core.running_call());
+    let (task, step) = make_task(core.inbox(), header, sink, future);
+    if core.check_open().is_err() {
+        // The code that made the future, or the factory, has closed the loop. Dropping the step settles the task.
+        drop(step);
+        return Task { state: task };
     }
-    core.call_soon_in(step.metadata().next_lane(), Call::Task(step));
+    task.header.set_listed(core.insert_task(task.any().clone()));
+    if core.running_call().is_watched() {
+        task.header.show_to(core.running_call());
+    }
+    core.call_soon_in(task.header.next_lane(), Call::Task(step));
+    Task { state: task }
 }

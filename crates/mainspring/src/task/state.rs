@@ -1,21 +1,25 @@
-//! [`TaskState`]: the state that a task and its handles share. Everything except the result is in [`TaskHeader`].
+//! [`TaskHeader`]: what a task and its handles share, except for the result. It is part of the task's cell
+//! ([`cell`](super::cell)).
 //!
 //! # Rules of the phase
 //!
-//! - `Running` from the beginning. The canceller is set when the task is started.
-//! - `Cancelling` after a cancellation: the canceller is dropped, the future is not yet. The step that drops it is in
-//!   the normal lane if the task is in the background lane.
+//! - `Running` from the beginning.
+//! - `Cancelling` after a cancellation: the future is not dropped yet. The step that drops it is in the normal lane if
+//!   the task is in the background lane.
 //! - `Finished`, `Cancelled` or `Panicked` after the future is dropped. The loop no longer lists the task, and its
 //!   callbacks are scheduled.
 
+use super::cell::{DirectSink, TaskRef, allocate};
 use super::context::ContextSlot;
 use super::{JoinError, TaskHandle, WaitReason};
 use crate::event_loop::{Core, ExceptionContext, RunningCall};
 use crate::handle::{Once, debug_lane};
-use crate::host::{Call, Canceller};
-use crate::lane::Lane;
-use std::cell::{Cell, RefCell};
+use crate::host::Call;
+use crate::lane::{Lane, OverdueLimit, Priority};
+use mainspring_engine::ready_queue::Lane as EngineLane;
+use std::cell::Cell;
 use std::fmt;
+use std::future::Pending;
 use std::panic::Location;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
@@ -71,11 +75,6 @@ pub(super) enum Phase {
     Panicked,
 }
 
-/// A task with any type of result.
-pub(crate) trait AnyTask {
-    fn header(&self) -> &TaskHeader;
-}
-
 pub(super) type DoneCallback = Box<dyn FnOnce(&TaskHandle)>;
 
 /// The part that does not depend on the type of the result.
@@ -85,14 +84,14 @@ pub(crate) struct TaskHeader {
     /// Where the task was spawned.
     location: &'static Location<'static>,
     phase: Cell<Phase>,
-    /// The lane of the steps, when the task is started.
-    lane: Cell<Lane>,
+    lane: Lane,
+    /// The next step is in the normal lane.
+    is_promoted: Cell<bool>,
     /// The result will not be taken.
     pub(super) is_detached: Cell<bool>,
     /// The index of the task in the core's list, or [`UNLISTED`].
     list_index: Cell<usize>,
-    /// Dropping it cancels the task.
-    canceller: Cell<Option<Canceller>>,
+    limit: OverdueLimit,
     pub(super) context: ContextSlot,
     extras: Cell<Option<Box<Extras>>>,
 }
@@ -107,11 +106,6 @@ struct Extras {
 
 /// The index of a task that the core does not list.
 const UNLISTED: usize = usize::MAX;
-
-pub(super) struct TaskState<T> {
-    pub(super) header: TaskHeader,
-    pub(super) progress: RefCell<Progress<T>>,
-}
 
 pub(super) enum Progress<T> {
     Running(Option<Waker>),
@@ -183,57 +177,70 @@ impl TaskHeader {
         !matches!(self.phase.get(), Phase::Running | Phase::Cancelling)
     }
 
-    pub(crate) fn cancel(&self) -> bool {
-        if self.phase.get() != Phase::Running {
-            return false;
-        }
-        self.promote();
-        self.phase.set(Phase::Cancelling);
-        let canceller = self.canceller.take();
-        drop(canceller);
-        true
+    /// A cancellation that is requested, and has not dropped the future yet.
+    pub(super) fn is_cancelling(&self) -> bool {
+        self.phase.get() == Phase::Cancelling
     }
 
+    /// Begins a cancellation. Returns `false` if the task is done, or was cancelled before.
+    pub(super) fn begin_cancel(&self) -> bool {
+        let is_running = self.phase.get() == Phase::Running;
+        if is_running {
+            self.phase.set(Phase::Cancelling);
+        }
+        is_running
+    }
+
+    /// The lane of the steps.
     pub(super) fn lane(&self) -> Lane {
-        self.lane.get()
+        self.lane
     }
 
-    /// If the task is in the background lane, moves its next step to the normal lane.
-    pub(super) fn promote(&self) {
-        if self.lane.get() != Lane::Background {
-            return;
+    /// How long a step may wait in the background lane.
+    pub(crate) fn limit(&self) -> OverdueLimit {
+        self.limit
+    }
+
+    /// Whether all steps are in the normal lane.
+    #[inline(always)]
+    pub(crate) fn is_normal(&self) -> bool {
+        self.lane == Lane::Normal
+    }
+
+    /// The lane of the next step.
+    #[inline(always)]
+    pub(crate) fn next_lane(&self) -> EngineLane {
+        if self.is_promoted.get() { EngineLane::Normal } else { self.lane.engine_lane() }
+    }
+
+    /// If the task is in the background lane, moves its next step to the normal lane, whether it is queued or not.
+    pub(super) fn promote(&self, core: &Core) {
+        if self.lane == Lane::Background && core.check_open().is_ok() {
+            self.is_promoted.set(true);
+            core.engine.recheck_background();
         }
-        let canceller = self.canceller.take();
-        if let (Some(canceller), Some(core)) = (&canceller, self.core()) {
-            core.promote(canceller.metadata());
-        }
-        self.canceller.set(canceller);
+    }
+
+    /// A step begins. Returns what it passes on to tasks and callbacks that it creates.
+    pub(crate) fn begin_step(&self) -> Priority {
+        self.is_promoted.set(false);
+        Priority { lane: self.lane, limit: self.limit }
     }
 
     pub(super) fn core(&self) -> Option<Rc<Core>> {
         self.core.upgrade()
     }
 
-    /// The task is started and can be cancelled from now on. A cancellation that was requested earlier takes effect.
-    pub(super) fn set_started(&self, list_index: usize, lane: Lane, canceller: Canceller) {
+    /// The loop lists the task.
+    pub(super) fn set_listed(&self, list_index: usize) {
         self.list_index.set(list_index);
-        self.lane.set(lane);
-        self.canceller.set(Some(canceller));
-        if self.phase.get() != Phase::Running {
-            self.promote();
-            drop(self.canceller.take());
-        }
     }
 
     /// The future is dropped. Runs no foreign code.
     fn done(&self, phase: Phase) {
         self.phase.set(phase);
-        if let Some(canceller) = self.canceller.take() {
-            canceller.detach();
-        }
         let list_index = self.list_index.replace(UNLISTED);
         if let Some(core) = self.core().filter(|_| list_index != UNLISTED) {
-            core.future_ended();
             core.remove_task(list_index);
             if core.running_call().is_watched() {
                 core.running_call().task_done(self.id);
@@ -281,48 +288,56 @@ impl TaskHandle {
     }
 }
 
-impl<T: 'static> TaskState<T> {
-    /// The state of a new task.
+impl TaskHeader {
+    /// The header of a new task.
     #[track_caller]
-    pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: ContextSlot) -> Rc<Self> {
+    pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: ContextSlot, priority: Priority) -> Self {
         let number = core.tasks_made.get() + 1;
         core.tasks_made.set(number);
-        Self::with_id(Rc::downgrade(core), TaskId(number), name, context)
-    }
-
-    /// The state of a task that was refused.
-    #[track_caller]
-    pub(super) fn refused(core: Option<&Rc<Core>>) -> Rc<Self> {
-        let state = match core {
-            Some(core) => Self::new(core, None, ContextSlot::default()),
-            None => Self::with_id(Weak::new(), TaskId(0), None, ContextSlot::default()),
-        };
-        state.settle(Err(JoinError::refused()));
-        state
+        Self::with_id(Rc::downgrade(core), TaskId(number), name, context, priority)
     }
 
     #[track_caller]
-    fn with_id(core: Weak<Core>, id: TaskId, name: Option<String>, context: ContextSlot) -> Rc<Self> {
+    fn with_id(
+        core: Weak<Core>,
+        id: TaskId,
+        name: Option<String>,
+        context: ContextSlot,
+        Priority { lane, limit }: Priority,
+    ) -> Self {
         let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
-        Rc::new(TaskState {
-            header: TaskHeader {
-                core,
-                id,
-                location: Location::caller(),
-                phase: Cell::new(Phase::Running),
-                lane: Cell::new(Lane::Normal),
-                is_detached: Cell::new(false),
-                list_index: Cell::new(UNLISTED),
-                canceller: Cell::new(None),
-                context,
-                extras: Cell::new(extras),
-            },
-            progress: RefCell::new(Progress::Running(None)),
-        })
+        TaskHeader {
+            core,
+            id,
+            location: Location::caller(),
+            phase: Cell::new(Phase::Running),
+            lane,
+            is_promoted: Cell::new(false),
+            is_detached: Cell::new(false),
+            list_index: Cell::new(UNLISTED),
+            limit,
+            context,
+            extras: Cell::new(extras),
+        }
+    }
+}
+
+impl<T: 'static> TaskRef<T> {
+    /// A task that was refused.
+    #[track_caller]
+    pub(super) fn refused(core: Option<&Rc<Core>>) -> Self {
+        let (context, priority) = (ContextSlot::default(), Priority::NORMAL);
+        let header = match core {
+            Some(core) => TaskHeader::new(core, None, context, priority),
+            None => TaskHeader::with_id(Weak::new(), TaskId(0), None, context, priority),
+        };
+        let task = allocate::<Pending<T>, DirectSink<T>>(core.map(|core| core.inbox()), header);
+        task.settle(Err(JoinError::refused()));
+        task
     }
 
     /// Sets the result, once, after the future is dropped.
-    pub(super) fn settle(self: &Rc<Self>, result: Result<T, JoinError>) {
+    pub(super) fn settle(&self, result: Result<T, JoinError>) {
         self.header.done(match &result {
             Ok(_) => Phase::Finished,
             Err(error) if error.is_panic() => Phase::Panicked,
@@ -330,7 +345,7 @@ impl<T: 'static> TaskState<T> {
         });
         let callbacks = self.header.take_callbacks();
         if !callbacks.is_empty() {
-            let handle = TaskHandle(Rc::clone(self) as Rc<dyn AnyTask>);
+            let handle = TaskHandle(self.any().clone());
             callbacks.into_iter().for_each(|callback| handle.schedule(callback));
         }
         // Foreign code runs from here on; our own state is complete.
@@ -345,11 +360,5 @@ impl<T: 'static> TaskState<T> {
                 waker.wake();
             }
         }
-    }
-}
-
-impl<T> AnyTask for TaskState<T> {
-    fn header(&self) -> &TaskHeader {
-        &self.header
     }
 }

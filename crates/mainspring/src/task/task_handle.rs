@@ -1,11 +1,11 @@
 //! `TaskHandle`: a task without its result.
 
 use super::TaskId;
-use super::state::{AnyTask, Phase};
+use super::cell::AnyTask;
+use super::state::Phase;
 use crate::event_loop::EventLoop;
 use std::fmt;
 use std::panic::Location;
-use std::rc::Rc;
 
 /// A task without its result: to cancel it, to query it, or to get a callback when it is done.
 ///
@@ -46,12 +46,12 @@ use std::rc::Rc;
 /// ```
 #[derive(Clone)]
 #[doc(alias = "AbortHandle")]
-pub struct TaskHandle(pub(super) Rc<dyn AnyTask>);
+pub struct TaskHandle(pub(super) AnyTask);
 
 impl TaskHandle {
     /// Cancels the task. See [`Task::cancel`](crate::Task::cancel).
     pub fn cancel(&self) -> bool {
-        self.0.header().cancel()
+        self.0.cancel()
     }
 
     /// Whether the task is done: finished, panicked or cancelled.
@@ -100,7 +100,10 @@ impl TaskHandle {
 
     /// If the task is in the background lane, moves its next step to the normal lane.
     pub(crate) fn promote(&self) {
-        self.0.header().promote();
+        let header = self.0.header();
+        if let Some(core) = header.core() {
+            header.promote(&core);
+        }
     }
 
     /// Calls `callback` when the task is done. See [`Task::add_done_callback`](crate::Task::add_done_callback).
@@ -111,7 +114,7 @@ impl TaskHandle {
 
 impl PartialEq for TaskHandle {
     fn eq(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.0, &other.0)
+        self.0.as_ptr() == other.0.as_ptr()
     }
 }
 

@@ -212,8 +212,8 @@ impl Host for PyHost {
         }
     }
 
-    fn receive(&self, handle: Handle) -> Call {
-        handle.into()
+    fn receive(&self, handle: Handle) -> Option<Call> {
+        Some(handle.into())
     }
 
     fn may_shuffle(&self, call: &Call) -> bool {

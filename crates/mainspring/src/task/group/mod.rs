@@ -14,10 +14,9 @@ mod scope;
 
 pub use error::{ChildError, GroupError};
 
-use super::catch_unwind::ResultSink;
+use super::cell::{ResultSink, TaskRef};
 use super::spawn::start_task;
-use super::state::{AnyTask, TaskState};
-use super::{JoinError, Task, TaskHandle, context};
+use super::{JoinError, Task, TaskHandle};
 use crate::event_loop::{Core, EventLoop, ExceptionContext};
 use crate::panics::{catch, catch_payload};
 use scope::{EndOnDrop, Scope};
@@ -25,6 +24,7 @@ use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
@@ -171,18 +171,14 @@ impl<E: 'static> TaskGroup<E> {
         let is_open = self.group.stage.get() == GroupStage::Open;
         let Some(core) = core.as_ref().filter(|core| is_open && core.check_open().is_ok()) else {
             drop(future);
-            return Task { state: TaskState::refused(core.as_ref()) };
+            return Task { state: TaskRef::refused(core.as_ref()) };
         };
-        let state = TaskState::new(core, None, context::copy_current());
-        let handle = TaskHandle(Rc::clone(&state) as Rc<dyn AnyTask>);
-        let index = self.group.children.borrow_mut().insert(handle);
-        let group = Rc::clone(&self.group);
-        start_task(
-            core,
-            ChildSink { state: Rc::clone(&state), group, index: Cell::new(Some(index)) },
-            future,
-        );
-        Task { state }
+        let sink = |task: &TaskRef<T>| {
+            let index = self.group.children.borrow_mut().insert(TaskHandle(task.any().clone()));
+            let group = Rc::clone(&self.group);
+            ChildSink { group, index: Cell::new(Some(index)), _marker: PhantomData }
+        };
+        start_task(core, sink, future)
     }
 
     /// [`TaskGroup::spawn`] for futures that cannot fail.
@@ -301,22 +297,18 @@ impl<E: 'static> Group<E> {
 
 /// Passes the output of a child to its task, and its failure to the group.
 struct ChildSink<T, E: 'static> {
-    state: Rc<TaskState<T>>,
     group: Rc<Group<E>>,
     /// `None` after it was removed from the group.
     index: Cell<Option<usize>>,
+    _marker: PhantomData<T>,
 }
 
 impl<T: 'static, E: 'static> ResultSink for ChildSink<T, E> {
     type Output = Result<T, E>;
     type Value = T;
 
-    fn state(&self) -> &Rc<TaskState<T>> {
-        &self.state
-    }
-
-    fn settle(&self, result: Result<Result<T, E>, JoinError>) {
-        let name = || self.state.header.task_name();
+    fn settle(&self, task: &TaskRef<T>, result: Result<Result<T, E>, JoinError>) {
+        let name = || task.header.task_name();
         let result = match result {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
@@ -331,10 +323,10 @@ impl<T: 'static, E: 'static> ResultSink for ChildSink<T, E> {
         };
         self.remove_from_group();
         // Both calls run foreign code: a panic of the first must not skip the second.
-        let settled = catch(|| TaskState::settle(&self.state, result));
+        let settled = catch(|| task.settle(result));
         self.group.wake_if_due();
         if let Err(text) = settled {
-            self.state.header.report(&text);
+            task.header.report(&text);
         }
     }
 }
