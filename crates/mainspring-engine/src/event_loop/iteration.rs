@@ -356,18 +356,17 @@ impl<H: Host> Engine<H> {
         self.push_ready(self.host.lane(&call), call, now, lanes);
     }
 
-    #[inline(always)]
-    fn next_call(&self, bound: &mut IterationBound) -> Result<Option<H::Call>, H::Error> {
-        let mut lanes = self.lanes.borrow_mut();
-        if !lanes.io_first() && !lanes.has_background() {
-            return Ok(lanes.next(bound, None, None));
+    /// Runs the next call of an iteration with more than the normal lane. Returns `false` at its end.
+    #[cold]
+    #[inline(never)]
+    fn run_next_by_priority(&self, bound: &mut IterationBound) -> Result<bool, H::Error> {
+        match self.next_by_priority(bound)? {
+            None => Ok(false),
+            Some(call) => self.in_callback_scope(|| self.host.run_call(call)).map(|()| true),
         }
-        drop(lanes);
-        self.next_call_by_priority(bound)
     }
 
-    #[cold]
-    fn next_call_by_priority(&self, bound: &mut IterationBound) -> Result<Option<H::Call>, H::Error> {
+    fn next_by_priority(&self, bound: &mut IterationBound) -> Result<Option<H::Call>, H::Error> {
         if self.lanes.borrow().serves_io_next(bound) && self.has_io_interest() {
             self.wait(Some(Duration::ZERO))?;
         }
@@ -387,15 +386,23 @@ impl<H: Host> Engine<H> {
         let mut pass = self.lanes.borrow_mut().begin_iteration();
         let mut timer = self.start_call_timer();
         loop {
-            let next = self.next_call(&mut pass)?;
-            CallTimer::count(&mut timer);
-            match next {
-                None => {
-                    self.stop_call_timer(timer);
-                    return Ok(());
+            let mut lanes = self.lanes.borrow_mut();
+            if lanes.has_only_normal() {
+                // One function for both cases would copy the call three times. Row `yield` of `bench/peers`: 15 % of the
+                // instructions.
+                let next = lanes.next_normal(&mut pass);
+                drop(lanes);
+                let Some(call) = next else { break };
+                self.in_callback_scope(|| self.host.run_call(call))?;
+            } else {
+                drop(lanes);
+                if !self.run_next_by_priority(&mut pass)? {
+                    break;
                 }
-                Some(call) => self.in_callback_scope(|| self.host.run_call(call))?,
             }
+            CallTimer::count(&mut timer);
         }
+        self.stop_call_timer(timer);
+        Ok(())
     }
 }

@@ -128,6 +128,24 @@ impl<T> Lanes<T> {
         self.normal.items.push_back(item);
     }
 
+    /// Appends the item that `make` returns to the normal lane.
+    #[inline(always)]
+    pub fn push_normal_with(&mut self, make: impl FnOnce() -> T) {
+        let items = &mut self.normal.items;
+        if items.len() < items.capacity() {
+            // This cannot panic, so the compiler needs no copy of the item to drop.
+            items.push_back(make());
+        } else {
+            Self::push_growing(items, make);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_growing(items: &mut VecDeque<T>, make: impl FnOnce() -> T) {
+        items.push_back(make());
+    }
+
     /// Appends `item` to the urgent lane; returns it if there is no memory.
     pub fn try_push_urgent(&mut self, item: T) -> Result<(), T> {
         if !self.urgent.try_reserve(1) {
@@ -239,6 +257,21 @@ impl<T> Lanes<T> {
         self.io_first && bound.ran_normal && self.normal.taken < bound.normal
     }
 
+    /// Whether only the normal lane can have items for an iteration: [`Lanes::next_normal`] is then enough.
+    #[inline(always)]
+    pub fn has_only_normal(&self) -> bool {
+        !self.io_first && self.urgent.items.is_empty() && self.background.len() == 0
+    }
+
+    /// The next item of the iteration, if [`Lanes::has_only_normal`]; `None` at its end.
+    #[inline(always)]
+    pub fn next_normal(&mut self, bound: &mut IterationBound) -> Option<T> {
+        let item = self.normal.pop_until(bound.normal)?;
+        bound.overdue = true;
+        bound.ran_normal = true;
+        Some(item)
+    }
+
     /// The next item of the iteration; `None` at its end. `now` and the limit of the loop decide which background items
     /// are overdue; `now` is needed only if there are any ([`Lanes::has_background`]).
     #[inline(always)]
@@ -264,9 +297,7 @@ impl<T> Lanes<T> {
         {
             return Some(item);
         }
-        if let Some(item) = self.normal.pop_until(bound.normal) {
-            bound.overdue = true;
-            bound.ran_normal = true;
+        if let Some(item) = self.next_normal(bound) {
             return Some(item);
         }
         if std::mem::take(&mut bound.background) { self.background.pop() } else { None }

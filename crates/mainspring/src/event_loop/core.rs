@@ -22,7 +22,7 @@ use crate::executor::{Executor, ExecutorConfig};
 use crate::host::{Call, Failure, Inbound, RustHost};
 use crate::net::Resolver;
 use crate::panics::catch;
-use crate::task::{AnyTask, FactorySlot};
+use crate::task::{AnyTask, CellPool, FactorySlot, Step};
 use crate::testing::Deadlock;
 use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::wakeup::Inbox;
@@ -48,6 +48,8 @@ pub(crate) struct Core {
     /// Refuses new work on this thread, as the sealed inbox does for other threads.
     pub(crate) is_sealed: Cell<bool>,
     pub(super) timers_made: Cell<u64>,
+    /// The memory of tasks that are gone.
+    pub(crate) cell_pool: CellPool,
     /// The tasks that are not done.
     tasks: RefCell<Slab<AnyTask>>,
     pub(crate) task_factory: FactorySlot,
@@ -82,6 +84,7 @@ impl Core {
             is_closed: Cell::new(false),
             is_sealed: Cell::new(false),
             timers_made: Cell::new(0),
+            cell_pool: CellPool::default(),
             tasks: RefCell::default(),
             task_factory: FactorySlot::default(),
             keep_alive_while_tasks: Cell::new(None),
@@ -113,6 +116,12 @@ impl Core {
         Time(self.engine.now())
     }
 
+    #[inline(always)]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.is_closed.get() { Err(Error::Closed) } else { Ok(()) }
     }
@@ -159,6 +168,22 @@ impl Core {
     #[inline(never)]
     fn call_soon_in_other_lane(&self, lane: Lane, call: Call) {
         self.engine.call_soon_in(lane, call);
+    }
+
+    /// Makes the step of a task ready, on an open loop.
+    #[inline(always)]
+    pub(crate) fn schedule_step(&self, step: Step) {
+        if step.header().is_normal() {
+            self.engine.call_soon_with(|| Call::Task(step));
+        } else {
+            self.schedule_step_in_lane(step);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn schedule_step_in_lane(&self, step: Step) {
+        self.engine.call_soon_in(step.header().next_lane(), Call::Task(step));
     }
 
     pub(crate) fn call_exception_handler(&self, context: &ExceptionContext) {
@@ -233,11 +258,13 @@ impl Core {
     }
 
     /// Adds a task. Returns its index.
+    #[inline]
     pub(crate) fn insert_task(&self, task: AnyTask) -> usize {
         self.tasks.borrow_mut().insert(task)
     }
 
     /// Removes a task whose future is dropped.
+    #[inline]
     pub(crate) fn remove_task(&self, index: usize) {
         let mut tasks = self.tasks.borrow_mut();
         let task = tasks.try_remove(index);

@@ -40,7 +40,9 @@ pub(crate) use exception_handler::report_here;
 pub(crate) use hooks::Hooks;
 pub(crate) use retained::Retained;
 pub(crate) use run_in_executor::run_in_executor;
-pub(crate) use running::{current_core, find_loop, running_core, with_running_core};
+pub(crate) use running::{
+    current_core, find_loop, panic_without_loop, running_core, with_current_core, with_running_core,
+};
 pub(crate) use sockets::ready;
 pub(crate) use stalls::RunningCall;
 
@@ -132,7 +134,7 @@ impl EventLoop {
     pub fn current() -> EventLoop {
         match Self::try_current() {
             Some(current) => current,
-            None => panic!("no mainspring event loop is running on this thread"),
+            None => panic_without_loop(),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::host::Inbound;
 use mainspring_engine::wakeup::Inbox;
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
@@ -29,7 +30,7 @@ impl Running {
                 return None;
             }
             let outer = running.replace(Rc::clone(owner));
-            RUNNING_CORE.set(Some(NonNull::from(&*owner.core)));
+            RUNNING_CORE.set(pointer_to(&owner.core));
             Some(Running { outer })
         })
     }
@@ -38,10 +39,21 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let outer = self.outer.take();
-        RUNNING_CORE.set(outer.as_ref().map(|owner| NonNull::from(&*owner.core)));
+        RUNNING_CORE.set(outer.as_ref().and_then(|owner| pointer_to(&owner.core)));
         let owner = RUNNING.with_borrow_mut(|running| std::mem::replace(running, outer));
         drop(owner);
     }
+}
+
+fn pointer_to(core: &Rc<Core>) -> Option<NonNull<Core>> {
+    NonNull::new(Rc::as_ptr(core).cast_mut())
+}
+
+/// For functions that need a running loop.
+#[cold]
+#[track_caller]
+pub(crate) fn panic_without_loop() -> ! {
+    panic!("no mainspring event loop is running on this thread");
 }
 
 /// The loop that runs on this thread.
@@ -76,6 +88,16 @@ pub(crate) fn with_running_core<R>(inbox: *const Inbox<Inbound>, f: impl FnOnce(
     // owner in `RUNNING`, which owns the core, is released; the core of an outer run is owned by `RUNNING` again.
     let core = unsafe { core.as_ref() };
     core.has_inbox(inbox).then(|| f(core))
+}
+
+/// Calls `f` with the loop that runs on this thread. Does not touch the reference count: for every new task.
+#[inline]
+pub(crate) fn with_current_core<R>(f: impl FnOnce(&Rc<Core>) -> R) -> Option<R> {
+    let core = RUNNING_CORE.get()?;
+    // SAFETY: the pointer is from an `Rc` which is alive, as in `with_running_core`. This one is not dropped, so it
+    // borrows the reference of that one.
+    let core = ManuallyDrop::new(unsafe { Rc::from_raw(core.as_ptr()) });
+    Some(f(&core))
 }
 
 /// Adds a new loop to the list of this thread.

@@ -20,18 +20,20 @@
 //! All changes are on the loop's thread. A wake on another thread sends the task to the loop's inbox, and the loop
 //! schedules the step when it receives the task.
 
+use super::cell_pool::{self, pooled_layout};
 use super::current_task;
 use super::join_error::JoinError;
-use super::state::{Progress, TaskHeader};
+use super::state::{Progress, TaskHeader, TaskOptions};
 use super::waker::{borrowed_waker, release_memory, wake_task};
 use super::waker_state::WakerState;
+use crate::event_loop::Core;
 use crate::host::Inbound;
 use crate::panics::{catch, catch_payload};
 use mainspring_engine::wakeup::Inbox;
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, needs_drop};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -47,7 +49,7 @@ pub(super) trait ResultSink {
     /// The output of the task.
     type Value: 'static;
 
-    /// Takes the result of `task`, once. Runs foreign code.
+    /// Takes the result of `task`, once. Runs foreign code, and catches its panics.
     fn settle(&self, task: &TaskRef<Self::Value>, result: Result<Self::Output, JoinError>);
 }
 
@@ -58,6 +60,7 @@ impl<T: 'static> ResultSink for DirectSink<T> {
     type Output = T;
     type Value = T;
 
+    #[inline]
     fn settle(&self, task: &TaskRef<T>, result: Result<T, JoinError>) {
         task.settle(result);
     }
@@ -151,44 +154,47 @@ pub(crate) struct Step(AnyTask);
 
 /// Allocates the cell of a task that is not started.
 ///
-/// Without an inbox, it is never started.
-pub(super) fn allocate<F, S>(inbox: Option<&Arc<Inbox<Inbound>>>, header: TaskHeader) -> TaskRef<S::Value>
+/// Without a loop, it is never started.
+#[inline(always)]
+pub(super) fn allocate<F, S>(core: Option<&Rc<Core>>, options: TaskOptions) -> TaskRef<S::Value>
 where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink + 'static,
 {
-    let cell = Box::new(TaskCell::<F, S> {
+    let layout = const { pooled_layout(Layout::new::<TaskCell<F, S>>()) };
+    let cell = cell_pool::allocate(core.map(|core| &core.cell_pool), layout).cast::<TaskCell<F, S>>();
+    let value = TaskCell {
         head: TaskHead {
             functions: const {
                 &Functions {
                     poll: poll::<F, S>,
                     drop_future: drop_future::<F, S>,
                     drop_state: drop_state::<F, S>,
-                    layout: Layout::new::<TaskCell<F, S>>(),
+                    layout: pooled_layout(Layout::new::<TaskCell<F, S>>()),
                 }
             },
-            inbox: inbox.map_or(ptr::null(), Arc::as_ptr),
+            inbox: core.map_or(ptr::null(), |core| Arc::as_ptr(core.inbox())),
             owns_inbox: AtomicBool::new(false),
             waker_state: WakerState::new(),
             run_state: Cell::new(RunState::Unstarted),
             references: Cell::new(1),
         },
-        header,
+        header: TaskHeader::new(core, options),
         progress: RefCell::new(Progress::Running(None)),
         sink: Cell::new(None),
         future: UnsafeCell::new(None),
-    });
-    // `Box` never returns a null pointer.
-    let head = NonNull::from(Box::leak(cell)).cast();
-    TaskRef { task: AnyTask { head, _marker: PhantomData }, _marker: PhantomData }
+    };
+    // SAFETY: the memory has the layout of a cell, and is not used otherwise.
+    unsafe { cell.write(value) };
+    TaskRef { task: AnyTask { head: cell.cast(), _marker: PhantomData }, _marker: PhantomData }
 }
 
 /// Makes the cell of a task, and its first step. Both functions are called with the task before it is started. If one
 /// panics, the task does not exist.
 #[inline]
 pub(super) fn make_task<F, S>(
-    inbox: &Arc<Inbox<Inbound>>,
-    header: TaskHeader,
+    core: &Rc<Core>,
+    options: TaskOptions,
     sink: impl FnOnce(&TaskRef<S::Value>) -> S,
     future: impl FnOnce(&TaskRef<S::Value>) -> F,
 ) -> (TaskRef<S::Value>, Step)
@@ -196,15 +202,15 @@ where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink + 'static,
 {
-    let task = allocate::<F, S>(Some(inbox), header);
+    let task = allocate::<F, S>(Some(core), options);
     let sink = sink(&task);
     let future = future(&task);
     let cell = task.task.head.cast::<TaskCell<F, S>>();
     // SAFETY: the cell was allocated with these types. It is unstarted, so nothing else uses the future; the former
     // value is `None`.
     unsafe {
-        (*cell.as_ptr()).sink.set(Some(sink));
-        *(*cell.as_ptr()).future.get() = Some(future);
+        (&raw mut (*cell.as_ptr()).sink).write(Cell::new(Some(sink)));
+        (&raw mut (*cell.as_ptr()).future).write(UnsafeCell::new(Some(future)));
     }
     task.task.head().run_state.set(RunState::Scheduled);
     let step = Step(task.task.clone());
@@ -246,6 +252,12 @@ impl AnyTask {
     fn head(&self) -> &TaskHead {
         // SAFETY: the head is valid until the memory is freed.
         unsafe { self.head.as_ref() }
+    }
+
+    /// The identity of the task's loop.
+    #[inline]
+    pub(super) fn inbox(&self) -> *const Inbox<Inbound> {
+        self.head().inbox
     }
 
     pub(super) fn as_ptr(&self) -> NonNull<TaskHead> {
@@ -324,7 +336,6 @@ fn release(head: NonNull<TaskHead>) {
     // SAFETY: the head is valid: all references of this thread together have a reference to the memory, which is removed
     // below. The state was not dropped before, because the count has reached zero now and does not change any more.
     unsafe {
-        // No future: a task that is not done is in the list of the loop, or a `Step` is.
         (head.as_ref().functions.drop_state)(head);
         if head.as_ref().waker_state.remove_own() {
             release_memory(head);
@@ -459,6 +470,7 @@ where
 /// # Safety
 ///
 /// As [`drop_future`].
+#[inline]
 unsafe fn settle<F, S>(task: &AnyTask, result: Result<S::Output, JoinError>)
 where
     F: Future<Output = S::Output>,
@@ -469,33 +481,32 @@ where
     task.head().run_state.set(RunState::Done);
     // SAFETY: the type is right, and the future is not used otherwise.
     let future = unsafe { &mut *(*cell.as_ptr()).future.get() };
-    // An assignment drops the future in place.
-    let dropped = current_task::run_as_current(task, || catch_payload(|| *future = None));
-    let result = match dropped {
-        Ok(()) => result,
-        Err(payload) => {
-            // The output is also a user value.
-            let _ = catch(|| drop(result));
-            Err(JoinError::panicked(Some(task.header().task_name()), payload))
+    let result = if needs_drop::<F>() {
+        // An assignment drops the future in place.
+        let dropped = current_task::run_as_current(task, || catch_payload(|| *future = None));
+        match dropped {
+            Ok(()) => result,
+            Err(payload) => {
+                // The output is also a user value.
+                let _ = catch(|| drop(result));
+                Err(JoinError::panicked(Some(task.header().task_name()), payload))
+            }
         }
+    } else {
+        result
     };
     // SAFETY: the type is right, and the sink is in a `Cell`.
     let sink = unsafe { (*cell.as_ptr()).sink.take() };
     let task = TaskRef { task: task.clone(), _marker: PhantomData };
-    // Wakes a task, or drops an unwanted output: foreign code in both cases. The sink may have a waker.
-    let settled = catch(|| {
-        if let Some(sink) = sink {
-            sink.settle(&task, result);
+    if let Some(sink) = sink {
+        sink.settle(&task, result);
+        if needs_drop::<S>() {
+            task.header.catch(|| drop(sink));
         }
-    });
-    if let Err(text) = settled {
-        task.header.report(&text);
     }
     // Drops the context variables with the future, not with the last handle.
-    if let Some(variables) = task.header.context.take()
-        && let Err(text) = catch(|| drop(variables))
-    {
-        task.header.report(&text);
+    if let Some(variables) = task.header.context.take() {
+        task.header.catch(|| drop(variables));
     }
 }
 
@@ -505,11 +516,10 @@ where
 unsafe fn drop_state<F, S: ResultSink>(head: NonNull<TaskHead>) {
     let cell = head.cast::<TaskCell<F, S>>().as_ptr();
     // SAFETY: no reference to these fields is left, and they are not used again. The head, which other threads may use,
-    // is not part of them.
+    // is not part of them. The future and the sink are gone: a task that is not done is in the list of its loop, or has a
+    // step, and each is a reference.
     unsafe {
         ptr::drop_in_place(&raw mut (*cell).header);
         ptr::drop_in_place(&raw mut (*cell).progress);
-        ptr::drop_in_place(&raw mut (*cell).sink);
-        ptr::drop_in_place(&raw mut (*cell).future);
     }
 }

@@ -23,6 +23,11 @@ impl FactorySlot {
         self.0.borrow().clone()
     }
 
+    #[inline]
+    pub(super) fn is_set(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
     fn set(&self, factory: Option<Factory>) {
         let former = self.0.replace(factory);
         drop(former);

@@ -11,7 +11,6 @@ use super::cell::{ResultSink, TaskRef};
 use super::spawn::start_task;
 use super::{JoinError, Task, TaskHandle};
 use crate::event_loop::EventLoop;
-use crate::panics::catch;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -292,14 +291,10 @@ impl<T: 'static> ResultSink for MemberSink<T> {
     type Value = T;
 
     fn settle(&self, task: &TaskRef<T>, result: Result<T, JoinError>) {
-        // The destructor of an unwanted output may panic: the set is notified in any case.
-        let settled = catch(|| task.settle(result));
+        task.settle(result);
         self.finished.indexes.borrow_mut().push_back(self.index);
         if let Some(waker) = self.finished.waker.take() {
-            waker.wake();
-        }
-        if let Err(text) = settled {
-            task.header.report(&text);
+            task.header.catch(|| waker.wake());
         }
     }
 }

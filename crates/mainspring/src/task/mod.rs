@@ -12,6 +12,8 @@
 
 #[allow(unsafe_code, reason = "one allocation per task, with references of several types")]
 mod cell;
+#[allow(unsafe_code, reason = "allocates and frees memory")]
+mod cell_pool;
 pub mod context;
 #[allow(unsafe_code, reason = "an uncounted pointer to the current task")]
 mod current_task;
@@ -47,6 +49,7 @@ pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 pub(crate) use current_task::{current_background_task, record_wait, suspend as suspend_current_task};
 pub(crate) use factory::FactorySlot;
 pub(crate) use cell::{AnyTask, Step};
+pub(crate) use cell_pool::CellPool;
 pub(crate) use state::TaskName;
 pub(crate) use wait_reason::{WaitReason, named, waits_for};
 pub(crate) use waker::WokenTask;

@@ -9,13 +9,14 @@
 //! - `Finished`, `Cancelled` or `Panicked` after the future is dropped. The loop no longer lists the task, and its
 //!   callbacks are scheduled.
 
-use super::cell::{DirectSink, TaskRef, allocate};
-use super::context::ContextSlot;
+use super::cell::{AnyTask, DirectSink, TaskRef, allocate};
+use super::context::{ContextSlot, copy_current};
 use super::{JoinError, TaskHandle, WaitReason};
-use crate::event_loop::{Core, ExceptionContext, RunningCall};
+use crate::event_loop::{Core, ExceptionContext, RunningCall, with_running_core};
 use crate::handle::{Once, debug_lane};
 use crate::host::Call;
 use crate::lane::{Lane, OverdueLimit, Priority};
+use crate::panics::catch;
 use mainspring_engine::ready_queue::Lane as EngineLane;
 use std::cell::Cell;
 use std::fmt;
@@ -133,6 +134,14 @@ impl TaskHeader {
         result
     }
 
+    #[inline]
+    fn has_extras(&self) -> bool {
+        let extras = self.extras.take();
+        let has_extras = extras.is_some();
+        self.extras.set(extras);
+        has_extras
+    }
+
     fn take_callbacks(&self) -> Vec<DoneCallback> {
         let mut extras = self.extras.take();
         let callbacks = extras.as_mut().map(|extras| std::mem::take(&mut extras.callbacks));
@@ -237,14 +246,21 @@ impl TaskHeader {
     }
 
     /// The future is dropped. Runs no foreign code.
-    fn done(&self, phase: Phase) {
-        self.phase.set(phase);
+    #[inline]
+    fn done(&self, core: &Core) {
         let list_index = self.list_index.replace(UNLISTED);
-        if let Some(core) = self.core().filter(|_| list_index != UNLISTED) {
+        if list_index != UNLISTED {
             core.remove_task(list_index);
             if core.running_call().is_watched() {
                 core.running_call().task_done(self.id);
             }
+        }
+    }
+
+    /// Runs foreign code at the end of the task, and reports its panic.
+    pub(super) fn catch(&self, foreign: impl FnOnce()) {
+        if let Err(text) = catch(foreign) {
+            self.report(&text);
         }
     }
 
@@ -288,35 +304,46 @@ impl TaskHandle {
     }
 }
 
+/// What a new task begins with.
+pub(super) struct TaskOptions {
+    pub(super) location: &'static Location<'static>,
+    pub(super) name: Option<String>,
+    pub(super) context: ContextSlot,
+    pub(super) priority: Priority,
+}
+
+impl TaskOptions {
+    /// The context and the priority of the current code.
+    #[inline(always)]
+    pub(super) fn inherited(location: &'static Location<'static>) -> Self {
+        TaskOptions { location, name: None, context: copy_current(), priority: Priority::current() }
+    }
+}
+
 impl TaskHeader {
     /// The header of a new task.
-    #[track_caller]
-    pub(super) fn new(core: &Rc<Core>, name: Option<String>, context: ContextSlot, priority: Priority) -> Self {
-        let number = core.tasks_made.get() + 1;
-        core.tasks_made.set(number);
-        Self::with_id(Rc::downgrade(core), TaskId(number), name, context, priority)
-    }
-
-    #[track_caller]
-    fn with_id(
-        core: Weak<Core>,
-        id: TaskId,
-        name: Option<String>,
-        context: ContextSlot,
-        Priority { lane, limit }: Priority,
-    ) -> Self {
-        let extras = name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
+    #[inline(always)]
+    pub(super) fn new(core: Option<&Rc<Core>>, options: TaskOptions) -> Self {
+        let (core, number) = match core {
+            Some(core) => {
+                let number = core.tasks_made.get() + 1;
+                core.tasks_made.set(number);
+                (Rc::downgrade(core), number)
+            }
+            None => (Weak::new(), 0),
+        };
+        let extras = options.name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
         TaskHeader {
             core,
-            id,
-            location: Location::caller(),
+            id: TaskId(number),
+            location: options.location,
             phase: Cell::new(Phase::Running),
-            lane,
+            lane: options.priority.lane,
             is_promoted: Cell::new(false),
             is_detached: Cell::new(false),
             list_index: Cell::new(UNLISTED),
-            limit,
-            context,
+            limit: options.priority.limit,
+            context: options.context,
             extras: Cell::new(extras),
         }
     }
@@ -326,39 +353,58 @@ impl<T: 'static> TaskRef<T> {
     /// A task that was refused.
     #[track_caller]
     pub(super) fn refused(core: Option<&Rc<Core>>) -> Self {
-        let (context, priority) = (ContextSlot::default(), Priority::NORMAL);
-        let header = match core {
-            Some(core) => TaskHeader::new(core, None, context, priority),
-            None => TaskHeader::with_id(Weak::new(), TaskId(0), None, context, priority),
+        let options = TaskOptions {
+            location: Location::caller(),
+            name: None,
+            context: ContextSlot::default(),
+            priority: Priority::NORMAL,
         };
-        let task = allocate::<Pending<T>, DirectSink<T>>(core.map(|core| core.inbox()), header);
+        let task = allocate::<Pending<T>, DirectSink<T>>(core, options);
         task.settle(Err(JoinError::refused()));
         task
     }
 
-    /// Sets the result, once, after the future is dropped.
+    /// Sets the result, once, after the future is dropped. Does not panic.
+    #[inline]
     pub(super) fn settle(&self, result: Result<T, JoinError>) {
-        self.header.done(match &result {
+        let phase = match &result {
             Ok(_) => Phase::Finished,
             Err(error) if error.is_panic() => Phase::Panicked,
             Err(_) => Phase::Cancelled,
-        });
-        let callbacks = self.header.take_callbacks();
-        if !callbacks.is_empty() {
-            let handle = TaskHandle(self.any().clone());
-            callbacks.into_iter().for_each(|callback| handle.schedule(callback));
+        };
+        self.header.phase.set(phase);
+        if with_running_core(self.any().inbox(), |core| self.header.done(core)).is_none()
+            && let Some(core) = self.header.core()
+        {
+            self.header.done(&core);
+        }
+        if self.header.has_extras() {
+            self.any().schedule_callbacks();
         }
         // Foreign code runs from here on; our own state is complete.
         if self.header.is_detached.get() {
-            match result {
-                Err(error) if error.is_panic() => self.header.report(error.panic_text().unwrap_or_default()),
-                unwanted => drop(unwanted),
-            }
-        } else {
-            let former = self.progress.replace(Progress::Finished(result));
-            if let Progress::Running(Some(waker)) = former {
-                waker.wake();
-            }
+            return self.discard(result);
         }
+        let former = self.progress.replace(Progress::Finished(result));
+        if let Progress::Running(Some(waker)) = former {
+            self.header.catch(|| waker.wake());
+        }
+    }
+
+    /// The result will not be taken.
+    #[inline(never)]
+    fn discard(&self, result: Result<T, JoinError>) {
+        match result {
+            Err(error) if error.is_panic() => self.header.report(error.panic_text().unwrap_or_default()),
+            unwanted => self.header.catch(|| drop(unwanted)),
+        }
+    }
+}
+
+impl AnyTask {
+    #[inline(never)]
+    fn schedule_callbacks(&self) {
+        let handle = TaskHandle(self.clone());
+        self.header().take_callbacks().into_iter().for_each(|callback| handle.schedule(callback));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::cell::{AnyTask, Step, TaskHead, step_of};
 use crate::event_loop::{Core, find_loop, with_running_core};
-use crate::host::{Call, Inbound};
+use crate::host::Inbound;
 use std::alloc::dealloc;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -97,28 +97,33 @@ unsafe fn remove(data: *const ()) {
 ///
 /// The state of the cell is dropped, and no reference is left.
 pub(super) unsafe fn release_memory(pointer: NonNull<TaskHead>) {
-    // SAFETY: the cell is not used again. It was allocated with this layout. If the flag is set, `clone` has added a
-    // reference to the inbox.
-    unsafe {
+    // SAFETY: the cell is not used again.
+    let (layout, inbox, owns_inbox) = unsafe {
         let head = pointer.as_ref();
-        let layout = head.layout();
-        if head.owns_inbox.load(Ordering::Relaxed) {
-            Arc::decrement_strong_count(head.inbox);
-        }
-        dealloc(pointer.as_ptr().cast(), layout);
+        (head.layout(), head.inbox, head.owns_inbox.load(Ordering::Relaxed))
+    };
+    // SAFETY: it was allocated with this layout.
+    let put = |core: &Core| unsafe { core.cell_pool.put(pointer.cast(), layout) };
+    if with_running_core(inbox, put).is_none() {
+        // SAFETY: as above.
+        unsafe { dealloc(pointer.as_ptr().cast(), layout) };
+    }
+    if owns_inbox {
+        // SAFETY: `clone` has added a reference when it set the flag.
+        unsafe { Arc::decrement_strong_count(inbox) };
     }
 }
 
 /// Schedules a step on an open loop, on its thread.
 #[inline(always)]
 fn schedule(core: &Core, pointer: NonNull<TaskHead>) {
-    if core.check_open().is_err() {
+    if core.is_closed() {
         return;
     }
     // SAFETY: the head is valid, because the caller has a waker. This thread has the loop of the task, because that has
     // the same inbox.
     if let Some(step) = unsafe { step_of(pointer, || core.engine.receive_pending()) } {
-        core.call_soon_in(step.header().next_lane(), Call::Task(step));
+        core.schedule_step(step);
     }
 }
 

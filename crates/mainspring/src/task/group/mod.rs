@@ -322,12 +322,8 @@ impl<T: 'static, E: 'static> ResultSink for ChildSink<T, E> {
             Err(error) => Err(error),
         };
         self.remove_from_group();
-        // Both calls run foreign code: a panic of the first must not skip the second.
-        let settled = catch(|| task.settle(result));
-        self.group.wake_if_due();
-        if let Err(text) = settled {
-            task.header.report(&text);
-        }
+        task.settle(result);
+        task.header.catch(|| self.group.wake_if_due());
     }
 }
 
