@@ -20,7 +20,7 @@
 //! All changes are on the loop's thread. A wake on another thread sends the task to the loop's inbox, and the loop
 //! schedules the step when it receives the task.
 
-use super::cell_pool::{self, pooled_layout};
+use super::cell_pool::{self, CellLayout};
 use super::current_task;
 use super::join_error::JoinError;
 use super::state::{Progress, TaskHeader, TaskOptions};
@@ -60,7 +60,7 @@ impl<T: 'static> ResultSink for DirectSink<T> {
     type Output = T;
     type Value = T;
 
-    #[inline]
+    #[inline(always)]
     fn settle(&self, task: &TaskRef<T>, result: Result<T, JoinError>) {
         task.settle(result);
     }
@@ -100,11 +100,12 @@ struct Functions {
     drop_future: unsafe fn(&AnyTask),
     /// Drops everything except the head.
     drop_state: unsafe fn(NonNull<TaskHead>),
-    layout: Layout,
+    layout: CellLayout,
 }
 
 impl TaskHead {
-    pub(super) fn layout(&self) -> Layout {
+    #[inline]
+    pub(super) fn layout(&self) -> CellLayout {
         self.functions.layout
     }
 }
@@ -161,7 +162,7 @@ where
     F: Future<Output = S::Output> + 'static,
     S: ResultSink + 'static,
 {
-    let layout = const { pooled_layout(Layout::new::<TaskCell<F, S>>()) };
+    let layout = const { CellLayout::new(Layout::new::<TaskCell<F, S>>()) };
     let cell = cell_pool::allocate(core.map(|core| &core.cell_pool), layout).cast::<TaskCell<F, S>>();
     let value = TaskCell {
         head: TaskHead {
@@ -170,7 +171,7 @@ where
                     poll: poll::<F, S>,
                     drop_future: drop_future::<F, S>,
                     drop_state: drop_state::<F, S>,
-                    layout: pooled_layout(Layout::new::<TaskCell<F, S>>()),
+                    layout: CellLayout::new(Layout::new::<TaskCell<F, S>>()),
                 }
             },
             inbox: core.map_or(ptr::null(), |core| Arc::as_ptr(core.inbox())),
@@ -455,6 +456,7 @@ where
 /// # Safety
 ///
 /// The types are those of the cell, this is the loop's thread, and the future is not being polled or dropped.
+#[cold]
 unsafe fn drop_future<F, S>(task: &AnyTask)
 where
     F: Future<Output = S::Output>,
@@ -470,7 +472,7 @@ where
 /// # Safety
 ///
 /// As [`drop_future`].
-#[inline]
+#[inline(always)]
 unsafe fn settle<F, S>(task: &AnyTask, result: Result<S::Output, JoinError>)
 where
     F: Future<Output = S::Output>,
@@ -497,7 +499,9 @@ where
     };
     // SAFETY: the type is right, and the sink is in a `Cell`.
     let sink = unsafe { (*cell.as_ptr()).sink.take() };
-    let task = TaskRef { task: task.clone(), _marker: PhantomData };
+    // Borrows the reference of the caller.
+    // SAFETY: the caller's reference keeps the task alive.
+    let task = ManuallyDrop::new(TaskRef { task: AnyTask { head: task.head, _marker: PhantomData }, _marker: PhantomData });
     if let Some(sink) = sink {
         sink.settle(&task, result);
         if needs_drop::<S>() {

@@ -29,31 +29,44 @@ pub(crate) struct CellPool {
     bytes: Cell<usize>,
 }
 
-/// The layout to allocate for a cell: one of the sizes of the pool, if it fits.
-pub(super) const fn pooled_layout(layout: Layout) -> Layout {
-    if layout.size() > MAX_SIZE || layout.align() > ALIGN {
-        return layout;
-    }
-    match Layout::from_size_align(layout.size().next_multiple_of(STEP), ALIGN) {
-        Ok(pooled) => pooled,
-        // Not reached: the size is small.
-        Err(_) => layout,
-    }
+/// How the memory of a cell is allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CellLayout {
+    layout: Layout,
+    /// The index of its list in a pool. Larger than any index if the memory is not pooled.
+    list: usize,
 }
 
-/// The index of the list for `layout`. `None` if the memory is not pooled.
-#[inline(always)]
-fn list_index(layout: Layout) -> Option<usize> {
-    let is_pooled = layout.size() <= MAX_SIZE && layout.size() % STEP == 0 && layout.align() == ALIGN;
-    is_pooled.then(|| layout.size() / STEP).and_then(|count| count.checked_sub(1))
+impl CellLayout {
+    /// Rounds the size of a cell up to one of the sizes of the pool, if it fits.
+    pub(super) const fn new(layout: Layout) -> Self {
+        let size = layout.size().next_multiple_of(STEP);
+        match Layout::from_size_align(size, ALIGN) {
+            Ok(pooled) if size <= MAX_SIZE && size > 0 && layout.align() <= ALIGN => {
+                CellLayout { layout: pooled, list: size / STEP - 1 }
+            }
+            _ => CellLayout { layout, list: usize::MAX },
+        }
+    }
+
+    /// Frees the memory.
+    ///
+    /// # Safety
+    ///
+    /// The memory was allocated with this layout, and is not used again.
+    pub(super) unsafe fn free(self, memory: NonNull<u8>) {
+        // SAFETY: as this function requires.
+        unsafe { dealloc(memory.as_ptr(), self.layout) };
+    }
 }
 
 /// Allocates memory for a cell, with or without a pool.
 #[inline(always)]
-pub(super) fn allocate(pool: Option<&CellPool>, layout: Layout) -> NonNull<u8> {
+pub(super) fn allocate(pool: Option<&CellPool>, layout: CellLayout) -> NonNull<u8> {
     if let Some(free) = pool.and_then(|pool| pool.take(layout)) {
         return free;
     }
+    let layout = layout.layout;
     // SAFETY: a cell has a head, so its size is not zero.
     let pointer = unsafe { alloc(layout) };
     NonNull::new(pointer).unwrap_or_else(|| handle_alloc_error(layout))
@@ -61,12 +74,12 @@ pub(super) fn allocate(pool: Option<&CellPool>, layout: Layout) -> NonNull<u8> {
 
 impl CellPool {
     #[inline(always)]
-    fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let list = self.lists.get(list_index(layout)?)?;
+    fn take(&self, layout: CellLayout) -> Option<NonNull<u8>> {
+        let list = self.lists.get(layout.list)?;
         let free = list.get()?;
         // SAFETY: memory in a list is valid, not used otherwise, and begins with a `Free`.
         list.set(unsafe { free.as_ref().next });
-        self.bytes.set(self.bytes.get() - layout.size());
+        self.bytes.set(self.bytes.get() - layout.layout.size());
         Some(free.cast())
     }
 
@@ -74,11 +87,11 @@ impl CellPool {
     ///
     /// # Safety
     ///
-    /// The memory was allocated by the global allocator with this layout, and is not used again.
+    /// The memory was allocated with this layout, and is not used again.
     #[inline(always)]
-    pub(super) unsafe fn put(&self, memory: NonNull<u8>, layout: Layout) {
-        let bytes = self.bytes.get() + layout.size();
-        match list_index(layout).and_then(|index| self.lists.get(index)) {
+    pub(super) unsafe fn put(&self, memory: NonNull<u8>, layout: CellLayout) {
+        let bytes = self.bytes.get() + layout.layout.size();
+        match self.lists.get(layout.list) {
             Some(list) if bytes <= MAX_BYTES => {
                 let free = memory.cast::<Free>();
                 // SAFETY: the memory is at least `STEP` bytes, aligned to `ALIGN`, and not used otherwise.
@@ -87,7 +100,7 @@ impl CellPool {
                 self.bytes.set(bytes);
             }
             // SAFETY: as this function requires.
-            _ => unsafe { dealloc(memory.as_ptr(), layout) },
+            _ => unsafe { layout.free(memory) },
         }
     }
 }
@@ -112,8 +125,8 @@ impl Drop for CellPool {
 mod tests {
     use super::*;
 
-    fn layout(size: usize) -> Layout {
-        pooled_layout(Layout::from_size_align(size, 8).unwrap())
+    fn layout(size: usize) -> CellLayout {
+        CellLayout::new(Layout::from_size_align(size, 8).unwrap())
     }
 
     #[test]

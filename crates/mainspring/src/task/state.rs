@@ -246,7 +246,7 @@ impl TaskHeader {
     }
 
     /// The future is dropped. Runs no foreign code.
-    #[inline]
+    #[inline(always)]
     fn done(&self, core: &Core) {
         let list_index = self.list_index.replace(UNLISTED);
         if list_index != UNLISTED {
@@ -365,7 +365,7 @@ impl<T: 'static> TaskRef<T> {
     }
 
     /// Sets the result, once, after the future is dropped. Does not panic.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&self, result: Result<T, JoinError>) {
         let phase = match &result {
             Ok(_) => Phase::Finished,

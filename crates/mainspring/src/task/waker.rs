@@ -6,7 +6,6 @@
 use super::cell::{AnyTask, Step, TaskHead, step_of};
 use crate::event_loop::{Core, find_loop, with_running_core};
 use crate::host::Inbound;
-use std::alloc::dealloc;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -96,6 +95,7 @@ unsafe fn remove(data: *const ()) {
 /// # Safety
 ///
 /// The state of the cell is dropped, and no reference is left.
+#[inline]
 pub(super) unsafe fn release_memory(pointer: NonNull<TaskHead>) {
     // SAFETY: the cell is not used again.
     let (layout, inbox, owns_inbox) = unsafe {
@@ -106,7 +106,7 @@ pub(super) unsafe fn release_memory(pointer: NonNull<TaskHead>) {
     let put = |core: &Core| unsafe { core.cell_pool.put(pointer.cast(), layout) };
     if with_running_core(inbox, put).is_none() {
         // SAFETY: as above.
-        unsafe { dealloc(pointer.as_ptr().cast(), layout) };
+        unsafe { layout.free(pointer.cast()) };
     }
     if owns_inbox {
         // SAFETY: `clone` has added a reference when it set the flag.
