@@ -64,11 +64,12 @@ impl fmt::Display for Table {
             "\nMedians of {rounds} rounds (lowest..highest), and the median ratio to tokio in the same round; above 1 is better.\n"
         )?;
         header(f, "")?;
-        let mut ahead = 0;
+        let (mut ahead, mut first_or_level) = (0, 0);
         for (row, cells) in &self.rows {
             let title = format!("{}, {}", row.title(), row.unit());
             let values = cells.each_ref().map(|cell| cell.values.as_slice());
             ahead += usize::from(line(f, &title, values, row.is_rate())? > 1.0);
+            first_or_level += usize::from(ratio_to_best_peer(values, row.is_rate()) >= LEVEL);
         }
         if self.rows.iter().any(|(row, _)| row.is_rate()) {
             writeln!(f, "\nServer CPU time per echo; not counted below.\n")?;
@@ -78,8 +79,20 @@ impl fmt::Display for Table {
                 line(f, &title, cells.each_ref().map(|cell| cell.cpu.as_slice()), false)?;
             }
         }
-        writeln!(f, "\nahead of tokio on {ahead} of {} rows", self.rows.len())
+        writeln!(f, "\nahead of tokio on {ahead} of {} rows", self.rows.len())?;
+        writeln!(f, "first or level on {first_or_level} of {} rows", self.rows.len())
     }
+}
+
+/// A ratio to the best peer of at least this is level with it: the rounds of one runtime differ by more.
+const LEVEL: f64 = 0.95;
+
+/// The lowest of the ratios of mainspring to its peers; above 1 is better.
+fn ratio_to_best_peer(values: [&[f64]; Runtime::ALL.len()], is_rate: bool) -> f64 {
+    let own = values[Runtime::Mainspring as usize];
+    let peers = Runtime::ALL.into_iter().filter(|&runtime| runtime != Runtime::Mainspring);
+    let measured = peers.map(|runtime| values[runtime as usize]).filter(|values| !values.is_empty());
+    measured.map(|peer| ratio(own, peer, is_rate)).fold(f64::INFINITY, f64::min)
 }
 
 fn header(f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {

@@ -354,7 +354,7 @@ impl Host for RustHost {
 
     fn max_overdue(&self, call: &Call) -> Option<Duration> {
         match call {
-            Call::Task(step) => step.header().limit().get(),
+            Call::Task(step) => step.header().limit(),
             Call::Handle(_, callback) => callback.priority().limit.get(),
             _ => None,
         }

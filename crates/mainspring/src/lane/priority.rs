@@ -18,8 +18,7 @@ pub(crate) struct Priority {
     pub(crate) limit: OverdueLimit,
 }
 
-/// How long a call may wait in the background lane, in nanoseconds. Half the size of an `Option<Duration>`: every task
-/// has one.
+/// How long a call may wait in the background lane, in nanoseconds. Half the size of an `Option<Duration>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OverdueLimit(u64);
 
@@ -32,8 +31,16 @@ impl OverdueLimit {
     }
 
     /// `None`: the limit of the loop.
+    #[inline]
     pub(crate) fn get(self) -> Option<Duration> {
         (self != Self::OF_LOOP).then(|| Duration::from_nanos(self.0))
+    }
+}
+
+impl From<Option<Duration>> for OverdueLimit {
+    /// The inverse of [`OverdueLimit::get`].
+    fn from(limit: Option<Duration>) -> Self {
+        limit.map_or(Self::OF_LOOP, Self::new)
     }
 }
 

@@ -33,7 +33,7 @@ use mainspring_engine::wakeup::Inbox;
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, needs_drop};
+use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
@@ -130,8 +130,8 @@ struct TaskCell<F, S: ResultSink> {
     head: TaskHead,
     header: TaskHeader,
     progress: RefCell<Progress<S::Value>>,
-    /// `None` before the start, and after the result is settled.
-    sink: Cell<Option<S>>,
+    /// Set from the start until the result is settled.
+    sink: UnsafeCell<MaybeUninit<S>>,
     /// `None` before the start, and when it is done. Pinned: never moved, only dropped in place.
     future: UnsafeCell<Option<F>>,
 }
@@ -182,7 +182,7 @@ where
         },
         header: TaskHeader::new(core, options),
         progress: RefCell::new(Progress::Running(None)),
-        sink: Cell::new(None),
+        sink: UnsafeCell::new(MaybeUninit::uninit()),
         future: UnsafeCell::new(None),
     };
     // SAFETY: the memory has the layout of a cell, and is not used otherwise.
@@ -210,7 +210,7 @@ where
     // SAFETY: the cell was allocated with these types. It is unstarted, so nothing else uses the future; the former
     // value is `None`.
     unsafe {
-        (&raw mut (*cell.as_ptr()).sink).write(Cell::new(Some(sink)));
+        (*(*cell.as_ptr()).sink.get()).write(sink);
         (&raw mut (*cell.as_ptr()).future).write(UnsafeCell::new(Some(future)));
     }
     task.task.head().run_state.set(RunState::Scheduled);
@@ -455,7 +455,7 @@ where
 
 /// # Safety
 ///
-/// The types are those of the cell, this is the loop's thread, and the future is not being polled or dropped.
+/// The types are those of the cell, this is the loop's thread, and the future is present and not being polled.
 #[cold]
 unsafe fn drop_future<F, S>(task: &AnyTask)
 where
@@ -497,16 +497,15 @@ where
     } else {
         result
     };
-    // SAFETY: the type is right, and the sink is in a `Cell`.
-    let sink = unsafe { (*cell.as_ptr()).sink.take() };
+    // SAFETY: the type is right. A task that has a future has a sink, and this function is called once: the state was not
+    // `Done`.
+    let sink = unsafe { (*(*cell.as_ptr()).sink.get()).assume_init_read() };
     // Borrows the reference of the caller.
-    // SAFETY: the caller's reference keeps the task alive.
-    let task = ManuallyDrop::new(TaskRef { task: AnyTask { head: task.head, _marker: PhantomData }, _marker: PhantomData });
-    if let Some(sink) = sink {
-        sink.settle(&task, result);
-        if needs_drop::<S>() {
-            task.header.catch(|| drop(sink));
-        }
+    let task = AnyTask { head: task.head, _marker: PhantomData };
+    let task = ManuallyDrop::new(TaskRef { task, _marker: PhantomData });
+    sink.settle(&task, result);
+    if needs_drop::<S>() {
+        task.header.catch(|| drop(sink));
     }
     // Drops the context variables with the future, not with the last handle.
     if let Some(variables) = task.header.context.take() {

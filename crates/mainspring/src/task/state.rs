@@ -24,6 +24,7 @@ use std::future::Pending;
 use std::panic::Location;
 use std::rc::{Rc, Weak};
 use std::task::Waker;
+use std::time::Duration;
 
 /// The number of a task on its loop, from 1. No number is used twice.
 ///
@@ -92,7 +93,6 @@ pub(crate) struct TaskHeader {
     pub(super) is_detached: Cell<bool>,
     /// The index of the task in the core's list, or [`UNLISTED`].
     list_index: Cell<usize>,
-    limit: OverdueLimit,
     pub(super) context: ContextSlot,
     extras: Cell<Option<Box<Extras>>>,
 }
@@ -102,6 +102,8 @@ pub(crate) struct TaskHeader {
 struct Extras {
     name: Option<String>,
     waits_for: Option<WaitReason>,
+    /// How long a step may wait in the background lane, if that is not the limit of the loop.
+    limit: Option<Duration>,
     callbacks: Vec<DoneCallback>,
 }
 
@@ -205,9 +207,12 @@ impl TaskHeader {
         self.lane
     }
 
-    /// How long a step may wait in the background lane.
-    pub(crate) fn limit(&self) -> OverdueLimit {
-        self.limit
+    /// How long a step may wait in the background lane. `None`: the limit of the loop.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        let extras = self.extras.take();
+        let limit = extras.as_ref().and_then(|extras| extras.limit);
+        self.extras.set(extras);
+        limit
     }
 
     /// Whether all steps are in the normal lane.
@@ -233,7 +238,7 @@ impl TaskHeader {
     /// A step begins. Returns what it passes on to tasks and callbacks that it creates.
     pub(crate) fn begin_step(&self) -> Priority {
         self.is_promoted.set(false);
-        Priority { lane: self.lane, limit: self.limit }
+        Priority { lane: self.lane, limit: OverdueLimit::from(self.limit()) }
     }
 
     pub(super) fn core(&self) -> Option<Rc<Core>> {
@@ -332,18 +337,20 @@ impl TaskHeader {
             }
             None => (Weak::new(), 0),
         };
-        let extras = options.name.map(|name| Box::new(Extras { name: Some(name), ..Extras::default() }));
+        let TaskOptions { location, name, context, priority } = options;
+        let limit = priority.limit.get();
+        let has_extras = name.is_some() || limit.is_some();
+        let extras = has_extras.then(|| Box::new(Extras { name, limit, ..Extras::default() }));
         TaskHeader {
             core,
             id: TaskId(number),
-            location: options.location,
+            location,
             phase: Cell::new(Phase::Running),
-            lane: options.priority.lane,
+            lane: priority.lane,
             is_promoted: Cell::new(false),
             is_detached: Cell::new(false),
             list_index: Cell::new(UNLISTED),
-            limit: options.priority.limit,
-            context: options.context,
+            context,
             extras: Cell::new(extras),
         }
     }

@@ -188,6 +188,13 @@ impl StreamWriter {
         {
             return done;
         }
+        // Boxed, because few messages wait, and every future that calls this has room for it: row `memory` of
+        // `bench/peers`, 9 %.
+        Box::pin(self.write_rest(rest, is_draining)).await
+    }
+
+    /// Sends the rest of a message that has to wait.
+    async fn write_rest(&self, mut rest: &[u8], mut is_draining: bool) -> io::Result<()> {
         let _write_lock = self.lock_writing().await?;
         named(
             "StreamWriter::drain",
