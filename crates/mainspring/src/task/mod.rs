@@ -46,10 +46,10 @@ pub use state::TaskId;
 pub use task_handle::TaskHandle;
 pub use wait::{ReturnWhen, try_wait, wait, wait_for};
 
-pub(crate) use current_task::{current_background_task, record_wait, suspend as suspend_current_task};
-pub(crate) use factory::FactorySlot;
 pub(crate) use cell::{AnyTask, Step};
 pub(crate) use cell_pool::CellPool;
+pub(crate) use current_task::{current_background_task, record_wait, suspend as suspend_current_task};
+pub(crate) use factory::FactorySlot;
 pub(crate) use state::TaskName;
 pub(crate) use wait_reason::{WaitReason, named, waits_for};
 pub(crate) use waker::WokenTask;

@@ -54,3 +54,4 @@ mod udp_protocols;
 mod udp_sockets;
 mod unix_datagrams;
 mod wait;
+mod wakers;
