@@ -124,8 +124,9 @@ fn the_waker_of_a_poll_can_be_cloned_and_used_by_other_threads() {
             thread::scope(|scope| {
                 for _ in 0..2 {
                     scope.spawn(|| {
-                        waker.clone().wake();
+                        let clone = waker.clone();
                         waker.wake_by_ref();
+                        clone.wake();
                     });
                 }
             });
