@@ -388,7 +388,7 @@ impl<H: Host> Engine<H> {
         loop {
             let mut lanes = self.lanes.borrow_mut();
             if lanes.has_only_normal() {
-                // One function for both cases would copy the call three times. Row `yield` of `bench/peers`: 15 % of the
+                // One function for both cases would copy the call three times. Row `yield` of `bench/peers`: 14 % of the
                 // instructions.
                 let next = lanes.next_normal(&mut pass);
                 drop(lanes);

@@ -187,7 +187,7 @@ impl<H: Host> Engine<H> {
     }
 
     /// [`Engine::call_soon`] with a call that is made in its place in the queue. Otherwise it is made on the stack, and the
-    /// processor waits for the copy: 10 % of the row `spawn` of `bench/peers`.
+    /// processor waits for the copy: 6 % of the row `spawn` of `bench/peers`.
     #[inline(always)]
     pub fn call_soon_with(&self, make: impl FnOnce() -> H::Call) {
         self.receive_pending();

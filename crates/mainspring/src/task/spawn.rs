@@ -236,7 +236,7 @@ where
 {
     if core.debug_mode().is_on() || core.is_virtual || core.task_factory.is_set() {
         // Boxed, so that the future is not in memory before it is in its cell. Otherwise the processor waits for the
-        // copy: 10 % of the row `spawn` of `bench/peers`.
+        // copy. With `Engine::call_soon_with`: a quarter of the row `spawn` of `bench/peers`.
         start_observed(core, options, sink, Box::new(future))
     } else {
         schedule(core, options, sink, |_| future)

@@ -189,7 +189,7 @@ impl StreamWriter {
             return done;
         }
         // Boxed, because few messages wait, and every future that calls this has room for it: row `memory` of
-        // `bench/peers`, 9 %.
+        // `bench/peers`, 6 %.
         Box::pin(self.write_rest(rest, is_draining)).await
     }
 
