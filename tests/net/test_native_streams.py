@@ -90,7 +90,8 @@ def test_received_bytes_arrive_as_with_asyncio(chunks, reads):
             for index in range(max(len(chunks), len(reads))):
                 if index < len(chunks):
                     peer.sendall(chunks[index])
-                if index < len(reads) and reads[index] != "pause":
+                is_free = all(task.done() for task in tasks)
+                if is_free and index < len(reads) and reads[index] != "pause":
                     arguments = () if reads[index] == "readline" else (4,)
                     tasks.append(asyncio.ensure_future(getattr(reader, reads[index])(*arguments)))
                 for _ in range(6):
