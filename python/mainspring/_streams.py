@@ -90,21 +90,6 @@ class StreamReader(asyncio.StreamReader):
             data = take_exactly(self, n, True)
         return data
 
-    async def __anext__(self: Any) -> bytes:
-        """Read the next line; see ``asyncio.StreamReader``."""
-        line = take_line(self, self._buffer, self._limit, self._exception, self._paused)
-        while line is None:
-            if (waiter := start_waiting(self, 1)) is None:
-                result: bytes = await _Reader.__anext__(self)
-                return result
-            searched = len(self._buffer)
-            try:
-                await waiter
-            finally:
-                self._waiter = None
-            line = take_until(self, b"\n", searched)
-        return line
-
 
 class StreamWriter(asyncio.StreamWriter):
     """A writer of a native stream."""

@@ -137,9 +137,7 @@ impl MethodDef {
             class.setattr(&*name, Bound::from_owned_ptr_or_err(class.py(), descriptor)?)
         }
     }
-}
 
-impl MethodDef {
     /// Adds the function to a module.
     pub(super) fn add_to_module(self, module: &Bound<'_, PyModule>) -> PyResult<()> {
         let definitions: &'static mut [MethodDef] =
