@@ -231,9 +231,10 @@ impl<H: Host> Engine<H> {
     }
 
     /// Appends a call to `lane`, or to the normal one if there is no memory for it in `lane`.
+    #[inline]
     fn push_ready(&self, lane: Lane, call: H::Call, now: Time, lanes: &mut Lanes<H::Call>) {
         let pushed = match lane {
-            Lane::Normal => Err(call),
+            Lane::Normal => return lanes.push_normal(call),
             Lane::Urgent => lanes.try_push_urgent(call),
             Lane::Background => {
                 let limit = self.host.max_overdue(&call);

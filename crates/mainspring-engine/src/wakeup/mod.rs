@@ -100,6 +100,14 @@ impl<T> fmt::Display for Closed<T> {
 
 impl<T> std::error::Error for Closed<T> {}
 
+/// Why [`Inbox::try_push`] refused an item, with the item.
+pub enum TryPushError<T> {
+    /// The receiver is closed.
+    Closed(T),
+    /// There is no memory for the item.
+    OutOfMemory(T),
+}
+
 /// A queue that any thread may push to and one loop drains. It knows whether that loop sleeps.
 ///
 /// It is `Send` and `Sync`.
@@ -156,11 +164,31 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     }
 
     fn push_unless(&self, item: T, is_refused: impl FnOnce(&State<T>) -> bool) -> Result<(), Closed<T>> {
-        let mut state = self.lock();
+        let state = self.lock();
         if is_refused(&state) {
             drop(state);
             return Err(Closed(item));
         }
+        self.append(state, item);
+        Ok(())
+    }
+
+    /// As [`push`](Inbox::push), but the item is also returned if there is no memory for it.
+    pub fn try_push(&self, item: T) -> Result<(), TryPushError<T>> {
+        let mut state = self.lock();
+        let refused = if state.closed {
+            TryPushError::Closed
+        } else if state.items.try_reserve(1).is_err() {
+            TryPushError::OutOfMemory
+        } else {
+            self.append(state, item);
+            return Ok(());
+        };
+        drop(state);
+        Err(refused(item))
+    }
+
+    fn append(&self, mut state: MutexGuard<'_, State<T>>, item: T) {
         state.items.push(item);
         self.pending.store(true, Ordering::Relaxed);
         let was_asleep = mem::take(&mut state.asleep);
@@ -168,7 +196,6 @@ impl<T: Send, W: Waker> Inbox<T, W> {
         if was_asleep {
             self.waker.wake();
         }
-        Ok(())
     }
 
     /// Wakes the loop without an item: ends the current sleep, or prevents the next one.
@@ -199,12 +226,6 @@ impl<T: Send, W: Waker> Inbox<T, W> {
     /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Reserves room for one more item, so that the next push does not allocate, if no other thread pushes in
-    /// between. `false` if there is no memory.
-    pub fn try_reserve(&self) -> bool {
-        self.lock().items.try_reserve(1).is_ok()
     }
 
     /// Whether there may be something to drain: one relaxed load, cheap enough for every iteration.

@@ -107,6 +107,17 @@ fn a_wake_up_is_answered_by_the_drain_that_sees_it() {
 }
 
 #[test]
+fn a_fallible_push_queues_and_wakes_like_the_other() {
+    let inbox = inbox();
+    assert!(inbox.try_push(1).is_ok());
+    inbox.push(2).unwrap();
+    assert_eq!(drained(&inbox), [1, 2]);
+    assert!(inbox.prepare_sleep());
+    assert!(inbox.try_push(3).is_ok());
+    assert_eq!(inbox.waker().count(), 1);
+}
+
+#[test]
 fn close_returns_queued_items_and_refuses_later_ones() {
     let inbox = inbox();
     inbox.push("left").unwrap();
@@ -114,6 +125,7 @@ fn close_returns_queued_items_and_refuses_later_ones() {
     assert!(inbox.is_closed());
     assert!(!inbox.has_pending());
     assert_eq!(inbox.push("late"), Err(Closed("late")));
+    assert!(matches!(inbox.try_push("late"), Err(TryPushError::Closed("late"))));
     inbox.wake();
     assert!(!inbox.has_pending());
     assert_eq!(inbox.waker().count(), 0);

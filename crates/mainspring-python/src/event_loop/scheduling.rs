@@ -10,6 +10,7 @@ use crate::python::args::Args;
 use crate::python::method::{Method, PyO3, Receiver};
 use crate::python::object::Obj;
 use mainspring_engine::clock::Time;
+use mainspring_engine::wakeup::TryPushError;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -63,7 +64,7 @@ impl<'a> Request<'a> {
         create: impl FnOnce(Callback<'_>) -> PyResult<Handle>,
     ) -> PyResult<Handle> {
         let Receiver { py, this, data: native } = self.receiver;
-        let context = self.args.keyword(self.method, &names(py)?.context)?;
+        let context = self.args.keyword(self.method, &names(py)?.context_keyword)?;
         native.check_closed()?;
         let traceback = if native.is_debug() { Some(self.check_in_debug_mode(checks_thread)?) } else { None };
         create(Callback {
@@ -109,7 +110,7 @@ impl<'a> Request<'a> {
     #[cold]
     fn call_later_through_python(&self, delay: &Obj) -> PyResult<Obj> {
         let py = self.receiver.py;
-        let context = self.args.keyword(self.method, &names(py)?.context)?;
+        let context = self.args.keyword(self.method, &names(py)?.context_keyword)?;
         let event_loop = self.receiver.this.bind(py);
         if delay.is_none() {
             return Err(PyTypeError::new_err("delay must not be None"));
@@ -163,13 +164,11 @@ fn call_soon_threadsafe(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> 
     let handle = request.handle(false, |callback| callback.new_thread_safe(receiver.py))?;
     let native = receiver.data;
     if native.runs_elsewhere() || native.engine().is_driver_waiting() {
-        let inbox = native.engine().inbox();
-        // No other thread can push between the two calls: this one holds the interpreter lock.
-        if !inbox.try_reserve() {
-            return Err(refused(handle));
+        match native.engine().inbox().try_push(handle.clone()) {
+            Ok(()) => {}
+            Err(TryPushError::Closed(_)) => return Err(PyRuntimeError::new_err("Event loop is closed")),
+            Err(TryPushError::OutOfMemory(handle)) => return Err(refused(handle)),
         }
-        let pushed = inbox.push(handle.clone());
-        pushed.map_err(|_| PyRuntimeError::new_err("Event loop is closed"))?;
     } else {
         // This thread runs the loop, or none does: same order as for call_soon().
         request.make_ready(&handle)?;
