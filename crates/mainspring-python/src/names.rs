@@ -1,5 +1,6 @@
 //! Objects that are looked up once: interned attribute names, and objects of asyncio.
 
+use crate::python::args::Keyword;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -10,6 +11,8 @@ macro_rules! names {
         /// Interned strings, each in a field of the same name, and objects of asyncio.
         pub struct Names {
             $(pub $name: Py<PyString>,)*
+            /// The keyword `context` of `call_soon()` and its relatives.
+            pub context_keyword: Keyword,
             /// `("loop",)`: the keyword names of a call with `loop=`.
             pub loop_keyword: Py<PyTuple>,
             /// `("name", "loop")`.
@@ -20,8 +23,10 @@ macro_rules! names {
             pub name_context_loop_keywords: Py<PyTuple>,
             /// Whether `Task` takes a context: from Python 3.11 on.
             pub task_takes_context: bool,
-            /// `asyncio.tasks`.
-            pub tasks: Py<PyModule>,
+            /// `vars(asyncio.tasks)`.
+            pub tasks: Py<PyDict>,
+            /// The C implementation of `asyncio.Task`, if there is one.
+            pub native_task: Option<Py<PyAny>>,
             /// `asyncio.BaseEventLoop`.
             pub base_event_loop: Py<PyAny>,
             /// `asyncio.BaseEventLoop.create_task` at import.
@@ -45,12 +50,14 @@ macro_rules! names {
                     (intern!(py, "name"), intern!(py, "context"), intern!(py, "loop"));
                 Ok(Names {
                     $($name: PyString::intern(py, stringify!($name)).unbind(),)*
+                    context_keyword: Keyword::new(context.clone().unbind()),
                     loop_keyword: PyTuple::new(py, [event_loop])?.unbind(),
                     name_loop_keywords: PyTuple::new(py, [name, event_loop])?.unbind(),
                     context_loop_keywords: PyTuple::new(py, [context, event_loop])?.unbind(),
                     name_context_loop_keywords: PyTuple::new(py, [name, context, event_loop])?.unbind(),
                     task_takes_context: py.version_info() >= (3, 11),
-                    tasks: py.import("asyncio.tasks")?.unbind(),
+                    tasks: py.import("asyncio.tasks")?.dict().unbind(),
+                    native_task: py.import("_asyncio").and_then(|it| it.getattr("Task")).ok().map(Bound::unbind),
                     base_create_task: base_event_loop.getattr("create_task")?.unbind(),
                     base_event_loop: base_event_loop.unbind(),
                     socket_class: py.import("socket")?.getattr("socket")?.unbind(),

@@ -12,7 +12,7 @@ use crate::python::object::{Obj, ObjRef};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 /// The methods of this file.
 pub fn methods() -> Vec<Method<PyO3<NativeLoop>>> {
@@ -39,29 +39,61 @@ fn create_future(receiver: Receiver<'_, NativeLoop>) -> PyResult<Obj> {
 fn create_task(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<Obj> {
     let Receiver { py, this, data: native } = receiver;
     let names = names(py)?;
-    let base_create_task = names.base_event_loop.bind(py).getattr(&names.create_task)?;
-    let would_only_call_task = base_create_task.is(&names.base_create_task)
-        && !native.is_debug()
-        && this.getattr(py, &names._task_factory)?.is_none();
-    if lanes::in_use() && base_create_task.is(&names.base_create_task) {
+    let is_replaced = native.overrides().affect_create_task(py)?;
+    let has_factory = !this.getattr(py, &names._task_factory)?.is_none();
+    if lanes::in_use() && !is_replaced && !has_factory {
         let context = args.find(&names.context);
-        if lanes::makes_background_task(py, context)? && this.getattr(py, &names._task_factory)?.is_none() {
+        if lanes::makes_background_task(py, context)? {
             return create_background_task(receiver, args);
         }
     }
+    let would_only_call_task = !is_replaced && !has_factory && !native.is_debug();
     let keywords = if would_only_call_task { task_keywords(names, args) } else { None };
     let Some((keywords, count)) = keywords else {
+        let base_create_task = names.base_event_loop.bind(py).getattr(&names.create_task)?;
         let arguments: Vec<ObjRef<'_>> = std::iter::once(this).chain(args.all()).map(ObjRef::from).collect();
         let positional = args.positional_count() + 1;
         return Obj::from(base_create_task).vectorcall(py, &arguments, positional, args.keyword_names());
     };
     native.check_closed()?;
-    let task_class = names.tasks.bind(py).getattr(intern!(py, "Task"))?;
+    // Looked up at each call: programs replace the class.
+    let Some(task_class) = names.tasks.bind(py).get_item(intern!(py, "Task"))? else {
+        return Err(PyAttributeError::new_err("module 'asyncio.tasks' has no attribute 'Task'"));
+    };
+    let is_native = names.native_task.as_ref().is_some_and(|native_task| task_class.is(native_task));
+    if is_native && let Some([coroutine]) = args.positional() {
+        return create_native_task(receiver, &Obj::from(task_class), coroutine);
+    }
     // The coroutine, up to two values, the loop.
     let mut arguments = [ObjRef::from(this); 4];
     arguments.iter_mut().zip(args.all()).for_each(|(place, given)| *place = given.into());
     let arguments = arguments.get(..=count).unwrap_or(&arguments);
     Obj::from(task_class).vectorcall(py, arguments, 1, Some(keywords))
+}
+
+/// `Task(coroutine, loop=loop)` with the C implementation of `Task`.
+///
+/// CPython calls it with a dictionary of the keywords. The loop keeps that dictionary for the next call: row
+/// `A.task.create_await`, 10 % of the instructions. While `Task()` runs, which can call
+/// this function, no other call uses it.
+fn create_native_task(
+    receiver: Receiver<'_, NativeLoop>,
+    task_class: &Obj,
+    coroutine: &Obj,
+) -> PyResult<Obj> {
+    let Receiver { py, this, data: native } = receiver;
+    let kept = native.task_keywords();
+    let keywords = match kept.take() {
+        Some(keywords) => keywords.into_bound(py),
+        None => {
+            let keywords = PyDict::new(py);
+            keywords.set_item(intern!(py, "loop"), this.bind(py))?;
+            keywords
+        }
+    };
+    let task = task_class.call_with_keywords(py, std::slice::from_ref(coroutine), &keywords);
+    drop(kept.replace(Some(keywords.unbind())));
+    task
 }
 
 /// Calls `mainspring._priorities.create_background_task()` with the arguments of `create_task()`.

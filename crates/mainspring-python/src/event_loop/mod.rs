@@ -46,6 +46,8 @@ struct LoopState {
     running_in: Cell<Option<u64>>,
     overrides: Rc<Overrides>,
     base_clock: Rc<BaseClock>,
+    /// See `create_task.rs`.
+    task_keywords: Cell<Option<Py<PyDict>>>,
 }
 
 /// See the module comment.
@@ -111,6 +113,11 @@ impl NativeLoop {
     /// Methods of the loop that Python code has replaced.
     pub fn overrides(&self) -> &Overrides {
         &self.state.overrides
+    }
+
+    /// The keywords that `create_task()` keeps for its next call.
+    fn task_keywords(&self) -> &Cell<Option<Py<PyDict>>> {
+        &self.state.task_keywords
     }
 
     /// The clock without a replaced `time()`.
@@ -187,7 +194,13 @@ impl NativeLoop {
             let clock = LoopClock::new(base_clock.clone(), overrides.clone());
             let engine = Engine::new(PyHost::new(py)?, backend, Box::new(clock));
             let engine = engine.map_err(|error| os_error(py, error))?;
-            let state = LoopState { engine, running_in: Cell::new(None), overrides, base_clock };
+            let state = LoopState {
+                engine,
+                running_in: Cell::new(None),
+                overrides,
+                base_clock,
+                task_keywords: Cell::default(),
+            };
             Ok(NativeLoop { state: ClassData::new(state) })
         })
     }
@@ -279,6 +292,7 @@ impl NativeLoop {
     /// Closes the engine, and drops everything that it holds.
     fn _close_native(&self) {
         thread_exit::guard();
+        drop(self.task_keywords().take());
         drop(self.engine().close());
     }
 
@@ -527,7 +541,9 @@ impl NativeLoop {
             // The loop runs, so it is alive, and so is everything that it refers to.
             return Ok(());
         }
-        let mut result = Ok(());
+        let keywords = state.task_keywords.take();
+        let mut result = keywords.as_ref().map_or(Ok(()), |keywords| visit.call(keywords));
+        state.task_keywords.set(keywords);
         state.engine.for_each_gc_reference(&mut |held| {
             let (object, file) = match held {
                 GcReference::Source(object) => (object, None),
@@ -548,6 +564,7 @@ impl NativeLoop {
     fn __clear__(&self) {
         thread_exit::guard();
         if let Some(state) = self.state.get() {
+            drop(state.task_keywords.take());
             drop(state.engine.close());
         }
     }

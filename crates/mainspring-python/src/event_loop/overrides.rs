@@ -1,8 +1,9 @@
 //! Methods of the loop that Python code has replaced, in a derived class, on the class or on the instance.
 //!
 //! asyncio calls `call_at()` and `time()` from `call_later()`, `time()` for every deadline, and `call_soon()` for the
-//! callbacks of transports. The native code skips these calls unless a method was replaced. The loop has no hooks
-//! (`on_idle()` and its relatives) of its own; they are called if Python code defines them.
+//! callbacks of transports. The native code skips these calls unless a method was replaced. It also skips
+//! `BaseEventLoop.create_task()`, unless that was replaced (by a tool that counts tasks, for instance). The loop has no
+//! hooks (`on_idle()` and its relatives) of its own; they are called if Python code defines them.
 //!
 //! Attributes of the instance are set and deleted through `__setattr__` and `__delattr__`, which call
 //! [`Overrides::instance_changed`]. The instance's `__dict__` is not read: it is created on first use, and without it
@@ -11,6 +12,7 @@
 //! changes with every change of the type or of one of its bases.
 
 use super::NativeLoop;
+use crate::names::names;
 use crate::python::back_reference::BackReference;
 use mainspring_engine::Hooks;
 use pyo3::prelude::*;
@@ -31,6 +33,8 @@ pub struct Overrides {
     time: Cell<bool>,
     call_at: Cell<bool>,
     call_soon: Cell<bool>,
+    /// Of `BaseEventLoop`.
+    create_task: Cell<bool>,
     hooks: Cell<Hooks>,
 }
 
@@ -67,6 +71,9 @@ impl Overrides {
         self.time.set(is_replaced("time")?);
         self.call_at.set(is_replaced("call_at")?);
         self.call_soon.set(is_replaced("call_soon")?);
+        let names = names(event_loop.py())?;
+        let create_task = names.base_event_loop.bind(event_loop.py()).getattr(&names.create_task)?;
+        self.create_task.set(!create_task.is(&names.base_create_task));
         self.hooks.set(Hooks {
             iteration_begin: is_defined("on_iteration_begin")?,
             iteration_end: is_defined("on_iteration_end")?,
@@ -102,6 +109,13 @@ impl Overrides {
     pub fn affect_transports(&self, py: Python<'_>) -> PyResult<bool> {
         self.refresh(py)?;
         Ok(self.call_soon.get())
+    }
+
+    /// Whether `create_task()` has to call that of `BaseEventLoop`.
+    #[inline]
+    pub fn affect_create_task(&self, py: Python<'_>) -> PyResult<bool> {
+        self.refresh(py)?;
+        Ok(self.create_task.get())
     }
 
     /// The hooks that are defined.

@@ -12,7 +12,7 @@
 //! Python code can set and delete the slots. So each of them can hold any object, or none.
 
 use super::data::{HandleData, MAX_INLINE};
-use super::memory::{create_type, dealloc_handle, dealloc_thread_safe, dealloc_timer};
+use super::memory::{create_type, recycle};
 use crate::python::attribute::Attribute;
 use crate::python::free_list::FreeList;
 use crate::python::heap_type::{NativeType, Slot, weak_references};
@@ -71,9 +71,9 @@ pub struct HandleTypes {
     handle: NativeType,
     timer: NativeType,
     /// From Python 3.14 on.
-    pub(super) thread_safe: Option<ThreadSafe>,
-    pub(super) free_handles: FreeList,
-    pub(super) free_timers: FreeList,
+    thread_safe: Option<ThreadSafe>,
+    free_handles: FreeList,
+    free_timers: FreeList,
     callback: Slot,
     args: Slot,
     cancelled: Slot,
@@ -84,17 +84,17 @@ pub struct HandleTypes {
     when: Slot,
     scheduled: Slot,
     /// `when` and `scheduled`.
-    pub(super) timer_slots: [Slot; 2],
-    pub(super) weak_references: Slot,
+    timer_slots: [Slot; 2],
+    weak_references: Slot,
     /// The offset of the native data, the same in all types.
     data: usize,
 }
 
 /// From Python 3.14 on: see `thread_safe.rs`.
-pub(super) struct ThreadSafe {
+struct ThreadSafe {
     native: NativeType,
-    pub(super) lock: Slot,
-    pub(super) free: FreeList,
+    lock: Slot,
+    free: FreeList,
 }
 
 pub(super) static TYPES: PyOnceLock<HandleTypes> = PyOnceLock::new();
@@ -123,7 +123,6 @@ impl HandleTypes {
                     data,
                     methods.thread_safe,
                     (methods.args)(),
-                    dealloc_thread_safe,
                 )?,
                 lock: Slot::find(base, "_lock")?,
                 free: FreeList::new(),
@@ -136,7 +135,6 @@ impl HandleTypes {
             data,
             methods.handle,
             (methods.args)(),
-            dealloc_handle,
         )?;
         let timer = create_type(
             c"mainspring._mainspring.TimerHandle",
@@ -144,7 +142,6 @@ impl HandleTypes {
             data,
             methods.timer,
             (methods.args)(),
-            dealloc_timer,
         )?;
         Ok(HandleTypes {
             data: handle.offset,
@@ -180,14 +177,15 @@ impl HandleTypes {
         ]
     }
 
-    /// The slots of one type beside those of every handle.
-    pub(super) fn own_slots(&self, class: *mut ffi::PyTypeObject) -> &[Slot] {
+    /// The free list of one of the types, and its slots beside those of every handle.
+    #[inline]
+    pub(super) fn memory_of(&self, class: *mut ffi::PyTypeObject) -> (&FreeList, &[Slot]) {
         if class == self.timer.as_type_ptr() {
-            return &self.timer_slots;
+            return (&self.free_timers, &self.timer_slots);
         }
         match &self.thread_safe {
-            Some(own) if class == own.native.as_type_ptr() => std::slice::from_ref(&own.lock),
-            _ => &[],
+            Some(own) if class == own.native.as_type_ptr() => (&own.free, std::slice::from_ref(&own.lock)),
+            _ => (&self.free_handles, &[]),
         }
     }
 
@@ -292,10 +290,25 @@ impl HandleTypes {
     /// The engine does not need this reference to a handle any more.
     #[inline]
     pub fn release(&self, handle: Handle) {
+        let object = handle.0.as_ptr();
         // SAFETY: a live object.
-        if unsafe { ffi::Py_REFCNT(handle.0.as_ptr()) } > 1 {
+        if unsafe { ffi::Py_REFCNT(object) } > 1 {
             self.track(&handle);
+        // SAFETY: as above.
+        } else if self.data(&handle).is_untracked.get() && !unsafe { self.has_weak_references(object) } {
+            // Without the way through CPython's deallocation: rows `A.call_soon.*`.
+            std::mem::forget(handle);
+            // SAFETY: this was the only reference.
+            unsafe { recycle(self, object) };
         }
+    }
+
+    /// # Safety
+    /// `this` is a live instance of one of the types.
+    #[inline]
+    pub(super) unsafe fn has_weak_references(&self, this: *mut ffi::PyObject) -> bool {
+        // SAFETY: passed on.
+        unsafe { !self.weak_references.get(this).is_null() }
     }
 
     /// Whether a handle is a timer.

@@ -4,6 +4,7 @@ use super::object::Obj;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 use std::cell::Cell;
 
@@ -17,6 +18,37 @@ pub struct Args<'a> {
     kwnames: Option<&'a Py<PyTuple>>,
     /// A bit for each keyword that [`Args::split`] used for a required argument.
     used: Cell<u64>,
+}
+
+/// The name of a keyword argument, which most callers pass as one of two objects.
+pub struct Keyword {
+    interned: Py<PyString>,
+    /// The C implementation of `Task` always passes the same string, which is not interned. Row `A.task.sleep0`.
+    other: PyOnceLock<Py<PyAny>>,
+}
+
+impl Keyword {
+    pub fn new(interned: Py<PyString>) -> Self {
+        Keyword { interned, other: PyOnceLock::new() }
+    }
+
+    #[inline]
+    fn is(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> bool {
+        name.is(&self.interned)
+            || self.other.get(py).is_some_and(|other| name.is(other))
+            || self.is_equal(py, name)
+    }
+
+    #[cold]
+    fn is_equal(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> bool {
+        // SAFETY: both are live strings: CPython checks keyword names.
+        let is_equal = unsafe { ffi::PyUnicode_Compare(name.as_ptr(), self.interned.as_ptr()) } == 0;
+        if is_equal {
+            // Fails if another name is stored already, which is then compared each time.
+            let _ = self.other.set(py, name.clone().unbind());
+        }
+        is_equal
+    }
 }
 
 impl<'a> Args<'a> {
@@ -154,23 +186,21 @@ impl<'a> Args<'a> {
         self.keywords.iter().enumerate().find(|(index, _)| is_it(*index)).map(|(_, value)| value)
     }
 
-    /// The value of the only keyword-only argument of a method. `keyword` is an interned string.
+    /// The value of the only keyword-only argument of a method.
     #[inline]
-    pub fn keyword(&self, method: &str, keyword: &Py<PyString>) -> PyResult<Option<&'a Obj>> {
+    pub fn keyword(&self, method: &str, keyword: &Keyword) -> PyResult<Option<&'a Obj>> {
         if self.keywords.is_empty() { Ok(None) } else { self.find_keyword(method, keyword) }
     }
 
     #[inline]
-    fn find_keyword(&self, method: &str, keyword: &Py<PyString>) -> PyResult<Option<&'a Obj>> {
+    fn find_keyword(&self, method: &str, keyword: &Keyword) -> PyResult<Option<&'a Obj>> {
         let mut found = None;
         for (index, value) in self.keywords.iter().enumerate() {
             if index < 64 && self.used.get() & 1 << index != 0 {
                 continue;
             }
             let Some(name) = self.keyword_name(index) else { break };
-            // The C implementation of `Task` passes a name that is not interned.
-            // SAFETY: both are live strings.
-            if unsafe { ffi::PyUnicode_Compare(name.as_ptr(), keyword.as_ptr()) } == 0 {
+            if keyword.is(self.py, &name) {
                 found = Some(value);
             } else {
                 return Err(unexpected(method, &name.to_string()));

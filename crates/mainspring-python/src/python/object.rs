@@ -13,7 +13,7 @@ use pyo3::PyClass;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -276,6 +276,19 @@ impl Obj {
             }
             Obj::from_call(py, ffi::PyObject_Call(self.as_ptr(), args.as_ptr(), null_mut()))
         }
+    }
+
+    /// `self(*args, **keywords)`. The callee gets `keywords` itself if it is written in C.
+    #[inline]
+    pub fn call_with_keywords(
+        &self,
+        py: Python<'_>,
+        args: &[Obj],
+        keywords: &Bound<'_, PyDict>,
+    ) -> PyResult<Obj> {
+        let args = Obj::tuple(py, args)?;
+        // SAFETY: live objects: a tuple and a dictionary. Returns a new reference, or null with an exception.
+        unsafe { Obj::from_call(py, ffi::PyObject_Call(self.as_ptr(), args.as_ptr(), keywords.as_ptr())) }
     }
 
     #[inline]
