@@ -262,6 +262,26 @@ def test_the_host_moves_a_virtual_clock():
     loop.close()
 
 
+def test_a_virtual_clock_moves_when_the_host_has_waited():
+    host = asyncio.new_event_loop()
+    loop = mainspring.testing.new_event_loop()
+    times = []
+
+    async def main():
+        for delay in (0.01, 0.02):
+            await asyncio.sleep(delay)
+            times.append(loop.time())
+
+    run = mainspring.start_guest_run(main(), host, loop=loop, done_callback=lambda run: host.stop())
+    limit = host.call_later(LIMIT, host.stop)
+    host.run_forever()
+    limit.cancel()
+    host.close()
+    loop.close()
+    assert run.done()
+    assert times == [0.01, 0.03]
+
+
 async def run_in_asyncio(main, **options):
     """Runs a coroutine as a guest of the running loop."""
     host = asyncio.get_running_loop()

@@ -200,3 +200,82 @@ def test_an_interrupted_search_names_the_seed():
     with pytest.raises(KeyboardInterrupt) as caught:
         testing.explore(main, [5])
     assert "seed=5" in caught.value.__notes__[0]
+
+
+def fails_in_a_callback():
+    asyncio.get_running_loop().call_soon(int, "nonsense")
+
+
+def fails_in_a_task():
+    async def fail():
+        raise ValueError("in a task")
+
+    # Something refers to the task until the end, and it is not collected before.
+    asyncio.current_task().other = asyncio.create_task(fail())
+
+
+def fails_in_a_collected_task():
+    async def fail():
+        raise ValueError("in a task")
+
+    asyncio.create_task(fail())
+
+
+def fails_at_the_end():
+    async def fail():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("at the end")
+
+    asyncio.current_task().other = asyncio.create_task(fail())
+
+
+@pytest.mark.parametrize(
+    "fail", [fails_in_a_callback, fails_in_a_task, fails_in_a_collected_task, fails_at_the_end]
+)
+@pytest.mark.parametrize("eager", [False, True])
+def test_an_exception_that_nothing_handles_is_found(fail, eager):
+    if eager and not hasattr(asyncio, "eager_task_factory"):
+        pytest.skip("this Python has no eager tasks")
+
+    async def main():
+        if eager:
+            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        fail()
+        await asyncio.sleep(1)
+
+    with pytest.raises(ValueError) as caught:
+        testing.explore(main, [3])
+    unhandled, seed = caught.value.__notes__
+    assert unhandled.startswith("mainspring: the program does not handle this: ")
+    assert "seed=3" in seed
+
+
+def test_an_exception_that_the_program_handles_is_no_failure():
+    async def fail():
+        raise ValueError
+
+    async def main():
+        results = await asyncio.gather(fail(), fail(), return_exceptions=True)
+        task = asyncio.create_task(fail())
+        await asyncio.wait([task])
+        assert len([*results, task.exception()]) == 3
+        seen = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: seen.append(context))
+        fails_in_a_callback()
+        fails_in_a_task()
+        await asyncio.sleep(1)
+        assert len(seen) == 1
+
+    assert testing.explore(main, range(3)) == 3
+
+
+def test_the_exception_of_the_program_itself_comes_first():
+    async def main():
+        fails_in_a_callback()
+        await asyncio.sleep(1)
+        raise KeyError("of the program")
+
+    with pytest.raises(KeyError):
+        testing.run(main())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import sys
 import time
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._running import run_on
-from ._loop import new_event_loop
+from ._loop import Unhandled, VirtualTimeLoop, add_note, new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -42,22 +41,33 @@ def run(
 
     A ``seed`` orders timers with equal deadlines and the I/O events of one poll; with ``shuffle_ready`` also the tasks
     that are ready at the same time.  The same seed gives the same order.
+
+    An exception that would only be logged also fails the run: of a callback, or of a task that nothing awaits.  A
+    program that sets an exception handler handles these itself.
     """
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("mainspring.testing.run() cannot be called from a running event loop")
-    factory = functools.partial(
-        new_event_loop, seed=seed, start=start, real_io=real_io, shuffle_ready=shuffle_ready
-    )
+    unhandled: Unhandled | None = None
+
+    def make_loop() -> VirtualTimeLoop:
+        nonlocal unhandled
+        loop = new_event_loop(seed=seed, start=start, real_io=real_io, shuffle_ready=shuffle_ready)
+        unhandled = Unhandled(loop)
+        return loop
+
     try:
-        return run_on(factory, main, debug=debug)
+        result = run_on(make_loop, main, debug=debug)
+        if unhandled is not None and (failure := unhandled.take()) is not None:
+            raise failure
     except BaseException as error:
         if seed is not None:
             options = ", shuffle_ready=True" if shuffle_ready else ""
-            _add_note(
+            add_note(
                 error,
                 f"mainspring: seed {seed}; replay with mainspring.testing.run(..., seed={seed}{options})",
             )
         raise
+    return result
 
 
 def explore(
@@ -98,15 +108,6 @@ def explore(
         if bar is not None:
             bar.close()
     return count
-
-
-def _add_note(error: BaseException, note: str) -> None:
-    if sys.version_info >= (3, 11):
-        error.add_note(note)
-    else:
-        # Tracebacks of Python 3.10 do not show notes.
-        error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
-        print(note, file=sys.stderr)
 
 
 class ProgressBar:

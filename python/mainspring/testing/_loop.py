@@ -50,6 +50,7 @@ class VirtualTimeLoop(Loop):
         if seed is not None:
             self._shuffle(seed % 2**64, shuffle_ready)
         self._task_numbers = itertools.count()
+        self._unhandled: Unhandled | None = None
         self._known_threads = weakref.WeakSet(threading.enumerate())
 
     def advance(self, seconds: float) -> None:
@@ -58,8 +59,18 @@ class VirtualTimeLoop(Loop):
 
     def create_task(self, coro: Coroutine[Any, Any, Any], **kwargs: Any) -> asyncio.Task[Any]:  # type: ignore[override]
         if self.seed is None or self.get_task_factory() is not None or current_lane() is Lane.BACKGROUND:
-            return super().create_task(coro, **kwargs)
-        return create_task_of(OrderedTask, self, coro, **kwargs)
+            task = super().create_task(coro, **kwargs)
+        else:
+            task = create_task_of(OrderedTask, self, coro, **kwargs)
+        if self._unhandled is not None:
+            self._unhandled.add_task(task)
+        return task
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Log a failure that the program does not handle."""
+        if self._unhandled is not None:
+            self._unhandled.add_failure(context)
+        super().default_exception_handler(context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future = super().run_in_executor(executor, func, *args)
@@ -81,6 +92,41 @@ class VirtualTimeLoop(Loop):
     def _deadlocked(self) -> None:
         """Called when nothing can ever run again."""
         raise Deadlock(waiting_tasks(self))
+
+
+class Unhandled:
+    """The first exception that only the default exception handler of a loop has got."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        self._loop = loop
+        self._numbers = itertools.count()
+        # In the order of their creation.
+        self._tasks: weakref.WeakValueDictionary[int, asyncio.Future[Any]] = weakref.WeakValueDictionary()
+        self._error: BaseException | None = None
+        loop._unhandled = self
+
+    def add_task(self, task: asyncio.Future[Any]) -> None:
+        """A task has begun."""
+        self._tasks[next(self._numbers)] = task
+
+    def add_failure(self, context: dict[str, Any]) -> None:
+        """The default exception handler was called."""
+        error = context.get("exception")
+        if self._error is None and error is not None:
+            self._error = error
+            add_note(error, f"mainspring: the program does not handle this: {context.get('message')}")
+
+    def take(self) -> BaseException | None:
+        """The exception, if there is one.  The loop stores no more of them."""
+        for task in list(self._tasks.values()):
+            # A task reports its exception when it is collected, which may be later.
+            if task.done() and getattr(task, "_log_traceback", False):
+                message = f"{type(task).__name__} exception was never retrieved"
+                self._loop.call_exception_handler(
+                    {"message": message, "exception": task.exception(), "future": task}
+                )
+        self._loop._unhandled = None
+        return self._error
 
 
 def _is_at_work(thread: threading.Thread, frames: dict[int, Any]) -> bool:
@@ -116,6 +162,15 @@ class OrderedTask(Task):
 
 # In reprs.
 OrderedTask.__name__ = OrderedTask.__qualname__ = "Task"
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """``error.add_note(note)``, which Python 3.10 does not have.  Its tracebacks do not show notes either."""
+    if sys.version_info >= (3, 11):
+        error.add_note(note)
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
+        print(note, file=sys.stderr)
 
 
 class NoIOLoop(VirtualTimeLoop):

@@ -11,6 +11,9 @@
 //! callback that schedules a call on this loop. `next_timeout` therefore sets `driver_waits` and raises the hint of the
 //! inbox. The next function that makes a call ready then looks into the inbox, as for a call from another thread, and
 //! makes the fd readable. So functions that make a call ready need no check of their own.
+//!
+//! To a virtual clock the driver is outside of the loop: it may continue the program at any moment. The clock moves to
+//! the next deadline when the driver has waited in real time for as long as that needs.
 
 use super::iteration::MAX_WAIT;
 use super::{Engine, Host};
@@ -33,6 +36,7 @@ impl<H: Host> Engine<H> {
         }
         self.driver_waits.set(true);
         self.inbox.raise_hint();
+        self.begin_real_wait();
         timeout
     }
 
@@ -44,7 +48,9 @@ impl<H: Host> Engine<H> {
         self.receive_pending();
         let timeout = if self.is_busy() { Some(Duration::ZERO) } else { timeout };
         let mut parking = self.take_parking()?;
+        self.begin_real_wait();
         let outcome = self.sleep(&mut parking, timeout.map(|timeout| timeout.min(MAX_WAIT)));
+        self.end_real_wait();
         let events = std::mem::take(&mut parking.events);
         self.return_parking(parking);
         self.after_wait(outcome, false).map(|()| events)
@@ -89,7 +95,7 @@ impl<H: Host> Engine<H> {
             return Some(Duration::ZERO);
         }
         let deadline = self.timers.borrow_mut().next_wakeup().filter(|&when| when != Time::NEVER)?;
-        Some(deadline.saturating_duration_since(self.clock.now()).min(MAX_WAIT))
+        Some(self.time_until(deadline).min(MAX_WAIT))
     }
 
     /// The driver has stopped waiting.
@@ -97,6 +103,7 @@ impl<H: Host> Engine<H> {
         if self.driver_waits.replace(false) {
             self.inbox.awake();
         }
+        self.end_real_wait();
     }
 
     /// Ends the wait of the driver, if it waits.

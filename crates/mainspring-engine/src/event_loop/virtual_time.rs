@@ -25,6 +25,8 @@ const DELIVERY_TIME: Duration = Duration::from_millis(1);
 pub(super) struct RealWait {
     clock: Cell<Time>,
     waited: Cell<Duration>,
+    /// When the driver of a loop in guest mode began to wait.
+    since: Cell<Option<Instant>>,
 }
 
 impl RealWait {
@@ -73,9 +75,7 @@ impl<H: Host> Engine<H> {
         if is_outside || (is_alone && sender == Sender::Anyone) {
             self.host.waits_for_io(&fds)?;
         }
-        let now = self.clock.now();
-        let waited = self.real_wait.at(now);
-        let left = deadline.map(|when| when.saturating_duration_since(now).saturating_sub(waited));
+        let left = deadline.map(|when| self.time_until(when));
         if left == Some(Duration::ZERO) && self.clock.skip_to(deadline) {
             return Ok(());
         }
@@ -85,6 +85,32 @@ impl<H: Host> Engine<H> {
         let result = self.wait(timeout);
         self.real_wait.add(started.elapsed());
         result
+    }
+
+    /// The real time until the clock shows `deadline`, if nothing else moves it.
+    pub(super) fn time_until(&self, deadline: Time) -> Duration {
+        let now = self.clock.now();
+        let left = deadline.saturating_duration_since(now);
+        if self.clock.is_virtual() { left.saturating_sub(self.real_wait.at(now)) } else { left }
+    }
+
+    /// In guest mode: the driver begins to wait.
+    pub(super) fn begin_real_wait(&self) {
+        if self.clock.is_virtual() {
+            self.real_wait.since.set(Some(Instant::now()));
+        }
+    }
+
+    /// In guest mode: the driver has waited. Moves the clock if that was as long as the next timer needs.
+    pub(super) fn end_real_wait(&self) {
+        let Some(since) = self.real_wait.since.take() else { return };
+        // Forgets earlier waits if the clock was moved meanwhile.
+        self.real_wait.at(self.clock.now());
+        self.real_wait.add(since.elapsed());
+        let deadline = self.timers.borrow_mut().next_wakeup().filter(|&when| when != Time::NEVER);
+        if deadline.is_some_and(|when| self.time_until(when) == Duration::ZERO) {
+            self.clock.skip_to(deadline);
+        }
     }
 
     /// Who can make a registered fd ready, and which fds these are.

@@ -3,7 +3,7 @@
 use super::EventLoop;
 use crate::host::Failure;
 use crate::panics::catch;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::error::Error;
 use std::fmt;
 use std::io::Write;
@@ -100,24 +100,40 @@ pub(super) type Handler = Rc<dyn Fn(&ExceptionContext)>;
 
 /// The exception handler of a loop.
 #[derive(Default)]
-pub(super) struct ExceptionHandler(RefCell<Option<Handler>>);
+pub(super) struct ExceptionHandler {
+    handler: RefCell<Option<Handler>>,
+    /// The first panic or error that the program did not handle.
+    first_unhandled: OnceCell<String>,
+}
 
 impl ExceptionHandler {
     pub(super) fn set_handler(&self, handler: Option<Handler>) {
-        let former = self.0.replace(handler);
+        let former = self.handler.replace(handler);
         drop(former);
     }
 
     pub(super) fn handler(&self) -> Option<Handler> {
-        self.0.borrow().clone()
+        self.handler.borrow().clone()
     }
 
     pub(super) fn call_handler(&self, context: &ExceptionContext) {
-        let Some(handler) = self.handler() else { return write_to_stderr(context) };
+        let Some(handler) = self.handler() else { return self.call_default_handler(context) };
         if let Err(text) = catch(|| handler(context)) {
-            write_to_stderr(context);
-            write_to_stderr(&ExceptionContext::from_panic("The exception handler panicked", text));
+            self.call_default_handler(context);
+            self.call_default_handler(&ExceptionContext::from_panic("The exception handler panicked", text));
         }
+    }
+
+    fn call_default_handler(&self, context: &ExceptionContext) {
+        if context.panic.is_some() || context.error.is_some() {
+            self.first_unhandled.get_or_init(|| context.to_string());
+        }
+        write_to_stderr(context);
+    }
+
+    /// The first panic or error that the program did not handle.
+    pub(super) fn first_unhandled(&self) -> Option<&str> {
+        self.first_unhandled.get().map(String::as_str)
     }
 }
 
@@ -179,6 +195,11 @@ impl EventLoop {
     /// ```
     pub fn call_exception_handler(&self, context: &ExceptionContext) {
         self.core().call_exception_handler(context);
+    }
+
+    /// The first panic or error that only the default handler has got.
+    pub(crate) fn first_unhandled(&self) -> Option<&str> {
+        self.core().exception_handler.first_unhandled()
     }
 }
 

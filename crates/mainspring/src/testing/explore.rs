@@ -38,7 +38,7 @@ use std::fmt;
 /// # Errors
 ///
 /// [`ExploreError`] names the first seed for which the test panics, or its run ends with an error such as
-/// [`Error::Deadlock`].
+/// [`Error::Deadlock`]. A panic of a callback, or of a task that nothing awaits, counts too, as for [`Options::run`].
 pub fn explore<F: IntoFuture>(
     seeds: impl IntoIterator<Item = u64>,
     test: impl FnMut() -> F,

@@ -110,10 +110,19 @@ impl Options {
     ///
     /// # Panics
     ///
-    /// If the future panics.
+    /// If the future panics, or at the end if a panic or an error of something else was only written to stderr: of a
+    /// callback, or of a task that nothing awaits. A program that sets an exception handler handles these itself.
     pub fn run<F: IntoFuture>(&self, future: F) -> Result<F::Output, Error> {
         let options = self.clone();
-        crate::Runner::new().configure(move |builder| builder.testing(&options)).run(future)
+        let mut runner = crate::Runner::new().configure(move |builder| builder.testing(&options));
+        let event_loop = runner.event_loop()?.clone();
+        let result = runner.run(future);
+        // Cancels the remaining tasks, which may panic too.
+        drop(runner);
+        match event_loop.first_unhandled() {
+            Some(failure) if result.is_ok() => panic!("{failure}"),
+            _ => result,
+        }
     }
 
     /// [`explore`](super::explore) with these options. The seeds replace their seed.
@@ -163,7 +172,7 @@ impl Options {
 ///
 /// # Panics
 ///
-/// If the future panics.
+/// As [`Options::run`].
 pub fn run<F: IntoFuture>(future: F) -> Result<F::Output, Error> {
     Options::new().run(future)
 }

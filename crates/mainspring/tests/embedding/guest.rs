@@ -1,7 +1,8 @@
 //! Guest mode.
 
 use crate::Log;
-use mainspring::{Builder, Error, EventLoop, Guest, sleep};
+use mainspring::testing::Options;
+use mainspring::{Builder, Error, EventLoop, Guest, Time, sleep};
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -196,4 +197,30 @@ fn a_guest_turn_does_not_read_what_it_was_not_told_to() {
     ours.read_exact(&mut [0]).unwrap();
     assert!(guest.poll_events(Some(Duration::ZERO)).unwrap().is_empty());
     assert!(event_loop.remove_reader(&ours).unwrap());
+}
+
+#[test]
+fn a_virtual_clock_moves_when_the_host_has_waited_for_as_long_as_the_timer_needs() {
+    let event_loop = Options::new().build().unwrap();
+    let guest = event_loop.guest().unwrap();
+    let delay = Duration::from_millis(20);
+    let _far = event_loop.call_later(100 * delay, || ()).unwrap();
+    let task = event_loop.spawn(sleep(delay)).unwrap();
+    assert!(turn(&guest));
+    // Two waits count together.
+    assert!(guest.next_timeout().is_some_and(|timeout| timeout <= delay));
+    wait(&guest, Some(delay / 2));
+    assert!(guest.next_timeout().is_some_and(|timeout| timeout <= delay / 2));
+    while !task.is_finished() {
+        wait(&guest, guest.next_timeout());
+        assert!(turn(&guest));
+    }
+    assert_eq!(event_loop.time(), Time::ZERO + delay);
+    // So does a wait of the loop itself.
+    let task = event_loop.spawn(sleep(delay)).unwrap();
+    while !task.is_finished() {
+        guest.process_events(guest.poll_events(Some(LIMIT).min(guest.next_timeout())).unwrap()).unwrap();
+        guest.process_ready().unwrap();
+    }
+    assert_eq!(event_loop.time(), Time::ZERO + 2 * delay);
 }

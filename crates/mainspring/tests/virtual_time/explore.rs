@@ -1,7 +1,7 @@
 //! `testing::explore`.
 
 use crate::HOUR;
-use crate::support::Log;
+use crate::support::{Log, collect_reports};
 use mainspring::testing::{Options, RealIo, explore};
 use mainspring::{EventLoop, Time, sleep, spawn, time};
 use std::cell::{Cell, RefCell};
@@ -96,4 +96,46 @@ fn a_failing_run_drops_its_tasks() {
 fn within_a_running_loop_it_fails() {
     let error = mainspring::run(async { explore(0..10, || async {}).unwrap_err() }).unwrap();
     assert!(error.to_string().starts_with("seed 0: an event loop is already running"), "{error}");
+}
+
+#[test]
+fn a_panic_that_only_the_exception_handler_would_get_is_found() {
+    let in_a_callback = || async {
+        EventLoop::current().call_soon(|| panic!("in a callback")).unwrap();
+        sleep(HOUR).await;
+    };
+    let in_a_task = || async {
+        spawn(async { panic!("in a task") });
+        sleep(HOUR).await;
+    };
+    let at_the_end = || async {
+        struct Panics;
+        impl Drop for Panics {
+            fn drop(&mut self) {
+                panic!("at the end");
+            }
+        }
+        spawn(async {
+            let _panics = Panics;
+            pending::<()>().await
+        });
+        mainspring::yield_now().await;
+    };
+    let failures = [explore(0..10, in_a_callback), explore(0..10, in_a_task), explore(0..10, at_the_end)];
+    for (failure, expected) in failures.into_iter().zip(["in a callback", "in a task", "at the end"]) {
+        let error = failure.unwrap_err();
+        assert_eq!(error.seed(), 0);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_program_with_an_exception_handler_handles_its_panics() {
+    let runs = explore(0..10, || async {
+        let reports = collect_reports(&EventLoop::current());
+        spawn(async { panic!("in a task") });
+        sleep(HOUR).await;
+        assert_eq!(reports.entries().len(), 1);
+    });
+    assert_eq!(runs.unwrap(), 10);
 }
