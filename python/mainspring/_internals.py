@@ -65,7 +65,7 @@ USES: dict[str, tuple[str, ...]] = {
     ),
     "TimerHandle": ("_scheduled", "_when"),
     "_ThreadSafeHandle": ("_lock",),
-    "Future": ("_asyncio_future_blocking",),
+    "Future": ("_asyncio_future_blocking", "_log_traceback"),
     "_GatheringFuture": ("_children",),
     "Task": ("_fut_waiter", "_log_destroy_pending", "_must_cancel"),
     "Timeout": ("_on_timeout",),  # from Python 3.11 on

@@ -16,7 +16,7 @@ import pytest
 for subject in hostile.subjects():
     hostile.load(subject)
 
-# MAINSPRING_TESTS=short is for additional interpreters: there a case runs in only one of the two modes.
+# With MAINSPRING_TESTS=short, as on additional interpreters, a case runs in only one of the two modes.
 SHORT = os.environ.get("MAINSPRING_TESTS") == "short"
 CASES = [
     (name, debug)

@@ -9,7 +9,7 @@ import battery
 import fuzzing
 import pytest
 
-# MAINSPRING_TESTS=short is for additional interpreters.
+# MAINSPRING_TESTS=short is for additional interpreters and .ci/run.
 SEEDS = 50 if os.environ.get("MAINSPRING_TESTS") == "short" else 150
 BATCHES = [range(start, start + fuzzing.BATCH) for start in range(0, SEEDS, fuzzing.BATCH)]
 

@@ -101,13 +101,15 @@ class Unhandled:
         self._loop = loop
         self._numbers = itertools.count()
         # In the order of their creation.
-        self._tasks: weakref.WeakValueDictionary[int, asyncio.Future[Any]] = weakref.WeakValueDictionary()
+        self._begun_tasks: weakref.WeakValueDictionary[int, asyncio.Future[Any]] = (
+            weakref.WeakValueDictionary()
+        )
         self._error: BaseException | None = None
         loop._unhandled = self
 
     def add_task(self, task: asyncio.Future[Any]) -> None:
         """A task has begun."""
-        self._tasks[next(self._numbers)] = task
+        self._begun_tasks[next(self._numbers)] = task
 
     def add_failure(self, context: dict[str, Any]) -> None:
         """The default exception handler was called."""
@@ -118,7 +120,7 @@ class Unhandled:
 
     def take(self) -> BaseException | None:
         """The exception, if there is one.  The loop stores no more of them."""
-        for task in list(self._tasks.values()):
+        for task in list(self._begun_tasks.values()):
             # A task reports its exception when it is collected, which may be later.
             if task.done() and getattr(task, "_log_traceback", False):
                 message = f"{type(task).__name__} exception was never retrieved"
