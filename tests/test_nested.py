@@ -179,6 +179,22 @@ def test_two_runs_can_wait_for_one_future(loop):
     assert results == ["done"]
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_nested_run_refuses_to_wait_for_a_task_that_waits_for_it(loop, depth):
+    async def wait_for(task, depth):
+        if depth > 1:
+            return loop.run_until_complete(wait_for(task, depth - 1))
+        with pytest.raises(RuntimeError, match="waits for this nested run"):
+            loop.run_until_complete(task)
+        return "refused"
+
+    async def main():
+        return await wait_for(asyncio.current_task(), depth)
+
+    assert loop.run_until_complete(main()) == "refused"
+    assert loop.run_until_complete(main()) == "refused"
+
+
 def test_the_exception_of_a_nested_run_reaches_its_caller(loop):
     async def fail():
         await asyncio.sleep(0)

@@ -63,6 +63,7 @@ def attribute_names() -> tuple[str, ...]:
         "_stall_limit",
         "_stall_report",
         "_stall_thread",
+        "_suspended_tasks",
         "_unix_server_sockets",
     )
 
@@ -99,6 +100,7 @@ class Loop(
         """
         self._bind()
         self._nested = nested
+        self._suspended_tasks = []
         self._set_io_first(io_first)
         self._init_signals()
         self._init_network()

@@ -30,6 +30,8 @@ class Nesting(LoopParts):
     _nest_patched = True
 
     _nested = False
+    # Tasks whose current step waits for the end of a nested run, from the outside in.
+    _suspended_tasks: list[asyncio.Task[Any] | None]
 
     def _allows_nested(self) -> bool:
         # nest_asyncio and nest-asyncio2 set this attribute when they patch asyncio.
@@ -51,6 +53,10 @@ class Nesting(LoopParts):
         is_new_task = not asyncio.isfuture(future)
         awaitable: Any = future
         task: Any = asyncio.ensure_future(awaitable, loop=self)
+        if not is_new_task and self._waits_for_this_run(task):
+            raise RuntimeError(
+                f"{task!r} waits for this nested run, which cannot wait for it: await it instead"
+            )
         if is_new_task:
             # If the task does not complete, the caller gets an exception.
             task._log_destroy_pending = False
@@ -70,6 +76,13 @@ class Nesting(LoopParts):
         result: T = task.result()
         return result
 
+    def _waits_for_this_run(self, task: asyncio.Future[Any]) -> bool:
+        """Whether a nested run that begins now is in a step of the task."""
+        outer_loop = asyncio._get_running_loop()
+        if outer_loop is None:
+            return False
+        return task is asyncio.current_task(outer_loop) or task in self._suspended_tasks
+
     @contextlib.contextmanager
     def _as_running_loop(self) -> Iterator[None]:
         """Makes this the running loop.  Suspends the running loop and its current task, if there are any."""
@@ -78,6 +91,7 @@ class Nesting(LoopParts):
         outer_thread, outer_hooks = self._thread_id, sys.get_asyncgen_hooks()
         if outer_task is not None:
             leave_task(outer_loop, outer_task)
+        self._suspended_tasks.append(outer_task)
         try:
             if outer_loop is not self:
                 self._set_coroutine_origin_tracking(self._debug)
@@ -94,6 +108,7 @@ class Nesting(LoopParts):
                 self._thread_id = outer_thread
                 if outer_thread is None:
                     self._set_coroutine_origin_tracking(False)
+            self._suspended_tasks.pop()
             if outer_task is not None:
                 enter_task(outer_loop, outer_task)
 
