@@ -1,11 +1,18 @@
-"""Name lookup: asyncio's, in a thread, except for numeric addresses, which the C library parses without blocking."""
+"""Name lookup: asyncio's, in a thread, except for lookups that cannot block.
+
+These are lookups of numeric addresses and of names in the hosts file (``name_lookup/`` of the engine).  The C library
+answers them too, so the results are the same.
+"""
 
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 from . import _internals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ("Resolving",)
 
@@ -26,7 +33,7 @@ class Resolving(_internals.LoopParts):
         flags: int = 0,
     ) -> Any:
         """The addresses of a host and port, as socket.getaddrinfo() returns them."""
-        if not self._debug and _is_numeric_port(port) and _is_numeric_host(host):
+        if not (self._debug or _is_replaced() or self._lookup_can_block(host, port, family, flags)):
             self._check_closed()
             return socket.getaddrinfo(host, port, family, type, proto, flags)
         return await super().getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
@@ -39,29 +46,6 @@ class Resolving(_internals.LoopParts):
         return await super().getnameinfo(sockaddr, flags)
 
 
-def _is_numeric_port(port: object) -> bool:
-    """Whether the port is not the name of a service, whose lookup can block."""
-    return port is None or isinstance(port, int) or (isinstance(port, (str, bytes)) and port.isdigit())
-
-
-def _is_numeric_host(host: object) -> bool:
-    """Whether the host is a numeric address.  Abbreviated forms, which the C library accepts too, are not recognised."""
-    if isinstance(host, bytes):
-        try:
-            host = host.decode("ascii")
-        except UnicodeDecodeError:
-            return False
-    if not isinstance(host, str):
-        return False
-    if ":" in host:
-        # The name of an interface can follow, which the C library checks.
-        return _is_address(socket.AF_INET6, host.partition("%")[0])
-    return _is_address(socket.AF_INET, host)
-
-
-def _is_address(family: int, text: str) -> bool:
-    try:
-        socket.inet_pton(family, text)
-    except (OSError, ValueError):
-        return False
-    return True
+def _is_replaced() -> bool:
+    """Whether a program has replaced socket.getaddrinfo().  Its function may block, whatever the name."""
+    return getattr(socket.getaddrinfo, "__globals__", None) is not vars(socket)

@@ -93,6 +93,7 @@ mod host;
 #[doc(hidden)]
 pub mod loom_shim;
 pub mod memory;
+pub mod name_lookup;
 pub mod poller;
 pub mod ready_queue;
 mod registrations;

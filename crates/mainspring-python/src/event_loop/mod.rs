@@ -8,6 +8,7 @@ pub mod create_task;
 mod guest;
 pub mod host;
 pub mod lanes;
+mod lookups;
 pub mod monitoring;
 mod overrides;
 pub mod readers;
@@ -27,6 +28,7 @@ use crate::python::object::{Obj, generic_setattr};
 use crate::python::thread_exit;
 use clock::{BaseClock, LoopClock};
 use host::{Call, PyHost, Watch, unbound};
+use mainspring_engine::name_lookup::LookupRules;
 use mainspring_engine::{Direction, Engine, GcReference};
 use monitoring::PyStallWatch;
 use overrides::Overrides;
@@ -35,7 +37,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -48,6 +50,7 @@ struct LoopState {
     base_clock: Rc<BaseClock>,
     /// See `create_task.rs`.
     task_keywords: Cell<Option<Py<PyDict>>>,
+    lookup_rules: RefCell<LookupRules>,
 }
 
 /// See the module comment.
@@ -200,6 +203,7 @@ impl NativeLoop {
                 overrides,
                 base_clock,
                 task_keywords: Cell::default(),
+                lookup_rules: RefCell::default(),
             };
             Ok(NativeLoop { state: ClassData::new(state) })
         })
@@ -387,6 +391,18 @@ impl NativeLoop {
             self.check_initialized()?;
             readers::ensure_no_transport(self, fd)
         })
+    }
+
+    /// Whether socket.getaddrinfo() may wait for something with these arguments.
+    fn _lookup_can_block(
+        &self,
+        host: &Bound<'_, PyAny>,
+        port: &Bound<'_, PyAny>,
+        family: &Bound<'_, PyAny>,
+        flags: &Bound<'_, PyAny>,
+    ) -> bool {
+        thread_exit::guard();
+        lookups::can_block(&self.state.lookup_rules, host, port, family, flags)
     }
 
     /// The handles of the ready queue, in the order in which they run.

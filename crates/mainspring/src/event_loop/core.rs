@@ -24,6 +24,7 @@ use crate::net::Resolver;
 use crate::panics::catch;
 use crate::task::{AnyTask, CellPool, FactorySlot, Step};
 use crate::testing::Deadlock;
+use mainspring_engine::name_lookup::LookupRules;
 use mainspring_engine::ready_queue::Lane;
 use mainspring_engine::wakeup::Inbox;
 use mainspring_engine::{Engine, Host};
@@ -60,6 +61,8 @@ pub(crate) struct Core {
     pub(super) executor: RefCell<Option<Arc<Executor>>>,
     /// Resolves host names instead of the system.
     pub(crate) resolver: OnceCell<Rc<dyn Resolver>>,
+    /// Which lookups need a thread.
+    pub(crate) lookup_rules: RefCell<LookupRules>,
     pub(super) retained: RetainedList,
     #[cfg(not(loom))]
     pub(crate) signals: crate::signal::CaughtSignals,
@@ -92,6 +95,7 @@ impl Core {
             executor_config,
             executor: RefCell::default(),
             resolver: OnceCell::new(),
+            lookup_rules: RefCell::default(),
             retained: RetainedList::default(),
             #[cfg(not(loom))]
             signals: crate::signal::CaughtSignals::default(),

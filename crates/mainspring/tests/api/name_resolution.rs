@@ -7,6 +7,7 @@ use mainspring::net::{
     UdpSocket, lookup_host,
 };
 use mainspring::{Builder, EventLoop, Protocol};
+use mainspring_engine::name_lookup::{LookupRules, Query};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
@@ -172,6 +173,25 @@ fn getaddrinfo_follows_its_hints() {
         event_loop.getaddrinfo(None, None, numeric).await.unwrap_err();
     });
     assert_leaves_nothing(&event_loop);
+}
+
+#[test]
+fn a_lookup_that_cannot_block_needs_no_thread() {
+    let event_loop = new_loop();
+    drop(event_loop.run_in_executor(|| ()));
+    event_loop.shutdown_executor();
+    run_on(&event_loop, async {
+        let any = AddrInfoHints::default();
+        assert!(event_loop.getaddrinfo(Some("127.0.0.1"), Some("80"), any).await.is_ok());
+        assert!(event_loop.getaddrinfo(None, Some("80"), any).await.is_ok());
+        let localhost = Query { host: Some(b"localhost"), service: None, family: libc::AF_UNSPEC, flags: 0 };
+        let in_hosts_file = !LookupRules::default().can_block(&localhost);
+        assert_eq!(event_loop.getaddrinfo(Some("localhost"), Some("80"), any).await.is_ok(), in_hosts_file);
+        assert_eq!(lookup_host("localhost:80").await.is_ok(), in_hosts_file);
+        // These would need one.
+        assert!(event_loop.getaddrinfo(Some("127.0.0.1"), Some("http"), any).await.is_err());
+        assert!(event_loop.getaddrinfo(Some("name.invalid"), None, any).await.is_err());
+    });
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! `getaddrinfo` and `getnameinfo`, run in the executor.
+//! `getaddrinfo` and `getnameinfo`, run in the executor unless they cannot block.
 
 use super::{Family, SocketKind};
-use crate::event_loop::{EventLoop, run_in_executor};
+use crate::event_loop::{Core, EventLoop, run_in_executor};
+use mainspring_engine::name_lookup::Query;
 use std::io;
 use std::net::SocketAddr;
 
@@ -88,9 +89,9 @@ pub struct NameInfoFlags {
 }
 
 impl EventLoop {
-    /// The system's `getaddrinfo`, run in the executor: the addresses of a host, a service, or both. It always uses
-    /// the system's resolver; [`lookup_host`](crate::net::lookup_host) uses the [`Resolver`](crate::net::Resolver) of
-    /// the loop.
+    /// The system's `getaddrinfo`: the addresses of a host, a service, or both. Runs in the executor, unless it cannot
+    /// block: for a numeric address, and for a name in the hosts file. It always uses the system's resolver;
+    /// [`lookup_host`](crate::net::lookup_host) uses the [`Resolver`](crate::net::Resolver) of the loop.
     ///
     /// Cancel safety: dropping the future cancels the lookup. A lookup that has started runs to its end in its
     /// thread; the result is discarded.
@@ -118,11 +119,8 @@ impl EventLoop {
         service: Option<&str>,
         hints: AddrInfoHints,
     ) -> io::Result<Vec<AddrInfo>> {
-        let (host, service) = (host.map(str::to_owned), service.map(str::to_owned));
-        let lookup = run_in_executor(self.core(), move || {
-            getaddrinfo_blocking(host.as_deref(), service.as_deref(), hints)
-        })?;
-        lookup.await.map_err(io::Error::other)?
+        self.core().check_open()?;
+        look_up(self.core(), host, service, hints).await
     }
 
     /// The system's `getnameinfo`, run in the executor: the names of a host and a service.
@@ -159,32 +157,59 @@ impl EventLoop {
     }
 }
 
-/// Calls the system and blocks. Results that are neither IPv4 nor IPv6 are skipped.
-pub(in crate::net) fn getaddrinfo_blocking(
+impl AddrInfoHints {
+    fn to_system(self) -> dns_lookup::AddrInfoHints {
+        dns_lookup::AddrInfoHints {
+            flags: flag_bits(&[
+                (self.passive, libc::AI_PASSIVE),
+                (self.canonical_name, libc::AI_CANONNAME),
+                (self.numeric_host, libc::AI_NUMERICHOST),
+                (self.numeric_service, libc::AI_NUMERICSERV),
+                (self.address_configured, libc::AI_ADDRCONFIG),
+            ]),
+            address: match self.family {
+                None => libc::AF_UNSPEC,
+                Some(Family::V4) => libc::AF_INET,
+                Some(Family::V6) => libc::AF_INET6,
+            },
+            socktype: match self.kind {
+                None => 0,
+                Some(SocketKind::Stream) => libc::SOCK_STREAM,
+                Some(SocketKind::Datagram) => libc::SOCK_DGRAM,
+            },
+            protocol: self.protocol,
+        }
+    }
+}
+
+/// Calls the system's `getaddrinfo`: on this thread if it cannot block, else in the executor.
+pub(in crate::net) async fn look_up(
+    core: &Core,
     host: Option<&str>,
     service: Option<&str>,
     hints: AddrInfoHints,
 ) -> io::Result<Vec<AddrInfo>> {
-    let hints = dns_lookup::AddrInfoHints {
-        flags: flag_bits(&[
-            (hints.passive, libc::AI_PASSIVE),
-            (hints.canonical_name, libc::AI_CANONNAME),
-            (hints.numeric_host, libc::AI_NUMERICHOST),
-            (hints.numeric_service, libc::AI_NUMERICSERV),
-            (hints.address_configured, libc::AI_ADDRCONFIG),
-        ]),
-        address: match hints.family {
-            None => libc::AF_UNSPEC,
-            Some(Family::V4) => libc::AF_INET,
-            Some(Family::V6) => libc::AF_INET6,
-        },
-        socktype: match hints.kind {
-            None => 0,
-            Some(SocketKind::Stream) => libc::SOCK_STREAM,
-            Some(SocketKind::Datagram) => libc::SOCK_DGRAM,
-        },
-        protocol: hints.protocol,
+    let hints = hints.to_system();
+    let query = Query {
+        host: host.map(str::as_bytes),
+        service: service.map(str::as_bytes),
+        family: hints.address,
+        flags: hints.flags,
     };
+    if !core.lookup_rules.borrow_mut().can_block(&query) {
+        return getaddrinfo(host, service, hints);
+    }
+    let (host, service) = (host.map(str::to_owned), service.map(str::to_owned));
+    let lookup = run_in_executor(core, move || getaddrinfo(host.as_deref(), service.as_deref(), hints))?;
+    lookup.await.map_err(io::Error::other)?
+}
+
+/// Calls the system. Results that are neither IPv4 nor IPv6 are skipped.
+fn getaddrinfo(
+    host: Option<&str>,
+    service: Option<&str>,
+    hints: dns_lookup::AddrInfoHints,
+) -> io::Result<Vec<AddrInfo>> {
     let found = dns_lookup::getaddrinfo(host, service, Some(hints))?;
     let known = found.filter_map(Result::ok).map(|info| AddrInfo {
         address: info.sockaddr,

@@ -1,7 +1,8 @@
 //! Name lookup: turns hosts and ports into socket addresses without blocking the loop.
 //!
 //! Connecting and listening use this module. The system's resolver runs in the executor (`addrinfo.rs`), unless the
-//! loop was [built](crate::Builder::resolver) with another [`Resolver`]. Numeric addresses need no lookup.
+//! loop was [built](crate::Builder::resolver) with another [`Resolver`]. Numeric addresses need no lookup, and names of
+//! the hosts file no thread.
 
 mod address;
 mod addrinfo;
@@ -9,8 +10,8 @@ mod addrinfo;
 pub use address::{Address, ToAddress};
 pub use addrinfo::{AddrInfo, AddrInfoHints, NameInfoFlags};
 
-use crate::event_loop::{Core, current_core, run_in_executor};
-use addrinfo::getaddrinfo_blocking;
+use crate::event_loop::{Core, current_core};
+use addrinfo::look_up;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -150,8 +151,8 @@ where
 /// Looks up the socket addresses of a host and port, such as `"localhost:80"` or `("localhost", 80)`, in the order in
 /// which to try them.
 ///
-/// Uses the [`Resolver`] of the loop, or else the system's resolver in the executor. Numeric addresses are returned
-/// at once. `InvalidInput` if the value is not an address.
+/// Uses the [`Resolver`] of the loop, or else the system's resolver: in the executor, or at once for a name in the hosts
+/// file. Numeric addresses need no resolver. `InvalidInput` if the value is not an address.
 ///
 /// Cancel safety: dropping the future cancels the lookup. A lookup that has started runs to its end in its thread;
 /// the result is discarded.
@@ -221,20 +222,17 @@ async fn resolve_host(core: &Core, lookup: Lookup) -> io::Result<Vec<SocketAddr>
         let text = format!("real I/O is refused, but the program looks up {host:?}: set Builder::resolver");
         return Err(io::Error::new(io::ErrorKind::Unsupported, text));
     }
-    let lookup = run_in_executor(core, move || {
-        let hints = AddrInfoHints { family: lookup.family, kind: lookup.kind, ..AddrInfoHints::default() };
-        let mut addresses = Vec::new();
-        for info in getaddrinfo_blocking(Some(&lookup.host), None, hints)? {
-            let mut address = info.address;
-            address.set_port(lookup.port);
-            // Without a kind, the system returns each address once per kind.
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
+    let hints = AddrInfoHints { family: lookup.family, kind: lookup.kind, ..AddrInfoHints::default() };
+    let mut addresses = Vec::new();
+    for info in look_up(core, Some(&lookup.host), None, hints).await? {
+        let mut address = info.address;
+        address.set_port(lookup.port);
+        // Without a kind, the system returns each address once per kind.
+        if !addresses.contains(&address) {
+            addresses.push(address);
         }
-        Ok(addresses)
-    })?;
-    lookup.await.map_err(io::Error::other)?
+    }
+    Ok(addresses)
 }
 
 /// Parses a numeric host, which needs no lookup.
