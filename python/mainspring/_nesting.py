@@ -10,16 +10,20 @@ import asyncio
 import contextlib
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._internals import LoopParts, enter_task, leave_task
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Generator, Iterator
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 __all__ = ("Nesting", "allow_nested")
 
-T = TypeVar("T")
+
+_names_of_asyncio = vars(asyncio)
 
 
 class Nesting(LoopParts):
@@ -35,7 +39,8 @@ class Nesting(LoopParts):
 
     def _allows_nested(self) -> bool:
         # nest_asyncio and nest-asyncio2 set this attribute when they patch asyncio.
-        return self._nested or hasattr(asyncio, "_nest_patched")
+        # Not hasattr(), which builds an exception, and calls asyncio's __getattr__() from Python 3.14 on.
+        return self._nested or "_nest_patched" in _names_of_asyncio
 
     def _check_running(self) -> None:
         if not self._allows_nested():

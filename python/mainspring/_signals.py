@@ -7,7 +7,6 @@ registered: otherwise a signal that arrives just before the loop blocks would be
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import inspect
 import signal
@@ -15,13 +14,14 @@ import sys
 import threading
 import warnings
 from asyncio.log import logger
-from typing import TYPE_CHECKING, Any
 
 from ._internals import LoopParts
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from typing import Any
 
     from typing_extensions import Unpack
 
@@ -108,26 +108,38 @@ class SignalHandlers(LoopParts):
         for sig in list(self._signal_handlers):
             self.remove_signal_handler(sig)
 
-    @contextlib.contextmanager
-    def _wakeup_fd_installed(self) -> Iterator[None]:
-        """Installs the wakeup fd, so that every signal wakes the loop while it runs in the main thread."""
-        former = None
-        if threading.current_thread() is threading.main_thread():
-            own_fd = self._signal_fd()
-            try:
-                former = _set_wakeup_fd(own_fd)
-            except (ValueError, OSError):
-                pass  # the main thread of a subinterpreter
-            else:
-                if former not in (-1, own_fd) and not self._signal_handlers:
-                    # Another library uses the wakeup fd, and this loop has no handlers.
-                    _set_wakeup_fd(former)
-                    former = None
+    def _wakeup_fd_installed(self) -> InstalledWakeupFd:
+        return InstalledWakeupFd(self)
+
+
+class InstalledWakeupFd:
+    """Installs the wakeup fd of a loop in its ``with`` block, so that every signal wakes the loop while it runs in the
+    main thread."""
+
+    # Not a generator function with @contextmanager, which takes 3 % of the row C.run_noop.
+    __slots__ = ("_former", "_loop")
+
+    def __init__(self, loop: SignalHandlers) -> None:
+        self._loop = loop
+        self._former: int | None = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        own_fd = self._loop._signal_fd()
         try:
-            yield
-        finally:
-            if former is not None and not self._signal_handlers:
-                _set_wakeup_fd(-1 if former == self._signal_fd() else former)
+            former = _set_wakeup_fd(own_fd)
+        except (ValueError, OSError):
+            return  # the main thread of a subinterpreter
+        if former in (-1, own_fd) or self._loop._signal_handlers:
+            self._former = former
+        else:
+            # Another library uses the wakeup fd, and this loop has no handlers.
+            _set_wakeup_fd(former)
+
+    def __exit__(self, *_: object) -> None:
+        if self._former is not None and not self._loop._signal_handlers:
+            _set_wakeup_fd(-1 if self._former == self._loop._signal_fd() else self._former)
 
 
 def _check_signal(sig: int) -> None:

@@ -190,6 +190,9 @@ impl Wheel {
 
     /// Removes all entries; the cursor stays.
     pub(super) fn clear(&mut self) {
+        if self.levels == 0 {
+            return;
+        }
         self.levels = 0;
         self.occupied = [0; LEVELS];
         self.buckets.fill(Bag::new());
