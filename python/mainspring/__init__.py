@@ -13,24 +13,32 @@ PYTEST_DONT_REWRITE (for pytest: ``python -m mainspring -m pytest`` imports this
 
 from __future__ import annotations
 
+import atexit as _atexit
 import sys as _sys
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
 
-from ._concurrent import ConcurrentFuture
 from ._dump import dump
-from ._guest import GuestHost, GuestRun, start_guest_run
 from ._internals import HAS_POLICIES as _HAS_POLICIES
 from ._loop import Loop
 from ._mainspring import __version__
-from ._metrics import LagHistogram, Metrics
 from ._nesting import allow_nested
 from ._priorities import Lane, after, background, current_lane, normal, urgent
 from ._running import install, new_event_loop, run
-from ._runtime import Runtime
-from ._stalls import Stall
 
-if TYPE_CHECKING and _sys.version_info < (3, 16):
-    from ._policy import EventLoopPolicy as EventLoopPolicy
+# Not typing.TYPE_CHECKING: from Python 3.14 on asyncio does not load typing, which takes as long as 20 modules of this
+# package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._concurrent import ConcurrentFuture
+    from ._guest import GuestHost, GuestRun, start_guest_run
+    from ._metrics import LagHistogram, Metrics
+    from ._runtime import Runtime
+    from ._stalls import Stall
+
+    if _sys.version_info < (3, 16):
+        from ._policy import EventLoopPolicy as EventLoopPolicy
 
 __all__ = [
     "ConcurrentFuture",
@@ -56,15 +64,40 @@ __all__ = [
     "urgent",
 ]
 
+# Names that few programs use, by the module that is loaded when one of them is used first.
+_ON_DEMAND = {
+    "ConcurrentFuture": "_concurrent",
+    "GuestHost": "_guest",
+    "GuestRun": "_guest",
+    "LagHistogram": "_metrics",
+    "Metrics": "_metrics",
+    "Runtime": "_runtime",
+    "Stall": "_stalls",
+    "start_guest_run": "_guest",
+}
+
 if _HAS_POLICIES:
     # Python 3.16 removes event loop policies; loop factories replace them.
     __all__ += ["EventLoopPolicy"]
+    # Where policies are deprecated, only programs that use one get the warning.
+    _ON_DEMAND["EventLoopPolicy"] = "_policy"
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on demand: where policies are deprecated, only programs that use one get the warning.
-    if name == "EventLoopPolicy" and name in __all__:
-        from ._policy import EventLoopPolicy
+    module_name = _ON_DEMAND.get(name)
+    if module_name is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(_import_module(f".{module_name}", __name__), name)
+    return value
 
-        return EventLoopPolicy
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+@_atexit.register
+def _end_runtimes() -> None:
+    """Registered here, so that functions that a program registers after it has imported this module run first."""
+    runtime: Any = _sys.modules.get(f"{__name__}._runtime")
+    if runtime is not None:
+        runtime.end_all_at_exit()

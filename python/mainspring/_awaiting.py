@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import traceback
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+    from typing import Any
 
 __all__ = ("WaitingTask", "caller", "describe", "waiting_tasks")
 
@@ -17,8 +18,11 @@ __all__ = ("WaitingTask", "caller", "describe", "waiting_tasks")
 _LIBRARY_FOLDERS = tuple(os.path.dirname(file) + os.sep for file in (asyncio.__file__, __file__))
 
 
-class WaitingTask(NamedTuple):
+class WaitingTask:
     """A task that has not ended."""
+
+    # Not a NamedTuple: to create one takes as long as to import three modules of this package.
+    __slots__ = ("coroutine", "name", "stack", "waits_for")
 
     name: str
     coroutine: str
@@ -26,6 +30,17 @@ class WaitingTask(NamedTuple):
     stack: tuple[traceback.FrameSummary, ...]
     """The lines at which it waits: of its coroutine, of the coroutine that this one awaits, and so on."""
     waits_for: str
+
+    def __init__(
+        self, name: str, coroutine: str, stack: tuple[traceback.FrameSummary, ...], waits_for: str
+    ) -> None:
+        self.name = name
+        self.coroutine = coroutine
+        self.stack = stack
+        self.waits_for = waits_for
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}, {self.coroutine}, waits for {self.waits_for}>"
 
     def __str__(self) -> str:
         lines = [f"{self.name} ({self.coroutine})"]

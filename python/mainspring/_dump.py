@@ -12,19 +12,19 @@ import sys
 import threading
 import traceback
 import weakref
-from typing import TYPE_CHECKING, Any
 
 from ._awaiting import describe
 from ._fork import open_loops
 from ._frames import format_call, format_frame, frames_of, is_coroutine_frame
 from ._internals import LoopParts
 from ._mainspring import SignalWatch
-from ._metrics import buffered_bytes
-from ._stalls import WatchingThread
+from ._transports import buffered_bytes
+from ._watching import WatchingThread
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TextIO
+    from typing import Any, TextIO
 
     from ._loop import Loop
 

@@ -11,8 +11,8 @@ import contextlib
 import os
 import signal
 import weakref
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._loop import Loop
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from typing import TYPE_CHECKING, Any
 
 from ._internals import format_handle
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+    from typing import Any
 
     from ._loop import Loop
 

@@ -19,7 +19,6 @@ from asyncio import (
     sslproto,
     unix_events,
 )
-from typing import TYPE_CHECKING, Any
 
 # Names that this package uses, by module or class.
 USES: dict[str, tuple[str, ...]] = {
@@ -169,6 +168,7 @@ NAMED_AS_IN_ASYNCIO: tuple[str, ...] = (
     "_write_ready",
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import contextlib
     import contextvars
@@ -176,6 +176,7 @@ if TYPE_CHECKING:
     import ssl
     import traceback
     from collections.abc import Callable
+    from typing import Any
 
     from typing_extensions import TypeVarTuple
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
 
 from ._dump import Dumps
 from ._fork import register_for_fork
 from ._mainspring import NativeLoop
-from ._metrics import MetricsReader
 from ._nesting import Nesting
 from ._network import Network
 from ._priorities import Priorities
@@ -24,18 +22,21 @@ from ._resolving import Resolving
 from ._sendfile import FileSending
 from ._signals import SignalHandlers
 from ._sockets import SocketOperations
-from ._stalls import StallReports
 from ._tls import Tls
 from ._unix import UnixSockets
 from ._views import Views
+from ._watching import StallReports
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from typing_extensions import Unpack
 
     from ._internals import Ts
     from ._mainspring import _FileDescriptor as FileDescriptor
+    from ._metrics import Metrics
 
     class NativeFirst:
         """For the type checker the parts of the loop derive from the native class, so it cannot precede them."""
@@ -81,7 +82,6 @@ class Loop(
     Processes,
     Priorities,
     StallReports,
-    MetricsReader,
     Dumps,
     Views,
     asyncio.BaseEventLoop,
@@ -167,6 +167,12 @@ class Loop(
         self._check_other_threads()
         with self._as_running_loop():
             return self._process_ready()
+
+    def metrics(self) -> Metrics:
+        """What the loop has done so far, and what it has to do.  May be called from every thread."""
+        from ._metrics import read_metrics
+
+        return read_metrics(self)
 
     def set_debug(self, enabled: bool) -> None:
         """Turn debug mode on or off."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._internals import LoopParts
 from ._priorities import Lane
+from ._transports import buffered_bytes
 
-__all__ = ("LagHistogram", "Metrics", "MetricsReader")
+if TYPE_CHECKING:
+    from ._loop import Loop
+
+__all__ = ("LagHistogram", "Metrics", "read_metrics")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,34 +63,25 @@ class Metrics:
     """Calls that wait for a thread of the default executor."""
 
 
-class MetricsReader(LoopParts):
-    """The part of the loop that concerns metrics."""
-
-    def metrics(self) -> Metrics:
-        """What the loop has done so far, and what it has to do.  May be called from every thread."""
-        counters = self._counters()
-        lag = LagHistogram(
-            tuple(counters.pop("lag_bounds")), tuple(counters.pop("lag_counts")), counters.pop("lag_sum")
-        )
-        ready = {Lane(name): length for name, length in counters.pop("ready").items()}
-        transports = self._open_transports()
-        threads, queued = _executor_use(self)
-        return Metrics(
-            timer_lag=lag,
-            ready=ready,
-            tasks=0 if self.is_closed() else len(asyncio.all_tasks(self)),
-            transports=len(transports),
-            buffered_bytes=sum(map(buffered_bytes, transports)),
-            executor_threads=threads,
-            executor_queued=queued,
-            **counters,
-        )
-
-
-def buffered_bytes(transport: Any) -> int:
-    """The size of a transport's write buffer; 0 if it has none."""
-    get_size = getattr(transport, "get_write_buffer_size", None)
-    return 0 if get_size is None else int(get_size())
+def read_metrics(loop: Loop) -> Metrics:
+    """What a loop has done so far, and what it has to do."""
+    counters = loop._counters()
+    lag = LagHistogram(
+        tuple(counters.pop("lag_bounds")), tuple(counters.pop("lag_counts")), counters.pop("lag_sum")
+    )
+    ready = {Lane(name): length for name, length in counters.pop("ready").items()}
+    transports = loop._open_transports()
+    threads, queued = _executor_use(loop)
+    return Metrics(
+        timer_lag=lag,
+        ready=ready,
+        tasks=0 if loop.is_closed() else len(asyncio.all_tasks(loop)),
+        transports=len(transports),
+        buffered_bytes=sum(map(buffered_bytes, transports)),
+        executor_threads=threads,
+        executor_queued=queued,
+        **counters,
+    )
 
 
 def _executor_use(loop: Any) -> tuple[int, int]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextvars
 import socket
-from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
 from ._transports import DatagramTransport, StreamTransport
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     import ssl
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = ("Network",)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import warnings
-from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
+    from typing import Any
 
 __all__ = ("Pipes", "ReadPipeTransport", "WritePipeTransport")
 

@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import enum
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._internals import LoopParts
 from ._mainspring import LaneSetting, lane_variable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import TracebackType
+    from typing import Any, TypeVar
 
     from typing_extensions import Self, Unpack
 
     from ._internals import Ts
 
-__all__ = ("Lane", "Priorities", "after", "background", "current_lane", "normal", "urgent")
+    T = TypeVar("T")
+    AnyTask = TypeVar("AnyTask", bound="asyncio.Task[Any]")
 
-T = TypeVar("T")
-AnyTask = TypeVar("AnyTask", bound="asyncio.Task[Any]")
+__all__ = ("Lane", "Priorities", "after", "background", "current_lane", "normal", "urgent")
 
 DEFAULT_MAX_OVERDUE = 0.5
 

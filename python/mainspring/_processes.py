@@ -11,13 +11,14 @@ import contextlib
 import os
 import subprocess
 from asyncio.log import logger
-from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
 from ._pipes import Pipes
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = ("Processes", "SubprocessTransport")
 

@@ -7,13 +7,14 @@ import socket
 import sys
 from asyncio import trsock
 from asyncio.log import logger
-from typing import TYPE_CHECKING, Any
 
 from . import _internals
 from ._mainspring import Listener, SSLTransport, WritePipeTransport
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import traceback
+    from typing import Any
 
     from ._loop import Loop
 

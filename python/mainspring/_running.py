@@ -7,18 +7,19 @@ import contextlib
 import functools
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._internals import HAS_POLICIES
 from ._loop import Loop
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Future
     from collections.abc import Callable, Coroutine, Iterable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 __all__ = ("cancel_remaining", "install", "new_event_loop", "run")
-
-T = TypeVar("T")
 
 
 def new_event_loop(*, io_first: bool = False, nested: bool = False, stalls: float | None = None) -> Loop:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import socket
 import threading
@@ -232,8 +231,8 @@ def _done_lock(future: ConcurrentFuture[Any]) -> threading.Lock:
     return lock
 
 
-@atexit.register
-def _end_all_at_exit() -> None:
+def end_all_at_exit() -> None:
+    """Ends the runtimes that were not shut down."""
     for thread in [thread for thread in open_threads if thread.is_own_process()]:
         if thread.pending:
             message = (

@@ -11,13 +11,14 @@ import io
 import os
 import sys
 from asyncio import constants
-from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+    from typing import Any
 
     from ._transports import StreamTransport
 

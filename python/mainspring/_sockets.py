@@ -14,12 +14,14 @@ import errno
 import itertools
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
 
 from . import _internals
 from ._mainspring import connect_backoff
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 __all__ = ("SocketOperations",)

@@ -13,9 +13,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from types import FunctionType
-from typing import Any
 
 from ._mainspring import is_drained, start_waiting, take_exactly, take_line, take_some, take_until
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ("StreamReader", "StreamReaderProtocol", "StreamWriter", "is_unchanged")
 

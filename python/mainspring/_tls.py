@@ -12,15 +12,16 @@ import ssl
 import warnings
 from asyncio import constants, exceptions, streams
 from asyncio.log import logger
-from typing import TYPE_CHECKING, Any
 
 from . import _internals, _mainspring
 from ._internals import SendfileMode
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     import socket
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = ("Tls", "SSLProtocol", "SSLTransport")
 

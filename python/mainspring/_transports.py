@@ -6,20 +6,21 @@ import collections
 import socket
 import warnings
 from asyncio import trsock
-from typing import TYPE_CHECKING, Any
 
 from . import _mainspring
 from ._internals import SendfileMode
 from ._sendfile import FileSender
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
+    from typing import Any
 
     Native = _mainspring.SocketTransport
 else:
     Native = object
 
-__all__ = ("DatagramTransport", "StreamTransport")
+__all__ = ("DatagramTransport", "StreamTransport", "buffered_bytes")
 
 
 class SocketTransport(Native):
@@ -157,3 +158,9 @@ def _load_extra(extra: dict[str, Any], sock: socket.socket) -> None:
                 extra[name] = getter()
             except OSError:
                 extra[name] = None
+
+
+def buffered_bytes(transport: Any) -> int:
+    """The size of a transport's write buffer; 0 if it has none."""
+    get_size = getattr(transport, "get_write_buffer_size", None)
+    return 0 if get_size is None else int(get_size())

@@ -7,13 +7,14 @@ connect, and then call the loop.  Only the end of a server is implemented here.
 from __future__ import annotations
 
 from asyncio.log import logger
-from typing import TYPE_CHECKING, Any
 
 from . import _internals
 from ._mainspring import remove_socket_file
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from typing import Any
 
 __all__ = ("UnixSockets",)
 

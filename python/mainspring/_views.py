@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
 
     from ._loop import Loop
 
+    H = TypeVar("H", bound="asyncio.Handle")
+
 __all__ = ("Handles", "SelectorView", "Views")
 
-H = TypeVar("H", bound="asyncio.Handle")
 
-
-class Handles(Sequence[H]):
+class Handles(Sequence["H"]):
     """A live view of the handles of a loop."""
 
     __slots__ = ("_clear", "_loop", "_show")
@@ -53,7 +54,7 @@ class Handles(Sequence[H]):
         return f"{type(self).__name__}({self._show()!r})"
 
 
-class Registrations(Mapping[Any, selectors.SelectorKey]):
+class Registrations(Mapping["Any", selectors.SelectorKey]):
     """The file descriptors of a loop, by number or file object."""
 
     __slots__ = ("_loop",)

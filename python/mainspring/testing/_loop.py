@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .._awaiting import WaitingTask, caller, waiting_tasks
 from .._loop import Loop
 from .._priorities import Lane, create_task_of, current_lane
-from .._stalls import WatchingThread
+from .._watching import WatchingThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
