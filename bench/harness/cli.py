@@ -3,7 +3,9 @@
 import argparse
 import fcntl
 import json
+import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -92,6 +94,12 @@ def installed(python):
     return json.loads(subprocess.check_output([python, "-c", code], text=True))
 
 
+def processor():
+    """The model of the processor, if the kernel names it."""
+    models = re.findall(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return models[0] if models else platform.machine()
+
+
 def new_report(given):
     version, packages = installed(given.python)
     labels = dict(loops.parse(text) for text in given.loops.split(","))
@@ -102,8 +110,11 @@ def new_report(given):
             "python": version,
             "packages": packages,
             "machine": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "processor": processor(),
+            "cores": os.cpu_count(),
             "rounds": given.rounds,
             "seconds": given.seconds,
+            "priority": given.priority,
         },
         "loops": list(labels),
         "specs": labels,
