@@ -171,9 +171,9 @@ def tree(tmp_path):
     store(
         tmp_path,
         report(
-            A_call_soon_chain=case(mainspring=[300], uvloop=[100]),
             A_slow=case(mainspring=[50], uvloop=[100], rloop=[80]),
             B_x=case(mainspring=[100], uvloop=[100]),
+            **{"A_call_soon.chain": case(mainspring=[300], uvloop=[100])},
         ),
     )
     return tmp_path
