@@ -98,22 +98,30 @@ need_rust() {
   command -v cc >/dev/null || die "cc is missing: Rust links with it (on Debian: apt-get install gcc libc6-dev)"
 }
 
-# need_servers: installs PostgreSQL, Redis and Xvfb, which some tests start, if this is possible without a prompt.
-# Otherwise these tests report them as missing. RUNLEVEL=1 keeps apt from starting the services.
+# install_packages PACKAGE…: installs packages of Debian if this is possible without a prompt. Otherwise their users
+# report them as missing. RUNLEVEL=1 keeps apt from starting services.
+install_packages() {
+  if (($# == 0 || EUID != 0)) || ! command -v apt-get >/dev/null; then return 0; fi
+  say "installing $*"
+  install() {
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      -o DPkg::Lock::Timeout=300 "$@" </dev/null >&2
+  }
+  # The package lists may be old or missing.
+  install "$@" || { apt-get update -qq >&2 && install "$@"; } || say "apt-get could not install $*; continuing without"
+}
+
+# need_servers: PostgreSQL, Redis and Xvfb, which some tests start.
 need_servers() {
   local lacking=()
   command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || lacking+=(postgresql)
   command -v redis-server >/dev/null || lacking+=(redis-server)
   command -v xvfb-run >/dev/null || lacking+=(xvfb xauth)
-  if ((${#lacking[@]} == 0 || EUID != 0)) || ! command -v apt-get >/dev/null; then return 0; fi
-  say "installing ${lacking[*]}"
-  install() {
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      -o DPkg::Lock::Timeout=300 "${lacking[@]}" </dev/null >&2
-  }
-  # The package lists may be old or missing.
-  install || { apt-get update -qq >&2 && install; } || say "apt-get could not install ${lacking[*]}; continuing without"
+  install_packages "${lacking[@]}"
 }
+
+# need_valgrind: which counts instructions.
+need_valgrind() { command -v valgrind >/dev/null || install_packages valgrind; }
 
 # --- set-up, one at a time
 
