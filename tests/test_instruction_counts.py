@@ -57,7 +57,7 @@ def test_more_than_five_per_cent_fail_and_name_the_row(count):
     ended = count(1051)
     assert ended.returncode == 1
     assert "+5.10%  REGRESSION" in ended.stdout
-    assert "above the stored counts: python chain" in ended.stdout
+    assert "above the stored counts: python.chain" in ended.stdout
     assert "verdict: 0 passed, 1 failed" in ended.stdout
 
 
@@ -79,7 +79,7 @@ def test_counts_of_another_compiler_are_not_compared_and_the_reason_is_named(cou
     assert ended.returncode == 1
     assert "rustc is rustc 2, not rustc 1" in ended.stdout
     assert "./test instructions --update" in ended.stdout
-    assert "python chain" not in ended.stdout
+    assert "python.chain" not in ended.stdout
 
 
 def test_each_environment_has_its_own_counts(count, tmp_path):
@@ -93,8 +93,8 @@ def test_each_environment_has_its_own_counts(count, tmp_path):
 def test_a_row_that_is_stored_but_not_counted_fails(count, tmp_path):
     count(1000, "--update")
     stored = json.loads((tmp_path / "stored.json").read_text())
-    stored[0]["counts"]["python fanout"] = 1
+    stored[0]["counts"]["python.fanout"] = 1
     (tmp_path / "stored.json").write_text(json.dumps(stored))
     ended = count(1000)
     assert ended.returncode == 1
-    assert "python fanout: was not counted" in ended.stdout
+    assert "python.fanout: was not counted" in ended.stdout

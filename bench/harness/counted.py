@@ -50,7 +50,10 @@ def main():
     import mainspring
 
     mainspring.new_event_loop().close()
-    for name in sys.argv[1:] or names():
+    chosen = sys.argv[1:] or names()
+    if unknown := set(chosen) - set(ROWS):
+        raise SystemExit(f"no workload {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    for name in chosen:
         child = os.fork()
         if not child:
             run(name)

@@ -111,14 +111,27 @@ def differences(entries, key):
 def count_all(programs, stored, folder):
     """Counts every row and prints it. Returns the counts, and the names of the rows that have regressed."""
     counts, regressed = {}, []
-    for prefix, program in programs:
+    for language, program in programs:
         for workload, count in callgrind(program, folder):
-            name = f"{prefix} {workload}"
+            name = f"{language}.{workload}"
             counts[name] = round(count, 1)
             line, has_regressed = compared(name, count, stored.get(name))
             regressed += [name] * has_regressed
             print(line, flush=True)
     return counts, regressed
+
+
+def chosen(programs, names):
+    """The languages, each with the command for its workloads among `names`; all if none is named."""
+    if not names:
+        return programs.items()
+    found = {}
+    for name in names:
+        language, _, workload = name.partition(".")
+        if language not in programs:
+            raise SystemExit(f"instructions: no workload {name}; they begin with {' or '.join(programs)}")
+        found.setdefault(language, programs[language].copy()).append(workload)
+    return found.items()
 
 
 def arguments():
@@ -132,7 +145,7 @@ def arguments():
     )
     parser.add_argument("--stored", metavar="FILE", type=Path, default=STORED, help="the stored counts")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the files, for callgrind_annotate")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="workloads; all if none is named")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="such as python.call_soon.chain; all if none")
     return parser.parse_args()
 
 
@@ -147,9 +160,10 @@ def main():
         raise SystemExit(1)
     if given.applies:
         return
-    programs = [("python", [sys.executable, str(COUNTED), *given.names])]
+    programs = {"python": [sys.executable, str(COUNTED)]}
     if given.rust:
-        programs.append(("rust", [given.rust, *given.names]))
+        programs["rust"] = [given.rust]
+    programs = chosen(programs, given.names)
     with tempfile.TemporaryDirectory(prefix="instructions-") as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
