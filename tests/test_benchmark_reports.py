@@ -222,6 +222,15 @@ def test_results_of_an_older_python_come_after_the_newer_and_runs_are_combined(t
     assert "2 runs of 2 rounds" in page
 
 
+def test_a_note_of_a_result_appears_in_both_documents(tree):
+    content = report(A_x=case(mainspring=[100], uvloop=[100]))
+    content["meta"]["note"] = "The machine was busy."
+    store(tree, content)
+    generate(tree)
+    for name in ("docs/performance.md", "README.md"):
+        assert (tree / name).read_text().count("The machine was busy.") == 1
+
+
 def test_the_check_accepts_what_was_generated(tree):
     generate(tree)
     assert generate(tree, "--check").returncode == 0

@@ -145,7 +145,9 @@ def arguments():
     )
     parser.add_argument("--stored", metavar="FILE", type=Path, default=STORED, help="the stored counts")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the files, for callgrind_annotate")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="such as python.call_soon.chain; all if none")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", help="such as python.call_soon.chain; all if none"
+    )
     return parser.parse_args()
 
 

@@ -77,6 +77,13 @@ def list_words(words):
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def notes(summaries):
+    """What the person who made the runs has added to the files, in `meta`."""
+    return list(
+        dict.fromkeys(summary["meta"]["note"] for summary in summaries if summary["meta"].get("note"))
+    )
+
+
 def method(summaries):
     """How and where the runs were made, from what bench has recorded."""
     metas = [summary["meta"] for summary in summaries]
@@ -94,7 +101,7 @@ def method(summaries):
         f"- {described([len(metas)], 'run')} of {rounds} of {seconds}{scheduling}; "
         + list_words(sorted({meta["date"] for meta in metas})),
     ]
-    return lines + [f"- {meta['note']}" for meta in metas if meta.get("note")]
+    return lines + [f"- {note}" for note in notes(summaries)]
 
 
 def ratio(found):
@@ -172,6 +179,7 @@ def short(version, summaries):
         "of them.",
         "",
         *table(["case"] + peers + ["standing"], cells),
+        *notes(summaries),
         f"In total mainspring is {counts(rows)}: [docs/performance.md](docs/performance.md) shows each of them.",
     ]
 
