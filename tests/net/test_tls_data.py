@@ -349,40 +349,108 @@ def test_a_cancelled_error_from_data_received_is_reported_and_ends_the_connectio
     run(main())
 
 
-@mainspring_only
-@pytest.mark.parametrize("deed", ["resizes", "keeps", "keeps a part of", "releases"])
-def test_an_ssl_object_that_misuses_its_buffer_affects_no_other_connection(loop, run, authority, deed):
-    kept = []
+class WatchedSSLObject(ssl.SSLObject):
+    """Records the results of read()."""
 
-    class Misuses(ssl.SSLObject):
-        def read(self, len=1024, buffer=None):
-            count = super().read(len, buffer)
-            if deed == "resizes":
-                memory = buffer.obj
-                buffer.release()
-                del memory[10:]
-            elif deed == "keeps":
-                kept.append(buffer)
-            elif deed == "keeps a part of":
-                kept.append(buffer[:5])
-            else:
-                buffer.release()
-            return count
+    records: list[bytes]
+
+    def read(self, *args):
+        record = super().read(*args)
+        self.records.append(record)
+        return record
+
+
+def watched_context(authority):
+    context = authority.client_context()
+    context.sslobject_class = WatchedSSLObject
+    return context
+
+
+def test_an_ssl_object_is_read_without_a_buffer(run, authority):
+    async def main():
+        WatchedSSLObject.records = []
+        async with secured(authority, Recorder, Echo, client_context=watched_context(authority)) as (
+            client,
+            _,
+        ):
+            client.transport.write(b"data")
+            assert await client.until_received(4) == b"data"
+            assert WatchedSSLObject.records == [b"data"]
+
+    run(main())
+
+
+@mainspring_only
+def test_records_that_arrive_together_are_delivered_together(run, authority):
+    class Answers(Recorder):
+        def data_received(self, data):
+            # One send on the socket: the writes of one callback are sent together.
+            for part in parts:
+                self.transport.write(part)
+
+    class Counts(Recorder):
+        calls = 0
+
+        def data_received(self, data):
+            self.calls += 1
+            super().data_received(data)
+
+    parts = [b"a", pattern(16_384), b"bc", pattern(20_000)]
+
+    async def main():
+        WatchedSSLObject.records = []
+        async with secured(authority, Counts, Answers, client_context=watched_context(authority)) as (
+            client,
+            _,
+        ):
+            client.transport.write(b"?")
+            whole = b"".join(parts)
+            assert await client.until_received(len(whole)) == whole
+            assert client.calls == 1
+            assert [len(record) for record in WatchedSSLObject.records] == [1, 16_384, 2, 16_384, 3_616]
+
+    run(main())
+
+
+@mainspring_only
+def test_data_beyond_the_size_of_one_receive_is_delivered_in_several_calls(run, authority):
+    class Counts(Recorder):
+        longest = 0
+
+        def data_received(self, data):
+            self.longest = max(self.longest, len(data))
+            super().data_received(data)
+
+    async def main():
+        async with secured_with_socket(authority, Counts) as (client, peer):
+            data = pattern(2 * MIB)
+            client.transport.set_read_buffer_limits(high=2 * MIB)
+            client.transport.pause_reading()
+            sending = asyncio.ensure_future(in_thread(peer.sendall, data))
+            while client.transport.get_read_buffer_size() < MIB:
+                await asyncio.sleep(0)
+            client.transport.resume_reading()
+            assert await client.until_received(len(data)) == data
+            assert client.longest <= 256 * 1024 + 16_384
+            await sending
+
+    run(main())
+
+
+@mainspring_only
+def test_an_ssl_object_whose_read_returns_no_bytes_ends_the_connection(loop, run, authority):
+    class Wrong(ssl.SSLObject):
+        def read(self, *args):
+            return bytearray(super().read(*args))
 
     async def main():
         context = authority.client_context()
-        context.sslobject_class = Misuses
+        context.sslobject_class = Wrong
         async with secured(authority, Recorder, Echo, client_context=context) as (client, _):
-            client.transport.write(b"first")
-            if deed == "resizes":
-                assert "was resized" in str(await client.until_lost())
-                assert "was resized" in str(loop.reports.pop()["exception"])
-            else:
-                assert await client.until_received(5) == b"first"
-        for _ in range(2):
-            async with secured(authority, Recorder, Echo) as (client, _):
-                client.transport.write(b"other")
-                assert await client.until_received(5) == b"other"
-        assert all(bytes(view[:5]) == b"first" for view in kept)
+            client.transport.write(b"data")
+            lost_by = await client.until_lost()
+            assert isinstance(lost_by, TypeError)
+            assert str(lost_by) == "SSLObject.read() did not return bytes"
+            assert loop.reports.pop()["exception"] is lost_by
 
     run(main())

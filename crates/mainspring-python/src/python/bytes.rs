@@ -22,6 +22,23 @@ impl Bytes {
         }
     }
 
+    /// The content of all `parts`, in order.
+    pub fn concat(py: Python<'_>, parts: &[Bytes]) -> PyResult<Self> {
+        let length: usize = parts.iter().map(|part| part.as_ref().len()).sum();
+        // SAFETY: a null pointer makes CPython leave the content of the `length` bytes undefined. The parts, which have as
+        // many, fill it before anything else sees the object.
+        unsafe {
+            let whole = ffi::PyBytes_FromStringAndSize(std::ptr::null(), length as ffi::Py_ssize_t);
+            let whole = Obj::from_call(py, whole)?;
+            let mut end = ffi::PyBytes_AsString(whole.as_ptr()).cast::<u8>();
+            for part in parts.iter().map(Bytes::as_ref) {
+                std::ptr::copy_nonoverlapping(part.as_ptr(), end, part.len());
+                end = end.add(part.len());
+            }
+            Ok(Bytes(whole))
+        }
+    }
+
     /// A new reference, if the type of the object is `bytes` and not a class derived from it.
     #[inline]
     pub fn from_exact(object: &Obj) -> Option<Self> {
@@ -93,11 +110,6 @@ impl ByteArray {
         }
     }
 
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
     /// A new `memoryview` of all of it.
     #[inline]
     pub fn view(&self, py: Python<'_>) -> PyResult<Obj> {
@@ -111,7 +123,7 @@ impl ByteArray {
         if unsafe { ffi::PyByteArray_Size(self.object.as_ptr()) } as usize == self.len {
             Ok(())
         } else {
-            Err(PyRuntimeError::new_err("the buffer that was passed to SSLObject.read() was resized"))
+            Err(PyRuntimeError::new_err("the buffer that was passed to MemoryBIO.write() was resized"))
         }
     }
 

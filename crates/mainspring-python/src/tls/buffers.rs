@@ -1,9 +1,8 @@
-//! `TlsBuffer`: memory that both Rust and Python can fill. Each loop has one for ciphertext and one for plaintext.
+//! `TlsBuffer`: memory for ciphertext, which Rust fills and Python code reads.
 //!
-//! `SSLObject.read()` fills objects that support the buffer protocol, and `MemoryBIO.write()` reads from them. A view of a
-//! `bytearray` serves both without a copy, and one `bytearray` serves all connections of a loop. While one user has the
-//! buffer, a second one (the session called Python code) gets a new buffer. A class derived from `SSLObject` can keep the
-//! view that it was given, or release it and resize the memory; such memory is not used again.
+//! `MemoryBIO.write()` reads from objects that support the buffer protocol. A view of a `bytearray` needs no copy, and one
+//! `bytearray` serves all connections of a loop. While one connection has it, a second one (user code ran meanwhile) gets
+//! a new buffer. Memory of which a view was kept, or which was resized, is not used again.
 
 use crate::python::bytes::{ByteArray, Bytes};
 use crate::python::object::Obj;
@@ -16,22 +15,11 @@ const MAX_COPY: usize = 4096;
 /// A `bytearray` of a fixed size.
 pub struct TlsBuffer {
     memory: ByteArray,
-    /// The size as a Python object.
-    size: Obj,
 }
 
 impl TlsBuffer {
     pub fn new(py: Python<'_>, size: usize) -> PyResult<Self> {
-        Ok(TlsBuffer { memory: ByteArray::new(py, size)?, size: Obj::int(py, size)? })
-    }
-
-    pub fn len(&self) -> usize {
-        self.memory.len()
-    }
-
-    /// The length as a Python object.
-    pub fn size(&self) -> &Obj {
-        &self.size
+        Ok(TlsBuffer { memory: ByteArray::new(py, size)? })
     }
 
     /// A view of the whole buffer. A new one for each call, since its user can release it.
@@ -39,14 +27,9 @@ impl TlsBuffer {
         self.memory.view(py)
     }
 
-    /// Fails if Python code has resized the memory.
-    pub fn check(&self) -> PyResult<()> {
-        self.memory.check_len()
-    }
-
     /// Whether Python code has neither kept a view nor resized the memory.
     fn is_reusable(&self) -> bool {
-        self.memory.is_unique() && self.check().is_ok()
+        self.memory.is_unique() && self.memory.check_len().is_ok()
     }
 
     /// Calls `fill` with the memory. `fill` must not run Python code.
@@ -65,12 +48,6 @@ impl TlsBuffer {
             return Ok(self.to_bytes(py, count)?.into());
         }
         self.view(py)?.slice(py, 0, Some(count))
-    }
-
-    /// A view of the buffer from `start` on.
-    pub fn rest(&self, py: Python<'_>, start: usize) -> PyResult<Obj> {
-        let view = self.view(py)?;
-        if start == 0 { Ok(view) } else { view.slice(py, start, None) }
     }
 }
 

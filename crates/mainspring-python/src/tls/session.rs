@@ -3,7 +3,7 @@
 //! Only public methods are called, so contexts, their callbacks and derived classes work as elsewhere. The most expensive
 //! part is the exception `SSLWantReadError`: a call that can only raise it is skipped.
 
-use super::buffers::TlsBuffer;
+use crate::errors::out_of_memory;
 use crate::event_loop::host::PyHost;
 use crate::names::{Names, names};
 use crate::python::bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::python::object::Obj;
 use crate::transport::write_data::PyChunk;
 use mainspring_engine::tls::{LogEvent, Plaintext, Progress, Session, TlsFailure};
 use mainspring_engine::transport::Cx;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
@@ -21,35 +21,37 @@ use std::io;
 /// The size of one `recv()`, as in asyncio. Each received piece costs a call of the protocol.
 const CIPHERTEXT_SIZE: usize = 256 * 1024;
 
-/// The size of one `read()`: one `recv()`, and a record that began in the previous one.
-const PLAINTEXT_SIZE: usize = CIPHERTEXT_SIZE + 16 * 1024;
+/// The argument of `read()`: more than a record contains. So one call returns a whole record.
+const READ_SIZE: usize = 16 * 1024 + 1;
 
 /// See the module comment.
 pub struct PySession {
     names: &'static Names,
-    exceptions: &'static SslExceptions,
+    constants: &'static Constants,
     ssl_object: Obj,
     incoming: Obj,
     outgoing: Obj,
 }
 
-/// The exceptions of the ssl module.
-struct SslExceptions {
+/// Exceptions of the ssl module, and an argument.
+struct Constants {
     want_read: Obj,
     syscall: Obj,
     certificate: Obj,
+    read_size: Obj,
 }
 
-static EXCEPTIONS: PyOnceLock<SslExceptions> = PyOnceLock::new();
+static CONSTANTS: PyOnceLock<Constants> = PyOnceLock::new();
 
-impl SslExceptions {
+impl Constants {
     fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        EXCEPTIONS.get_or_try_init(py, || {
+        CONSTANTS.get_or_try_init(py, || {
             let ssl = py.import("ssl")?;
-            Ok(SslExceptions {
+            Ok(Constants {
                 want_read: ssl.getattr("SSLWantReadError")?.into(),
                 syscall: ssl.getattr("SSLSyscallError")?.into(),
                 certificate: ssl.getattr("CertificateError")?.into(),
+                read_size: Obj::int(py, READ_SIZE)?,
             })
         })
     }
@@ -59,15 +61,14 @@ fn is_instance(py: Python<'_>, error: &PyErr, class: &Obj) -> bool {
     error.matches(py, class.bind(py)).unwrap_or(false)
 }
 
+/// The result of `read()` of this class.
+fn bytes_of(result: Obj, class: &str) -> PyResult<Bytes> {
+    Bytes::cast(result).ok_or_else(|| PyTypeError::new_err(format!("{class}.read() did not return bytes")))
+}
+
 impl PySession {
     pub fn new(py: Python<'_>, ssl_object: Obj, incoming: Obj, outgoing: Obj) -> PyResult<Self> {
-        Ok(PySession {
-            names: names(py)?,
-            exceptions: SslExceptions::get(py)?,
-            ssl_object,
-            incoming,
-            outgoing,
-        })
+        Ok(PySession { names: names(py)?, constants: Constants::get(py)?, ssl_object, incoming, outgoing })
     }
 
     /// The `SSLObject`.
@@ -102,7 +103,7 @@ impl PySession {
 
     /// Whether an exception means that the session needs more ciphertext.
     fn needs_more(&self, py: Python<'_>, error: &PyErr) -> bool {
-        is_instance(py, error, &self.exceptions.want_read) || is_instance(py, error, &self.exceptions.syscall)
+        is_instance(py, error, &self.constants.want_read) || is_instance(py, error, &self.constants.syscall)
     }
 
     /// Calls a method of the `SSLObject`. `None` if it needs more ciphertext.
@@ -124,46 +125,41 @@ impl PySession {
         bio.getattr(py, &self.names.pending)?.to_usize(py)
     }
 
-    /// Reads once, to the place `filled` of the buffer. `None` if the session needs more ciphertext.
-    fn read_once(&self, py: Python<'_>, buffer: &TlsBuffer, filled: usize) -> PyResult<Option<usize>> {
-        let available = buffer.len().saturating_sub(filled);
-        let count = if filled == 0 {
-            self.try_call(&self.names.read, [buffer.size(), &buffer.view(py)?])?
-        } else {
-            self.try_call(&self.names.read, [&Obj::int(py, available)?, &buffer.rest(py, filled)?])?
-        };
-        buffer.check()?;
-        let Some(count) = count else { return Ok(None) };
-        let count = count.to_usize(py)?;
-        if count > available {
-            return Err(PyRuntimeError::new_err("SSLObject.read() returned more bytes than were requested"));
-        }
-        Ok(Some(count))
-    }
-
-    fn read_into(&self, py: Python<'_>, buffer: &TlsBuffer) -> PyResult<Plaintext<PyChunk>> {
-        let mut filled = 0;
+    /// Reads the records that have arrived, but no more than one `recv()` brings, as one chunk.
+    fn read_records(&self, py: Python<'_>) -> PyResult<Plaintext<PyChunk>> {
+        let mut records = Vec::new();
+        let mut length = 0;
         let is_all = loop {
-            let available = buffer.len().saturating_sub(filled);
-            match self.read_once(py, buffer, filled)? {
-                None if filled == 0 => return Ok(Plaintext::Again),
+            match self.try_call(&self.names.read, [&self.constants.read_size])? {
+                None if records.is_empty() => return Ok(Plaintext::Again),
                 None => break true,
-                Some(0) if filled == 0 => return Ok(Plaintext::End),
-                // The next read returns 0 again.
-                Some(0) => break false,
-                Some(count) => {
-                    filled += count;
-                    if count == available {
+                Some(record) => {
+                    let record = bytes_of(record, "SSLObject")?;
+                    if record.as_ref().is_empty() {
+                        if records.is_empty() {
+                            return Ok(Plaintext::End);
+                        }
+                        // The next read returns nothing again.
                         break false;
                     }
+                    length += record.as_ref().len();
+                    records.try_reserve(1).map_err(|_| out_of_memory())?;
+                    records.push(record);
                 }
             }
-            // A read that left room took the whole record; the next one needs more ciphertext.
+            // The last record was read completely; the next one needs more ciphertext.
             if self.pending_in(&self.incoming)? == 0 {
                 break true;
             }
+            if length >= CIPHERTEXT_SIZE {
+                break false;
+            }
         };
-        Ok(Plaintext::Data { chunk: PyChunk::Bytes(buffer.to_bytes(py, filled)?), is_all })
+        let chunk = match records.as_slice() {
+            [record] => record.clone(),
+            records => Bytes::concat(py, records)?,
+        };
+        Ok(Plaintext::Data { chunk: PyChunk::Bytes(chunk), is_all })
     }
 
     fn protocol<'py>(&self, py: Python<'py>, cx: Cx<'_, PyHost>) -> PyResult<Bound<'py, PyAny>> {
@@ -189,9 +185,8 @@ impl Session<PyHost> for PySession {
         self.pending_in(&self.incoming)
     }
 
-    fn read(&self, cx: Cx<'_, PyHost>) -> PyResult<Plaintext<PyChunk>> {
-        let py = attached();
-        cx.engine.host().plaintext_buffer().with(py, PLAINTEXT_SIZE, |buffer| self.read_into(py, buffer))
+    fn read(&self, _: Cx<'_, PyHost>) -> PyResult<Plaintext<PyChunk>> {
+        self.read_records(attached())
     }
 
     fn write(&self, _: Cx<'_, PyHost>, chunk: &PyChunk, done: usize) -> PyResult<Option<usize>> {
@@ -208,9 +203,7 @@ impl Session<PyHost> for PySession {
 
     fn take(&self, _: Cx<'_, PyHost>) -> PyResult<Option<PyChunk>> {
         let ciphertext = self.outgoing.call_method(attached(), &self.names.read, [])?;
-        let Some(ciphertext) = Bytes::cast(ciphertext) else {
-            return Err(PyTypeError::new_err("MemoryBIO.read() did not return bytes"));
-        };
+        let ciphertext = bytes_of(ciphertext, "MemoryBIO")?;
         Ok((!ciphertext.as_ref().is_empty()).then_some(PyChunk::Bytes(ciphertext)))
     }
 
@@ -225,7 +218,7 @@ impl Session<PyHost> for PySession {
     }
 
     fn handshake_failure(&self, error: &PyErr) -> &'static str {
-        if is_instance(attached(), error, &self.exceptions.certificate) {
+        if is_instance(attached(), error, &self.constants.certificate) {
             "SSL handshake failed on verifying the certificate"
         } else {
             "SSL handshake failed"

@@ -51,7 +51,6 @@ pub struct PyHost {
     postponed: Cell<Vec<Call>>,
     types: &'static HandleTypes,
     ciphertext_buffer: SharedBuffer,
-    plaintext_buffer: SharedBuffer,
 }
 
 impl PyHost {
@@ -68,18 +67,12 @@ impl PyHost {
             postponed: Cell::default(),
             types: HandleTypes::get(py)?,
             ciphertext_buffer: SharedBuffer::default(),
-            plaintext_buffer: SharedBuffer::default(),
         })
     }
 
     /// The buffer that TLS receives into.
     pub fn ciphertext_buffer(&self) -> &SharedBuffer {
         &self.ciphertext_buffer
-    }
-
-    /// The buffer that TLS decrypts into.
-    pub fn plaintext_buffer(&self) -> &SharedBuffer {
-        &self.plaintext_buffer
     }
 
     /// Sets the loop object that this host is part of.
