@@ -25,6 +25,7 @@ PACKAGES = (
     "rloop",
     "rsloop",
     "zuvloop",
+    "aiofastnet",
     "mainspring",
     "httptools",
     "uvicorn",
@@ -192,9 +193,11 @@ def main():
         if missing:
             print(f"{case.name:32} not run: {', '.join(missing)} not installed", file=sys.stderr)
             continue
-        columns = dict(summary["specs"])
+        columns = {label: spec for label, spec in summary["specs"].items() if loops.has_case(spec, case.name)}
         if case.limits:
             columns.update({name: f"limit:{name}" for name in LIMITS})
+        if not columns:
+            continue
         results = {label: [] for label in columns}
         for number in range(given.rounds):
             with locked(given.lock):
