@@ -64,24 +64,31 @@ pub fn complete_water_marks<N, E>(
 /// The marks, and whether the protocol is paused.
 #[derive(Default)]
 pub struct FlowControl {
-    marks: Cell<WaterMarks>,
+    /// `None`: the default. Most connections keep it, and idle ones should be small.
+    marks: Cell<Option<Box<WaterMarks>>>,
     paused: Cell<bool>,
 }
 
 impl FlowControl {
     /// Creates a flow control with these marks, for a protocol that may already be paused.
     pub fn new(marks: WaterMarks, paused: bool) -> Self {
-        FlowControl { marks: Cell::new(marks), paused: Cell::new(paused) }
+        let flow = FlowControl { marks: Cell::new(None), paused: Cell::new(paused) };
+        flow.set_marks(marks);
+        flow
     }
 
     /// The marks.
     pub fn marks(&self) -> WaterMarks {
-        self.marks.get()
+        let marks = self.marks.take();
+        let copy = marks.as_deref().copied().unwrap_or_default();
+        self.marks.set(marks);
+        copy
     }
 
     /// Sets the marks. Call [`FlowControl::grown`] next: the buffer may exceed the new high mark.
     pub fn set_marks(&self, marks: WaterMarks) {
-        self.marks.set(marks);
+        let is_default = marks == WaterMarks::default();
+        self.marks.set((!is_default).then(|| Box::new(marks)));
     }
 
     /// Whether the protocol is paused.
@@ -102,7 +109,7 @@ impl FlowControl {
         waiting: usize,
         pause_writing: impl FnOnce() -> Result<(), H::Error>,
     ) -> Result<(), H::Error> {
-        if waiting <= self.marks.get().high || self.paused.replace(true) {
+        if waiting <= self.marks().high || self.paused.replace(true) {
             return Ok(());
         }
         match pause_writing() {
@@ -119,7 +126,7 @@ impl FlowControl {
         waiting: usize,
         resume_writing: impl FnOnce() -> Result<(), H::Error>,
     ) -> Result<(), H::Error> {
-        if waiting > self.marks.get().low || !self.paused.replace(false) {
+        if waiting > self.marks().low || !self.paused.replace(false) {
             return Ok(());
         }
         match resume_writing() {

@@ -89,8 +89,12 @@ pub(super) struct TaskHead {
     /// Loop thread only.
     run_state: Cell<RunState>,
     /// The references of the loop's thread. Loop thread only.
-    references: Cell<usize>,
+    references: Cell<u32>,
 }
+
+// Every idle connection has a task: row `memory` of `bench/peers`.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<TaskHead>() == 4 * size_of::<usize>());
 
 /// The functions that depend on the types of the future and its sink.
 struct Functions {
@@ -130,10 +134,10 @@ struct TaskCell<F, S: ResultSink> {
     head: TaskHead,
     header: TaskHeader,
     progress: RefCell<Progress<S::Value>>,
-    /// Set from the start until the result is settled.
+    /// Initialised from the start until the result is settled: unless `Unstarted` or `Done`.
     sink: UnsafeCell<MaybeUninit<S>>,
-    /// `None` before the start, and when it is done. Pinned: never moved, only dropped in place.
-    future: UnsafeCell<Option<F>>,
+    /// Initialised as long as `sink`. Pinned: never moved, only dropped in place.
+    future: UnsafeCell<MaybeUninit<F>>,
 }
 
 /// A reference to a task of any type, on the loop's thread.
@@ -183,7 +187,7 @@ where
         header: TaskHeader::new(core, options),
         progress: RefCell::new(Progress::Running(None)),
         sink: UnsafeCell::new(MaybeUninit::uninit()),
-        future: UnsafeCell::new(None),
+        future: UnsafeCell::new(MaybeUninit::uninit()),
     };
     // SAFETY: the memory has the layout of a cell, and is not used otherwise.
     unsafe { cell.write(value) };
@@ -207,11 +211,11 @@ where
     let sink = sink(&task);
     let future = future(&task);
     let cell = task.task.head.cast::<TaskCell<F, S>>();
-    // SAFETY: the cell was allocated with these types. It is unstarted, so nothing else uses the future; the former
-    // value is `None`.
+    // SAFETY: the cell was allocated with these types. It is unstarted, so nothing else uses these fields, and they are
+    // not initialised.
     unsafe {
         (*(*cell.as_ptr()).sink.get()).write(sink);
-        (&raw mut (*cell.as_ptr()).future).write(UnsafeCell::new(Some(future)));
+        (*(*cell.as_ptr()).future.get()).write(future);
     }
     task.task.head().run_state.set(RunState::Scheduled);
     let step = Step(task.task.clone());
@@ -272,7 +276,11 @@ impl AnyTask {
     pub(super) unsafe fn from_ptr(head: NonNull<TaskHead>) -> Self {
         // SAFETY: the head is valid, by the contract of this function.
         let references = unsafe { &head.as_ref().references };
-        references.set(references.get() + 1);
+        match references.get().checked_add(1) {
+            Some(count) => references.set(count),
+            // As for `Rc`: the program forgets references in a loop.
+            None => std::process::abort(),
+        }
         AnyTask { head, _marker: PhantomData }
     }
 
@@ -434,11 +442,9 @@ where
     S: ResultSink,
 {
     let cell = task.head.cast::<TaskCell<F, S>>();
-    // SAFETY: the type is right. The state is `Running`, so only this function uses the future.
-    let future = unsafe { &mut *(*cell.as_ptr()).future.get() };
-    let Some(future) = future else { return false };
-    // SAFETY: the future is in the allocation, and dropped in place.
-    let future = unsafe { Pin::new_unchecked(future) };
+    // SAFETY: the type is right. The state is `Running`, so the future is initialised, and only this function uses it. It
+    // is pinned: it is in the allocation, and dropped in place.
+    let future = unsafe { Pin::new_unchecked((*(*cell.as_ptr()).future.get()).assume_init_mut()) };
     let waker = borrowed_waker(task);
     let polled = current_task::run_as_current(task, || {
         catch_payload(|| future.poll(&mut Context::from_waker(&waker)))
@@ -481,11 +487,11 @@ where
     let cell = task.head.cast::<TaskCell<F, S>>();
     // From here on no other code uses the future.
     task.head().run_state.set(RunState::Done);
-    // SAFETY: the type is right, and the future is not used otherwise.
-    let future = unsafe { &mut *(*cell.as_ptr()).future.get() };
     let result = if needs_drop::<F>() {
-        // An assignment drops the future in place.
-        let dropped = current_task::run_as_current(task, || catch_payload(|| *future = None));
+        // SAFETY: the type is right. The future is initialised, as this function requires. It is not used again: this
+        // function is called once, because the state is `Done`.
+        let drop_in_place = || unsafe { (*(*cell.as_ptr()).future.get()).assume_init_drop() };
+        let dropped = current_task::run_as_current(task, || catch_payload(drop_in_place));
         match dropped {
             Ok(()) => result,
             Err(payload) => {

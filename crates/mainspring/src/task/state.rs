@@ -92,7 +92,7 @@ pub(crate) struct TaskHeader {
     /// The result will not be taken.
     pub(super) is_detached: Cell<bool>,
     /// The index of the task in the core's list, or [`UNLISTED`].
-    list_index: Cell<usize>,
+    list_index: Cell<u32>,
     pub(super) context: ContextSlot,
     extras: Cell<Option<Box<Extras>>>,
 }
@@ -108,7 +108,7 @@ struct Extras {
 }
 
 /// The index of a task that the core does not list.
-const UNLISTED: usize = usize::MAX;
+const UNLISTED: u32 = u32::MAX;
 
 pub(super) enum Progress<T> {
     Running(Option<Waker>),
@@ -247,7 +247,8 @@ impl TaskHeader {
 
     /// The loop lists the task.
     pub(super) fn set_listed(&self, list_index: usize) {
-        self.list_index.set(list_index);
+        // No program has so many tasks that the index does not fit: they would take hundreds of gigabytes.
+        self.list_index.set(u32::try_from(list_index).unwrap_or(UNLISTED));
     }
 
     /// The future is dropped. Runs no foreign code.
@@ -255,7 +256,7 @@ impl TaskHeader {
     fn done(&self, core: &Core) {
         let list_index = self.list_index.replace(UNLISTED);
         if list_index != UNLISTED {
-            core.remove_task(list_index);
+            core.remove_task(list_index as usize);
             if core.running_call().is_watched() {
                 core.running_call().task_done(self.id);
             }

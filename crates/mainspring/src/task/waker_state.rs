@@ -8,20 +8,21 @@
 //!   before the step. So a task is in the inbox once at most, and a step sees everything that happened before the wake.
 //! - The loop's own thread uses neither for a wake: see [`cell`](super::cell).
 
-use mainspring_engine::loom_shim::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use mainspring_engine::loom_shim::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
-/// As for `Arc`: no program has so many wakers, unless it forgets them in a loop.
-const MAX_REFERENCES: usize = isize::MAX as usize;
+/// As for `Arc`: no program has so many wakers, unless it forgets them in a loop. Far below the maximum, because several
+/// threads may pass it before one aborts.
+const MAX_REFERENCES: u32 = i32::MAX as u32;
 
 pub(super) struct WakerState {
-    references: AtomicUsize,
+    references: AtomicU32,
     is_woken: AtomicBool,
 }
 
 impl WakerState {
     /// The state of a task without wakers, with the reference of the loop's thread.
     pub(super) fn new() -> Self {
-        WakerState { references: AtomicUsize::new(1), is_woken: AtomicBool::new(false) }
+        WakerState { references: AtomicU32::new(1), is_woken: AtomicBool::new(false) }
     }
 
     /// Adds a waker.
@@ -68,6 +69,7 @@ mod models {
     use super::*;
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
     /// Stands for the memory of a task: reports a second release, and an access after the release.

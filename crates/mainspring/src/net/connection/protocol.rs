@@ -139,8 +139,14 @@ impl Protocol for WeakStreamProtocol {
 /// The protocol of a connection, as the engine's transports call it.
 pub(crate) struct ProtocolSlot {
     protocol_ref: RefCell<Option<ProtocolRef>>,
+    extras: OnceCell<Box<SlotExtras>>,
+}
+
+/// Data that few connections have.
+#[derive(Default)]
+struct SlotExtras {
     /// Registers the connection with the server that accepted it.
-    connection_guard: Cell<Option<Box<ConnectionGuard>>>,
+    connection_guard: Cell<Option<ConnectionGuard>>,
     /// Tasks that wait for an empty write buffer, to send on the fd directly. Allocated on first use.
     drained: OnceCell<Box<WaitList>>,
 }
@@ -150,11 +156,12 @@ impl ProtocolSlot {
         protocol_ref: impl Into<ProtocolRef>,
         connection_guard: Option<ConnectionGuard>,
     ) -> Self {
-        ProtocolSlot {
-            protocol_ref: RefCell::new(Some(protocol_ref.into())),
-            connection_guard: Cell::new(connection_guard.map(Box::new)),
-            drained: OnceCell::new(),
+        let slot =
+            ProtocolSlot { protocol_ref: RefCell::new(Some(protocol_ref.into())), extras: OnceCell::new() };
+        if connection_guard.is_some() {
+            slot.extras().connection_guard.set(connection_guard);
         }
+        slot
     }
 
     /// The protocol, until the connection is closed.
@@ -176,8 +183,12 @@ impl ProtocolSlot {
         stream.is_some_and(|shared| shared.protocol().wake_reader())
     }
 
+    fn extras(&self) -> &SlotExtras {
+        self.extras.get_or_init(Box::default)
+    }
+
     pub(in crate::net) fn drained(&self) -> &WaitList {
-        self.drained.get_or_init(Box::default)
+        self.extras().drained.get_or_init(Box::default)
     }
 
     /// Replaces the protocol and returns the previous one; returns the new one if the connection is closed.
@@ -243,7 +254,7 @@ impl ProtocolSink<RustHost> for ProtocolSlot {
     }
 
     fn drained(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
-        if let Some(drained) = self.drained.get() {
+        if let Some(drained) = self.extras.get().and_then(|extras| extras.drained.get()) {
             drained.wake_all();
         }
         Ok(())
@@ -251,7 +262,7 @@ impl ProtocolSink<RustHost> for ProtocolSlot {
 
     fn detach(&self, _: Cx<'_, RustHost>) -> Result<(), Failure> {
         let protocol_ref = self.protocol_ref.take();
-        let connection_guard = self.connection_guard.take();
+        let connection_guard = self.extras.get().and_then(|extras| extras.connection_guard.take());
         let dropped = catch(|| drop(protocol_ref)).map_err(Failure::Panic);
         drop(connection_guard);
         dropped

@@ -206,7 +206,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             sent => Some(sent),
         };
-        named("send", self.pollable().writers.wait_until(sent)).await
+        named(|| "send", self.pollable().writers.wait_until(sent)).await
     }
 
     /// Sends a datagram to the connected address, or fails with `WouldBlock`. See
@@ -344,7 +344,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             }
             self.want_readable().map(Err)
         };
-        named("recv", self.pollable().readers.wait_until(received)).await
+        named(|| "recv", self.pollable().readers.wait_until(received)).await
     }
 
     /// Registers read interest. Returns the failure, if any.
@@ -385,7 +385,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
         let is_readable = || {
             if self.pollable().burst.has_more() { Some(Ok(())) } else { self.want_readable().map(Err) }
         };
-        named("recv", self.pollable().readers.wait_until(is_readable)).await
+        named(|| "recv", self.pollable().readers.wait_until(is_readable)).await
     }
 
     /// Waits until the kernel accepts datagrams again after `WouldBlock`; otherwise completes at once. For a Unix
@@ -410,7 +410,7 @@ impl<A: DatagramAddress> DatagramSocket<A> {
             Ok(true) => None,
             is_paused => Some(is_paused.map(drop)),
         };
-        named("send", self.pollable().writers.wait_until(has_space)).await
+        named(|| "send", self.pollable().writers.wait_until(has_space)).await
     }
 
     /// Takes the pending socket error (`SO_ERROR`).

@@ -81,7 +81,7 @@ impl AcceptQueue {
             let (socket, peer) = self.accepted.connections.borrow_mut().pop_front()?;
             Some(Ok((core, socket, peer)))
         };
-        let (core, socket, peer) = named("accept", self.accepted.waiters.wait_until(next)).await?;
+        let (core, socket, peer) = named(|| "accept", self.accepted.waiters.wait_until(next)).await?;
         // The queue has space again. A listener that fails to resume has reported that to the exception handler; this
         // connection is still valid.
         for listener in &self.listeners {

@@ -376,7 +376,7 @@ impl Server {
             let core = state.core.upgrade();
             condition(state) || core.is_none_or(|core| core.check_open().is_err())
         };
-        named("Server::wait_closed", self.state.waiters.wait_until(|| is_done(&self.state).then_some(())))
+        named(|| "Server::wait_closed", self.state.waiters.wait_until(|| is_done(&self.state).then_some(())))
             .await;
     }
 }

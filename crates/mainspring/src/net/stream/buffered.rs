@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::net::clone_error;
 use crate::net::connection::Protocol;
 use crate::net::connection::Transport;
-use crate::sync::wait_list::WaitList;
-use std::cell::{Cell, OnceCell, RefCell};
+use crate::sync::wait_list::{WaitList, WaiterSlot};
+use std::cell::{Cell, OnceCell};
 use std::io;
 
 /// asyncio's limit for a reader's buffer.
@@ -23,20 +23,51 @@ pub(crate) const DEFAULT_LIMIT: usize = 64 * 1024;
 
 /// See the module comment.
 pub(crate) struct Buffered {
-    received: RefCell<ByteBuffer>,
+    /// Allocated when bytes are stored for the first time: tasks that wait in `read()` do not need it. Then kept, so that
+    /// the stream position only grows.
+    received: Cell<Option<Box<ByteBuffer>>>,
     reader_state: Cell<ReaderState>,
     is_reading_paused: Cell<bool>,
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
     is_lost: Cell<bool>,
     pub(super) readers: WaitList,
-    pub(super) limit: Cell<usize>,
+    extras: OnceCell<Box<Extras>>,
+}
+
+/// Data that few idle connections have: row `memory` of `bench/peers`.
+struct Extras {
+    limit: Cell<usize>,
     error: OnceCell<io::Error>,
     /// Tasks that wait to write, or until the connection is closed.
-    pub(super) writers: WaitList,
+    writers: WaitList,
     /// Allocated when a message has to wait for the first time.
-    pub(super) write_lock: OnceCell<Box<WriteLock>>,
+    write_lock: OnceCell<Box<WriteLock>>,
+    waiter_slots: Cell<WaiterSlots>,
 }
+
+impl Default for Extras {
+    fn default() -> Self {
+        Extras {
+            limit: Cell::new(DEFAULT_LIMIT),
+            error: OnceCell::new(),
+            writers: WaitList::default(),
+            write_lock: OnceCell::new(),
+            waiter_slots: Cell::default(),
+        }
+    }
+}
+
+/// The slots of tasks that poll (futures-io) instead of awaiting: one each for reading, writing and closing.
+#[derive(Default)]
+pub(super) struct WaiterSlots {
+    pub(super) reading: WaiterSlot,
+    pub(super) writing: WaiterSlot,
+    pub(super) closing: WaiterSlot,
+}
+
+/// Selects one of the slots.
+pub(super) type SelectSlot = fn(&mut WaiterSlots) -> &mut WaiterSlot;
 
 /// How the next bytes are received.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,29 +84,104 @@ enum ReaderState {
 
 impl Buffered {
     pub(crate) fn new(limit: usize) -> Self {
-        Buffered {
-            received: RefCell::default(),
+        let buffered = Buffered {
+            received: Cell::default(),
             reader_state: Cell::new(ReaderState::Buffering),
-            limit: Cell::new(limit),
             is_reading_paused: Cell::new(false),
             is_at_eof: Cell::new(false),
             is_writing_paused: Cell::new(false),
             is_lost: Cell::new(false),
-            error: OnceCell::new(),
             readers: WaitList::default(),
-            writers: WaitList::default(),
-            write_lock: OnceCell::new(),
+            extras: OnceCell::new(),
+        };
+        if limit != DEFAULT_LIMIT {
+            buffered.set_limit(limit);
+        }
+        buffered
+    }
+
+    fn extras(&self) -> &Extras {
+        self.extras.get_or_init(Box::default)
+    }
+
+    /// Calls `f` with the receive buffer, which is taken out of the cell: `f` must not run user code.
+    #[inline]
+    pub(super) fn with_received<R>(&self, f: impl FnOnce(&mut ByteBuffer) -> R) -> R {
+        match self.received.take() {
+            Some(mut received) => {
+                let result = f(&mut received);
+                self.received.set(Some(received));
+                result
+            }
+            None => {
+                let mut received = ByteBuffer::default();
+                let result = f(&mut received);
+                if !received.is_unused() {
+                    self.received.set(Some(Box::new(received)));
+                }
+                result
+            }
         }
     }
 
-    /// Calls `f` with the receive buffer. `f` must not run user code.
-    pub(super) fn with_received<R>(&self, f: impl FnOnce(&mut ByteBuffer) -> R) -> R {
-        f(&mut self.received.borrow_mut())
+    /// The limit of the receive buffer.
+    #[inline]
+    pub(super) fn limit(&self) -> usize {
+        self.extras.get().map_or(DEFAULT_LIMIT, |extras| extras.limit.get())
+    }
+
+    pub(super) fn set_limit(&self, limit: usize) {
+        self.extras().limit.set(limit);
+    }
+
+    /// Tasks that wait to write, or until the connection is closed.
+    pub(super) fn writers(&self) -> &WaitList {
+        &self.extras().writers
+    }
+
+    /// Wakes the tasks in [`Buffered::writers`].
+    pub(super) fn wake_writers(&self) {
+        if let Some(extras) = self.extras.get() {
+            extras.writers.wake_all();
+        }
+    }
+
+    /// The write lock, if a message has had to wait.
+    #[inline]
+    pub(super) fn write_lock(&self) -> Option<&WriteLock> {
+        self.extras.get()?.write_lock.get().map(|write_lock| &**write_lock)
+    }
+
+    /// The write lock, for a message that has to wait.
+    pub(super) fn make_write_lock(&self) -> &WriteLock {
+        self.extras().write_lock.get_or_init(Box::default)
+    }
+
+    /// Takes the slot of a task that polls.
+    pub(super) fn take_slot(&self, select: SelectSlot) -> WaiterSlot {
+        let Some(extras) = self.extras.get() else { return WaiterSlot::default() };
+        let mut waiter_slots = extras.waiter_slots.take();
+        let slot = std::mem::take(select(&mut waiter_slots));
+        extras.waiter_slots.set(waiter_slots);
+        slot
+    }
+
+    /// Stores the slot of a task that polls.
+    pub(super) fn store_slot(&self, select: SelectSlot, slot: WaiterSlot) {
+        let extras = self.extras();
+        let mut waiter_slots = extras.waiter_slots.take();
+        *select(&mut waiter_slots) = slot;
+        extras.waiter_slots.set(waiter_slots);
     }
 
     /// The error that ended the connection.
     pub(super) fn error(&self) -> Option<io::Error> {
-        self.error.get().map(clone_error)
+        self.extras.get()?.error.get().map(clone_error)
+    }
+
+    /// Only the first error is kept.
+    fn set_error(&self, error: io::Error) {
+        let _ = self.extras().error.set(error);
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -121,7 +227,10 @@ impl Buffered {
         if count == buffer.len() {
             self.reader_state.set(ReaderState::FilledReadBuffer);
         }
-        self.with_received(|received| received.skip(count));
+        if let Some(mut received) = self.received.take() {
+            received.skip(count);
+            self.received.set(Some(received));
+        }
         Some(count)
     }
 
@@ -162,7 +271,7 @@ impl Buffered {
 
     /// Resumes reading if at most the limit is buffered.
     pub(super) fn resume_if_drained(&self, transport: &Transport, buffered: usize) {
-        if buffered <= self.limit.get() {
+        if buffered <= self.limit() {
             self.resume_reading(transport);
         }
     }
@@ -176,11 +285,11 @@ impl Protocol for Buffered {
             Ok(buffered) => buffered,
             Err(error) => {
                 // The received bytes are lost, so the connection is aborted. Its readers get the error.
-                let _ = self.error.set(error);
+                self.set_error(error);
                 return transport.abort();
             }
         };
-        let is_too_much = buffered / 2 > self.limit.get();
+        let is_too_much = buffered / 2 > self.limit();
         if is_too_much && !self.is_reading_paused.replace(true) {
             transport.pause_reading();
         }
@@ -197,12 +306,11 @@ impl Protocol for Buffered {
     fn connection_lost(&self, _: &Transport, error: Option<io::Error>) {
         self.is_lost.set(true);
         if let Some(error) = error {
-            // Only the first error is kept.
-            let _ = self.error.set(error);
+            self.set_error(error);
         }
         self.readers.wake_all();
-        self.writers.wake_all();
-        if let Some(write_lock) = self.write_lock.get() {
+        self.wake_writers();
+        if let Some(write_lock) = self.write_lock() {
             write_lock.close();
         }
     }
@@ -213,6 +321,6 @@ impl Protocol for Buffered {
 
     fn resume_writing(&self, _: &Transport) {
         self.is_writing_paused.set(false);
-        self.writers.wake_all();
+        self.wake_writers();
     }
 }

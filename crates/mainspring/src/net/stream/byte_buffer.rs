@@ -23,6 +23,11 @@ pub(super) struct ByteBuffer {
 }
 
 impl ByteBuffer {
+    /// Whether it has never had a byte, and has no memory.
+    pub(super) fn is_unused(&self) -> bool {
+        self.position == 0 && self.bytes.capacity() == 0
+    }
+
     /// Advances the stream position by `count` bytes that bypassed this buffer, which is empty.
     pub(super) fn skip(&mut self, count: usize) {
         self.position += count as u64;

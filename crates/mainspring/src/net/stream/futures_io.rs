@@ -85,7 +85,7 @@ impl AsyncWrite for StreamWriter {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let writers = &self.shared.buffered.writers;
+        let writers = self.shared.buffered.writers();
         self.shared.poll_until(writers, |slots| &mut slots.writing, cx, || self.try_drain())
     }
 
@@ -96,7 +96,7 @@ impl AsyncWrite for StreamWriter {
             return Poll::Ready(Ok(()));
         }
         self.close();
-        let writers = &self.shared.buffered.writers;
+        let writers = self.shared.buffered.writers();
         self.shared.poll_until(writers, |slots| &mut slots.closing, cx, || self.try_closed())
     }
 }

@@ -77,7 +77,7 @@ impl StreamReader {
     /// How far [`read_until`](StreamReader::read_until) and [`read_line`](StreamReader::read_line) search for their
     /// separator. Receiving pauses at twice this number of buffered bytes. Default: 64 KiB.
     pub fn limit(&self) -> usize {
-        self.shared.buffered.limit.get()
+        self.shared.buffered.limit()
     }
 
     /// Sets the [limit](StreamReader::limit).
@@ -99,7 +99,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn set_limit(&self, limit: usize) {
-        self.shared.buffered.limit.set(limit);
+        self.shared.buffered.set_limit(limit);
     }
 
     /// Whether the stream has ended and the buffer is empty.
@@ -146,7 +146,7 @@ impl StreamReader {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub fn read(&self, buffer: &mut [u8]) -> impl Future<Output = io::Result<usize>> {
-        named("StreamReader::read", self.shared.buffered.readers.wait_until(|| self.try_read(buffer)))
+        named(|| "StreamReader::read", self.shared.buffered.readers.wait_until(|| self.try_read(buffer)))
     }
 
     /// [`StreamReader::read`] without waiting. `None` if nothing is available.
@@ -204,7 +204,7 @@ impl StreamReader {
             Ok(some) if !some.is_empty() || count == 0 => Some(Ok(some)),
             Ok(none) => self.end_of_stream().map(|end_of_stream| end_of_stream.map(|()| none)),
         };
-        named("StreamReader::read", self.shared.buffered.readers.wait_until(check))
+        named(|| "StreamReader::read", self.shared.buffered.readers.wait_until(check))
     }
 
     /// Reads to the end of the stream, without a size limit.
@@ -225,7 +225,7 @@ impl StreamReader {
             Some(end_of_stream) => Some(end_of_stream.map(|()| self.with(ByteBuffer::take_all))),
             None => self.wait_for_more(),
         };
-        named("StreamReader::read", self.shared.buffered.readers.wait_until(check))
+        named(|| "StreamReader::read", self.shared.buffered.readers.wait_until(check))
     }
 
     /// Reads exactly `count` bytes. Fails with [`ReadError::Incomplete`] if the stream ends early.
@@ -290,7 +290,7 @@ impl StreamReader {
                 Some(Ok(())) => Some(Err(self.incomplete(Some(count)))),
             }
         };
-        named("StreamReader::read", self.shared.buffered.readers.wait_until(check)).await
+        named(|| "StreamReader::read", self.shared.buffered.readers.wait_until(check)).await
     }
 
     /// Reads up to and including `separator`. Fails with [`ReadError::Incomplete`] if the stream ends early, and with
@@ -325,7 +325,7 @@ impl StreamReader {
                 Some(Ok(())) => Some(Err(self.incomplete(None))),
             },
         };
-        named("StreamReader::read", self.shared.buffered.readers.wait_until(check)).await
+        named(|| "StreamReader::read", self.shared.buffered.readers.wait_until(check)).await
     }
 
     fn search(
@@ -405,7 +405,7 @@ impl StreamReader {
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
-        self.shared.cancel_wait(&self.shared.buffered.readers, |slots| &mut slots.reading);
+        self.shared.cancel_wait(|buffered| &buffered.readers, |slots| &mut slots.reading);
     }
 }
 

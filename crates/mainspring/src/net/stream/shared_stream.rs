@@ -1,8 +1,8 @@
 //! `SharedStream`: the state that the reader and the writer of one connection share.
 
-use super::buffered::Buffered;
+use super::buffered::{Buffered, SelectSlot};
 use crate::net::connection::{ProtocolRef, Transport};
-use crate::sync::wait_list::{WaitList, WaiterSlot};
+use crate::sync::wait_list::WaitList;
 use crate::task::waits_for;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -14,20 +14,7 @@ pub(crate) struct SharedStream {
     transport: OnceCell<Transport>,
     pub(super) buffered: Buffered,
     is_released: Cell<bool>,
-    /// Allocated on the first poll.
-    waiter_slots: Cell<Option<Box<WaiterSlots>>>,
 }
-
-/// The slots of tasks that poll (futures-io) instead of awaiting: one each for reading, writing and closing.
-#[derive(Default)]
-pub(super) struct WaiterSlots {
-    pub(super) reading: WaiterSlot,
-    pub(super) writing: WaiterSlot,
-    pub(super) closing: WaiterSlot,
-}
-
-/// Selects one of the slots.
-pub(super) type SelectSlot = fn(&mut WaiterSlots) -> &mut WaiterSlot;
 
 impl SharedStream {
     /// The state of a connection that is not open yet. Its protocol is [`SharedStream::protocol_ref`].
@@ -36,7 +23,6 @@ impl SharedStream {
             transport: OnceCell::new(),
             buffered: Buffered::new(limit),
             is_released: Cell::new(false),
-            waiter_slots: Cell::default(),
         })
     }
 
@@ -72,7 +58,8 @@ impl SharedStream {
         cx: &Context<'_>,
         mut check: impl FnMut() -> Option<R>,
     ) -> Poll<R> {
-        let mut slot = self.take_slot(select);
+        // Out of the stream while it is in use, because wakers may re-enter.
+        let mut slot = self.buffered.take_slot(select);
         let polled = loop {
             if let Some(result) = check() {
                 list.cancel_wait(&mut slot);
@@ -84,24 +71,17 @@ impl SharedStream {
             }
         };
         if polled.is_pending() {
-            let mut waiter_slots = self.waiter_slots.take().unwrap_or_default();
-            *select(&mut waiter_slots) = slot;
-            self.waiter_slots.set(Some(waiter_slots));
+            self.buffered.store_slot(select, slot);
         }
         polled
     }
 
-    /// Takes the slot out while it is in use, because wakers may re-enter.
-    fn take_slot(&self, select: SelectSlot) -> WaiterSlot {
-        let mut waiter_slots = self.waiter_slots.take();
-        let slot = waiter_slots.as_mut().map(|waiter_slots| std::mem::take(select(waiter_slots)));
-        self.waiter_slots.set(waiter_slots);
-        slot.unwrap_or_default()
-    }
-
     /// No task polls any more.
-    pub(super) fn cancel_wait(&self, list: &WaitList, select: SelectSlot) {
-        list.cancel_wait(&mut self.take_slot(select));
+    pub(super) fn cancel_wait(&self, list: fn(&Buffered) -> &WaitList, select: SelectSlot) {
+        let mut slot = self.buffered.take_slot(select);
+        if !slot.is_empty() {
+            list(&self.buffered).cancel_wait(&mut slot);
+        }
     }
 
     /// Passes the connection to a new owner, which closes it.

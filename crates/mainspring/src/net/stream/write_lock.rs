@@ -56,12 +56,12 @@ impl StreamWriter {
     /// Whether a message is being written.
     #[inline]
     pub(super) fn is_write_locked(&self) -> bool {
-        self.shared.buffered.write_lock.get().is_some_and(|write_lock| write_lock.is_locked())
+        self.shared.buffered.write_lock().is_some_and(WriteLock::is_locked)
     }
 
     /// Waits for the lock. Fails if the connection is lost.
     pub(crate) async fn lock_writing(&self) -> io::Result<WriteLockGuard<'_>> {
-        let write_lock = self.shared.buffered.write_lock.get_or_init(Box::default);
+        let write_lock = self.shared.buffered.make_write_lock();
         match write_lock.semaphore.acquire().await {
             Ok(permit) => Ok(WriteLockGuard { writer: self, _permit: permit }),
             Err(_) => Err(self.lost_error()),
@@ -70,8 +70,7 @@ impl StreamWriter {
 
     /// Defers `pieces` until the lock is released. `false` if it is not locked.
     pub(super) fn defer(&self, pieces: &[&[u8]]) -> bool {
-        let Some(write_lock) =
-            self.shared.buffered.write_lock.get().filter(|write_lock| write_lock.is_locked())
+        let Some(write_lock) = self.shared.buffered.write_lock().filter(|write_lock| write_lock.is_locked())
         else {
             return false;
         };
@@ -88,20 +87,17 @@ impl StreamWriter {
 
     /// Whether data is deferred.
     pub(super) fn has_deferred(&self) -> bool {
-        self.shared
-            .buffered
-            .write_lock
-            .get()
-            .is_some_and(|write_lock| !write_lock.deferred.borrow().is_empty())
+        let write_lock = self.shared.buffered.write_lock();
+        write_lock.is_some_and(|write_lock| !write_lock.deferred.borrow().is_empty())
     }
 
     /// Moves the deferred data to the write buffer.
     pub(super) fn queue_deferred(&self) {
-        let Some(write_lock) = self.shared.buffered.write_lock.get() else { return };
+        let Some(write_lock) = self.shared.buffered.write_lock() else { return };
         let deferred = write_lock.deferred.take();
         if !deferred.is_empty() {
             self.shared.transport().write(&deferred);
-            self.shared.buffered.writers.wake_all();
+            self.shared.buffered.wake_writers();
         }
     }
 }

@@ -5,9 +5,11 @@ use crate::error::Error;
 use crate::net::connection::{Transport, WriteOutcome, write_refused_error};
 use crate::task::named;
 use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::task::Poll;
 
 /// Larger writes are split into chunks of this size, so that at most one chunk is in the write buffer.
 pub(super) const MAX_WRITE_BYTES: usize = 256 * 1024;
@@ -126,7 +128,16 @@ impl StreamWriter {
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
-        named("StreamWriter::drain", self.shared.buffered.writers.wait_until(|| self.try_drain()))
+        async {
+            // Most calls do not wait, and need no list of waiters.
+            match self.try_drain() {
+                Some(drained) => drained,
+                None => {
+                    let drained = self.shared.buffered.writers().wait_until(|| self.try_drain());
+                    named(|| "StreamWriter::drain", drained).await
+                }
+            }
+        }
     }
 
     /// [`StreamWriter::drain`] without waiting. `None` if it would wait.
@@ -181,24 +192,30 @@ impl StreamWriter {
     /// # })??;
     /// # Ok::<(), mainspring::Error>(())
     /// ```
-    pub async fn write_all(&self, data: &[u8]) -> io::Result<()> {
-        let (mut rest, mut is_draining) = (data, false);
-        if !self.is_write_locked()
-            && let Some(done) = self.continue_write(&mut rest, &mut is_draining)
-        {
-            return done;
-        }
+    pub fn write_all(&self, data: &[u8]) -> impl Future<Output = io::Result<()>> {
         // Boxed, because few messages wait, and every future that calls this has room for it: row `memory` of
-        // `bench/peers`, 6 %.
-        Box::pin(self.write_rest(rest, is_draining)).await
+        // `bench/peers`, 6 %. As an `async fn` this would also have room for all variables of its first step.
+        let mut waiting = None;
+        poll_fn(move |cx| {
+            if waiting.is_none() {
+                let (mut rest, mut is_draining) = (data, false);
+                if !self.is_write_locked()
+                    && let Some(done) = self.continue_write(&mut rest, &mut is_draining)
+                {
+                    return Poll::Ready(done);
+                }
+                waiting = Some(Box::pin(self.write_rest(rest, is_draining)));
+            }
+            waiting.as_mut().map_or(Poll::Pending, |waiting| waiting.as_mut().poll(cx))
+        })
     }
 
     /// Sends the rest of a message that has to wait.
     async fn write_rest(&self, mut rest: &[u8], mut is_draining: bool) -> io::Result<()> {
         let _write_lock = self.lock_writing().await?;
         named(
-            "StreamWriter::drain",
-            self.shared.buffered.writers.wait_until(|| self.continue_write(&mut rest, &mut is_draining)),
+            || "StreamWriter::drain",
+            self.shared.buffered.writers().wait_until(|| self.continue_write(&mut rest, &mut is_draining)),
         )
         .await
     }
@@ -207,8 +224,8 @@ impl StreamWriter {
     pub(crate) async fn write_locked(&self, mut data: &[u8]) -> io::Result<()> {
         let mut is_draining = true;
         named(
-            "StreamWriter::drain",
-            self.shared.buffered.writers.wait_until(|| self.continue_write(&mut data, &mut is_draining)),
+            || "StreamWriter::drain",
+            self.shared.buffered.writers().wait_until(|| self.continue_write(&mut data, &mut is_draining)),
         )
         .await
     }
@@ -301,7 +318,7 @@ impl StreamWriter {
     ///
     /// Cancel safety: safe; the call only waits.
     pub fn wait_closed(&self) -> impl Future<Output = io::Result<()>> {
-        named("StreamWriter::wait_closed", self.shared.buffered.writers.wait_until(|| self.try_closed()))
+        named(|| "StreamWriter::wait_closed", self.shared.buffered.writers().wait_until(|| self.try_closed()))
     }
 
     pub(super) fn try_closed(&self) -> Option<io::Result<()>> {
@@ -315,8 +332,8 @@ impl StreamWriter {
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        self.shared.cancel_wait(&self.shared.buffered.writers, |slots| &mut slots.writing);
-        self.shared.cancel_wait(&self.shared.buffered.writers, |slots| &mut slots.closing);
+        self.shared.cancel_wait(|buffered| buffered.writers(), |slots| &mut slots.writing);
+        self.shared.cancel_wait(|buffered| buffered.writers(), |slots| &mut slots.closing);
         // If the reader was dropped, dropping `shared` closes the connection.
         if Rc::strong_count(&self.shared) > 1 && !self.shared.is_released() && self.can_write_eof() {
             self.write_eof();

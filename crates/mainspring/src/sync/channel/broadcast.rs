@@ -259,7 +259,7 @@ impl<T: Clone> Receiver<T> {
             Err(TryRecvError::Closed) => Some(Err(RecvError::Closed)),
             Err(TryRecvError::Lagged(missed)) => Some(Err(RecvError::Lagged(missed))),
         });
-        named("broadcast::Receiver::recv", received).await
+        named(|| "broadcast::Receiver::recv", received).await
     }
 
     /// The next value, if there is one. [`TryRecvError`] is the reason otherwise.

@@ -246,7 +246,7 @@ impl<T> Receiver<T> {
             }
             (channel.senders.get() == 0).then_some(Err(RecvError))
         };
-        self.seen = named("watch::Receiver::changed", channel.changing.wait_until(check)).await?;
+        self.seen = named(|| "watch::Receiver::changed", channel.changing.wait_until(check)).await?;
         Ok(())
     }
 

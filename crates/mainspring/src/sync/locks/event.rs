@@ -63,7 +63,7 @@ impl Event {
     /// Cancel safety: nothing is lost.
     pub async fn wait(&self) {
         if !self.is_set() {
-            named("Event::wait", self.waiting.wait()).await;
+            named(|| "Event::wait", self.waiting.wait()).await;
         }
     }
 }

@@ -142,7 +142,7 @@ impl<T: ?Sized> Lock<T> {
 
     async fn acquire_permit(&self) {
         // These permits are never closed.
-        let _ = named("Lock::lock", self.permits.acquire(1)).await;
+        let _ = named(|| "Lock::lock", self.permits.acquire(1)).await;
     }
 }
 

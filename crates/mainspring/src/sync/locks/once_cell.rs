@@ -111,7 +111,7 @@ impl<T> OnceCell<T> {
             return Ok(value);
         }
         // These permits are never closed.
-        let _ = named("OnceCell::get_or_init", self.init_permit.acquire(1)).await;
+        let _ = named(|| "OnceCell::get_or_init", self.init_permit.acquire(1)).await;
         let _guard = InitGuard(&self.init_permit);
         if let Some(value) = self.get() {
             return Ok(value);

@@ -62,7 +62,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Cancel safety: nothing is acquired; the place in the queue is lost.
     pub async fn read(&self) -> RwLockReadGuard<'_, T> {
         // These permits are never closed.
-        let _ = named("RwLock::read", self.permits.acquire(1)).await;
+        let _ = named(|| "RwLock::read", self.permits.acquire(1)).await;
         RwLockReadGuard { lock: self }
     }
 
@@ -70,7 +70,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// Cancel safety: as [`read`](RwLock::read).
     pub async fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let _ = named("RwLock::write", self.permits.acquire(MAX_READERS)).await;
+        let _ = named(|| "RwLock::write", self.permits.acquire(MAX_READERS)).await;
         RwLockWriteGuard { lock: self }
     }
 

@@ -114,7 +114,7 @@ impl Semaphore {
     /// # Ok::<(), mainspring::Error>(())
     /// ```
     pub async fn acquire_many(&self, permits: usize) -> Result<SemaphorePermit<'_>, AcquireError> {
-        named("Semaphore::acquire", self.permits.acquire(permits)).await?;
+        named(|| "Semaphore::acquire", self.permits.acquire(permits)).await?;
         Ok(SemaphorePermit { semaphore: self, permits })
     }
 
@@ -187,7 +187,7 @@ impl Semaphore {
         self: Rc<Self>,
         permits: usize,
     ) -> Result<OwnedSemaphorePermit, AcquireError> {
-        named("Semaphore::acquire", self.permits.acquire(permits)).await?;
+        named(|| "Semaphore::acquire", self.permits.acquire(permits)).await?;
         Ok(OwnedSemaphorePermit { semaphore: self, permits })
     }
 

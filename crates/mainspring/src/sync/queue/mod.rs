@@ -261,7 +261,7 @@ impl<T, O: Order<T>> OrderedQueue<T, O> {
     /// ```
     pub async fn join(&self) {
         if self.state.borrow().unfinished > 0 {
-            named("Queue::join", self.joining.wait()).await;
+            named(|| "Queue::join", self.joining.wait()).await;
         }
     }
 

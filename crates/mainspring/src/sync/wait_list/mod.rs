@@ -49,6 +49,13 @@ pub(crate) type SharedWaiters = Mutex<SmallWaitQueue>;
 #[derive(Debug, Default)]
 pub(crate) struct WaiterSlot(Option<WaiterKey>);
 
+impl WaiterSlot {
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
 /// The future of [`WaitList::wait`].
 #[must_use = "nothing waits until it is awaited"]
 pub(crate) struct Wait<'a, C: WaiterCell = LocalWaiters> {
@@ -223,7 +230,7 @@ impl<C: WaiterCell> Wait<'_, C> {
     /// Waits in the method `name` until the waiter is woken, and keeps its notification: dropping it now hands that off.
     pub(crate) async fn woken(&mut self, name: &'static str) {
         let woken = poll_fn(|cx| self.list.poll_notified(self.list.key(&mut self.slot), cx));
-        named(name, woken).await;
+        named(|| name, woken).await;
     }
 
     /// The notification is used.
