@@ -9,6 +9,7 @@ use super::fd_table::{self, FdTable};
 use crate::host::Host;
 use crate::poller::{Interest, Key};
 use slab::Slab;
+use std::num::NonZeroU32;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
@@ -37,26 +38,32 @@ pub(crate) struct Entry<H: Host> {
     pub fd: RawFd,
     pub interest: Interest,
     pub registrant: Registrant<H>,
-    generation: u32,
+    /// Not zero: so the slab needs no other mark for the entries in use.
+    generation: NonZeroU32,
 }
 
 pub(crate) struct SourceTable<H: Host> {
     entries: Slab<Entry<H>>,
     /// Only grows, so that keys are unique until it wraps after 2^32 registrations.
-    next_generation: u32,
+    next_generation: NonZeroU32,
     fd_table: Rc<FdTable<H::Owner>>,
     next_serial: u64,
 }
 
 impl<H: Host> SourceTable<H> {
     pub fn new() -> Self {
-        SourceTable { entries: Slab::new(), next_generation: 1, fd_table: Rc::default(), next_serial: 0 }
+        SourceTable {
+            entries: Slab::new(),
+            next_generation: NonZeroU32::MIN,
+            fd_table: Rc::default(),
+            next_serial: 0,
+        }
     }
 
     /// The key that the next [`SourceTable::insert`] will assign.
     pub fn next_key(&self) -> Option<Key> {
         let slot = u32::try_from(self.entries.vacant_key()).ok()?;
-        Some(Key { slot, generation: self.next_generation })
+        Some(Key { slot, generation: self.next_generation.get() })
     }
 
     /// Assigns a serial number to a watch.
@@ -77,7 +84,7 @@ impl<H: Host> SourceTable<H> {
     ) -> (Key, Option<Entry<H>>) {
         let generation = self.generation();
         let slot = self.entries.insert(Entry { fd, interest, registrant, generation });
-        let key = Key { slot: slot as u32, generation };
+        let key = Key { slot: slot as u32, generation: generation.get() };
         let former = self.watch_of(fd);
         self.fd_table.set(fd, key, owner);
         (key, former.and_then(|former| self.remove(former)))
@@ -87,16 +94,16 @@ impl<H: Host> SourceTable<H> {
     /// ends.
     #[must_use = "dropping an entry may run user code: do it outside of the borrow"]
     pub fn own(&mut self, fd: RawFd, owner: Option<H::Owner>) -> (Key, Option<(Key, Entry<H>)>) {
-        let mark = fd_table::owner_mark(self.generation());
+        let mark = fd_table::owner_mark(self.generation().get());
         let former = self.watch_of(fd);
         self.fd_table.set(fd, mark, owner);
         (mark, former.and_then(|former| Some((former, self.remove(former)?))))
     }
 
-    fn generation(&mut self) -> u32 {
+    fn generation(&mut self) -> NonZeroU32 {
         let generation = self.next_generation;
         // Zero is reserved for the loop's own fds.
-        self.next_generation = self.next_generation.checked_add(1).unwrap_or(1);
+        self.next_generation = self.next_generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         generation
     }
 
@@ -111,11 +118,11 @@ impl<H: Host> SourceTable<H> {
     }
 
     pub fn get(&self, key: Key) -> Option<&Entry<H>> {
-        self.entries.get(key.slot as usize).filter(|entry| entry.generation == key.generation)
+        self.entries.get(key.slot as usize).filter(|entry| entry.generation.get() == key.generation)
     }
 
     pub fn get_mut(&mut self, key: Key) -> Option<&mut Entry<H>> {
-        self.entries.get_mut(key.slot as usize).filter(|entry| entry.generation == key.generation)
+        self.entries.get_mut(key.slot as usize).filter(|entry| entry.generation.get() == key.generation)
     }
 
     pub fn remove(&mut self, key: Key) -> Option<Entry<H>> {
@@ -157,7 +164,8 @@ impl<H: Host> SourceTable<H> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Key, &Entry<H>)> {
-        let key = |slot: usize, entry: &Entry<H>| Key { slot: slot as u32, generation: entry.generation };
+        let key =
+            |slot: usize, entry: &Entry<H>| Key { slot: slot as u32, generation: entry.generation.get() };
         self.entries.iter().map(move |(slot, entry)| (key(slot, entry), entry))
     }
 
@@ -165,7 +173,7 @@ impl<H: Host> SourceTable<H> {
     pub fn take_all(&mut self) -> Vec<(Key, Entry<H>)> {
         let entries: Vec<_> = std::mem::take(&mut self.entries)
             .into_iter()
-            .map(|(slot, entry)| (Key { slot: slot as u32, generation: entry.generation }, entry))
+            .map(|(slot, entry)| (Key { slot: slot as u32, generation: entry.generation.get() }, entry))
             .collect();
         for (key, entry) in &entries {
             match entry.registrant {

@@ -11,9 +11,9 @@ use mainspring_engine::memory;
 use mainspring_engine::poller::{PeerAddress, local_address};
 use mainspring_engine::transport::Transport as _;
 use mainspring_engine::transport::{Cx, DeferredCall, Stream, WaterMarks, WriteRefused};
-use std::cell::OnceCell;
+use std::cell::Cell;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 
@@ -21,22 +21,49 @@ use std::rc::{Rc, Weak};
 pub(in crate::net) struct SocketConnection {
     core: Weak<Core>,
     stream: Stream<RustHost, ProtocolSlot>,
-    peer: Peer,
-    /// Read on first use, or before the fd is closed.
-    local: OnceCell<Box<PeerAddress>>,
+    addresses: Cell<Addresses>,
 }
 
-/// The peer's address. IPv4, the common case, needs no allocation.
-enum Peer {
-    V4(SocketAddrV4),
-    Other(Box<PeerAddress>),
+/// The addresses of both sides. The local one is read on first use, or before the fd is closed.
+enum Addresses {
+    /// The common case needs no allocation.
+    V4 {
+        peer: SocketAddrV4,
+        local: Option<SocketAddrV4>,
+    },
+    Other(Box<OtherAddresses>),
 }
 
-impl From<PeerAddress> for Peer {
-    fn from(address: PeerAddress) -> Self {
-        match address {
-            PeerAddress::Inet(SocketAddr::V4(address)) => Peer::V4(address),
-            address => Peer::Other(Box::new(address)),
+struct OtherAddresses {
+    peer: PeerAddress,
+    local: Option<PeerAddress>,
+}
+
+impl Addresses {
+    /// Stands for addresses that are in use.
+    const TAKEN: Self = Addresses::V4 { peer: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), local: None };
+
+    fn new(peer: PeerAddress, local: Option<PeerAddress>) -> Self {
+        match (peer, local) {
+            (PeerAddress::Inet(SocketAddr::V4(peer)), None) => Addresses::V4 { peer, local: None },
+            (PeerAddress::Inet(SocketAddr::V4(peer)), Some(PeerAddress::Inet(SocketAddr::V4(local)))) => {
+                Addresses::V4 { peer, local: Some(local) }
+            }
+            (peer, local) => Addresses::Other(Box::new(OtherAddresses { peer, local })),
+        }
+    }
+
+    fn peer(&self) -> PeerAddress {
+        match self {
+            Addresses::V4 { peer, .. } => PeerAddress::Inet(SocketAddr::V4(*peer)),
+            Addresses::Other(addresses) => addresses.peer.clone(),
+        }
+    }
+
+    fn local(&self) -> Option<PeerAddress> {
+        match self {
+            Addresses::V4 { local, .. } => local.map(|local| PeerAddress::Inet(SocketAddr::V4(local))),
+            Addresses::Other(addresses) => addresses.local.clone(),
         }
     }
 }
@@ -53,19 +80,18 @@ impl SocketConnection {
         let connection = Rc::new(SocketConnection {
             core: Rc::downgrade(core),
             stream: Stream::new(socket, ProtocolSlot::new(protocol, connection)),
-            peer: peer.into(),
-            local: OnceCell::new(),
+            addresses: Cell::new(Addresses::new(peer, None)),
         });
         let transport = Transport::new(Rc::<SocketConnection>::clone(&connection));
         transport.with(|_, cx| connection.stream.open(cx));
         transport
     }
 
-    fn local(&self) -> &PeerAddress {
-        self.local.get_or_init(|| {
-            let address = self.stream.with_fd(|fd| Ok(local_address(fd)));
-            Box::new(address.unwrap_or(PeerAddress::Other))
-        })
+    fn inspect_addresses<R>(&self, inspect: impl FnOnce(&Addresses) -> R) -> R {
+        let addresses = self.addresses.replace(Addresses::TAKEN);
+        let result = inspect(&addresses);
+        self.addresses.set(addresses);
+        result
     }
 }
 
@@ -167,18 +193,19 @@ impl TransportImpl for SocketConnection {
     }
 
     fn local_address(&self) -> PeerAddress {
-        self.local().clone()
+        self.inspect_addresses(Addresses::local).unwrap_or_else(|| {
+            let local = self.stream.with_fd(|fd| Ok(local_address(fd))).unwrap_or(PeerAddress::Other);
+            self.addresses.set(Addresses::new(self.peer_address(), Some(local.clone())));
+            local
+        })
     }
 
     fn peer_address(&self) -> PeerAddress {
-        match &self.peer {
-            Peer::V4(address) => PeerAddress::Inet(SocketAddr::V4(*address)),
-            Peer::Other(address) => PeerAddress::clone(address),
-        }
+        self.inspect_addresses(Addresses::peer)
     }
 
     fn before_close(&self) {
-        self.local();
+        self.local_address();
     }
 
     fn fd(&self) -> RawFd {

@@ -31,6 +31,8 @@ pub(crate) struct Buffered {
     is_at_eof: Cell<bool>,
     is_writing_paused: Cell<bool>,
     is_lost: Cell<bool>,
+    /// The connection has a new owner, which closes it. Here, where it takes no more memory.
+    pub(super) is_released: Cell<bool>,
     pub(super) readers: WaitList,
     extras: OnceCell<Box<Extras>>,
 }
@@ -91,6 +93,7 @@ impl Buffered {
             is_at_eof: Cell::new(false),
             is_writing_paused: Cell::new(false),
             is_lost: Cell::new(false),
+            is_released: Cell::new(false),
             readers: WaitList::default(),
             extras: OnceCell::new(),
         };

@@ -4,7 +4,7 @@ use super::buffered::{Buffered, SelectSlot};
 use crate::net::connection::{ProtocolRef, Transport};
 use crate::sync::wait_list::WaitList;
 use crate::task::waits_for;
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -13,17 +13,12 @@ pub(crate) struct SharedStream {
     /// Set before the reader and the writer exist.
     transport: OnceCell<Transport>,
     pub(super) buffered: Buffered,
-    is_released: Cell<bool>,
 }
 
 impl SharedStream {
     /// The state of a connection that is not open yet. Its protocol is [`SharedStream::protocol_ref`].
     pub(super) fn new(limit: usize) -> Rc<Self> {
-        Rc::new(SharedStream {
-            transport: OnceCell::new(),
-            buffered: Buffered::new(limit),
-            is_released: Cell::new(false),
-        })
+        Rc::new(SharedStream { transport: OnceCell::new(), buffered: Buffered::new(limit) })
     }
 
     /// The protocol of the connection.
@@ -87,12 +82,12 @@ impl SharedStream {
     /// Passes the connection to a new owner, which closes it.
     #[allow(dead_code, reason = "used by TLS, which is an optional feature")]
     pub(super) fn release_transport(&self) -> Transport {
-        self.is_released.set(true);
+        self.buffered.is_released.set(true);
         self.transport().clone()
     }
 
     pub(super) fn is_released(&self) -> bool {
-        self.is_released.get()
+        self.buffered.is_released.get()
     }
 }
 
