@@ -107,6 +107,12 @@ impl Buffered {
         self.extras.get_or_init(Box::default)
     }
 
+    /// Whether it has allocated anything.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn has_allocated(&self) -> bool {
+        self.extras.get().is_some() || self.with_received(|received| !received.is_unused())
+    }
+
     /// Calls `f` with the receive buffer, which is taken out of the cell: `f` must not run user code.
     #[inline]
     pub(super) fn with_received<R>(&self, f: impl FnOnce(&mut ByteBuffer) -> R) -> R {

@@ -98,3 +98,40 @@ impl Drop for SharedStream {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::net::UnixStream;
+    use crate::net::stream::DEFAULT_LIMIT;
+    use crate::{run, spawn, yield_now};
+
+    #[test]
+    fn a_stream_that_is_read_when_data_arrives_allocates_neither_a_buffer_nor_extras() {
+        let echoed = run(async {
+            let (near, far) = UnixStream::pair()?;
+            let far = Rc::new(far);
+            let echo = Rc::clone(&far);
+            spawn(async move {
+                let mut buffer = [0; 64];
+                while let Ok(count @ 1..) = echo.read(&mut buffer).await {
+                    echo.write_all(&buffer[..count]).await.unwrap();
+                    echo.split().1.drain().await.unwrap();
+                }
+            });
+            yield_now().await;
+            for _ in 0..3 {
+                near.write_all(b"hello").await?;
+                assert_eq!(near.read_exactly(5).await.unwrap(), b"hello");
+            }
+            let shared = &far.split().1.shared;
+            assert!(!shared.buffered.has_allocated());
+            assert!(near.split().1.shared.buffered.has_allocated(), "`read_exactly` needs the buffer");
+            far.split().0.set_limit(1);
+            assert_eq!((far.split().0.limit(), near.split().0.limit()), (1, DEFAULT_LIMIT));
+            assert!(shared.buffered.has_allocated());
+            std::io::Result::Ok(())
+        });
+        echoed.unwrap().unwrap();
+    }
+}

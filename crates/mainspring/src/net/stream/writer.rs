@@ -127,15 +127,13 @@ impl StreamWriter {
     /// Waits until the write buffer is below the transport's limit. Fails if the connection is lost.
     ///
     /// Cancel safety: safe; the call only waits.
-    pub fn drain(&self) -> impl Future<Output = io::Result<()>> {
-        async {
-            // Most calls do not wait, and need no list of waiters.
-            match self.try_drain() {
-                Some(drained) => drained,
-                None => {
-                    let drained = self.shared.buffered.writers().wait_until(|| self.try_drain());
-                    named(|| "StreamWriter::drain", drained).await
-                }
+    pub async fn drain(&self) -> io::Result<()> {
+        // Most calls do not wait, and need no list of waiters.
+        match self.try_drain() {
+            Some(drained) => drained,
+            None => {
+                let drained = self.shared.buffered.writers().wait_until(|| self.try_drain());
+                named(|| "StreamWriter::drain", drained).await
             }
         }
     }
