@@ -173,6 +173,43 @@ def test_an_argument_whose_finalizer_uses_the_handle(loop):
     assert seen == [None, None]
 
 
+@pytest.mark.parametrize("is_referenced", [False, True], ids=["plain", "weakly referenced"])
+@scheduled
+def test_what_ends_with_a_handle_that_ran_can_schedule_more(loop, schedule, is_referenced):
+    """The handle is emptied before its memory is used for another one."""
+    order = []
+
+    async def main():
+        class Finalized:
+            def __init__(self, number):
+                self.number = number
+
+            def __call__(self, *args):
+                order.append(("call", self.number, len(args)))
+
+            def __del__(self):
+                order.append(("end", self.number))
+                if self.number < 3:
+                    make(self.number + 1)
+
+        def make(number):
+            handle = schedule(loop, Finalized(number), *[object() for _ in range(number)])
+            if is_referenced:
+                weakref.finalize(handle, order.append, ("handle", number))
+
+        make(0)
+        while ("end", 3) not in order:
+            await asyncio.sleep(0.001)
+
+    loop.run_until_complete(main())
+    expected = []
+    for number in range(4):
+        # asyncio's handle ends after the callback that it holds; its weak references are cleared first.
+        handle = [("handle", number)] if is_referenced else []
+        expected += [("call", number, number), *handle, ("end", number)]
+    assert order == expected
+
+
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="handles have no lock before")
 def test_cancelling_waits_for_a_callback_that_runs(loop):
     """As with asyncio's lock, a thread that cancels knows whether the callback has run."""

@@ -3,7 +3,9 @@
 import asyncio
 import contextvars
 import gc
+import importlib
 import sys
+import weakref
 
 import pytest
 
@@ -135,6 +137,44 @@ def test_a_replaced_create_task_or_task_class_is_used(loop, run, monkeypatch):
 
     run(main())
     assert made == ["create_task", "Task"]
+
+
+def test_a_task_can_be_created_while_another_one_is(loop):
+    """`Task()` calls `call_soon()`, which a derived loop may override."""
+    inner = []
+
+    class Nested(type(loop)):
+        def call_soon(self, callback, *args, context=None):
+            if not inner:
+                inner.append(None)
+                inner[0] = self.create_task(answer())
+            return super().call_soon(callback, *args, context=context)
+
+    nested = Nested()
+    try:
+
+        async def main():
+            return await nested.create_task(answer()), await inner[0]
+
+        assert nested.run_until_complete(main()) == (42, 42)
+    finally:
+        nested.close()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.filterwarnings("ignore:unclosed event loop:ResourceWarning")
+def test_a_loop_that_created_tasks_is_collected(loop_kind, closes):
+    async def main():
+        await asyncio.get_running_loop().create_task(answer())
+
+    new_loop = importlib.import_module(loop_kind).new_event_loop()
+    new_loop.run_until_complete(main())
+    found = weakref.ref(new_loop)
+    if closes:
+        new_loop.close()
+    del new_loop
+    gc.collect()
+    assert found() is None
 
 
 def test_create_task_on_a_closed_loop_raises(loop):
