@@ -371,5 +371,5 @@ pub(crate) fn wake_each(mut next: impl FnMut() -> Option<Option<Waker>>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
