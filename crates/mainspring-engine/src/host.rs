@@ -15,9 +15,9 @@ use std::time::Duration;
 /// Every method except [`Host::lane`] and [`Host::max_overdue`] may run user code, and user code may call back into the
 /// engine. The engine therefore holds no borrow across these calls.
 pub trait Host: Sized + 'static {
-    /// Whether the loop may spin for some microseconds before it sleeps. `false` for a host that holds a lock while
-    /// the loop is awake and whose other threads need that lock to send.
-    const MAY_SPIN: bool = false;
+    /// Whether the loop may check for calls from other threads for some microseconds before it sleeps. `false` for a host
+    /// that holds a lock while the loop is awake and whose other threads need that lock to send.
+    const MAY_SPIN_ON_INBOX: bool = false;
 
     /// One ready call, run at most once by the engine.
     type Call;

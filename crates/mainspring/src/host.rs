@@ -302,7 +302,7 @@ fn run_in_lane(step: Step) {
 }
 
 impl Host for RustHost {
-    const MAY_SPIN: bool = true;
+    const MAY_SPIN_ON_INBOX: bool = true;
 
     type Call = Call;
     type Handle = Call;

@@ -3,8 +3,8 @@
 //! A sleep and the wake-up that ends it cost several microseconds in the kernel, more on a virtual machine. If the
 //! last sleep was shorter than [`MAX_SHORT_SLEEP`], the next event probably arrives as soon, and a loop that spins
 //! meanwhile receives it without that cost. A thread that sends to a spinning loop also saves the system call that
-//! would wake it. The `bench/peers` row `echo-1` (TCP echo, 1 connection) justifies this: spinning about doubles the
-//! rate.
+//! would wake it. TCP echo with one connection justifies this: spinning about doubles the rate, in Rust (`bench/peers`,
+//! `echo-1`) and in Python (row `B.tcp.protocol.1k.c1`), where it halves the CPU time per message.
 //!
 //! The loop spins on the inbox (calls from other threads) and on I/O. Each has its own [`SpinPredictor`]. These rules
 //! bound the cost:
@@ -13,8 +13,8 @@
 //!   such sleeps until the next spin, then four, up to [`MAX_PENALTY_SLEEPS`]. A spin that found something resets the
 //!   penalty.
 //! - A spin lasts about as long as a sleep and a wake-up cost, and ends at the next deadline.
-//! - A host that holds a lock while the loop is awake never spins ([`Host::MAY_SPIN`]): other threads need the lock to
-//!   send. Python could release its lock while it spins on I/O, but its peers answer later than a spin may last.
+//! - A host that holds a lock while the loop is awake does not spin on the inbox ([`Host::MAY_SPIN_ON_INBOX`]): other
+//!   threads need the lock to send. It spins on I/O, as part of [`Host::blocking`], in which it has released the lock.
 //! - A loop with a virtual clock never spins.
 
 use super::{Engine, Host};
@@ -118,7 +118,7 @@ impl<H: Host> Engine<H> {
     /// current time.
     pub(super) fn spin_on_inbox(&self, mut now: Time, deadline: Option<Time>) -> (bool, Time) {
         let predictor = &self.spin.inbox;
-        if !H::MAY_SPIN || !predictor.should_spin() || self.clock.is_virtual() {
+        if !H::MAY_SPIN_ON_INBOX || !predictor.should_spin() || self.clock.is_virtual() {
             return (false, now);
         }
         let longest = now.saturating_add(MAX_INBOX_SPIN);
@@ -139,7 +139,7 @@ impl<H: Host> Engine<H> {
 
     /// How long to spin on I/O before a sleep of `timeout`; `None` for not at all.
     pub(super) fn io_spin_limit(&self, timeout: Option<Duration>) -> Option<Duration> {
-        let should_spin = H::MAY_SPIN && self.spin.io.should_spin() && !self.clock.is_virtual();
+        let should_spin = self.spin.io.should_spin() && !self.clock.is_virtual();
         should_spin.then(|| timeout.map_or(MAX_IO_SPIN, |timeout| timeout.min(MAX_IO_SPIN)))
     }
 
@@ -176,11 +176,12 @@ pub(super) fn spin_and_park(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::WAKE_KEY;
     use super::*;
     use crate::poller::Readiness;
+    use crate::registrations::tests::{Idle, engine};
 
     const BEGIN: Time = Time::from_nanos(1_000_000);
 
@@ -205,6 +206,20 @@ mod tests {
         spin.begin_sleep();
         spin.end_sleep(BEGIN, BEGIN.saturating_add(MAX_SHORT_SLEEP / 2));
         assert!(!spin.io.should_spin(), "the event preceded the sleep, which a timer ended");
+    }
+
+    #[test]
+    fn a_host_with_a_lock_spins_on_io_but_not_on_the_inbox() {
+        const { assert!(!Idle::MAY_SPIN_ON_INBOX) };
+        let (engine, _) = engine();
+        assert_eq!(engine.io_spin_limit(None), None, "no sleep was short");
+        engine.spin.io.record_sleep(true);
+        engine.spin.inbox.record_sleep(true);
+        assert_eq!(engine.io_spin_limit(None), Some(MAX_IO_SPIN));
+        assert_eq!(engine.io_spin_limit(Some(MAX_IO_SPIN / 2)), Some(MAX_IO_SPIN / 2));
+        let now = engine.now();
+        assert_eq!(engine.spin_on_inbox(now, None), (false, now));
+        assert!(engine.spin.inbox.should_spin(), "a spin would have been a miss");
     }
 
     #[test]

@@ -9,6 +9,9 @@ mod watch;
 pub use registration::Registration;
 pub use watch::WatchTicket;
 
+#[cfg(all(test, not(loom)))]
+pub(crate) use registration::tests;
+
 pub(crate) use table::{Registrant, SourceTable, Watches};
 
 use crate::event_loop::{Direction, Engine};

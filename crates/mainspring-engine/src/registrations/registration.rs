@@ -156,7 +156,7 @@ impl<H: Host> Registration<H> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Direction;
     use crate::clock::MonotonicClock;
@@ -166,7 +166,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// A host whose calls, watches and sources do nothing.
-    struct Idle;
+    pub(crate) struct Idle;
 
     impl Host for Idle {
         type Call = ();
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    fn engine() -> (Engine<Idle>, FakeControl) {
+    pub(crate) fn engine() -> (Engine<Idle>, FakeControl) {
         let (backend, control) = FakePoller::open().unwrap();
         (Engine::new(Idle, backend, Box::new(MonotonicClock)).unwrap(), control)
     }
