@@ -15,7 +15,7 @@ import weakref
 
 from ._awaiting import describe
 from ._fork import open_loops
-from ._frames import format_call, format_frame, frames_of, is_coroutine_frame
+from ._frames import format_call, format_frame, format_stack, frames_of, is_coroutine_frame
 from ._internals import LoopParts
 from ._mainspring import SignalWatch
 from ._transports import buffered_bytes
@@ -53,7 +53,7 @@ def _describe(loop: Loop) -> Iterator[str]:
         yield f"  running: {'a callback' if call is None else format_call(call)}"
         current = asyncio.current_task(loop)
         stack = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames)
-        yield from _indented("    ", "".join(stack.format()))
+        yield from _indented("    ", format_stack(stack))
     tasks = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
     yield f"  tasks: {len(tasks)}"
     for task in tasks:

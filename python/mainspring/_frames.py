@@ -10,13 +10,14 @@ from ._internals import format_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import traceback
     from collections.abc import Iterator
     from types import FrameType
     from typing import Any
 
     from ._loop import Loop
 
-__all__ = ("format_call", "format_frame", "frames_of", "is_coroutine_frame")
+__all__ = ("format_call", "format_frame", "format_stack", "frames_of", "is_coroutine_frame")
 
 COROUTINE_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -45,6 +46,19 @@ def format_frame(frame: FrameType) -> str:
     code = frame.f_code
     name = getattr(code, "co_qualname", code.co_name)  # new in Python 3.11
     return f"{name} ({code.co_filename}:{frame.f_lineno})"
+
+
+def format_stack(stack: traceback.StackSummary) -> str:
+    """The frames of a stack as a traceback shows them.
+
+    Not by ``stack.format()``, which loads a module from Python 3.15 on: a dump has to work when no fd is free.
+    """
+    lines = []
+    for frame in stack:
+        lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n')
+        if frame.line:
+            lines.append(f"    {frame.line}\n")
+    return "".join(lines)
 
 
 def format_call(call: Any) -> str:

@@ -13,7 +13,7 @@ import traceback
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from ._frames import format_call, format_frame, frames_of, is_coroutine_frame
+from ._frames import format_call, format_frame, format_stack, frames_of, is_coroutine_frame
 
 if TYPE_CHECKING:
     from ._loop import Loop
@@ -54,7 +54,7 @@ class Stall:
         if self.await_chain:
             lines.append("Await chain: " + " -> ".join(self.await_chain))
         if self.stack:
-            lines += ["Stack (most recent call last):", "".join(self.stack.format()).rstrip()]
+            lines += ["Stack (most recent call last):", format_stack(self.stack).rstrip()]
         return "\n".join(lines)
 
 
