@@ -74,8 +74,8 @@ fn create_task(receiver: Receiver<'_, NativeLoop>, args: &Args<'_>) -> PyResult<
 /// `Task(coroutine, loop=loop)` with the C implementation of `Task`.
 ///
 /// CPython calls it with a dictionary of the keywords. The loop keeps that dictionary for the next call: row
-/// `A.task.create_await`, 10 % of the instructions. While `Task()` runs, which can call
-/// this function, no other call uses it.
+/// `A.task.create_await`, 7 % of the time and 4 % of the instructions. While `Task()` runs, which can call this function,
+/// no other call uses it.
 fn create_native_task(
     receiver: Receiver<'_, NativeLoop>,
     task_class: &Obj,
